@@ -1,0 +1,112 @@
+// Applying what arrived: one message at a time, on the device or on the host. The last step of a message's life.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "device/am.cuh"
+#include "device/fetch.cuh"
+
+namespace gravel {
+
+/// The program's handlers. Ids must differ, which is checked where the list is named.
+template <class... Handlers>
+struct handler_list {
+  static constexpr uint32_t size = sizeof...(Handlers);
+  static constexpr bool ids_differ() {
+    const uint32_t ids[] = {handler_id<Handlers>::value..., 0};
+    for (uint32_t i = 0; i < size; ++i)
+      for (uint32_t j = 0; j < i; ++j)
+        if (ids[i] == ids[j]) return false;
+    return true;
+  }
+  static_assert(ids_differ(), "two handlers have the same name, or names whose hashes collide: rename one");
+
+  /// Rows for registration (a std::vector of host/backend.hpp's handler_info), and the name of an id.
+  template <class Info>
+  static std::vector<Info> table() {
+    return {Info{Handlers::name, handler_id<Handlers>::value, handler_traits<Handlers>::bytes,
+                 handler_traits<Handlers>::kind == sink_kind::host}...};
+  }
+  static std::string name_of(uint32_t id) {
+    std::string name = "unknown";
+    ((handler_id<Handlers>::value == id ? void(name = Handlers::name) : void()), ...);
+    return name;
+  }
+
+  /// Runs the handler with this id if it is in the list, belongs to sinks of this kind, and the sizes agree.
+  GRAVEL_BOTH static bool dispatch(const gravel_t& g, sink_kind kind, const unit* message, uint32_t units) {
+    return (dispatch_one<Handlers>(g, kind, message, units) || ...);
+  }
+
+ private:
+  template <class Handler>
+  GRAVEL_BOTH static bool dispatch_one(const gravel_t& g, sink_kind kind, const unit* message, uint32_t units) {
+    using traits = handler_traits<Handler>;
+    if (handler_of(message->word[0]) != handler_id<Handler>::value || units != traits::units ||
+        type_byte(message->word[0]) != traits::bytes || kind != traits::kind)
+      return false;
+#if GRAVEL_ON_GPU
+    // Host handlers are never compiled into the resolver kernel.
+    if constexpr (traits::kind == sink_kind::device) run_handler<Handler>(g, message);
+#elif GRAVEL_CUDA
+    if constexpr (traits::kind == sink_kind::host) run_handler<Handler>(g, message);
+#else
+    run_handler<Handler>(g, message);
+#endif
+    return true;
+  }
+};
+
+GRAVEL_BOTH void reply_to_cell(const gravel_t& g, uint8_t type, uint64_t where, uint64_t value) {
+  const unit reply[1] = {{{make_word0(op::cell_reply, type, return_where(where)), value}}};
+  send_direct(g, sink_of(return_pe(where), type & host_origin ? sink_kind::host : sink_kind::device), reply);
+}
+
+/// Applies one message of at most 4 units, already copied out of the packet or still in it. `g` is the handlers'
+/// handle of this PE. Thread scope: lane. Returns why it could not be applied.
+template <class Handlers>
+GRAVEL_BOTH message_fault apply_message(const gravel_t& g, sink_kind kind, const unit* m, uint32_t units) {
+  const message_fault fault = check_message(m, units, g.heap_bytes, g.n_pes, g.n_cells);
+  if (fault != message_fault::fine) return fault;
+  const uint64_t w0 = m->word[0], w1 = m->word[1];
+  const op o = op_of(w0);
+  if (o == op::am) return Handlers::dispatch(g, kind, m, units) ? message_fault::fine : message_fault::bad_handler;
+  if (o == op::cell_reply) {
+    reply_cell& cell = g.cells[offset_of(w0)];
+    store_relaxed<scope::device>(&cell.value, w1);
+    store_release<scope::device>(&cell.state, reply_cell::answered);  // [R1]
+    return message_fault::fine;
+  }
+  char* const at = g.heap + offset_of(w0);
+  with_type(type_of(w0), [&]<class T>() {
+    T* address = reinterpret_cast<T*>(at);
+    switch (o) {
+      case op::put: put_in_place(address, from_word<T>(w1)); break;
+      case op::put_reply:
+        put_in_place(address, from_word<T>(w1));
+        fetch_add_release<scope::device>(
+            type_byte(w0) & host_origin ? &g.counters->host_gets_done : &g.counters->gets_done, uint64_t{1});
+        break;
+      case op::get: {
+        const unit reply[1] = {
+            {{make_word0(op::put_reply, type_byte(w0), return_where(w1)), to_word(read_in_place(address))}}};
+        send_direct(g, sink_of(return_pe(w1), sink_kind::device), reply);
+        break;
+      }
+      case op::fetch_add:
+        if constexpr (is_addable<T>)
+          reply_to_cell(g, type_byte(w0), m[1].word[0], to_word(add_in_place(address, from_word<T>(w1))));
+        break;
+      case op::compare_swap:
+        if constexpr (is_atomic_integer<T>)
+          reply_to_cell(g, type_byte(w0), m[1].word[0],
+                        to_word(compare_swap_in_place(address, from_word<T>(m[1].word[1]), from_word<T>(w1))));
+        break;
+      default:
+        if constexpr (is_addable<T>) apply_in_place(o, address, from_word<T>(w1));
+    }
+  });
+  return message_fault::fine;
+}
+
+}  // namespace gravel

@@ -1,0 +1,327 @@
+// gravel_block_sender: gathers a thread block's messages in shared memory across a loop, sorts them by destination,
+// and hands over whole slots.
+//
+//   __shared__ gravel_block_sender<256> sender;
+//   sender.begin(g);                        // all threads of the block
+//   while (...) if (...) sender.inc(&table[i], pe);   // divergent: any lanes, any number of times
+//   sender.end();                           // all threads of the block
+//
+// The paper (section 5) needed software predication, because its work-groups could act together only where all lanes
+// are. Here no lane waits for lanes that are elsewhere: whoever finds the buffer full empties it, with the lanes that
+// stand beside it, and the others go on.
+//
+//   reserve: at = reserved += size            [B2]: waits for the next `emptied` if at + size > capacity
+//   write messages and keys; written += size  [B1] release
+//   the one group with at <= capacity < at + size: waits until written == at [B1] acquire, sorts, hands over,
+//     reserved = written = 0, emptied += 1    [B2] release
+//
+// Invariant: between two empties exactly one group sees its reservation cross `capacity`, since reservations are
+// disjoint intervals; it alone touches the buffer until it says emptied.
+#pragma once
+#include "device/am.cuh"
+#include "device/block_sort.hpp"
+#include "device/bulk.cuh"
+
+namespace gravel {
+
+#if GRAVEL_ON_GPU
+/// Acquire and release: a reservation after an empty must see `written` reset.
+GRAVEL_BOTH uint32_t block_add(uint32_t* word, uint32_t value) {
+  return detail::atomic_ref<scope::block, uint32_t>(*word).fetch_add(value, cuda::std::memory_order_acq_rel);
+}
+#else
+/// On the CPU backend a block is run by one thread: plain arithmetic is atomic between its lanes.
+GRAVEL_BOTH uint32_t block_add(uint32_t* word, uint32_t value) {
+  interleave_point();
+  const uint32_t old = *word;
+  *word = old + value;
+  return old;
+}
+#endif
+
+}  // namespace gravel
+
+/// BLOCK: threads of the block. CAPACITY: messages of 16 bytes that gather before they are sorted, a multiple of
+/// BLOCK, at most 4096; it takes 22 bytes of shared memory each.
+template <int BLOCK, int CAPACITY = 1024>
+struct gravel_block_sender {
+  static_assert(CAPACITY % BLOCK == 0 && CAPACITY <= 4096, "CAPACITY is a multiple of BLOCK, at most 4096");
+  static constexpr int items = CAPACITY / BLOCK;
+  static constexpr uint32_t capacity = CAPACITY;
+
+  /// Thread scope: block, converged.
+  GRAVEL_BOTH void begin(const gravel_t& handle) {
+    if (block_rank() == 0) {
+      g = handle;
+      reserved = written = 0;
+      emptied = 0;
+      in_place = 0;
+    }
+    __syncthreads();
+  }
+  /// Hands over what is left. Thread scope: block, converged. begin() may follow again.
+  GRAVEL_BOTH void end() {
+    __syncthreads();
+    empty_converged(written);
+    __syncthreads();
+    if (block_rank() == 0) {
+      reserved = written = 0;
+      if (in_place) gravel::fetch_add<gravel::scope::device>(&g.counters->in_place, uint64_t{in_place});
+      in_place = 0;
+    }
+    __syncthreads();
+  }
+
+  // The operations of put.cuh and am.cuh. Thread scope: lane, divergent.
+  template <class T>
+  GRAVEL_BOTH void put(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::put, dest, value, pe); }
+  template <class T>
+  GRAVEL_BOTH void add(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::add, dest, value, pe); }
+  template <class T>
+  GRAVEL_BOTH void inc(T* dest, int pe) { one_sided(gravel::op::add, dest, T{1}, pe); }
+  template <class T>
+  GRAVEL_BOTH void bit_and(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::bit_and, dest, value, pe); }
+  template <class T>
+  GRAVEL_BOTH void bit_or(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::bit_or, dest, value, pe); }
+  template <class T>
+  GRAVEL_BOTH void bit_xor(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::bit_xor, dest, value, pe); }
+  template <class T>
+  GRAVEL_BOTH void min(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::min, dest, value, pe); }
+  template <class T>
+  GRAVEL_BOTH void max(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::max, dest, value, pe); }
+  template <class Handler, class... A>
+  GRAVEL_BOTH void am(int pe, A... arguments) {
+    using namespace gravel;
+    if (static_cast<uint32_t>(pe) >= g.n_pes) {
+      report_error(g, message_fault::bad_pe, op::am, static_cast<uint32_t>(pe), handler_id<Handler>::value, 0);
+      return;
+    }
+    am_message<Handler> message;
+    message.fill(arguments...);
+    gather(sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind), message.data);
+  }
+
+  // --- state, in shared memory --------------------------------------------------------------------------------
+  gravel_t g;
+  uint32_t reserved, written, emptied, in_place;
+  uint32_t n_runs, n_messages;
+  uint64_t ticket;
+  gravel::unit buffer[CAPACITY];
+  /// Of each message: sink << 2 | units - 1, at its first unit; no_message at its other units.
+  uint32_t key[CAPACITY];
+  uint16_t order[CAPACITY];      ///< positions of messages, sorted by key
+  uint16_t run_first[CAPACITY];  ///< index into `order` of each run's first message
+  union {
+    typename gravel::block_sort<BLOCK, items>::storage sort;
+    struct {
+      uint16_t other[CAPACITY];
+      uint16_t bins[256];
+    } radix;
+  } scratch;
+
+ private:
+  static constexpr uint32_t no_message = ~0u;
+
+  GRAVEL_BOTH static uint32_t block_rank() {
+    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  }
+
+  template <class T>
+  GRAVEL_BOTH void one_sided(gravel::op o, T* dest, T value, int pe) {
+    using namespace gravel;
+    uint64_t offset;
+    if (!locate(g, dest, sizeof(T), sizeof(T), pe, o, &offset)) return;
+    if (is_self(g, pe)) {
+      if (o == op::put) put_in_place(dest, value);
+      else if constexpr (is_addable<T>) apply_in_place(o, dest, value);
+#if GRAVEL_ON_GPU
+      const lane_group group = lane_group::active();
+      if (group.is_leader()) block_add(&in_place, group.size());
+#else
+      ++in_place;
+#endif
+      return;
+    }
+    const unit message[1] = {{{make_word0(o, static_cast<uint8_t>(value_type_of<T>()), offset), to_word(value)}}};
+    gather(sink_of(static_cast<uint32_t>(pe), sink_kind::device), message);
+  }
+
+  template <uint32_t UNITS>
+  GRAVEL_BOTH void gather(uint32_t sink, const gravel::unit (&message)[UNITS]) {
+    using namespace gravel;
+    const lane_group group = lane_group::active();
+    const uint32_t wanted = group.size() * UNITS;
+    for (relax wait;; wait()) {
+      const uint32_t round = load_acquire<scope::block>(&emptied);  // [B2]
+      uint32_t at = 0;
+      if (group.is_leader()) at = block_add(&reserved, wanted);
+      at = group.from_leader(at);
+      if (at + wanted <= capacity) {
+        const uint32_t mine = at + group.rank() * UNITS;
+        for (uint32_t u = 0; u < UNITS; ++u) {
+          store_unit(&buffer[mine + u], message[u]);
+          key[mine + u] = u == 0 ? sink << 2 | (UNITS - 1) : no_message;
+        }
+        group.sync();
+        if (group.is_leader()) fetch_add_release<scope::block>(&written, wanted);  // [B1]
+        return;
+      }
+      if (at <= capacity) {
+        for (relax others; load_acquire<scope::block>(&written) != at; others()) {  // [B1]
+        }
+        empty_diverged(group, at);
+        group.sync();
+        if (group.is_leader()) {
+          // `round` may be old by now; this group alone may write these words.
+          store_relaxed<scope::block>(&written, 0u);
+          store_release<scope::block>(&reserved, 0u);
+          store_release<scope::block>(&emptied, load_relaxed<scope::block>(&emptied) + 1);  // [B2]
+        }
+        group.sync();
+      } else {
+        for (relax empty; load_acquire<scope::block>(&emptied) == round; empty()) {  // [B2]
+        }
+      }
+      wait.reset();
+    }
+  }
+
+  GRAVEL_BOTH uint32_t key_bits() const {
+    uint32_t bits = 1;
+    while (bits < 32 && (g.n_pes * 8 - 1) >> bits) ++bits;
+    return bits;
+  }
+
+  /// Sorts the first `units` positions with the lanes of a group: a stable radix sort, 8 bits a pass.
+  GRAVEL_BOTH void empty_diverged(const gravel::lane_group& group, uint32_t units) {
+    using namespace gravel;
+    uint16_t* from = order;
+    uint16_t* to = scratch.radix.other;
+    const uint32_t width = group.size(), rank = group.rank();
+    uint32_t count = 0;
+    for (uint32_t base = 0; base < units; base += width) {  // positions where messages begin
+      const uint32_t i = base + rank;
+      const bool begins = i < units && key[i] != no_message;
+      const uint32_t votes = group.ballot(begins);
+      if (begins) from[count + group.rank_in(votes)] = static_cast<uint16_t>(i);
+      count += lane_group::popcount(votes);
+    }
+    group.sync();
+    uint16_t* bins = scratch.radix.bins;
+    for (uint32_t shift = 0; shift < key_bits(); shift += 8) {
+      for (uint32_t b = rank; b < 256; b += width) bins[b] = 0;
+      group.sync();
+      // Lanes of the group with the same digit act through the lowest of them, so plain additions suffice.
+      for (uint32_t base = 0; base < count; base += width) {
+        const uint32_t i = base + rank;
+        const uint32_t digit = i < count ? key[from[i]] >> shift & 255 : 256;
+        const uint32_t peers = group.match(digit);
+        if (digit != 256 && group.rank_in(peers) == 0) bins[digit] = static_cast<uint16_t>(bins[digit] + lane_group::popcount(peers));
+        group.sync();
+      }
+      if (group.is_leader())
+        for (uint32_t b = 0, sum = 0; b < 256; ++b) {
+          const uint32_t n = bins[b];
+          bins[b] = static_cast<uint16_t>(sum);
+          sum += n;
+        }
+      group.sync();
+      for (uint32_t base = 0; base < count; base += width) {
+        const uint32_t i = base + rank;
+        const uint16_t position = i < count ? from[i] : uint16_t{0};
+        const uint32_t digit = i < count ? key[position] >> shift & 255 : 256;
+        const uint32_t peers = group.match(digit);
+        if (digit != 256) to[bins[digit] + group.rank_in(peers)] = position;
+        group.sync();
+        if (digit != 256 && group.rank_in(peers) == 0) bins[digit] = static_cast<uint16_t>(bins[digit] + lane_group::popcount(peers));
+        group.sync();
+      }
+      uint16_t* swap = from;
+      from = to;
+      to = swap;
+    }
+    if (from != order) {
+      for (uint32_t i = rank; i < count; i += width) order[i] = from[i];
+      group.sync();
+    }
+    find_runs(group, count);
+    hand_over(rank, width, [&] { group.sync(); });
+  }
+
+  /// The same by the whole block, with CUB. Thread scope: block, converged.
+  GRAVEL_BOTH void empty_converged(uint32_t units) {
+    using namespace gravel;
+    if (units == 0) return;
+    const uint32_t rank = block_rank(), bits = key_bits(), none = 1u << bits;
+    uint32_t number[items];  // key above, position in the low 12 bits: one number to sort
+    for (int i = 0; i < items; ++i) {
+      const uint32_t at = rank * items + static_cast<uint32_t>(i);
+      number[i] = (at < units && key[at] != no_message ? key[at] : none) << 12 | at;
+    }
+    if (rank == 0) n_messages = 0;
+    __syncthreads();
+    block_sort<BLOCK, items>::sort(scratch.sort, number, 12, static_cast<int>(12 + bits + 1));
+    uint32_t mine = 0;
+    for (int i = 0; i < items; ++i) {
+      order[rank * items + static_cast<uint32_t>(i)] = static_cast<uint16_t>(number[i] & 4095);
+      mine += number[i] >> 12 != none;
+    }
+    if (mine) block_add(&n_messages, mine);
+    __syncthreads();
+    if (rank < 32) find_runs(lane_group::converged_warp(BLOCK), n_messages);
+    __syncthreads();
+    hand_over(rank, BLOCK, [] { __syncthreads(); });
+  }
+
+  /// Finds where each run of equal keys begins in `order`. Thread scope: the group.
+  GRAVEL_BOTH void find_runs(const gravel::lane_group& group, uint32_t count) {
+    using namespace gravel;
+    uint32_t runs = 0;
+    for (uint32_t base = 0; base < count; base += group.size()) {
+      const uint32_t i = base + group.rank();
+      const bool begins = i < count && (i == 0 || key[order[i]] != key[order[i - 1]]);
+      const uint32_t votes = group.ballot(begins);
+      if (begins) run_first[runs + group.rank_in(votes)] = static_cast<uint16_t>(i);
+      runs += lane_group::popcount(votes);
+    }
+    if (group.is_leader()) {
+      n_runs = runs;
+      n_messages = count;
+    }
+    group.sync();
+  }
+
+  /// Writes the sorted messages into as many slots as they need (mostly one). Thread scope: the team of `size`
+  /// lanes that `sync` synchronizes; rank 0 claims and publishes.
+  template <class Sync>
+  GRAVEL_BOTH void hand_over(uint32_t rank, uint32_t size, Sync sync) {
+    using namespace gravel;
+    const queue& q = g.block;
+    uint32_t r = 0, first = 0;  // next run, and its next message
+    while (r < n_runs) {
+      if (rank == 0) ticket = q.claim();
+      sync();
+      const uint64_t claimed = ticket;
+      slot_header* slot = q.slot(claimed);
+      uint32_t filled = 0, slot_runs = 0;
+      while (r < n_runs && slot_runs < q.shape.max_runs) {
+        const uint32_t end = r + 1 < n_runs ? run_first[r + 1] : n_messages;
+        const uint32_t run_key = key[order[first]], units = (run_key & 3) + 1;
+        const uint32_t room = (q.shape.payload_units - filled) / units;
+        const uint32_t n = end - first < room ? end - first : room;
+        if (n == 0) break;
+        unit* to = q.payload(slot) + filled;
+        for (uint32_t i = rank; i < n; i += size)
+          for (uint32_t u = 0; u < units; ++u) store_unit(to + i * units + u, load_unit(&buffer[order[first + i] + u]));
+        if (rank == 0) q.runs(slot)[slot_runs] = {run_key >> 2, static_cast<uint16_t>(n), static_cast<uint16_t>(units)};
+        filled += n * units;
+        ++slot_runs;
+        first += n;
+        if (first != end) break;  // the slot is full
+        ++r;
+      }
+      sync();
+      if (rank == 0) q.publish(claimed, slot, slot_runs, filled);
+    }
+  }
+};

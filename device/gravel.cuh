@@ -1,0 +1,22 @@
+// Gravel's device API: include this in kernels' source files. Everything here also works on the CPU backend, and
+// the operations of single messages from host threads.
+#pragma once
+#include "device/am.cuh"
+#include "device/apply.cuh"
+#include "device/block_sender.cuh"
+#include "device/bulk.cuh"
+#include "device/fetch.cuh"
+#include "device/put.cuh"
+#include "device/wait.cuh"
+#include "host/gravel.hpp"
+
+/// PE number of the caller, and number of PEs. Thread scope: lane.
+GRAVEL_BOTH int gravel_my_pe(const gravel_t& g) { return static_cast<int>(g.my_pe); }
+GRAVEL_BOTH int gravel_n_pes(const gravel_t& g) { return static_cast<int>(g.n_pes); }
+
+/// Address at which the caller can load and store the symmetric object `address` of `pe` directly; nullptr if it
+/// cannot (OpenSHMEM's shmem_ptr). Thread scope: lane.
+template <class T>
+GRAVEL_BOTH T* gravel_ptr(const gravel_t& g, T* address, int pe) {
+  return static_cast<uint32_t>(pe) == g.my_pe ? address : nullptr;
+}

@@ -1,0 +1,76 @@
+// gravel_t: all that a kernel, a handler or a host thread needs to send. Plain data, passed by value; there is no
+// hidden state, so no relocatable device code is needed.
+#pragma once
+#include <type_traits>
+
+#include "host/segment.hpp"
+#include "lib/base/queue.hpp"
+
+namespace gravel {
+
+/// Where a blocking read waits for its answer. `state`: free, taken, or answered (release by the receiver [R1]).
+struct reply_cell {
+  static constexpr uint64_t is_free = 0, taken = 1, answered = 2;
+  uint64_t state, value;
+};
+
+/// Counters in the producers' memory, touched by many lanes: one set for kernels and handlers (GPU memory), one for
+/// host threads.
+struct device_counters {
+  alignas(64) uint64_t gets_issued;
+  alignas(64) uint64_t gets_done;
+  alignas(64) uint64_t host_gets_done;    ///< in the kernels' set: of gets that host threads issued
+  alignas(64) uint64_t reply_tickets;     ///< spreads blocking reads over the reply cells
+  alignas(64) uint64_t in_place;          ///< messages applied on route `self`
+  alignas(64) uint64_t error_claimed;     ///< the first error wins
+};
+
+enum class sender : uint8_t { kernel, handler, host };
+
+}  // namespace gravel
+
+/// Handle of this PE. Obtain: gravel_handle() for kernels, gravel_host_handle() for host threads; a handler is given
+/// its own. Valid from gravel_init to gravel_finalize.
+struct gravel_t {
+  uint32_t my_pe, n_pes;
+  gravel::sender from;
+  bool self_in_place;  ///< route `self` may be used from here
+  uint32_t bulk_units;             ///< largest message of gravel_put_bulk, in units
+  char* heap;                      ///< symmetric heap of this PE
+  uint64_t heap_bytes;
+  gravel::queue direct;            ///< for single messages
+  gravel::queue block;             ///< for thread blocks
+  gravel::device_counters* counters;
+  gravel::reply_cell* cells;
+  uint64_t n_cells;
+  gravel::device_error* error;
+};
+static_assert(std::is_trivially_copyable_v<gravel_t>);
+
+namespace gravel {
+
+/// Records the first error of this PE; the job ends with a message that names it. The operation itself is dropped.
+GRAVEL_BOTH void report_error(const gravel_t& g, message_fault fault, op o, uint32_t pe, uint64_t offset,
+                              uint32_t bytes) {
+  if (!compare_swap_acquire<scope::device>(&g.counters->error_claimed, uint64_t{0}, uint64_t{1})) return;
+  g.error->operation = static_cast<uint64_t>(o);
+  g.error->pe = pe;
+  g.error->offset = offset;
+  g.error->bytes = bytes;
+  store_release(&g.error->code, static_cast<uint64_t>(fault) + 1);  // [E1]
+}
+
+/// Offset of a symmetric address; reports what is wrong with it or with the PE. False: do not send.
+GRAVEL_BOTH bool locate(const gravel_t& g, const void* address, uint32_t bytes, uint32_t align, int pe, op o,
+                        uint64_t* offset) {
+  *offset = static_cast<uint64_t>(static_cast<const char*>(address) - g.heap);
+  message_fault fault = message_fault::fine;
+  if (static_cast<uint32_t>(pe) >= g.n_pes) fault = message_fault::bad_pe;
+  else if (*offset >= g.heap_bytes || bytes > g.heap_bytes - *offset) fault = message_fault::outside_heap;
+  else if (*offset % align) fault = message_fault::misaligned;
+  if (fault == message_fault::fine) return true;
+  report_error(g, fault, o, static_cast<uint32_t>(pe), *offset, bytes);
+  return false;
+}
+
+}  // namespace gravel

@@ -1,0 +1,106 @@
+// The lanes of a warp that stand at the same place right now: who acts together when a message is sent directly.
+// A group has 1 to 32 lanes. On the host, and on the CPU backend without a seed, it always has one.
+// Thread scope of every member: all lanes of the group, and no others.
+#pragma once
+#include "device/simt.hpp"
+#include "lib/base/platform.hpp"
+
+namespace gravel {
+
+class lane_group {
+ public:
+  GRAVEL_BOTH static lane_group active() {
+#if GRAVEL_ON_GPU
+    uint32_t lane;
+    asm("mov.u32 %0, %%laneid;" : "=r"(lane));
+    return {__activemask(), lane};
+#elif GRAVEL_CUDA
+    return {1u, 0u};
+#else
+    if (!relax_hook) return {1u, 0u};  // not in a kernel
+    return {__activemask(), simt::detail::own_lane()};
+#endif
+  }
+
+  /// The calling warp, which must be converged, of a block of `threads` threads whose first warp it is.
+  GRAVEL_BOTH static lane_group converged_warp(uint32_t threads) {
+    lane_group group = active();
+    group.mask_ = threads >= 32 ? ~0u : (1u << threads) - 1;
+    return group;
+  }
+
+  GRAVEL_BOTH uint32_t mask() const { return mask_; }
+  GRAVEL_BOTH uint32_t size() const { return popcount(mask_); }
+  GRAVEL_BOTH uint32_t rank() const { return popcount(below()); }
+  GRAVEL_BOTH uint32_t leader_lane() const { return lowest(mask_); }
+  GRAVEL_BOTH bool is_leader() const { return leader_lane() == lane_; }
+  GRAVEL_BOTH uint32_t lane() const { return lane_; }
+  /// Of the lanes in `some`, how many are below this one.
+  GRAVEL_BOTH uint32_t rank_in(uint32_t some) const { return popcount(some & ((1u << lane_) - 1)); }
+
+  GRAVEL_BOTH uint32_t ballot(bool vote) const {
+#if GRAVEL_ON_GPU
+    return __ballot_sync(mask_, vote);
+#elif GRAVEL_CUDA
+    return vote ? mask_ : 0;
+#else
+    return alone() ? (vote ? mask_ : 0) : __ballot_sync(mask_, vote);
+#endif
+  }
+  template <class T>
+  GRAVEL_BOTH T from_lane(T value, uint32_t lane) const {
+#if GRAVEL_ON_GPU
+    return __shfl_sync(mask_, value, static_cast<int>(lane));
+#elif GRAVEL_CUDA
+    (void)lane;
+    return value;
+#else
+    return alone() ? value : __shfl_sync(mask_, value, static_cast<int>(lane));
+#endif
+  }
+  template <class T>
+  GRAVEL_BOTH T from_leader(T value) const {
+    return from_lane(value, leader_lane());
+  }
+  /// Also orders memory among the group's lanes.
+  GRAVEL_BOTH void sync() const {
+#if GRAVEL_ON_GPU
+    __syncwarp(mask_);
+#elif !GRAVEL_CUDA
+    if (!alone()) __syncwarp(mask_);
+#endif
+  }
+  /// Lanes of the group whose `key` equals this lane's.
+  GRAVEL_BOTH uint32_t match(uint32_t key) const {
+#if GRAVEL_ON_GPU
+    return __match_any_sync(mask_, key);
+#elif GRAVEL_CUDA
+    return mask_;
+#else
+    return alone() ? mask_ : __match_any_sync(mask_, key);
+#endif
+  }
+
+  GRAVEL_BOTH static uint32_t popcount(uint32_t bits) {
+#if GRAVEL_ON_GPU
+    return static_cast<uint32_t>(__popc(bits));
+#else
+    return static_cast<uint32_t>(__builtin_popcount(bits));
+#endif
+  }
+  GRAVEL_BOTH static uint32_t lowest(uint32_t bits) {
+#if GRAVEL_ON_GPU
+    return static_cast<uint32_t>(__ffs(static_cast<int>(bits)) - 1);
+#else
+    return static_cast<uint32_t>(__builtin_ctz(bits));
+#endif
+  }
+
+ private:
+  GRAVEL_BOTH lane_group(uint32_t mask, uint32_t lane) : mask_(mask), lane_(lane) {}
+  GRAVEL_BOTH bool alone() const { return (mask_ & (mask_ - 1)) == 0; }
+  GRAVEL_BOTH uint32_t below() const { return mask_ & ((1u << lane_) - 1); }
+  uint32_t mask_, lane_;
+};
+
+}  // namespace gravel

@@ -1,0 +1,67 @@
+// One-sided operations without an answer. Argument order as in OpenSHMEM (destination, value, PE) after the handle.
+//
+// Thread scope of all: lane; from divergent code, by any subset of a warp or block; from host threads too.
+// `dest` is a symmetric address (in this PE's own symmetric heap); the operation happens at the same offset of the
+// heap of `pe`. Completion: gravel_quiet (this PE's operations), gravel_barrier_all (everybody's).
+// Order between two operations on one PE is not kept unless gravel_fence lies between them.
+// Errors (address outside the heap, misaligned, PE out of range) end the job with a message naming operation and PE.
+#pragma once
+#include "device/in_place.cuh"
+#include "device/send.cuh"
+
+namespace gravel {
+
+GRAVEL_BOTH bool is_self(const gravel_t& g, int pe) { return static_cast<uint32_t>(pe) == g.my_pe && g.self_in_place; }
+
+/// Counted per group of lanes, so that the statistics cost one atomic for up to 32 messages.
+GRAVEL_BOTH void count_in_place(const gravel_t& g) {
+  const lane_group group = lane_group::active();
+  if (group.is_leader()) fetch_add<scope::device>(&g.counters->in_place, uint64_t{group.size()});
+}
+
+template <class T>
+GRAVEL_BOTH void one_sided(const gravel_t& g, op o, T* dest, T value, int pe) {
+  uint64_t offset;
+  if (!locate(g, dest, sizeof(T), sizeof(T), pe, o, &offset)) return;
+  if (is_self(g, pe)) {
+    if (o == op::put) put_in_place(dest, value);
+    else if constexpr (is_addable<T>) apply_in_place(o, dest, value);
+    count_in_place(g);
+    return;
+  }
+  const unit message[1] = {{{make_word0(o, static_cast<uint8_t>(value_type_of<T>()), offset), to_word(value)}}};
+  send_direct(g, sink_of(static_cast<uint32_t>(pe), sink_kind::device), message);
+}
+
+}  // namespace gravel
+
+/// *dest = value at `pe`. T: integers of 1, 2, 4, 8 bytes, float, double.
+template <class T>
+GRAVEL_BOTH void gravel_put(const gravel_t& g, T* dest, gravel::same<T> value, int pe) {
+  static_assert(gravel::is_value<T>, "gravel_put takes integers of 1, 2, 4, 8 bytes, float and double");
+  gravel::one_sided(g, gravel::op::put, dest, value, pe);
+}
+/// *dest += value at `pe`, atomically. T: integers of 4 and 8 bytes, float, double.
+template <class T>
+GRAVEL_BOTH void gravel_add(const gravel_t& g, T* dest, gravel::same<T> value, int pe) {
+  static_assert(gravel::is_addable<T>, "gravel_add takes integers of 4 and 8 bytes, float and double");
+  gravel::one_sided(g, gravel::op::add, dest, value, pe);
+}
+/// *dest += 1 at `pe`, atomically.
+template <class T>
+GRAVEL_BOTH void gravel_inc(const gravel_t& g, T* dest, int pe) {
+  gravel_add(g, dest, T{1}, pe);
+}
+#define GRAVEL_INTEGER_OPERATION(name, code)                                                  \
+  template <class T>                                                                          \
+  GRAVEL_BOTH void name(const gravel_t& g, T* dest, gravel::same<T> value, int pe) {          \
+    static_assert(gravel::is_atomic_integer<T>, #name " takes integers of 4 and 8 bytes");    \
+    gravel::one_sided(g, gravel::op::code, dest, value, pe);                                  \
+  }
+/// *dest = *dest & value, and so on, at `pe`, atomically. T: integers of 4 and 8 bytes.
+GRAVEL_INTEGER_OPERATION(gravel_and, bit_and)
+GRAVEL_INTEGER_OPERATION(gravel_or, bit_or)
+GRAVEL_INTEGER_OPERATION(gravel_xor, bit_xor)
+GRAVEL_INTEGER_OPERATION(gravel_min, min)
+GRAVEL_INTEGER_OPERATION(gravel_max, max)
+#undef GRAVEL_INTEGER_OPERATION

@@ -1,0 +1,271 @@
+#include "device/simt_block.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "lib/base/error.hpp"
+
+namespace gravel::simt::detail {
+
+namespace {
+bool relax_lane() { return in_launch->relax(); }
+void interleave_lane() { in_launch->interleave(); }
+
+/// Installs the hooks of relax.hpp and atomic.hpp for as long as this thread runs lanes.
+class hooks {
+ public:
+  hooks(block_runner& runner, bool exploring) : relax_(relax_hook), interleave_(interleave_hook) {
+    in_launch = &runner;
+    relax_hook = relax_lane;
+    interleave_hook = exploring ? interleave_lane : nullptr;
+    explores = exploring;
+    running_lanes = true;
+  }
+  ~hooks() {
+    in_launch = nullptr;
+    relax_hook = relax_;
+    interleave_hook = interleave_;
+    explores = running_lanes = false;
+  }
+  hooks(const hooks&) = delete;
+  hooks& operator=(const hooks&) = delete;
+
+ private:
+  bool (*relax_)();
+  void (*interleave_)();
+};
+}  // namespace
+
+void launch_state::record(std::exception_ptr e) {
+  std::lock_guard lock(mutex);
+  if (!error) error = std::move(e);
+  failed.store(true, std::memory_order_relaxed);
+}
+
+block_runner& block_runner::of_this_thread() {
+  static thread_local block_runner runner;
+  return runner;
+}
+block_runner::block_runner() : lanes_(max_lanes) {}
+
+// ---- a thread's share of a launch
+
+void block_runner::prepare(launch_state& launch) {
+  launch_ = &launch;
+  if (!carriers_ || carriers_->stack_bytes() < launch.stack_bytes)
+    carriers_ = std::make_unique<carriers>(
+        launch.stack_bytes,
+        [](void* owner, carrier& self) { static_cast<block_runner*>(owner)->carry(self); }, this);
+  constexpr size_t alignment = 128;
+  if (shared_bytes_ < launch.shared_bytes || !shared_) {
+    shared_.reset(new char[launch.shared_bytes + alignment]);
+    shared_bytes_ = launch.shared_bytes;
+  }
+  dynamic_shared = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(shared_.get()) + alignment - 1) &
+                                           ~(alignment - 1));
+  blockDim = launch.block;
+  gridDim = launch.grid;
+  lanes_count_ = launch.block.x * launch.block.y * launch.block.z;
+  warps_ = (lanes_count_ + 31) / 32;
+  if (shape_.x != blockDim.x || shape_.y != blockDim.y || shape_.z != blockDim.z) {
+    uint32_t id = 0;
+    for (uint3 at{0, 0, 0}; at.z < blockDim.z; ++at.z)
+      for (at.y = 0; at.y < blockDim.y; ++at.y)
+        for (at.x = 0; at.x < blockDim.x; ++at.x) lanes_[id++].index = at;
+    shape_ = blockDim;
+  }
+}
+
+void block_runner::run_share(launch_state& launch) {
+  try {
+    prepare(launch);
+    hooks installed(*this, launch.seed != 0);
+    while (!launch.failed.load(std::memory_order_relaxed)) {
+      const uint64_t i = launch.next_block.fetch_add(1, std::memory_order_relaxed);
+      if (i >= launch.blocks) break;
+      // 128 bits, as the product may pass 64
+      run_block(static_cast<uint64_t>((static_cast<unsigned __int128>(launch.stride) * i + launch.offset) %
+                                      launch.blocks));
+    }
+  } catch (...) {
+    launch.record(std::current_exception());
+  }
+}
+
+void block_runner::run_block(uint64_t index) {
+  const dim3& grid = launch_->grid;
+  blockIdx.x = static_cast<unsigned>(index % grid.x);
+  blockIdx.y = static_cast<unsigned>(index / grid.x % grid.y);
+  blockIdx.z = static_cast<unsigned>(index / grid.x / grid.y);
+  live_ = lanes_count_;
+  stopping_ = false;
+  stops_ignored_ = head_ = ready_ = ready_relaxing_ = idle_rounds_ = grouping_count_ = votes_ = 0;
+  arrived_.fill(0);
+  for (uint32_t w = 0; w < warps_; ++w) ended_[w] = at_barrier_[w] = posted_[w] = grouping_[w] = 0;
+  next_unstarted_ = 0;
+  if (launch_->seed) {
+    random_ = random_numbers(launch_->seed ^ (index + 1) * 0xd1342543de82ef95u);
+    // Some bugs need many switches, some one at the right place: a seed also draws how often lanes are
+    // preempted.
+    constexpr uint32_t rates[] = {32768, 16384, 8192, 2048};
+    preempt_ = rates[random_.below(4)];
+    for (; next_unstarted_ < lanes_count_; ++next_unstarted_) make_ready(next_unstarted_);
+  }
+  carrier& first = carriers_->take();
+  first.lane = static_cast<uint32_t>(choose());
+  carriers_->switch_to(first);  // comes back when the block has ended
+}
+
+// ---- scheduling
+
+/// The life of a carrier: runs the lane that it was given, then others that have not started, until one that
+/// is suspended elsewhere is to go on or none is left.
+void block_runner::carry(carrier& self) {
+  int id = static_cast<int>(self.lane);
+  do {
+    const auto lane_id = static_cast<uint32_t>(id);
+    lanes_[lane_id].on = &self;
+    enter(lane_id);
+    try {
+      launch_->kernel();
+    } catch (const cancelled&) {
+    } catch (...) {
+      launch_->record(std::current_exception());
+    }
+    end_lane(lane_id);
+    id = choose();
+    if (id < 0 && live_ > 0 && !stopping_) {
+      abandon_deadlocked();
+      id = choose();
+    }
+  } while (id >= 0 && !lanes_[id].on);
+  carriers_->give_back(self);
+  carriers_->switch_to(id >= 0 ? *lanes_[id].on : carriers_->main());
+}
+
+void block_runner::end_lane(uint32_t id) {
+  const uint32_t warp = id / 32, bit = 1u << id % 32;
+  lanes_[id].on = nullptr;
+  ended_[warp] |= bit;
+  --live_;
+  idle_rounds_ = 0;
+  stop_if_failed();
+  if (stopping_) return;
+  if (posted_[warp]) {
+    try {
+      check_mask(warp, posted_[warp]);
+    } catch (...) {
+      launch_->record(std::current_exception());
+      stopping_ = true;
+      return;
+    }
+  }
+  for (auto op : {block_op::sync, block_op::count, block_op::all, block_op::any})
+    if (live_ > 0 && arrived_[static_cast<size_t>(op)] == live_) return release_barrier(op);
+}
+
+bool block_runner::relax() {
+  stop_if_failed();
+  if (stopping_) {
+    stop_lane();
+    return true;
+  }
+  if (next_unstarted_ == lanes_count_ && ready_ == 0 && grouping_count_ == 0) return false;
+  // When all relax, the thread itself has to: one call in each round is left to the host's own ladder.
+  if (working() > 0 || grouping_count_ > 0) {
+    idle_rounds_ = 0;
+  } else if (++idle_rounds_ > ready_) {
+    idle_rounds_ = 0;
+    return false;
+  }
+  make_ready(running_, true);
+  suspend();
+  return true;
+}
+
+void block_runner::interleave() {
+  if (stopping_) {
+    // Loops of atomics without relax() must end too; a destructor that does a few atomics should live.
+    if (++stops_ignored_ > 10'000) stop_lane();
+    return;
+  }
+  if (random_.below(65536) >= preempt_) return;
+  make_ready(running_);
+  suspend(false);
+}
+
+// ---- messages
+
+const char* name_of(warp_op op) {
+  switch (op) {
+    case warp_op::sync:
+      return "__syncwarp";
+    case warp_op::ballot:
+      return "__ballot_sync";
+    case warp_op::all:
+      return "__all_sync";
+    case warp_op::any:
+      return "__any_sync";
+    case warp_op::shuffle:
+      return "a __shfl_sync";
+    case warp_op::match_any:
+      return "__match_any_sync";
+    case warp_op::match_all:
+      return "__match_all_sync";
+    default:
+      return "a __reduce_sync";
+  }
+}
+const char* name_of(block_op op) {
+  switch (op) {
+    case block_op::sync:
+      return "__syncthreads";
+    case block_op::count:
+      return "__syncthreads_count";
+    case block_op::all:
+      return "__syncthreads_and";
+    case block_op::any:
+      return "__syncthreads_or";
+    default:
+      return "a whole-block operation";
+  }
+}
+
+void block_runner::fail_outside(const char* who) {
+  fail("{} called outside a kernel (only lanes of gravel::simt::launch may)", who);
+}
+
+void block_runner::abandon_deadlocked() {
+  launch_->record(std::make_exception_ptr(error(describe_deadlock())));
+  stopping_ = true;
+}
+
+std::string block_runner::describe_block() const {
+  return fmt::format("block ({},{},{})", blockIdx.x, blockIdx.y, blockIdx.z);
+}
+std::string block_runner::place() const { return fmt::format("lane {} of {}", running_, describe_block()); }
+
+std::string block_runner::describe_deadlock() const {
+  std::string text = describe_block() + ": deadlock, none of its lanes can go on:";
+  for (size_t op = 0; op < arrived_.size(); ++op)
+    if (arrived_[op])
+      text += fmt::format(" {} wait in {};", arrived_[op],
+                          block_op(op) == block_op::rendezvous ? rendezvous_name_ : name_of(block_op(op)));
+  for (uint32_t w = 0; w < warps_; ++w) {
+    for (uint32_t left = posted_[w]; left;) {
+      const lane& first = lanes_[w * 32 + static_cast<uint32_t>(std::countr_zero(left))];
+      uint32_t same = 0;
+      for (uint32_t other = left; other; other &= other - 1) {
+        const lane& l = lanes_[w * 32 + static_cast<uint32_t>(std::countr_zero(other))];
+        if (l.op == first.op && l.mask == first.mask) same |= other & -other;
+      }
+      text += fmt::format(" {} of warp {} (lanes {:#010x}) wait in {} with mask {:#010x};",
+                          std::popcount(same), w, same, name_of(first.op), first.mask);
+      left &= ~same;
+    }
+  }
+  return text + fmt::format(" {} of {} have ended", lanes_count_ - live_, lanes_count_);
+}
+
+}  // namespace gravel::simt::detail

@@ -1,0 +1,92 @@
+// CUDA's atomic functions and fences for the CPU backend (included by simt_cpu.hpp). The types are CUDA's
+// own, and `unsigned long` and `long` beside the `long long` ones, because uint64_t and int64_t are these on
+// Linux. All are relaxed, as in CUDA, and each is an interleaving point (lib/base/atomic.hpp).
+#pragma once
+#include <atomic>
+#include <concepts>
+#include <type_traits>
+
+#include "lib/base/atomic.hpp"
+
+namespace gravel::simt::detail {
+
+template <class T, class... U>
+concept one_of = (std::same_as<T, U> || ...);
+template <class T>
+concept addable = one_of<T, int, unsigned, unsigned long, unsigned long long, float, double>;
+template <class T>
+concept subtractable = one_of<T, int, unsigned>;
+template <class T>
+concept comparable = one_of<T, int, unsigned, long, unsigned long, long long, unsigned long long>;
+template <class T>
+concept bitwise = one_of<T, int, unsigned, unsigned long, unsigned long long>;
+template <class T>
+concept exchangeable = one_of<T, int, unsigned, unsigned long, unsigned long long, float>;
+template <class T>
+concept swappable = one_of<T, int, unsigned, unsigned long, unsigned long long, unsigned short>;
+
+/// *word = f(*word); returns what it was.
+template <class T, class F>
+T update(T* word, F f) {
+  interleave_point();
+  std::atomic_ref<T> shared(*word);
+  T old = shared.load(std::memory_order_relaxed);
+  while (!shared.compare_exchange_weak(old, f(old), std::memory_order_relaxed)) {
+  }
+  return old;
+}
+template <class T>
+std::atomic_ref<T> at(T* word) {
+  interleave_point();
+  return std::atomic_ref<T>(*word);
+}
+
+inline void fence() {
+  interleave_point();
+#if defined(__SANITIZE_THREAD__)
+  // ThreadSanitizer knows no fences: a read-modify-write of one common word orders all who pass here.
+  static std::atomic<int> common{0};
+  common.fetch_add(0, std::memory_order_seq_cst);
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+}  // namespace gravel::simt::detail
+
+// The value's type follows from the word's, so that atomicAdd(&an_unsigned, 1) works as it does in CUDA.
+#define GRAVEL_SIMT_ATOMIC_SCOPE(name, constraint, expression) \
+  template <gravel::simt::detail::constraint T>                \
+  T name(T* word, std::type_identity_t<T> value) {             \
+    using namespace gravel::simt::detail;                      \
+    return expression;                                         \
+  }
+#define GRAVEL_SIMT_ATOMIC(name, constraint, expression)         \
+  GRAVEL_SIMT_ATOMIC_SCOPE(name, constraint, expression)         \
+  GRAVEL_SIMT_ATOMIC_SCOPE(name##_block, constraint, expression) \
+  GRAVEL_SIMT_ATOMIC_SCOPE(name##_system, constraint, expression)
+
+GRAVEL_SIMT_ATOMIC(atomicAdd, addable, at(word).fetch_add(value, std::memory_order_relaxed))
+GRAVEL_SIMT_ATOMIC(atomicSub, subtractable, at(word).fetch_sub(value, std::memory_order_relaxed))
+GRAVEL_SIMT_ATOMIC(atomicMin, comparable, update(word, [=](T old) { return old < value ? old : value; }))
+GRAVEL_SIMT_ATOMIC(atomicMax, comparable, update(word, [=](T old) { return old > value ? old : value; }))
+GRAVEL_SIMT_ATOMIC(atomicAnd, bitwise, at(word).fetch_and(value, std::memory_order_relaxed))
+GRAVEL_SIMT_ATOMIC(atomicOr, bitwise, at(word).fetch_or(value, std::memory_order_relaxed))
+GRAVEL_SIMT_ATOMIC(atomicXor, bitwise, at(word).fetch_xor(value, std::memory_order_relaxed))
+GRAVEL_SIMT_ATOMIC(atomicExch, exchangeable, at(word).exchange(value, std::memory_order_relaxed))
+#undef GRAVEL_SIMT_ATOMIC
+#undef GRAVEL_SIMT_ATOMIC_SCOPE
+
+#define GRAVEL_SIMT_CAS(name)                                                                             \
+  template <gravel::simt::detail::swappable T>                                                            \
+  T name(T* word, std::type_identity_t<T> expected, std::type_identity_t<T> desired) {                    \
+    gravel::simt::detail::at(word).compare_exchange_strong(expected, desired, std::memory_order_relaxed); \
+    return expected;                                                                                      \
+  }
+GRAVEL_SIMT_CAS(atomicCAS)
+GRAVEL_SIMT_CAS(atomicCAS_block)
+GRAVEL_SIMT_CAS(atomicCAS_system)
+#undef GRAVEL_SIMT_CAS
+
+inline void __threadfence() { gravel::simt::detail::fence(); }
+inline void __threadfence_block() { gravel::simt::detail::fence(); }
+inline void __threadfence_system() { gravel::simt::detail::fence(); }

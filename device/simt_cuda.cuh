@@ -1,0 +1,47 @@
+// The CUDA side of device/simt.hpp: the few words that both backends have and CUDA itself lacks.
+#pragma once
+#include <cuda_runtime.h>
+
+/// Not spelled __noinline__, which g++ cannot have as a macro (see simt_cpu.hpp).
+#define GRAVEL_NOINLINE __noinline__
+
+/// The block's dynamic shared memory: as many bytes as the launch asked for, 128-byte aligned.
+__device__ __forceinline__ char* gravel_dynamic_shared() {
+  extern __shared__ __align__(128) char gravel_dynamic_shared_memory[];
+  return gravel_dynamic_shared_memory;
+}
+
+// CUDA's 64-bit atomics take unsigned long long; uint64_t is unsigned long on Linux: the same bits under
+// another name.
+#define GRAVEL_SIMT_WIDEN(name)                                                                       \
+  __device__ __forceinline__ unsigned long name(unsigned long* word, unsigned long value) {           \
+    return name(reinterpret_cast<unsigned long long*>(word), static_cast<unsigned long long>(value)); \
+  }
+#define GRAVEL_SIMT_WIDEN_SIGNED(name)                                              \
+  __device__ __forceinline__ long name(long* word, long value) {                    \
+    return name(reinterpret_cast<long long*>(word), static_cast<long long>(value)); \
+  }
+#define GRAVEL_SIMT_WIDEN_CAS(name)                                                                     \
+  __device__ __forceinline__ unsigned long name(unsigned long* word, unsigned long expected,            \
+                                                unsigned long desired) {                                \
+    return name(reinterpret_cast<unsigned long long*>(word), static_cast<unsigned long long>(expected), \
+                static_cast<unsigned long long>(desired));                                              \
+  }
+#define GRAVEL_SIMT_WIDEN_ALL(suffix)         \
+  GRAVEL_SIMT_WIDEN(atomicAdd##suffix)        \
+  GRAVEL_SIMT_WIDEN(atomicMin##suffix)        \
+  GRAVEL_SIMT_WIDEN(atomicMax##suffix)        \
+  GRAVEL_SIMT_WIDEN(atomicAnd##suffix)        \
+  GRAVEL_SIMT_WIDEN(atomicOr##suffix)         \
+  GRAVEL_SIMT_WIDEN(atomicXor##suffix)        \
+  GRAVEL_SIMT_WIDEN(atomicExch##suffix)       \
+  GRAVEL_SIMT_WIDEN_SIGNED(atomicMin##suffix) \
+  GRAVEL_SIMT_WIDEN_SIGNED(atomicMax##suffix) \
+  GRAVEL_SIMT_WIDEN_CAS(atomicCAS##suffix)
+GRAVEL_SIMT_WIDEN_ALL()
+GRAVEL_SIMT_WIDEN_ALL(_block)
+GRAVEL_SIMT_WIDEN_ALL(_system)
+#undef GRAVEL_SIMT_WIDEN_ALL
+#undef GRAVEL_SIMT_WIDEN_CAS
+#undef GRAVEL_SIMT_WIDEN_SIGNED
+#undef GRAVEL_SIMT_WIDEN

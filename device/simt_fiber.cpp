@@ -1,0 +1,77 @@
+#include "device/simt_fiber.hpp"
+
+#include <cxxabi.h>
+#include <unistd.h>
+
+#include <boost/context/protected_fixedsize_stack.hpp>
+#include <new>
+#include <utility>
+
+#include "lib/base/error.hpp"
+
+namespace gravel::simt::detail {
+
+carriers::carriers(size_t stack_bytes, void (*run)(void*, carrier&), void* owner)
+    : stack_bytes_(stack_bytes),
+      run_(run),
+      owner_(owner),
+      thread_exceptions_(reinterpret_cast<exception_state*>(abi::__cxa_get_globals())) {
+#if defined(__SANITIZE_THREAD__)
+  main_.tsan_fiber = __tsan_get_current_fiber();
+#endif
+}
+
+// Ends the carriers, so that their stacks are unmapped. They are all idle, unless a lane calls exit(): then
+// the stacks must stay, for this runs on one of them.
+carriers::~carriers() {
+  if (running_ != &main_ || idle_.size() != all_.size()) return;
+  for (carrier* c : all_) {
+    c->ending = true;
+    switch_to(*c);
+#if defined(__SANITIZE_THREAD__)
+    __tsan_switch_to_fiber(main_.tsan_fiber, 0);
+    __tsan_destroy_fiber(c->tsan_fiber);
+#endif
+    delete c;
+  }
+}
+
+carrier& carriers::make() {
+  using boost::context::protected_fixedsize_stack;
+  protected_fixedsize_stack allocator(stack_bytes_);
+  boost::context::stack_context stack;
+  try {
+    stack = allocator.allocate();
+  } catch (const std::bad_alloc&) {
+    fail(
+        "cannot map the stack of lane {} ({} bytes and a guard page): out of memory, or more mappings than "
+        "vm.max_map_count allows; use fewer threads or smaller blocks",
+        all_.size(), stack_bytes_);
+  }
+  carrier* c = new carrier;
+  const size_t guard = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  c->stack_bytes = stack.size - guard;
+  c->stack_bottom = static_cast<char*>(stack.sp) - c->stack_bytes;
+#if defined(__SANITIZE_THREAD__)
+  c->tsan_fiber = __tsan_create_fiber(0);
+  void* const here = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(c->tsan_fiber, 0);  // Boost enters the new stack once and comes back
+#endif
+  const boost::context::preallocated place(stack.sp, stack.size, stack);
+  c->suspended =
+      boost::context::fiber(std::allocator_arg, place, std::move(allocator), [this, c](auto&& previous) {
+        arrive();
+        left_->suspended = std::move(previous);
+        while (!c->ending) run_(owner_, *c);
+        leave(*c, main_, true);
+        return std::move(main_.suspended);
+      });
+#if defined(__SANITIZE_THREAD__)
+  __tsan_switch_to_fiber(here, 0);
+#endif
+  all_.push_back(c);
+  idle_.reserve(all_.size());  // so that give_back never throws
+  return *c;
+}
+
+}  // namespace gravel::simt::detail

@@ -1,0 +1,113 @@
+// The fibers of one OS thread (Boost.Context), as the CPU backend uses them: made once, kept, lent to one
+// lane after another. A carrier that runs lane after lane to its end never switches at all.
+#pragma once
+#include <boost/context/fiber.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace gravel::simt::detail {
+
+/// What the C++ runtime keeps per thread about exceptions in flight (Itanium ABI: __cxa_eh_globals). It
+/// belongs to the code that runs, hence to the fiber: a lane may wait inside a catch block.
+struct exception_state {
+  void* caught = nullptr;
+  unsigned uncaught = 0;
+};
+
+/// A fiber with its stack, or the thread's own context. Between switches exactly one of a thread's is
+/// running; the others are `suspended`.
+struct carrier {
+  boost::context::fiber suspended;
+  uint32_t lane = 0;  ///< what to run; set by whoever resumes an idle carrier
+  bool ending = false;
+  exception_state exceptions;
+  // For the sanitizers, which must be told of each switch.
+  const void* stack_bottom = nullptr;
+  size_t stack_bytes = 0;
+  void* fake_stack = nullptr;
+  void* tsan_fiber = nullptr;
+};
+
+class carriers {
+ public:
+  /// `run` is what a carrier does: it ends when its `ending` is set, and runs in between on behalf of
+  /// `owner`.
+  carriers(size_t stack_bytes, void (*run)(void* owner, carrier& self), void* owner);
+  ~carriers();
+  carriers(const carriers&) = delete;
+  carriers& operator=(const carriers&) = delete;
+
+  size_t stack_bytes() const { return stack_bytes_; }
+  carrier& main() { return main_; }
+
+  /// An idle carrier, the last one given back if there is one (its stack is the warmest).
+  /// Throws gravel::error if there is no memory for a stack.
+  carrier& take() {
+    if (idle_.empty()) return make();
+    carrier& c = *idle_.back();
+    idle_.pop_back();
+    return c;
+  }
+  void give_back(carrier& c) { idle_.push_back(&c); }
+
+  /// Suspends the running carrier and resumes `to`; returns when somebody switches back.
+  void switch_to(carrier& to);
+
+ private:
+  carrier& make();
+  void leave(carrier& from, carrier& to, bool for_good);
+  void arrive();
+
+  size_t stack_bytes_;
+  void (*run_)(void*, carrier&);
+  void* owner_;
+  carrier main_;
+  carrier* running_ = &main_;
+  carrier* left_ = nullptr;  ///< who was running before the last switch
+  exception_state* thread_exceptions_;
+  std::vector<carrier*> all_, idle_;
+};
+
+// ---- what the sanitizers must know, and the exceptions in flight
+inline void carriers::leave(carrier& from, carrier& to, [[maybe_unused]] bool for_good) {
+  from.exceptions = *thread_exceptions_;
+  left_ = &from;
+  running_ = &to;
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(for_good ? nullptr : &from.fake_stack, to.stack_bottom, to.stack_bytes);
+#endif
+#if defined(__SANITIZE_THREAD__)
+  // A carrier that ends stays the thread's fiber, for ThreadSanitizer, until the destructor above is back on
+  // its own: the frames that return on the way must be taken off the shadow stack that they were put on. Each
+  // switch orders what was before with what comes after it, so lanes of one block never race in
+  // ThreadSanitizer's eyes.
+  if (!for_good) __tsan_switch_to_fiber(to.tsan_fiber, 0);
+#endif
+}
+
+inline void carriers::arrive() {
+#if defined(__SANITIZE_ADDRESS__)
+  // The bounds of the thread's own stack become known when it is first left.
+  __sanitizer_finish_switch_fiber(running_->fake_stack, left_ == &main_ ? &main_.stack_bottom : nullptr,
+                                  left_ == &main_ ? &main_.stack_bytes : nullptr);
+#endif
+  *thread_exceptions_ = running_->exceptions;
+}
+
+[[gnu::always_inline]] inline void carriers::switch_to(carrier& to) {
+  leave(*running_, to, false);
+  boost::context::fiber previous = std::move(to.suspended).resume();
+  arrive();
+  left_->suspended = std::move(previous);
+}
+
+}  // namespace gravel::simt::detail

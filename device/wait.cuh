@@ -1,0 +1,56 @@
+// Completion and waiting inside kernels. Thread scope: lane. None of these may be called from a handler: a handler
+// that waits would wait for itself, and is reported as an error.
+#pragma once
+#include "device/put.cuh"
+
+namespace gravel {
+/// Until all gets of host threads have arrived (host/runtime.cpp).
+void wait_for_host_gets(const gravel_t& g);
+
+/// Handlers may not block. True (after reporting it) if the caller is one.
+GRAVEL_BOTH bool forbidden_in_handler(const gravel_t& g, op o) {
+  if (g.from != sender::handler) return false;
+  report_error(g, message_fault::blocking_handler, o, g.my_pe, 0, 0);
+  return true;
+}
+}  // namespace gravel
+
+/// Returns when all that this lane sent before is applied at its destinations, and its gets have arrived. What other
+/// lanes of this PE have handed over by now is flushed with it; messages still inside a gravel_block_sender are not.
+GRAVEL_BOTH void gravel_quiet(const gravel_t& g) {
+  using namespace gravel;
+  if (forbidden_in_handler(g, op::none)) return;
+  g.direct.flush_all();
+  if (g.block.state) g.block.flush_all();
+  if (g.from == sender::kernel) {
+    // Counts cannot tell gets apart, so all of this PE's must be back.
+    for (relax wait;; wait())
+      if (load_acquire<scope::device>(&g.counters->gets_done) >= load_acquire<scope::device>(&g.counters->gets_issued)) break;
+  }
+#if !GRAVEL_ON_GPU
+  if (g.from == sender::host) wait_for_host_gets(g);
+#endif
+}
+/// Operations on one PE before it are applied before those after it. Packets of one pair of PEs may travel on several
+/// channels, so this is gravel_quiet.
+GRAVEL_BOTH void gravel_fence(const gravel_t& g) { gravel_quiet(g); }
+
+enum gravel_compare { GRAVEL_EQ, GRAVEL_NE, GRAVEL_GT, GRAVEL_GE, GRAVEL_LT, GRAVEL_LE };
+
+/// Waits until `*address compare value` holds for this PE's own memory (OpenSHMEM 1.5, section 9.12). What other PEs
+/// wrote before the write that ended the wait, with a fence between, is visible after it.
+template <class T>
+GRAVEL_BOTH void gravel_wait_until(const gravel_t& g, const T* address, gravel_compare compare, gravel::same<T> value) {
+  using namespace gravel;
+  if (forbidden_in_handler(g, op::none)) return;
+  for (relax wait;; wait()) {
+    const T seen = load_acquire<scope::system>(address);
+    const bool holds = compare == GRAVEL_EQ   ? seen == value
+                       : compare == GRAVEL_NE ? seen != value
+                       : compare == GRAVEL_GT ? seen > value
+                       : compare == GRAVEL_GE ? seen >= value
+                       : compare == GRAVEL_LT ? seen < value
+                                              : seen <= value;
+    if (holds) return;
+  }
+}

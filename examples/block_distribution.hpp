@@ -1,0 +1,34 @@
+// Which part (PE) owns which vertex: part p owns the p-th run of `block` consecutive vertices.
+// All blocks have the same size, the last ones may be shorter or empty; owner() is so a single division in a
+// kernel, and a symmetric array of `block` elements per PE holds the share of every part.
+#pragma once
+#include <cstdint>
+
+#include "lib/base/platform.hpp"
+
+namespace gravel {
+
+struct block_distribution {
+  uint64_t vertices;
+  int parts;
+  uint64_t block;  ///< vertices per part, rounded up; at least 1
+
+  /// `parts` must be at least 1.
+  GRAVEL_BOTH block_distribution(uint64_t vertices, int parts)
+      : vertices(vertices),
+        parts(parts),
+        block(vertices == 0 ? 1 : (vertices - 1) / static_cast<uint64_t>(parts) + 1) {}
+
+  /// For vertex < vertices.
+  GRAVEL_BOTH int owner(uint64_t vertex) const { return static_cast<int>(vertex / block); }
+  /// Index of the vertex within its owner's share: less than count(owner(vertex)).
+  GRAVEL_BOTH uint64_t local_index(uint64_t vertex) const { return vertex % block; }
+  /// First vertex of a part; `vertices` if the part is empty.
+  GRAVEL_BOTH uint64_t first(int part) const {
+    const uint64_t vertex = block * static_cast<uint64_t>(part);
+    return vertex < vertices ? vertex : vertices;
+  }
+  GRAVEL_BOTH uint64_t count(int part) const { return first(part + 1) - first(part); }
+};
+
+}  // namespace gravel

@@ -1,0 +1,338 @@
+#include "host/aggregator.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <map>
+
+#include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
+#include "lib/base/relax.hpp"
+
+namespace gravel {
+namespace {
+
+uint64_t now_us() {
+  using namespace std::chrono;
+  return static_cast<uint64_t>(duration_cast<microseconds>(steady_clock::now().time_since_epoch()).count());
+}
+
+char* map_pages(uint64_t bytes, const char* what) {
+  if (bytes == 0) return nullptr;
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) fail_errno(fmt::format("{} bytes for {}", bytes, what));
+  return static_cast<char*>(at);
+}
+
+}  // namespace
+
+/// All that one plane's thread owns. Destruction order: plane, links, worker, registration.
+struct aggregator::plane_thread {
+  aggregator* owner;
+  uint32_t index;
+  char* staging = nullptr;
+  std::unique_ptr<ucx_memory> staging_memory;
+  std::unique_ptr<ucx_worker> worker;
+  std::vector<std::unique_ptr<ucx_link>> links;  ///< by node; nullptr for this node
+  std::unique_ptr<plane> work;
+  std::unique_ptr<collective> collectives;  ///< plane 0
+  std::string heard;                        ///< another node's reason for ending the job
+  std::jthread thread;
+
+  std::vector<remote_link*> link_pointers(uint32_t n_nodes) const {
+    std::vector<remote_link*> pointers(n_nodes);
+    for (size_t i = 0; i < links.size(); ++i) pointers[i] = links[i].get();
+    return pointers;
+  }
+  static void on_am(void* context, std::span<const std::byte> header, std::span<const std::byte> data) {
+    static_cast<plane_thread*>(context)->receive(header, data);
+  }
+  void receive(std::span<const std::byte> raw, std::span<const std::byte> data) {
+    plane_header header;
+    if (raw.size() != sizeof(header)) fail("a message with a header of {} bytes arrived", raw.size());
+    std::memcpy(&header, raw.data(), sizeof(header));
+    if (header.word == plane_word::abort) {
+      heard.assign(reinterpret_cast<const char*>(data.data()), data.size());
+      return;
+    }
+    if (work->receive(header, data, now_us())) return;
+    if (!collectives || (header.word != plane_word::contribution && header.word != plane_word::result))
+      fail("node {} sent a message of unknown kind {}", header.source_node, static_cast<uint32_t>(header.word));
+    collectives->receive(header, data);
+  }
+};
+
+aggregator::aggregator(int listener, uint32_t n_pes, const settings& s) : listener_(listener), n_local_(n_pes) {
+  setup_.values = s;
+  spill_.limit = s.spill_size;
+  setup_.spill = &spill_;
+  if (pipe2(wake_, O_CLOEXEC | O_NONBLOCK) != 0) fail_errno("pipe");
+}
+
+aggregator::~aggregator() {
+  stop_ = true;
+  planes_.clear();
+  for (int end : wake_) close(end);
+}
+
+int aggregator::run() {
+  accept_pes();
+  wire();
+  start_planes();
+  for (auto& channel : channels_) channel.send(frame_type::ready, std::string());
+  return watch_pes();
+}
+
+void aggregator::accept_pes() {
+  struct arrival {
+    hello h;
+    pe_segment segment;
+    node_channel channel;
+    int pid;
+  };
+  std::map<uint32_t, arrival> arrivals;  // by PE
+  const uint64_t deadline = now_us() + setup_.values.connect_timeout_s * 1'000'000;
+  while (arrivals.size() < n_local_) {
+    // Also watch those that are here already: one that dies now would leave everybody waiting.
+    std::vector<pollfd> watched{{listener_, POLLIN, 0}};
+    std::vector<uint32_t> watched_pe;
+    for (const auto& [pe, a] : arrivals) {
+      watched.push_back({a.channel.descriptor(), POLLIN, 0});
+      watched_pe.push_back(pe);
+    }
+    const uint64_t now = now_us();
+    if (now >= deadline)
+      fail("only {} of {} PEs connected within {} s (GRAVEL_CONNECT_TIMEOUT_S)", arrivals.size(), n_local_,
+           setup_.values.connect_timeout_s);
+    poll(watched.data(), watched.size(), static_cast<int>((deadline - now) / 1000 + 1));
+    for (size_t i = 1; i < watched.size(); ++i)
+      if (watched[i].revents) fail("PE {} ended while the job was starting", watched_pe[i - 1]);
+    if (!(watched[0].revents & POLLIN)) continue;
+    const int accepted = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+    if (accepted < 0) continue;
+    node_channel channel(accepted);
+    const int pid = channel.check_peer();
+    auto first = channel.receive();
+    if (!first || first->type != frame_type::hello || first->descriptor < 0) fail("process {} connected but is no PE", pid);
+    hello h = hello::unpack(first->bytes);
+    pe_segment segment = pe_segment::attach(first->descriptor, h.shape, h.pe);
+    const uint32_t pe = h.pe;
+    if (!arrivals.try_emplace(pe, arrival{std::move(h), std::move(segment), std::move(channel), pid}).second)
+      fail("PE {} connected twice", pe);
+  }
+  close(listener_);
+
+  const hello& first = arrivals.begin()->second.h;
+  setup_.nodes = topology(first.node_of_pe, setup_.values.two_hop_nodes);
+  setup_.node = first.node;
+  handlers_ = first.handlers;
+  set_log_name(fmt::format("aggregator of node {}", setup_.node));
+  setup_.handler_name = [this](uint32_t id) {
+    for (const auto& [known, name] : handlers_)
+      if (known == id) return name;
+    return std::string();
+  };
+  const segment_shape expected = make_segment_shape(setup_.values, setup_.nodes, setup_.node);
+  const std::vector<uint32_t>& due = setup_.nodes.pes_of(setup_.node);
+  for (auto& [pe, a] : arrivals) {
+    if (a.h.node != setup_.node || std::find(due.begin(), due.end(), pe) == due.end())
+      fail("PE {} of node {} connected to the aggregator of node {}", pe, a.h.node, setup_.node);
+    if (!(a.h.shape == expected)) fail("PE {} has other GRAVEL_* settings than its aggregator", pe);
+    segments_.push_back(std::move(a.segment));
+    channels_.push_back(std::move(a.channel));
+    pes_.push_back(pe);
+    pids_.push_back(a.pid);
+  }
+  if (pes_.size() != due.size()) fail("{} PEs connected to node {}, which has {}", pes_.size(), setup_.node, due.size());
+  for (auto& segment : segments_) setup_.local.push_back(&segment);
+}
+
+void aggregator::wire() {
+  const uint32_t n_nodes = setup_.nodes.n_nodes();
+  const uint64_t n_planes = setup_.values.aggregator_threads;
+  transit_bytes_ = transit_bytes(setup_);
+  transit_ = map_pages(transit_bytes_, "packets of other nodes");
+  const uint64_t staging = staging_bytes(setup_);
+  for (uint32_t i = 0; i < n_planes; ++i) {
+    planes_.push_back(std::make_unique<plane_thread>());
+    planes_[i]->owner = this;
+    planes_[i]->index = i;
+    planes_[i]->staging = map_pages(staging, "packets to other nodes");
+    planes_[i]->links.resize(n_nodes);
+  }
+  if (n_nodes == 1) return;
+
+  ucx_ = std::make_unique<ucx_context>(static_cast<unsigned>(n_planes), n_nodes - 1, log_name());
+  wiring mine;
+  for (auto& segment : segments_) {
+    const auto memory = segment.landing_memory();
+    landing_memory_.push_back(std::make_unique<ucx_memory>(*ucx_, memory.data(), memory.size()));
+    mine.keys.push_back(landing_memory_.back()->packed_key());
+  }
+  mine.keys.emplace_back();
+  if (transit_bytes_) {
+    transit_memory_ = std::make_unique<ucx_memory>(*ucx_, transit_, transit_bytes_);
+    mine.keys.back() = transit_memory_->packed_key();
+  }
+  for (auto& p : planes_) {
+    p->staging_memory = std::make_unique<ucx_memory>(*ucx_, p->staging, staging);
+    p->worker = std::make_unique<ucx_worker>(*ucx_);
+    p->worker->on_am(plane_am, &plane_thread::on_am, p.get());
+    p->worker->on_error([this](const std::string& text) {
+      if (!over_) fail_job(text);
+    });
+    mine.worker.push_back(p->worker->address());
+  }
+  channels_[0].send(frame_type::wiring, mine.pack());
+  // The answer comes through the first PE when all nodes are here.
+  auto answer = channels_[0].receive();
+  if (!answer || answer->type != frame_type::peers) fail("PE {} ended while the job was starting", pes_[0]);
+  blob_reader in(answer->bytes);
+  for (uint32_t node = 0; node < n_nodes; ++node) {
+    std::vector<std::byte> packed;
+    in >> packed;
+    if (node == setup_.node) continue;
+    const wiring theirs = wiring::unpack(packed);
+    if (theirs.worker.size() != n_planes || theirs.keys.size() != setup_.nodes.pes_of(node).size() + 1)
+      fail("node {} has {} aggregator threads, this node {}: GRAVEL_AGGREGATOR_THREADS must be the same everywhere", node,
+           theirs.worker.size(), n_planes);
+    for (auto& p : planes_)
+      p->links[node] = std::make_unique<ucx_link>(*p->worker, theirs.worker[p->index], theirs.keys,
+                                                  fmt::format("the aggregator of node {}", node), *p->staging_memory);
+  }
+}
+
+void aggregator::start_planes() {
+  char* transit = transit_;
+  for (auto& p : planes_) {
+    p->work = std::make_unique<plane>(setup_, p->index, p->link_pointers(setup_.nodes.n_nodes()), p->staging, transit);
+    if (p->index == 0)
+      p->collectives = std::make_unique<collective>(setup_, p->link_pointers(setup_.nodes.n_nodes()));
+  }
+  for (auto& p : planes_) p->thread = std::jthread([this, &p = *p] { run_plane(p); });
+}
+
+void aggregator::run_plane(plane_thread& p) {
+  relax wait;
+  uint64_t last_progress = now_us();
+  const uint64_t patience = setup_.values.watchdog_s * 1'000'000;
+  try {
+    while (!stop_) {
+      bool moved = p.worker && p.worker->progress();
+      if (!p.heard.empty()) return fail_job(p.heard);
+      const uint64_t now = now_us();
+      moved |= p.work->step(now);
+      if (p.collectives) {
+        moved |= p.collectives->step();
+        if (p.collectives->over() && !over_.exchange(true))
+          for (auto& any : planes_)
+            if (any->worker && any.get() == &p) any->worker->expect_disconnects();
+      }
+      if (moved) {
+        wait.reset();
+        last_progress = now;
+        continue;
+      }
+      if (!p.work->busy()) {
+        last_progress = now;
+      } else if (patience && now - last_progress > patience) {
+        std::string dump = p.work->describe();
+        if (p.collectives) dump += p.collectives->describe();
+        return fail_job(fmt::format("no progress for {} s (GRAVEL_WATCHDOG_S); a PE may be stopped, or its kernels may "
+                                    "leave no room for the resolver:\n{}",
+                                    setup_.values.watchdog_s, dump));
+      }
+      wait();
+    }
+    // Deliver what was said last, an abort above all.
+    if (p.worker) p.worker->close_endpoints(std::chrono::milliseconds(500));
+  } catch (const std::exception& e) {
+    fail_job(e.what());
+  }
+}
+
+void aggregator::fail_job(const std::string& text) {
+  {
+    std::lock_guard lock(failure_lock_);
+    if (!failed_) failure_ = text;
+    failed_ = true;
+  }
+  [[maybe_unused]] const auto written = write(wake_[1], "!", 1);
+}
+
+void aggregator::tell_everybody(const std::string& text) {
+  stop_ = true;
+  for (auto& p : planes_)
+    if (p->thread.joinable()) p->thread.join();
+  if (!planes_.empty() && planes_[0]->worker) {
+    auto& p = *planes_[0];
+    try {
+      for (auto& link : p.links)
+        if (link)
+          link->send({plane_word::abort, setup_.node, 0, 0, 0, 0, 0}, std::as_bytes(std::span(text)));
+      for (int i = 0; i < 1000; ++i) p.worker->progress();
+    } catch (const std::exception& e) {
+      log_debug("{}", e.what());
+    }
+  }
+  for (auto& channel : channels_) try {
+      channel.send(frame_type::abort, text);
+    } catch (const std::exception&) {
+      // That PE is gone already.
+    }
+}
+
+int aggregator::watch_pes() {
+  std::vector<pollfd> watched;
+  for (const auto& channel : channels_) watched.push_back({channel.descriptor(), POLLIN, 0});
+  watched.push_back({wake_[0], POLLIN, 0});
+  size_t left = channels_.size();
+  while (left != 0) {
+    if (poll(watched.data(), watched.size(), -1) < 0) continue;
+    if (watched.back().revents) {
+      std::string text;
+      {
+        std::lock_guard lock(failure_lock_);
+        text = failure_;
+      }
+      log_error("{}", text);
+      tell_everybody(text);
+      return 1;
+    }
+    for (size_t i = 0; i < channels_.size(); ++i) {
+      if (!watched[i].revents) continue;
+      std::optional<frame> word;
+      try {
+        word = channels_[i].receive();
+      } catch (const std::exception& e) {
+        log_error("{}", e.what());
+      }
+      if (word && word->type == frame_type::goodbye) {
+        watched[i].fd = -1;
+        --left;
+        continue;
+      }
+      // A PE that ends the job has said why on its own stderr.
+      const std::string text = word && word->type == frame_type::abort
+                                   ? word->text()
+                                   : fmt::format("PE {} (process {}) ended without gravel_finalize", pes_[i], pids_[i]);
+      if (!word) log_error("{}", text);
+      tell_everybody(text);
+      return 1;
+    }
+  }
+  // Our PEs are done, so all of the job is (they said goodbye after the last collective).
+  over_ = true;
+  stop_ = true;
+  for (auto& p : planes_)
+    if (p->thread.joinable()) p->thread.join();
+  return 0;
+}
+
+}  // namespace gravel

@@ -1,0 +1,67 @@
+// The aggregator process: one per node. Accepts its PEs, maps their segments, wires itself to the other nodes, runs
+// the planes, and ends when its PEs have said goodbye. If anything dies, it ends the job with a message.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "host/collective.hpp"
+#include "host/hello.hpp"
+#include "host/node_channel.hpp"
+#include "host/plane.hpp"
+#include "host/ucx_link.hpp"
+#include "transport/ucx_context.hpp"
+
+namespace gravel {
+
+class aggregator {
+ public:
+  /// `listener`: the socket to which `n_pes` PEs of this node will connect.
+  aggregator(int listener, uint32_t n_pes, const settings&);
+  ~aggregator();
+
+  /// Returns the exit status: 0 when all PEs said goodbye.
+  int run();
+
+ private:
+  struct plane_thread;
+
+  void accept_pes();
+  void wire();
+  void start_planes();
+  void run_plane(plane_thread&);
+  int watch_pes();
+  /// From any thread: the job cannot go on. First text wins.
+  void fail_job(const std::string& text);
+  void tell_everybody(const std::string& text);
+
+  int listener_;
+  uint32_t n_local_;
+  node_setup setup_;
+  spill_budget spill_;
+  std::vector<pe_segment> segments_;
+  std::vector<node_channel> channels_;  ///< in order of PE
+  std::vector<uint32_t> pes_;
+  std::vector<int> pids_;
+  std::vector<std::pair<uint32_t, std::string>> handlers_;
+
+  std::unique_ptr<ucx_context> ucx_;
+  std::vector<std::unique_ptr<ucx_memory>> landing_memory_;
+  std::unique_ptr<ucx_memory> transit_memory_;
+  std::vector<char> unregistered_staging_;
+  char* transit_ = nullptr;
+  uint64_t transit_bytes_ = 0;
+  std::vector<std::unique_ptr<plane_thread>> planes_;
+
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> over_{false};
+  int wake_[2] = {-1, -1};  ///< pipe: planes wake the watching thread
+  std::mutex failure_lock_;
+  std::string failure_;
+  bool failed_ = false;
+};
+
+}  // namespace gravel

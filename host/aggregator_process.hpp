@@ -1,0 +1,20 @@
+// Finding and starting gravel-aggregator.
+#pragma once
+#include <sys/types.h>
+
+#include <cstdint>
+#include <string>
+
+namespace gravel {
+
+/// Path of the executable: GRAVEL_AGGREGATOR; beside libgravel; ../bin from there; beside the program; PATH. Throws
+/// gravel::error that lists where it looked.
+std::string find_aggregator(const std::string& setting);
+
+/// Starts it with the listening socket. Returns its process id.
+pid_t spawn_aggregator(const std::string& path, int listener, uint32_t pes, uint32_t host_pes);
+
+/// Waits up to `limit_ms` for it to end, then kills it. True: it ended by itself with status 0.
+bool wait_for_aggregator(pid_t, int limit_ms);
+
+}  // namespace gravel

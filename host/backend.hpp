@@ -1,0 +1,53 @@
+// What the host runtime needs from a device: memory, copies, and something that applies arriving messages. The CPU
+// backend and the CUDA backend are templates over the program's handlers, instantiated in the program's own source
+// file (host/backend_cpu.hpp, host/backend_cuda.cuh): so libgravel contains no CUDA, and nobody needs -rdc.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "device/handle.cuh"
+
+namespace gravel {
+
+struct handler_info {
+  std::string name;
+  uint32_t id;
+  uint32_t bytes;  ///< of arguments
+  bool on_host;
+};
+
+/// What the receiver works on.
+struct receiver_setup {
+  gravel_t device_handle;  ///< for handlers that run on the device
+  gravel_t host_handle;    ///< for handlers that run on the host
+  landing device_ring, host_ring;
+};
+
+class backend {
+ public:
+  virtual ~backend() = default;
+  virtual const char* name() const = 0;  ///< "cpu" or "cuda"
+  virtual std::string describe() const = 0;
+  virtual std::vector<handler_info> handlers() const = 0;
+
+  /// Chooses the device for this PE: `local_rank` of `local_size` PEs on this host.
+  virtual void open(uint32_t local_rank, uint32_t local_size) = 0;
+  /// Device memory, zeroed; throws gravel::error with the free amount if it does not fit.
+  virtual void* allocate(uint64_t bytes, const char* what) = 0;
+  virtual void release(void*) = 0;
+  /// Makes host memory reachable for kernels, at the same address.
+  virtual void pin(void* memory, uint64_t bytes) = 0;
+  virtual void unpin(void* memory) = 0;
+  /// Copies between any two memories; returns when done. Does not wait for kernels.
+  virtual void copy(void* to, const void* from, uint64_t bytes) = 0;
+  /// Waits for all kernels started by gravel_launch.
+  virtual void synchronize() = 0;
+
+  /// After this, receive() is called again and again by one thread. True: something moved.
+  virtual void start_receiver(const receiver_setup&) = 0;
+  virtual bool receive() = 0;
+  virtual void stop_receiver() = 0;
+};
+
+}  // namespace gravel

@@ -1,0 +1,59 @@
+// The CPU backend: the device is this process's own memory, kernels run on fibers (device/simt_cpu.hpp), and the
+// receiver thread applies what arrives.
+#pragma once
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <map>
+#include <memory>
+
+#include "host/backend.hpp"
+#include "host/receiver.hpp"
+
+namespace gravel {
+
+template <class Handlers>
+class cpu_backend final : public backend {
+ public:
+  const char* name() const override { return "cpu"; }
+  std::string describe() const override { return "CPU backend: lanes on fibers, blocks on threads"; }
+  std::vector<handler_info> handlers() const override { return Handlers::template table<handler_info>(); }
+  void open(uint32_t, uint32_t local_size) override { local_size_ = local_size; }
+
+  void* allocate(uint64_t bytes, const char* what) override {
+    const uint64_t memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+    if (bytes > memory / local_size_)
+      fail("{} of {} bytes does not fit: this host has {} bytes for {} PEs (see GRAVEL_SYMMETRIC_SIZE)", what, bytes,
+           memory, local_size_);
+    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) fail_errno(fmt::format("{} of {} bytes", what, bytes));
+    madvise(at, bytes, MADV_HUGEPAGE);  // random access over a large table lives on TLB reach
+    allocated_[at] = bytes;
+    return at;
+  }
+  void release(void* at) override {
+    munmap(at, allocated_[at]);
+    allocated_.erase(at);
+  }
+  void pin(void*, uint64_t) override {}
+  void unpin(void*) override {}
+  void copy(void* to, const void* from, uint64_t bytes) override { std::memcpy(to, from, bytes); }
+  void synchronize() override {}
+
+  void start_receiver(const receiver_setup& setup) override {
+    device_ = std::make_unique<host_receiver>(setup.device_ring, sink_kind::device, setup.device_handle);
+    host_ = std::make_unique<host_receiver>(setup.host_ring, sink_kind::host, setup.host_handle);
+  }
+  bool receive() override {
+    const bool moved = device_->receive<Handlers>();
+    return host_->receive<Handlers>() || moved;
+  }
+  void stop_receiver() override {}
+
+ private:
+  uint32_t local_size_ = 1;
+  std::map<void*, uint64_t> allocated_;
+  std::unique_ptr<host_receiver> device_, host_;
+};
+
+}  // namespace gravel

@@ -1,0 +1,86 @@
+#include "host/gravel.hpp"
+
+#include <mutex>
+
+#include "host/runtime.hpp"
+#include "lib/base/error.hpp"
+
+namespace gravel {
+namespace {
+std::unique_ptr<runtime> the_runtime;
+bool was_finalized = false;
+}  // namespace
+
+runtime& current_runtime(const char* caller) {
+  if (!the_runtime) fail("{} was called {}", caller, was_finalized ? "after gravel_finalize" : "before gravel_init");
+  return *the_runtime;
+}
+
+void start(std::unique_ptr<backend> device) {
+  install_terminate_handler();
+  if (the_runtime) fail("gravel_init was called twice");
+  if (was_finalized) fail("gravel_init was called after gravel_finalize: a process can join one job");
+  the_runtime = std::make_unique<runtime>(std::move(device));
+}
+
+backend& current_backend() { return current_runtime("gravel_launch").device(); }
+void* allocate_symmetric(uint64_t bytes) { return current_runtime("gravel_malloc").allocate_symmetric(bytes); }
+void wait_for_host_gets(const gravel_t&) { current_runtime("gravel_quiet").wait_for_host_gets(); }
+
+void launch_options_of(unsigned* threads, uint64_t* seed) {
+  const settings& s = current_runtime("gravel_launch").values();
+  *threads = static_cast<unsigned>(s.cpu_threads);
+  *seed = s.cpu_seed;
+}
+
+}  // namespace gravel
+
+using gravel::current_runtime;
+
+void gravel_finalize() {
+  current_runtime("gravel_finalize").finalize();
+  gravel::the_runtime.reset();
+  gravel::was_finalized = true;
+}
+
+void gravel_abort(const char* text, int status) { current_runtime("gravel_abort").abort_job(text, status); }
+
+int gravel_my_pe() { return static_cast<int>(current_runtime("gravel_my_pe").pe()); }
+int gravel_n_pes() { return static_cast<int>(current_runtime("gravel_n_pes").nodes().n_pes()); }
+int gravel_node_of(int pe) {
+  const auto& nodes = current_runtime("gravel_node_of").nodes();
+  if (static_cast<uint32_t>(pe) >= nodes.n_pes()) gravel::fail("gravel_node_of: PE {} of {}", pe, nodes.n_pes());
+  return static_cast<int>(nodes.node_of(static_cast<uint32_t>(pe)));
+}
+int gravel_n_nodes() { return static_cast<int>(current_runtime("gravel_n_nodes").nodes().n_nodes()); }
+const char* gravel_backend() { return current_runtime("gravel_backend").device().name(); }
+const char* gravel_version() { return GRAVEL_VERSION; }
+
+gravel_t gravel_handle() { return current_runtime("gravel_handle").kernel_handle(); }
+gravel_t gravel_host_handle() { return current_runtime("gravel_host_handle").host_handle(); }
+
+void gravel_free(void* symmetric) { current_runtime("gravel_free").free_symmetric(symmetric); }
+void gravel_copy(void* to, const void* from, uint64_t bytes) {
+  current_runtime("gravel_copy").device().copy(to, from, bytes);
+}
+
+void gravel_quiet() { current_runtime("gravel_quiet").quiet(); }
+void gravel_barrier_all() { current_runtime("gravel_barrier_all").barrier_all(); }
+void gravel_wait_quiescent() { current_runtime("gravel_wait_quiescent").wait_quiescent(); }
+void gravel_synchronize() { current_runtime("gravel_synchronize").device().synchronize(); }
+
+uint64_t gravel_sum_all(uint64_t value) {
+  gravel::collective_words words{};
+  words.sum[0] = value;
+  return current_runtime("gravel_sum_all").combine(words).sum[0];
+}
+uint64_t gravel_min_all(uint64_t value) {
+  gravel::collective_words words{};
+  words.least = value;
+  return current_runtime("gravel_min_all").combine(words).least;
+}
+uint64_t gravel_max_all(uint64_t value) {
+  gravel::collective_words words{};
+  words.most = value;
+  return current_runtime("gravel_max_all").combine(words).most;
+}

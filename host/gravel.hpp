@@ -1,0 +1,89 @@
+// Gravel's host API. All calls are for one thread of a PE unless said otherwise. Errors are thrown as gravel::error;
+// one that nobody catches ends the PE, and with it the job, with a message.
+#pragma once
+#include <cstdint>
+#include <memory>
+
+#include "host/backend.hpp"
+#if GRAVEL_CUDA
+#include "host/backend_cuda.cuh"
+#else
+#include "host/backend_cpu.hpp"
+#endif
+
+namespace gravel {
+/// Joins the job; the rest of gravel_init.
+void start(std::unique_ptr<backend> device);
+backend& current_backend();
+void* allocate_symmetric(uint64_t bytes);
+void launch_options_of(unsigned* threads, uint64_t* seed);
+}  // namespace gravel
+
+/// Joins the job and registers the handlers that active messages may run here. Collective: all PEs name the same
+/// handlers. A program started without a launcher is a job of one PE.
+template <class... Handlers>
+void gravel_init() {
+#if GRAVEL_CUDA
+  gravel::start(std::make_unique<gravel::cuda_backend<gravel::handler_list<Handlers...>>>());
+#else
+  gravel::start(std::make_unique<gravel::cpu_backend<gravel::handler_list<Handlers...>>>());
+#endif
+}
+/// Leaves the job. Collective. All symmetric memory is freed; statistics are printed if GRAVEL_STATS asks for them.
+void gravel_finalize();
+/// Ends the whole job with this message and exit status. Any thread.
+[[noreturn]] void gravel_abort(const char* text, int status = 1);
+
+int gravel_my_pe();
+int gravel_n_pes();
+/// The node of a PE: the PEs that share memory (or, with emulated nodes, that shall behave so), and their number.
+int gravel_node_of(int pe);
+int gravel_n_nodes();
+/// "cpu" or "cuda", and what the device is.
+const char* gravel_backend();
+const char* gravel_version();
+
+/// Handle for kernels; pass it by value. And for host threads: gravel_put(gravel_host_handle(), ...) sends from the host.
+gravel_t gravel_handle();
+gravel_t gravel_host_handle();
+
+/// Symmetric memory, zeroed: collective, every PE asks for the same number of bytes and gets the same offset.
+/// Device memory on CUDA. Aligned to 256 bytes. Throws if GRAVEL_SYMMETRIC_SIZE is exceeded.
+template <class T = void>
+T* gravel_malloc(uint64_t bytes) {
+  return static_cast<T*>(gravel::allocate_symmetric(bytes));
+}
+/// Collective.
+void gravel_free(void* symmetric);
+/// Copies between host memory and this PE's device memory, in any direction; returns when done.
+void gravel_copy(void* to, const void* from, uint64_t bytes);
+
+/// Everything this PE's finished kernels and its host threads have sent is applied, gets included.
+void gravel_quiet();
+/// gravel_quiet, and waits until all PEs are here. Collective.
+void gravel_barrier_all();
+/// Returns when nothing is in flight anywhere: all messages are applied, also those that handlers sent, and theirs, for
+/// any number of generations. Collective; no kernel that sends may run.
+void gravel_wait_quiescent();
+/// Sum, minimum, maximum over all PEs of a value each contributes. Collective.
+uint64_t gravel_sum_all(uint64_t value);
+uint64_t gravel_min_all(uint64_t value);
+uint64_t gravel_max_all(uint64_t value);
+
+/// Starts `kernel` with `grid` blocks of `block` threads. On CUDA asynchronous, in the PE's stream, and the resolver
+/// kernel is sure to run beside it; on the CPU backend it returns when the kernel has ended.
+#if GRAVEL_CUDA
+template <class... P, class... A>
+void gravel_launch(void (*kernel)(P...), dim3 grid, dim3 block, A... arguments) {
+  gravel::cuda_launch(kernel, grid, block, static_cast<P>(arguments)...);
+}
+#else
+template <class... P, class... A>
+void gravel_launch(void (*kernel)(P...), dim3 grid, dim3 block, A... arguments) {
+  gravel::simt::launch_options options{};
+  gravel::launch_options_of(&options.threads, &options.seed);
+  gravel::simt::launch(grid, block, options, [&] { kernel(arguments...); });
+}
+#endif
+/// Waits for the kernels of gravel_launch.
+void gravel_synchronize();

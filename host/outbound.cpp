@@ -1,0 +1,127 @@
+#include "host/outbound.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "lib/base/error.hpp"
+
+namespace gravel {
+
+outbound::outbound(const common& c, landing ring, uint32_t channel, uint64_t* arrivals)
+    : c_(c), sink_(ring.sink), ring_(ring), channel_(channel), arrivals_(arrivals), counts_(c.packets) {}
+
+outbound::outbound(const common& c, uint32_t sink, remote_link& link, remote_slots remote, char* staging)
+    : c_(c), sink_(sink), link_(&link), remote_(remote), staging_(staging), counts_(c.packets) {}
+
+char* outbound::slot_memory(uint64_t sequence) const {
+  return is_local() ? reinterpret_cast<char*>(ring_.packet(channel_, sequence))
+                    : staging_ + sequence % c_.packets * c_.packet_size;
+}
+
+uint32_t outbound::append(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, uint64_t now) {
+  uint32_t taken = 0;
+  while (taken < messages) {
+    if (!writer_.is_open()) {
+      if (!can_open()) break;
+      writer_.open(slot_memory(sequence_), c_.packet_size);
+      opened_at_ = now;
+    }
+    const uint32_t more = writer_.append(sink, from + uint64_t{taken} * units, messages - taken, units);
+    taken += more;
+    if (taken == messages) break;
+    if (writer_.empty()) fail("a message of {} units does not fit into a packet of {} bytes", units, c_.packet_size);
+    close(close_cause::full);
+  }
+  return taken;
+}
+
+bool outbound::append_or_spill(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, uint64_t now) {
+  const uint32_t taken = has_backlog() ? 0 : append(sink, from, messages, units, now);
+  if (taken == messages) return true;
+  const uint64_t rest = uint64_t{messages - taken} * units, bytes = rest * sizeof(unit);
+  if (c_.spill->used.fetch_add(bytes) + bytes > c_.spill->limit) return false;
+  from += uint64_t{taken} * units;
+  if (backlog_.empty() || backlog_.back().sink != sink || backlog_.back().units != units)
+    backlog_.push_back({sink, units, {}, 0});
+  backlog_.back().data.insert(backlog_.back().data.end(), from, from + rest);
+  (*c_.stats)[stat::messages_spilled] += messages - taken;
+  return true;
+}
+
+bool outbound::drain_backlog(uint64_t now) {
+  bool moved = false;
+  while (!backlog_.empty()) {
+    piece& p = backlog_.front();
+    // A bulk message is appended alone: it may not share a segment.
+    const uint32_t whole = static_cast<uint32_t>((p.data.size() - p.taken) / p.units);
+    const uint32_t taken = append(p.sink, p.data.data() + p.taken, std::min(whole, 0xffffu), p.units, now);
+    if (taken == 0) break;
+    moved = true;
+    p.taken += uint64_t{taken} * p.units;
+    if (p.taken == p.data.size()) {
+      c_.spill->used.fetch_sub(p.data.size() * sizeof(unit));
+      backlog_.pop_front();
+    }
+  }
+  return moved;
+}
+
+void outbound::close(close_cause cause) {
+  if (!has_open_messages()) return;
+  counts_[sequence_ % c_.packets] = writer_.messages();
+  const bool flush = cause == close_cause::flush;
+  packet_header* packet = writer_.close(sequence_, sink_, c_.node, c_.plane, flush);
+  stats_row& s = *c_.stats;
+  ++s[stat::packets];
+  s[stat::packet_bytes] += packet->bytes;
+  ++s[static_cast<stat>(static_cast<uint32_t>(stat::packets_full) + static_cast<uint32_t>(cause))];
+
+  if (is_local()) {
+    store_release(&ring_.slot(channel_, sequence_)->published, sequence_ + 1);  // [L1]
+    fetch_add_release<scope::system>(arrivals_, uint64_t{1});                   // [L1]
+    ++s[stat::packets_local];
+  } else if (packet->bytes <= c_.eager_size) {
+    link_->send({plane_word::packet, c_.node, sink_, c_.plane, sequence_, packet->bytes, 0},
+                {reinterpret_cast<const std::byte*>(packet), packet->bytes});
+    ++s[stat::packets_eager];
+  } else {
+    const uint64_t at = remote_.offset + sequence_ % c_.packets * (sizeof(landing_header) + c_.packet_size) +
+                        sizeof(landing_header);
+    link_->put_and_notify(packet, packet->bytes, remote_.region, at,
+                          {plane_word::notice, c_.node, sink_, c_.plane, sequence_, packet->bytes, 0});
+    ++s[stat::packets_put];
+  }
+  ++sequence_;
+}
+
+bool outbound::poll_done() {
+  uint64_t done = applied_;
+  while (done != sequence_ && ring_.is_done(channel_, done)) ++done;
+  if (done == applied_) return false;
+  advance(done, done);
+  return true;
+}
+
+void outbound::credit(uint64_t freed, uint64_t applied) {
+  if (freed < freed_ || freed > sequence_ || applied < applied_ || applied > freed)
+    fail("a credit for sink {} says {} freed, {} applied, where {} were sent, {} freed, {} applied", sink_, freed,
+         applied, sequence_, freed_, applied_);
+  advance(freed, applied);
+}
+
+void outbound::advance(uint64_t freed, uint64_t applied) {
+  // Of a forwarded packet the slot is free before its messages are applied, and its count may be overwritten: the
+  // counts of a transit channel are acknowledged when freed, and its `applied` only delays flushes. Quiescence stays
+  // right, because the intermediate node counts what it took over as its own.
+  for (; freed_ != freed; ++freed_) acked_ += counts_[freed_ % c_.packets];
+  applied_ = applied;
+}
+
+std::string outbound::describe() const {
+  return fmt::format("to {}: {} packets sent, {} freed, {} applied, {} messages in the open packet, backlog {}",
+                     sink_ == transit_sink ? std::string("an intermediate node")
+                                           : fmt::format("PE {}{}", pe_of_sink(sink_), sink_ & 1 ? " (host)" : ""),
+                     sequence_, freed_, applied_, writer_.is_open() ? writer_.messages() : 0, backlog_.size());
+}
+
+}  // namespace gravel

@@ -1,0 +1,400 @@
+#include "host/plane.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "lib/base/error.hpp"
+
+namespace gravel {
+namespace {
+
+uint32_t position(const std::vector<uint32_t>& in, uint32_t what) {
+  return static_cast<uint32_t>(std::lower_bound(in.begin(), in.end(), what) - in.begin());
+}
+uint64_t slot_bytes(const node_setup& s) { return sizeof(landing_header) + s.values.packet_size; }
+uint64_t channel_bytes(const node_setup& s) { return slot_bytes(s) * s.values.packets_per_destination; }
+uint32_t channel_of(const node_setup& s, uint32_t node, uint32_t source, uint32_t plane) {
+  return position(s.nodes.sources_of(node), source) * static_cast<uint32_t>(s.values.aggregator_threads) + plane;
+}
+uint32_t transit_channel_of(const node_setup& s, uint32_t node, uint32_t source, uint32_t plane) {
+  return position(s.nodes.transit_sources_of(node), source) * static_cast<uint32_t>(s.values.aggregator_threads) + plane;
+}
+
+}  // namespace
+
+remote_slots remote_slots_of(const node_setup& s, uint32_t node, uint32_t sink, uint32_t source, uint32_t plane) {
+  const uint64_t channels = s.nodes.sources_of(node).size() * s.values.aggregator_threads;
+  const uint64_t kind_bytes = (channels * channel_bytes(s) + 4095) / 4096 * 4096;  // as in segment.cpp
+  return {position(s.nodes.pes_of(node), pe_of_sink(sink)),
+          (sink & 1) * kind_bytes + channel_of(s, node, source, plane) * channel_bytes(s)};
+}
+
+remote_slots remote_transit_of(const node_setup& s, uint32_t node, uint32_t source, uint32_t plane) {
+  return {static_cast<uint32_t>(s.nodes.pes_of(node).size()),
+          transit_channel_of(s, node, source, plane) * channel_bytes(s)};
+}
+
+uint64_t transit_bytes(const node_setup& s) {
+  return s.nodes.transit_sources_of(s.node).size() * s.values.aggregator_threads * channel_bytes(s);
+}
+
+uint64_t staging_bytes(const node_setup& s) {
+  uint64_t destinations = s.nodes.transits_of(s.node).size();
+  for (uint32_t node : s.nodes.targets_of(s.node))
+    if (node != s.node) destinations += 2 * s.nodes.pes_of(node).size();
+  return destinations * s.values.packets_per_destination * s.values.packet_size;
+}
+
+/// One queue of one local PE, as this plane consumes it.
+struct plane::source {
+  uint32_t pe, kind;
+  queue q;
+  uint64_t consumed = 0;       ///< slots taken by this plane
+  uint64_t flush_seen = 0;     ///< highest flush target met
+  uint64_t flush_started = 0;  ///< highest target whose packets were closed
+  uint32_t run = 0, message = 0, unit_at = 0;  ///< progress within the slot at hand
+};
+
+struct plane::flush {
+  std::vector<std::pair<source*, uint64_t>> targets;
+  std::vector<std::pair<const outbound*, uint64_t>> until;
+};
+
+plane::plane(const node_setup& setup, uint32_t index, std::vector<remote_link*> links, char* staging, char* transit)
+    : setup_(setup), index_(index) {
+  const topology& nodes = setup.nodes;
+  const uint32_t me = setup.node, packets = static_cast<uint32_t>(setup.values.packets_per_destination);
+  const uint32_t n_planes = static_cast<uint32_t>(setup.values.aggregator_threads);
+  const outbound::common common{me,           index, packets, setup.values.packet_size, setup.values.eager_size,
+                                setup.spill, &stats_};
+  counts_ = &setup.local[0]->control()->counts[index];
+  stats_words_ = setup.local[0]->control()->stats[index];
+
+  // Local sinks, and channels from other nodes into them.
+  route_.resize(nodes.n_pes() * 2);
+  inbound_of_.assign(nodes.n_nodes(), std::vector<inbound*>(nodes.n_pes() * 2));
+  outbound_to_.assign(nodes.n_nodes(), std::vector<outbound*>(nodes.n_pes() * 2));
+  transit_of_.resize(nodes.n_nodes());
+  transit_to_.resize(nodes.n_nodes());
+  for (pe_segment* segment : setup.local)
+    for (sink_kind kind : {sink_kind::device, sink_kind::host}) {
+      const landing ring = segment->landing_of(kind);
+      uint64_t* arrivals = &segment->control()->arrivals[static_cast<uint32_t>(kind)].packets;
+      for (uint32_t from : nodes.sources_of(me)) {
+        const uint32_t channel = channel_of(setup, me, from, index);
+        if (from == me) {
+          outbounds_.push_back(std::make_unique<outbound>(common, ring, channel, arrivals));
+          route_[ring.sink] = outbounds_.back().get();
+        } else {
+          inbounds_.push_back(std::make_unique<inbound>(ring, channel, arrivals, from, *links[from]));
+          inbound_of_[from][ring.sink] = inbounds_.back().get();
+        }
+      }
+    }
+
+  // Sinks of other nodes, sent to directly.
+  const uint64_t staging_each = setup.values.packets_per_destination * setup.values.packet_size;
+  for (uint32_t node : nodes.targets_of(me)) {
+    if (node == me) continue;
+    for (uint32_t pe : nodes.pes_of(node))
+      for (uint32_t sink : {sink_of(pe, sink_kind::device), sink_of(pe, sink_kind::host)}) {
+        outbounds_.push_back(std::make_unique<outbound>(common, sink, *links[node],
+                                                        remote_slots_of(setup, node, sink, me, index), staging));
+        staging += staging_each;
+        route_[sink] = outbound_to_[node][sink] = outbounds_.back().get();
+      }
+  }
+
+  // Intermediate nodes, and channels of nodes for which this one is intermediate.
+  for (uint32_t node : nodes.transits_of(me)) {
+    outbounds_.push_back(std::make_unique<outbound>(common, transit_sink, *links[node],
+                                                    remote_transit_of(setup, node, me, index), staging));
+    staging += staging_each;
+    transit_to_[node] = outbounds_.back().get();
+  }
+  for (uint32_t node = 0; node < nodes.n_nodes(); ++node)
+    if (const uint32_t hop = nodes.next_hop(me, node); hop != node)
+      for (uint32_t pe : nodes.pes_of(node))
+        route_[sink_of(pe, sink_kind::device)] = route_[sink_of(pe, sink_kind::host)] = transit_to_[hop];
+  const landing transit_ring{transit, nullptr, nullptr,
+                             static_cast<uint32_t>(nodes.transit_sources_of(me).size()) * n_planes, packets,
+                             setup.values.packet_size, transit_sink, nodes.n_pes() * 2};
+  for (uint32_t from : nodes.transit_sources_of(me)) {
+    inbounds_.push_back(std::make_unique<inbound>(transit_ring, transit_channel_of(setup, me, from, index), nullptr,
+                                                  from, *links[from]));
+    transit_of_[from] = inbounds_.back().get();
+  }
+
+  // Handlers' queues first: what they hold must never wait behind new work.
+  for (uint32_t order = 0; order < n_queue_kinds; ++order) {
+    const uint32_t kind = n_queue_kinds - 1 - order;
+    for (size_t i = 0; i < setup.local.size(); ++i) {
+      sources_.push_back(std::make_unique<source>());
+      sources_.back()->pe = nodes.pes_of(me)[i];
+      sources_.back()->kind = kind;
+      sources_.back()->q = setup.local[i]->queue_of(kind);
+    }
+  }
+}
+
+plane::~plane() = default;
+
+void plane::mark_busy(outbound& o) {
+  if (!o.listed) busy_out_.push_back(&o);
+  o.listed = true;
+}
+
+void plane::mark_busy(inbound& in) {
+  if (!in.listed) busy_in_.push_back(&in);
+  in.listed = true;
+}
+
+bool plane::step(uint64_t now) {
+  bool moved = false;
+  // Credits first: they make room for what comes next.
+  for (outbound* o : busy_out_) {
+    if (o->is_local()) moved |= o->poll_done();
+    if (o->has_backlog()) moved |= o->drain_backlog(now);
+  }
+  const plane_header from{plane_word::credit, setup_.node, 0, index_, 0, 0, 0};
+  for (inbound* in : busy_in_) {
+    if (in->is_transit()) {
+      moved |= forward(*in, now);
+      moved |= in->report_transit(from);
+    } else {
+      moved |= in->report(from);
+    }
+  }
+  bool input = false;
+  for (auto& s : sources_) input |= take_from(*s, now);
+  if (input) last_input_ = now;
+  moved |= input;
+  moved |= close_due(now);
+  moved |= finish_flushes();
+  std::erase_if(busy_out_, [](outbound* o) { return !(o->listed = o->busy()); });
+  std::erase_if(busy_in_, [](inbound* in) { return !(in->listed = in->busy()); });
+  if (moved) publish_counts();
+  return moved;
+}
+
+bool plane::receive(const plane_header& header, std::span<const std::byte> data, uint64_t now) {
+  const uint32_t node = header.source_node;
+  if (node >= setup_.nodes.n_nodes() || node == setup_.node || header.plane != index_)
+    fail("a message claims to come from plane {} of node {}", header.plane, node);
+  if (header.word == plane_word::credit) {
+    outbound* to = header.sink == transit_sink                     ? transit_to_[node]
+                   : header.sink < setup_.nodes.n_pes() * 2 ? outbound_to_[node][header.sink]
+                                                            : nullptr;
+    if (!to) fail("node {} sent a credit for sink {}, to which nothing was sent", node, header.sink);
+    to->credit(header.a, header.b);
+    if (to->has_backlog()) to->drain_backlog(now);
+    publish_counts();
+    return true;
+  }
+  if (header.word != plane_word::packet && header.word != plane_word::notice) return false;
+  inbound* in = header.sink == transit_sink                     ? transit_of_[node]
+                : header.sink < setup_.nodes.n_pes() * 2 ? inbound_of_[node][header.sink]
+                                                         : nullptr;
+  if (!in) fail("node {} sent a packet for sink {}, which is not here", node, header.sink);
+  if (header.word == plane_word::packet)
+    in->on_packet(header.sequence, data);
+  else
+    in->on_notice(header.sequence, header.a);
+  mark_busy(*in);
+  return true;
+}
+
+bool plane::take_from(source& s, uint64_t now) {
+  constexpr int most_slots_a_round = 16;  // so that every queue gets its turn, and time is looked at
+  bool moved = false;
+  for (int i = 0; i < most_slots_a_round; ++i) {
+    const uint64_t ticket = next_ticket(s.consumed, index_, s.q.shape.n_planes);
+    slot_header* slot = s.q.slot(ticket);
+    if (load_acquire(&slot->published) != ticket + 1) break;  // [Q1]
+    if (s.run == 0 && s.message == 0) check_slot(s, slot);
+    const uint64_t before = taken_;
+    const bool whole = take_slot(s, slot, now);
+    moved |= taken_ != before || whole;
+    // Published before `consumed`: a sample that sees the slot consumed sees its messages taken.
+    store_release(&counts_->taken, taken_);
+    if (!whole) {
+      ++stats_[stat::stalls];
+      break;
+    }
+    s.run = s.message = s.unit_at = 0;
+    ++stats_[stat::slots_taken];
+    store_release(&s.q.control->plane[index_].consumed, ++s.consumed);  // [Q2]
+  }
+  notice_flush_target(s);
+  return moved;
+}
+
+void plane::check_slot(const source& s, const slot_header* slot) const {
+  uint64_t units = 0;
+  bool sound = slot->n_runs <= s.q.shape.max_runs && slot->n_units <= s.q.shape.payload_units;
+  for (uint32_t r = 0; sound && r < slot->n_runs; ++r) {
+    const run& row = s.q.runs(const_cast<slot_header*>(slot))[r];
+    units += uint64_t{row.messages} * row.units;
+    sound = row.sink < route_.size() && row.units != 0 && row.units <= packet_capacity_units(setup_.values.packet_size) &&
+            (row.units <= max_message_units || row.messages == 1);
+  }
+  if (!sound || units != slot->n_units)
+    fail("PE {} handed over a corrupt slot in its {}: {} runs, {} units", s.pe, name_of(static_cast<queue_kind>(s.kind)),
+         slot->n_runs, slot->n_units);
+}
+
+bool plane::take_slot(source& s, slot_header* slot, uint64_t now) {
+  const run* runs = s.q.runs(slot);
+  const unit* payload = s.q.payload(slot);
+  for (; s.run < slot->n_runs; ++s.run) {
+    const run row = runs[s.run];
+    outbound& to = route(row.sink);
+    const unit* from = payload + s.unit_at;
+    uint32_t took = row.messages - s.message;
+    mark_busy(to);
+    if (is_handler_queue(s.kind)) {
+      if (!to.append_or_spill(row.sink, from, took, row.units, now)) spill_exhausted(s, from);
+    } else {
+      // What spilled before goes first, or the backlog might never shrink.
+      took = to.has_backlog() ? 0 : to.append(row.sink, from, took, row.units, now);
+    }
+    taken_ += took;
+    stats_[stat::messages_taken] += took;
+    const uint32_t pe = pe_of_sink(row.sink);
+    if (pe == s.pe) stats_[stat::messages_to_self] += took;
+    if (setup_.nodes.node_of(pe) != setup_.node) stats_[stat::messages_off_node] += took;
+    s.message += took;
+    s.unit_at += took * row.units;
+    if (s.message != row.messages) return false;
+    s.message = 0;
+  }
+  return true;
+}
+
+void plane::spill_exhausted(const source& s, const unit* message) const {
+  const uint64_t w0 = message->word[0];
+  std::string what = name_of(op_of(w0));
+  if (op_of(w0) == op::am) {
+    const std::string name = setup_.handler_name ? setup_.handler_name(handler_of(w0)) : "";
+    what += " of handler '" + (name.empty() ? fmt::format("id {:#x}", handler_of(w0)) : name) + "'";
+  }
+  fail("handlers of PE {} send faster than their destinations apply: {} exceeds GRAVEL_SPILL_SIZE ({} bytes); raise it, "
+       "or let the handler send less",
+       s.pe, what, setup_.spill->limit);
+}
+
+bool plane::forward(inbound& in, uint64_t now) {
+  bool moved = false;
+  while (const packet_header* packet = in.next_to_forward()) {
+    const segment* table = segments_of(packet);
+    for (; in.at.segment < packet->n_segments; ++in.at.segment) {
+      const segment row = table[in.at.segment];
+      outbound& to = route(row.sink);
+      const uint32_t node = setup_.nodes.node_of(pe_of_sink(row.sink));
+      if (setup_.nodes.next_hop(setup_.node, node) != node)
+        fail("a packet for PE {} came by a third node", pe_of_sink(row.sink));
+      mark_busy(to);
+      const uint32_t took = to.has_backlog() ? 0
+                                             : to.append(row.sink, payload_of(packet) + in.at.unit,
+                                                         row.messages - in.at.message, row.units, now);
+      moved |= took != 0;
+      taken_ += took;
+      stats_[stat::messages_forwarded] += took;
+      in.at.message += took;
+      in.at.unit += took * row.units;
+      if (in.at.message != row.messages) return moved;
+      in.at.message = 0;
+    }
+    store_release(&counts_->taken, taken_);  // before the credit, which lets the sender count them as acknowledged
+    if (packet->flush)
+      for (outbound* o : busy_out_) o->close(close_cause::flush);
+    std::vector<std::pair<const outbound*, uint64_t>> until;
+    for (outbound* o : busy_out_) until.emplace_back(o, o->sequence() + o->has_open_messages());
+    in.forwarded(std::move(until));
+    moved = true;
+  }
+  return moved;
+}
+
+bool plane::close_due(uint64_t now) {
+  bool moved = false;
+  for (outbound* o : busy_out_) {
+    if (!o->has_open_messages()) continue;
+    if (now - o->opened_at() >= setup_.values.timeout_us) {
+      o->close(close_cause::age);
+    } else if (!o->in_flight() && now - last_input_ >= setup_.values.idle_us) {
+      o->close(close_cause::idle);
+    } else {
+      continue;
+    }
+    moved = true;
+  }
+  return moved;
+}
+
+void plane::notice_flush_target(source& s) {
+  const uint64_t target = load_acquire(&s.q.control->flush_target);
+  if (target > s.flush_seen) s.flush_seen = target;
+}
+
+bool plane::finish_flushes() {
+  // Start: every ticket below the target is taken, so its messages are in packets (or in the backlog: then wait).
+  std::vector<std::pair<source*, uint64_t>> ready;
+  for (auto& s : sources_)
+    if (s->flush_seen > s->flush_started &&
+        next_ticket(s->consumed, index_, s->q.shape.n_planes) >= s->flush_seen)
+      ready.emplace_back(s.get(), s->flush_seen);
+  if (!ready.empty() && std::none_of(busy_out_.begin(), busy_out_.end(), [](auto* o) { return o->has_backlog(); })) {
+    auto started = std::make_unique<flush>();
+    for (auto& [s, target] : ready) s->flush_started = target;
+    started->targets = std::move(ready);
+    for (outbound* o : busy_out_) {
+      o->close(close_cause::flush);
+      started->until.emplace_back(o, o->sequence());
+    }
+    flushes_.push_back(std::move(started));
+  }
+  // Finish: in order, so flush_done is monotonic.
+  size_t finished = 0;
+  for (; finished < flushes_.size(); ++finished) {
+    auto& until = flushes_[finished]->until;
+    while (!until.empty() && until.back().first->applied() >= until.back().second) until.pop_back();
+    if (!until.empty()) break;
+    for (auto& [s, target] : flushes_[finished]->targets)
+      store_release(&s->q.control->plane[index_].flush_done, target);
+  }
+  flushes_.erase(flushes_.begin(), flushes_.begin() + static_cast<std::ptrdiff_t>(finished));
+  return finished != 0;
+}
+
+void plane::publish_counts() {
+  uint64_t acked = 0;
+  for (const auto& o : outbounds_) acked += o->acked_messages();
+  store_release(&counts_->taken, taken_);
+  store_release(&counts_->acked, acked);
+  for (uint32_t i = 0; i < n_stats; ++i) store_relaxed(&stats_words_[i], stats_.value[i]);
+}
+
+bool plane::busy() const {
+  return !flushes_.empty() || !busy_in_.empty() || !busy_out_.empty() ||
+         std::any_of(sources_.begin(), sources_.end(), [](const auto& s) { return s->flush_seen > s->flush_started; });
+}
+
+std::string plane::describe() const {
+  std::string text = fmt::format("plane {} of node {}: {} messages taken, {} flushes pending\n", index_, setup_.node,
+                                 taken_, flushes_.size());
+  for (const auto& s : sources_) {
+    const uint64_t ticket = next_ticket(s->consumed, index_, s->q.shape.n_planes);
+    const bool waiting = load_acquire(&s->q.slot(ticket)->published) == ticket + 1;
+    if (s->consumed || waiting || s->flush_seen)
+      text += fmt::format("  PE {} {}: {} slots taken, {}, flush asked below ticket {}\n", s->pe,
+                          name_of(static_cast<queue_kind>(s->kind)), s->consumed,
+                          waiting ? fmt::format("slot of ticket {} waits at run {}", ticket, s->run) : "none waits",
+                          s->flush_seen);
+  }
+  for (const outbound* o : busy_out_) text += "  " + o->describe() + "\n";
+  for (const inbound* in : busy_in_) text += "  " + in->describe() + "\n";
+  return text;
+}
+
+}  // namespace gravel

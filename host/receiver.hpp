@@ -1,0 +1,102 @@
+// Applies packets on the host: all of them on the CPU backend, host handlers' on any.
+#pragma once
+#include <exception>
+#include <vector>
+
+#include "device/apply.cuh"
+#include "lib/base/error.hpp"
+
+namespace gravel {
+
+/// Applies the packets of one landing ring in the order of each channel. Thread scope: one thread.
+class host_receiver {
+ public:
+  host_receiver(const landing& ring, sink_kind kind, const gravel_t& handle)
+      : ring_(ring), kind_(kind), handle_(handle), next_(ring.channels) {}
+
+  /// One round over the channels, at most one packet each. True if any arrived.
+  template <class Handlers>
+  bool receive() {
+    const uint64_t arrived = load_acquire(ring_.arrivals);
+    if (arrived == taken_) return false;
+    bool moved = false;
+    for (uint32_t channel = 0; channel < ring_.channels && taken_ != arrived; ++channel) {
+      const uint64_t sequence = next_[channel];
+      if (!ring_.arrived(channel, sequence)) continue;
+      const packet_header* packet = ring_.packet(channel, sequence);
+      const packet_fault fault = check_packet(packet, ring_.packet_size, ring_.expectation(sequence));
+      if (fault != packet_fault::fine) fail("a corrupt packet arrived: {}", name_of(fault));
+      apply<Handlers>(packet);
+      ring_.mark_done(channel, sequence);
+      ++next_[channel];
+      ++taken_;
+      moved = true;
+    }
+    return moved;
+  }
+
+ private:
+  template <class Handlers>
+  void apply(const packet_header* packet) {
+    const unit* at = payload_of(packet);
+    for (uint32_t i = 0; i < packet->n_segments; ++i) {
+      const segment row = segments_of(packet)[i];
+      if (op_of(at->word[0]) == op::put_bulk) {
+        apply_bulk(*packet, at, row.units);
+      } else if (row.units > max_message_units) {
+        reject(*packet, at, message_fault::bad_size);
+      } else if (row.units == 1) {
+        // Random addresses: fetch the lines some messages ahead.
+        constexpr uint32_t ahead = 16;
+        for (uint32_t m = 0; m < row.messages; ++m) {
+          if (m + ahead < row.messages) {
+            const uint64_t offset = offset_of(at[m + ahead].word[0]);
+            if (offset < handle_.heap_bytes) __builtin_prefetch(handle_.heap + offset, 1);
+          }
+          apply_one<Handlers>(*packet, at + m, 1);
+        }
+      } else {
+        for (uint32_t m = 0; m < row.messages; ++m) apply_one<Handlers>(*packet, at + m * row.units, row.units);
+      }
+      at += uint32_t{row.messages} * row.units;
+    }
+  }
+
+  template <class Handlers>
+  void apply_one(const packet_header& packet, const unit* message, uint32_t units) {
+    message_fault fault;
+    try {
+      fault = apply_message<Handlers>(handle_, kind_, message, units);
+    } catch (const std::exception& e) {
+      fail("{} threw: {}", who<Handlers>(message), e.what());
+    } catch (...) {
+      fail("{} threw something that is no std::exception", who<Handlers>(message));
+    }
+    if (fault != message_fault::fine) reject(packet, message, fault);
+  }
+
+  template <class Handlers>
+  static std::string who(const unit* message) {
+    return fmt::format("handler '{}'", Handlers::name_of(handler_of(message->word[0])));
+  }
+
+  void apply_bulk(const packet_header& packet, const unit* message, uint32_t units) {
+    const message_fault fault = check_message(message, units, handle_.heap_bytes, handle_.n_pes, handle_.n_cells);
+    if (fault != message_fault::fine) reject(packet, message, fault);
+    std::memcpy(handle_.heap + offset_of(message->word[0]), message + 1, message->word[1]);
+  }
+
+  [[noreturn]] void reject(const packet_header& packet, const unit* message, message_fault fault) const {
+    const uint64_t w0 = message->word[0];
+    fail("a corrupt message arrived from node {}: {} with {} (offset {:#x})", packet.source_node, gravel::name_of(op_of(w0)),
+         gravel::name_of(fault), offset_of(w0));
+  }
+
+  landing ring_;
+  sink_kind kind_;
+  gravel_t handle_;
+  std::vector<uint64_t> next_;  ///< by channel: sequence of the packet to apply next
+  uint64_t taken_ = 0;
+};
+
+}  // namespace gravel

@@ -1,0 +1,103 @@
+// A PE's membership in a job: everything between gravel_init and gravel_finalize. The functions of host/gravel.hpp
+// are thin wrappers around the one runtime of the process.
+#pragma once
+#include <sys/types.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "host/backend.hpp"
+#include "host/heap.hpp"
+#include "host/node_channel.hpp"
+#include "host/segment.hpp"
+#include "host/stats.hpp"
+#include "lib/base/topology.hpp"
+#include "transport/bootstrap.hpp"
+
+namespace gravel {
+
+class runtime {
+ public:
+  explicit runtime(std::unique_ptr<backend>);
+  ~runtime();
+
+  const topology& nodes() const { return nodes_; }
+  uint32_t pe() const { return pe_; }
+  const settings& values() const { return values_; }
+  backend& device() { return *device_; }
+  gravel_t kernel_handle() const { return kernel_handle_; }
+  gravel_t host_handle() const { return host_handle_; }
+
+  void* allocate_symmetric(uint64_t bytes);
+  void free_symmetric(void*);
+
+  /// One collective (host/collective.hpp). Thread: any, one at a time.
+  collective_words combine(const collective_words& mine);
+  void quiet();
+  void barrier_all();
+  void wait_quiescent();
+  void wait_for_host_gets();
+  void finalize();
+  /// Prints the text, tells the others, ends this process.
+  [[noreturn]] void abort_job(const std::string& text, int status);
+
+ private:
+  struct sample;
+  void check_same_program();
+  void start_aggregator();
+  void connect();
+  void make_handles();
+  void exchange_wiring();
+  void receive_loop();
+  void monitor_loop();
+  void check_device_error();
+  sample take_sample();
+  /// Waits for `ready`, giving the monitor's errors precedence.
+  template <class F>
+  void wait_until(F ready);
+  queue queue_for(queue_kind kind, queue_state*) const;
+  void read_queue_states(queue_state (&)[n_queue_kinds]);
+  void report_stats();
+
+  settings values_;
+  std::unique_ptr<backend> device_;
+  std::unique_ptr<bootstrap> boot_;
+  topology nodes_;
+  uint32_t pe_ = 0, node_ = 0, local_rank_ = 0, local_size_ = 1;
+  bool is_leader_ = false;  ///< first PE of its node
+  pid_t aggregator_pid_ = -1;
+  std::string socket_path_;
+  std::optional<node_listener> listener_;  ///< of the leader, until its node has connected
+  std::optional<pe_segment> segment_;
+  std::optional<node_channel> channel_;
+  heap_allocator allocator_{0};
+
+  /// Producers' words of kernels and handlers (device memory), and of host threads (host memory).
+  struct producer_state {
+    queue_state queues[n_queue_kinds];
+    device_counters counters;
+  };
+  producer_state* device_state_ = nullptr;
+  std::unique_ptr<producer_state> host_state_;
+  reply_cell* device_cells_ = nullptr;
+  std::unique_ptr<reply_cell[]> host_cells_;
+  std::unique_ptr<device_error> host_error_;
+  char* heap_ = nullptr;
+  gravel_t kernel_handle_{}, host_handle_{}, device_handler_handle_{}, host_handler_handle_{};
+
+  std::mutex collective_lock_;
+  uint64_t collective_sequence_ = 0;
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> leaving_{false};
+  std::thread receiver_, monitor_;
+};
+
+/// The runtime of this process; throws gravel::error naming `caller` outside gravel_init .. gravel_finalize.
+runtime& current_runtime(const char* caller);
+
+}  // namespace gravel

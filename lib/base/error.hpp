@@ -1,0 +1,28 @@
+// Errors of the host API. Everything thrown by Gravel is a gravel::error: its text says what was wrong,
+// where, and what to do about it.
+#pragma once
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace gravel {
+
+struct error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Throws gravel::error with a formatted text.
+template <class... Args>
+[[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
+  throw error(fmt::format(format, std::forward<Args>(args)...));
+}
+
+/// Throws gravel::error: "<what>: <strerror(errno)>".
+[[noreturn]] void fail_errno(const std::string& what);
+
+/// An uncaught exception ends the process with one line on stderr and exit status 1, instead of a core dump.
+void install_terminate_handler();
+
+}  // namespace gravel

@@ -1,0 +1,50 @@
+#include "lib/base/log.hpp"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+
+namespace gravel {
+namespace {
+
+std::string& name_storage() {
+  static std::string name;
+  return name;
+}
+
+spdlog::logger& logger() {
+  // Leaked on purpose: threads may log while the process exits.
+  static spdlog::logger* instance = [] {
+    auto* made = new spdlog::logger("gravel", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    made->set_pattern("%v");
+    made->set_level(spdlog::level::warn);
+    made->flush_on(spdlog::level::trace);
+    return made;
+  }();
+  return *instance;
+}
+
+spdlog::level::level_enum spdlog_level(log_level level) {
+  switch (level) {
+    case log_level::debug: return spdlog::level::debug;
+    case log_level::info: return spdlog::level::info;
+    case log_level::warning: return spdlog::level::warn;
+    default: return spdlog::level::err;
+  }
+}
+
+}  // namespace
+
+void set_log_name(std::string name) { name_storage() = std::move(name); }
+const std::string& log_name() { return name_storage(); }
+void set_log_level(log_level level) { logger().set_level(spdlog_level(level)); }
+bool log_enabled(log_level level) { return logger().should_log(spdlog_level(level)); }
+
+void log_line(log_level level, std::string_view text) {
+  const char* mark = level == log_level::warning ? "warning: " : level == log_level::error ? "error: " : "";
+  const std::string& name = log_name();
+  logger().log(spdlog_level(level), "gravel: {}{}{}{}", name, name.empty() ? "" : ": ", mark, text);
+}
+
+}  // namespace gravel

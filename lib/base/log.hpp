@@ -1,0 +1,37 @@
+// Log lines go to stderr, each prefixed with who speaks ("gravel: PE 3: ..."). GRAVEL_LOG sets the level.
+#pragma once
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace gravel {
+
+enum class log_level { debug, info, warning, error };
+
+/// Names the speaker of this process, e.g. "PE 3" or "aggregator of node 1".
+void set_log_name(std::string name);
+const std::string& log_name();
+void set_log_level(log_level level);
+bool log_enabled(log_level level);
+void log_line(log_level level, std::string_view text);
+
+template <class... Args>
+void log_debug(fmt::format_string<Args...> f, Args&&... args) {
+  if (log_enabled(log_level::debug)) log_line(log_level::debug, fmt::format(f, std::forward<Args>(args)...));
+}
+template <class... Args>
+void log_info(fmt::format_string<Args...> f, Args&&... args) {
+  if (log_enabled(log_level::info)) log_line(log_level::info, fmt::format(f, std::forward<Args>(args)...));
+}
+template <class... Args>
+void log_warning(fmt::format_string<Args...> f, Args&&... args) {
+  log_line(log_level::warning, fmt::format(f, std::forward<Args>(args)...));
+}
+template <class... Args>
+void log_error(fmt::format_string<Args...> f, Args&&... args) {
+  log_line(log_level::error, fmt::format(f, std::forward<Args>(args)...));
+}
+
+}  // namespace gravel

@@ -1,0 +1,120 @@
+// A message: one operation on one symmetric address of one PE. It is 1 to 4 units of 16 bytes (a bulk put: as many
+// as it needs), and the first word says all that a receiver must know to check it.
+//
+//   word 0:  bits 0-7 operation | 8-15 type (active message: bytes of arguments) | 16-63 offset into the heap
+//   put, add, and, or, xor, min, max:  word 1 = value, in the low bytes
+//   get:            word 1 = requester << 48 | offset in the requester's heap
+//   fetch_add:      word 1 = operand                      word 2 = requester << 48 | reply cell
+//   compare_swap:   word 1 = desired, word 3 = expected   word 2 as above
+//   am:             bits 16-47 of word 0 = handler id; arguments from byte 8 on
+//   cell_reply:     offset = reply cell, word 1 = value
+//   put_bulk:       word 1 = bytes; data from byte 16 on, padded to a unit
+#pragma once
+#include <cstdint>
+
+#include "lib/base/platform.hpp"
+
+namespace gravel {
+
+enum class op : uint8_t {
+  none, put, add, bit_and, bit_or, bit_xor, min, max,  // one-sided, no answer
+  get, fetch_add, compare_swap,                        // answered by put_reply or cell_reply
+  am, put_reply, cell_reply, put_bulk, count
+};
+
+enum class value_type : uint8_t { u8, u16, u32, u64, i32, i64, f32, f64, count };
+
+struct alignas(16) unit {
+  uint64_t word[2];
+};
+static_assert(sizeof(unit) == 16);
+
+constexpr uint32_t max_am_bytes = 48;
+constexpr uint32_t max_message_units = 4;  ///< of every operation but put_bulk
+constexpr uint64_t max_offset = (1ull << 48) - 1;
+constexpr uint32_t max_pes = 65535;
+/// Set in the type byte of a get and its reply: a host thread asked, not a kernel.
+constexpr uint8_t host_origin = 0x80;
+
+/// Where messages are applied at a PE: on its device, or (host handlers) by its receiver thread. A destination on
+/// the wire is a sink number: 2 * PE + kind.
+enum class sink_kind : uint32_t { device = 0, host = 1 };
+GRAVEL_BOTH constexpr uint32_t sink_of(uint32_t pe, sink_kind kind) { return pe * 2 + static_cast<uint32_t>(kind); }
+GRAVEL_BOTH constexpr uint32_t pe_of_sink(uint32_t sink) { return sink / 2; }
+
+GRAVEL_BOTH constexpr uint64_t make_word0(op o, uint8_t type, uint64_t offset) {
+  return static_cast<uint64_t>(o) | static_cast<uint64_t>(type) << 8 | offset << 16;
+}
+GRAVEL_BOTH constexpr op op_of(uint64_t word0) { return static_cast<op>(word0 & 0xff); }
+GRAVEL_BOTH constexpr uint8_t type_byte(uint64_t word0) { return static_cast<uint8_t>(word0 >> 8); }
+GRAVEL_BOTH constexpr value_type type_of(uint64_t word0) { return static_cast<value_type>(type_byte(word0) & 0x7f); }
+GRAVEL_BOTH constexpr uint64_t offset_of(uint64_t word0) { return word0 >> 16; }
+GRAVEL_BOTH constexpr uint32_t handler_of(uint64_t word0) { return static_cast<uint32_t>(word0 >> 16); }
+
+/// A reply address: 16 bits of PE, 48 bits of offset or cell.
+GRAVEL_BOTH constexpr uint64_t make_return(uint32_t pe, uint64_t where) {
+  return static_cast<uint64_t>(pe) << 48 | where;
+}
+GRAVEL_BOTH constexpr uint32_t return_pe(uint64_t word) { return static_cast<uint32_t>(word >> 48); }
+GRAVEL_BOTH constexpr uint64_t return_where(uint64_t word) { return word & max_offset; }
+
+GRAVEL_BOTH constexpr uint32_t bytes_of(value_type t) {
+  switch (t) {
+    case value_type::u8: return 1;
+    case value_type::u16: return 2;
+    case value_type::u32:
+    case value_type::i32:
+    case value_type::f32: return 4;
+    default: return 8;
+  }
+}
+
+GRAVEL_BOTH constexpr uint32_t am_units(uint32_t argument_bytes) { return (8 + argument_bytes + 15) / 16; }
+GRAVEL_BOTH constexpr uint32_t bulk_units(uint64_t bytes) { return 1 + static_cast<uint32_t>((bytes + 15) / 16); }
+
+/// Units that a message with this first word has; 0: not a valid first word. put_bulk also depends on word 1.
+GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
+  switch (op_of(word0)) {
+    case op::put: case op::add: case op::bit_and: case op::bit_or: case op::bit_xor: case op::min: case op::max:
+    case op::get: case op::put_reply: case op::cell_reply: return 1;
+    case op::fetch_add: case op::compare_swap: return 2;
+    case op::am: return type_byte(word0) <= max_am_bytes ? am_units(type_byte(word0)) : 0;
+    case op::put_bulk: return word1 <= (1u << 20) ? bulk_units(word1) : 0;
+    default: return 0;
+  }
+}
+
+/// Why a message may not be applied.
+enum class message_fault : uint8_t { fine, bad_op, bad_type, bad_size, outside_heap, misaligned, bad_handler, bad_pe, blocking_handler };
+
+/// What a receiver checks before a message touches memory. Shapes: a heap of `heap_bytes`, `n_pes` PEs,
+/// `reply_cells` cells; `m` has `units` units. Handler ids are checked where they are looked up.
+GRAVEL_BOTH message_fault check_message(const unit* m, uint32_t units, uint64_t heap_bytes, uint32_t n_pes,
+                                        uint64_t reply_cells) {
+  const uint64_t w0 = m->word[0], w1 = m->word[1];
+  const op o = op_of(w0);
+  if (o == op::none || o >= op::count) return message_fault::bad_op;
+  if (units_of(w0, w1) != units) return message_fault::bad_size;
+  if (o == op::am) return message_fault::fine;
+  const uint64_t offset = offset_of(w0);
+  if (o == op::put_bulk)
+    return w1 <= heap_bytes && offset <= heap_bytes - w1 ? message_fault::fine : message_fault::outside_heap;
+  if (type_of(w0) >= value_type::count) return message_fault::bad_type;
+  if (o == op::cell_reply) return offset < reply_cells ? message_fault::fine : message_fault::outside_heap;
+  const uint32_t bytes = bytes_of(type_of(w0));
+  if (bytes < 4 && o != op::put && o != op::get && o != op::put_reply) return message_fault::bad_type;
+  if (type_of(w0) >= value_type::f32 && o != op::put && o != op::get && o != op::put_reply && o != op::add &&
+      o != op::fetch_add)
+    return message_fault::bad_type;
+  if (offset > heap_bytes - bytes) return message_fault::outside_heap;
+  if (offset % bytes) return message_fault::misaligned;
+  if (o == op::get && (return_pe(w1) >= n_pes || return_where(w1) > heap_bytes - bytes)) return message_fault::bad_pe;
+  if ((o == op::fetch_add || o == op::compare_swap) && return_pe(m[1].word[0]) >= n_pes) return message_fault::bad_pe;
+  return message_fault::fine;
+}
+
+/// Names for error messages.
+const char* name_of(op);
+const char* name_of(message_fault);
+
+}  // namespace gravel

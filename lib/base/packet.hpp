@@ -1,0 +1,124 @@
+// A packet: up to GRAVEL_PACKET_SIZE bytes of messages for one destination, the unit on the wire.
+//
+//   [packet_header, 64 bytes][segment table][payload: units]
+//
+// A segment is a row of messages of one size, so a receiver finds message i of a segment by arithmetic and works in
+// parallel. In a transit packet (first of two hops) each segment also names its final sink.
+// Landing slot: [landing_header, 64 bytes][packet]; the local aggregator alone writes `published`, after the packet.
+#pragma once
+#include <cstdint>
+
+#include "lib/base/message.hpp"
+#include "lib/base/platform.hpp"
+
+namespace gravel {
+
+constexpr uint32_t packet_magic = 0x4c565247;  // "GRVL"
+constexpr uint32_t max_segments = 120;
+constexpr uint32_t transit_sink = 0xffffffff;
+
+struct segment {
+  uint32_t sink;
+  uint16_t messages;
+  uint16_t units;  ///< of each message
+};
+static_assert(sizeof(segment) == 8);
+
+/// What travels in front of each packet. Written by the sending aggregator thread.
+struct alignas(64) packet_header {
+  uint32_t magic;
+  uint32_t bytes;     ///< header, table and payload
+  uint64_t sequence;  ///< of this channel, from 0
+  uint32_t sink;      ///< final destination, or transit_sink
+  uint32_t source_node;
+  uint32_t n_segments;
+  uint32_t n_units;
+  uint32_t n_messages;
+  uint32_t plane;
+  uint32_t flush;  ///< an intermediate node shall not hold these messages back
+  uint32_t spare[3];
+};
+static_assert(sizeof(packet_header) == 64);
+
+constexpr uint32_t packet_payload_offset = sizeof(packet_header) + max_segments * sizeof(segment);
+static_assert(packet_payload_offset == 1024);
+
+struct alignas(64) landing_header {
+  uint64_t published;  ///< sequence + 1 of the packet that lies here
+  uint64_t spare[7];
+};
+static_assert(sizeof(landing_header) == 64);
+
+GRAVEL_BOTH constexpr uint32_t packet_capacity_units(uint64_t packet_size) {
+  return static_cast<uint32_t>((packet_size - packet_payload_offset) / sizeof(unit));
+}
+GRAVEL_BOTH segment* segments_of(packet_header* p) { return reinterpret_cast<segment*>(p + 1); }
+GRAVEL_BOTH const segment* segments_of(const packet_header* p) { return reinterpret_cast<const segment*>(p + 1); }
+GRAVEL_BOTH unit* payload_of(packet_header* p) {
+  return reinterpret_cast<unit*>(reinterpret_cast<char*>(p) + packet_payload_offset);
+}
+GRAVEL_BOTH const unit* payload_of(const packet_header* p) {
+  return reinterpret_cast<const unit*>(reinterpret_cast<const char*>(p) + packet_payload_offset);
+}
+
+enum class packet_fault : uint8_t {
+  fine, bad_magic, bad_length, bad_sequence, bad_sink, bad_table, bad_total
+};
+const char* name_of(packet_fault);
+
+/// What the receiver expects of the packet in its hands.
+struct packet_expectation {
+  uint64_t packet_size;
+  uint64_t sequence;
+  uint32_t sink;    ///< or transit_sink
+  uint32_t n_sinks; ///< of the job
+};
+
+/// Checks everything a receiver relies on: lengths, table, totals. The messages themselves are checked one by one
+/// where they are applied. `available`: bytes that may be read at `p`.
+GRAVEL_BOTH packet_fault check_packet(const packet_header* p, uint64_t available, const packet_expectation& expect) {
+  if (available < packet_payload_offset || p->magic != packet_magic) return packet_fault::bad_magic;
+  if (p->bytes > available || p->bytes > expect.packet_size || p->n_segments > max_segments ||
+      p->n_units > packet_capacity_units(expect.packet_size) ||
+      p->bytes != packet_payload_offset + uint64_t{p->n_units} * sizeof(unit))
+    return packet_fault::bad_length;
+  if (p->sequence != expect.sequence) return packet_fault::bad_sequence;
+  if (p->sink != expect.sink) return packet_fault::bad_sink;
+  uint64_t units = 0, messages = 0;
+  for (uint32_t i = 0; i < p->n_segments; ++i) {
+    const segment s = segments_of(p)[i];
+    if (s.messages == 0 || s.units == 0 || (s.units > max_message_units && s.messages != 1))
+      return packet_fault::bad_table;
+    if (s.sink >= expect.n_sinks || (expect.sink != transit_sink && s.sink != expect.sink))
+      return packet_fault::bad_sink;
+    units += uint64_t{s.messages} * s.units;
+    messages += s.messages;
+  }
+  return units == p->n_units && messages == p->n_messages ? packet_fault::fine : packet_fault::bad_total;
+}
+
+/// Appends messages to an open packet. Plain data: the aggregator keeps one beside each open packet.
+class packet_writer {
+ public:
+  void open(void* at, uint64_t packet_size) {
+    packet_ = static_cast<packet_header*>(at);
+    capacity_ = packet_capacity_units(packet_size);
+    n_segments_ = n_units_ = n_messages_ = 0;
+  }
+  bool is_open() const { return packet_ != nullptr; }
+  bool empty() const { return n_messages_ == 0; }
+  uint32_t messages() const { return n_messages_; }
+  packet_header* packet() const { return packet_; }
+
+  /// Copies as many of `messages` messages of `units` units as fit; returns how many.
+  uint32_t append(uint32_t sink, const unit* from, uint32_t messages, uint32_t units);
+
+  /// Fills in the header; the packet is complete. The next open() begins another.
+  packet_header* close(uint64_t sequence, uint32_t sink, uint32_t source_node, uint32_t plane, bool flush);
+
+ private:
+  packet_header* packet_ = nullptr;
+  uint32_t capacity_ = 0, n_segments_ = 0, n_units_ = 0, n_messages_ = 0;
+};
+
+}  // namespace gravel

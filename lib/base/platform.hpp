@@ -1,0 +1,16 @@
+// What both compilers must agree on: nvcc compiles two-sided code for host and device, g++ for the host alone.
+#pragma once
+
+#if defined(__CUDACC__)
+#define GRAVEL_BOTH __host__ __device__ __forceinline__  ///< callable from kernels and from host code
+#define GRAVEL_CUDA 1
+#else
+#define GRAVEL_BOTH inline
+#define GRAVEL_CUDA 0
+#endif
+
+#if defined(__CUDA_ARCH__)
+#define GRAVEL_ON_GPU 1  ///< this pass generates GPU code
+#else
+#define GRAVEL_ON_GPU 0
+#endif

@@ -1,0 +1,137 @@
+// The queue between a PE's producers (kernel lanes, host threads) and its node's aggregator: ticketed slots in
+// memory that both sides see (Gravel paper, section 4.2, recast for PCIe: every shared word has one writer).
+//
+//   producer                                        consumer: aggregator thread ("plane") i of P
+//   ticket = tickets++          (its own memory)    takes tickets i, i+P, i+2P, ... in order, alone
+//   wait until slot is free     [Q2] acquire        wait until slot is published    [Q1] acquire
+//   write runs and messages                         read runs and messages
+//   published = ticket + 1      [Q1] release        consumed += 1                   [Q2] release
+//
+// Invariants: tickets, published and consumed are 64-bit and monotonic. A slot is written only by the holder of
+// ticket t, after every ticket <= t - slots was consumed. After a claim the only legal steps are wait and publish.
+#pragma once
+#include <cstdint>
+
+#include "lib/base/atomic.hpp"
+#include "lib/base/message.hpp"
+#include "lib/base/platform.hpp"
+#include "lib/base/relax.hpp"
+
+namespace gravel {
+
+constexpr uint32_t max_planes = 64;
+
+/// Messages of one size for one sink, consecutive in a slot's payload.
+struct run {
+  uint32_t sink;
+  uint16_t messages;
+  uint16_t units;  ///< of each message
+};
+static_assert(sizeof(run) == 8);
+
+/// First line of a slot. Written by the producer only.
+struct alignas(64) slot_header {
+  uint64_t published;  ///< ticket + 1 of what lies here; 0: nothing yet
+  uint32_t n_runs;
+  uint32_t n_units;  ///< in the payload
+  uint64_t spare[6];
+};
+static_assert(sizeof(slot_header) == 64);
+
+/// Sizes of a queue. A slot is [header][runs][payload], each part beginning on a 64-byte line.
+struct queue_shape {
+  uint32_t slots;          ///< power of two
+  uint32_t max_runs;       ///< multiple of 8
+  uint32_t payload_units;  ///< multiple of 4
+  uint32_t n_planes;
+
+  GRAVEL_BOTH uint64_t payload_offset() const { return sizeof(slot_header) + uint64_t{max_runs} * sizeof(run); }
+  GRAVEL_BOTH uint64_t slot_bytes() const { return payload_offset() + uint64_t{payload_units} * sizeof(unit); }
+};
+
+/// A line of the consumer's words: one writer, plane i.
+struct alignas(64) plane_line {
+  uint64_t consumed;    ///< slots this plane has taken
+  uint64_t flush_done;  ///< all its tickets below this are taken, and their messages applied at their destinations
+  uint64_t spare[6];
+};
+static_assert(sizeof(plane_line) == 64);
+
+/// The shared words of a queue, in front of its slots.
+struct queue_control {
+  alignas(64) uint64_t flush_target;  ///< written by producers: tickets below this shall leave at once
+  alignas(64) plane_line plane[max_planes];
+};
+static_assert(sizeof(queue_control) == 64 * (1 + max_planes));
+
+/// The producers' own words, in the producers' memory (GPU memory for kernels).
+struct queue_state {
+  alignas(64) uint64_t tickets;         ///< slots claimed so far
+  alignas(64) uint64_t consumed_below;  ///< cached: every ticket below this was consumed
+};
+
+GRAVEL_BOTH bool slot_is_free(uint64_t ticket, uint64_t consumed_below, uint32_t slots) {
+  return static_cast<int64_t>(ticket - consumed_below) < static_cast<int64_t>(slots);
+}
+/// Plane `p` of `n` has taken `consumed` slots: the lowest ticket of its class not yet taken.
+GRAVEL_BOTH uint64_t next_ticket(uint64_t consumed, uint32_t p, uint32_t n) { return consumed * n + p; }
+
+/// A producer's view of a queue: plain data, passed to kernels by value inside gravel_t.
+struct queue {
+  queue_control* control;
+  queue_state* state;
+  char* slots;
+  queue_shape shape;
+
+  GRAVEL_BOTH slot_header* slot(uint64_t ticket) const {
+    return reinterpret_cast<slot_header*>(slots + (ticket & (shape.slots - 1)) * shape.slot_bytes());
+  }
+  GRAVEL_BOTH run* runs(slot_header* s) const { return reinterpret_cast<run*>(s + 1); }
+  GRAVEL_BOTH unit* payload(slot_header* s) const {
+    return reinterpret_cast<unit*>(reinterpret_cast<char*>(s) + shape.payload_offset());
+  }
+
+  /// Lowest ticket that is not yet consumed, read from the planes' words [Q2].
+  GRAVEL_BOTH uint64_t read_consumed() const {
+    uint64_t lowest = ~0ull;
+    for (uint32_t p = 0; p < shape.n_planes; ++p) {
+      const uint64_t t = next_ticket(load_acquire(&control->plane[p].consumed), p, shape.n_planes);
+      if (t < lowest) lowest = t;
+    }
+    return lowest;
+  }
+
+  /// One lane claims a slot and waits until it is free. Thread scope: lane. After it, publish() must follow.
+  GRAVEL_BOTH uint64_t claim() const {
+    const uint64_t ticket = fetch_add(&state->tickets, uint64_t{1});
+    if (slot_is_free(ticket, load_acquire<scope::device>(&state->consumed_below), shape.slots)) return ticket;
+    for (relax wait;; wait())
+      if (slot_is_free(ticket, raise_to(&state->consumed_below, read_consumed()), shape.slots)) return ticket;
+  }
+
+  /// The lane that claimed hands over what its group wrote. The group must have synchronized before. Pairs with [Q1].
+  GRAVEL_BOTH void publish(uint64_t ticket, slot_header* s, uint32_t n_runs, uint32_t n_units) const {
+    s->n_runs = n_runs;
+    s->n_units = n_units;
+    store_release(&s->published, ticket + 1);
+  }
+
+  /// Asks the aggregator to send everything with a ticket below `target` at once. Many lanes may ask, and a store may
+  /// overwrite a higher one: the aggregator keeps the highest it has seen, and who waits asks again.
+  GRAVEL_BOTH void ask_flush(uint64_t target) const {
+    if (load_relaxed(&control->flush_target) < target) store_release(&control->flush_target, target);
+  }
+  /// Have all planes taken every ticket below `target`, and are those messages applied?
+  GRAVEL_BOTH bool flushed(uint64_t target) const {
+    for (uint32_t p = 0; p < shape.n_planes; ++p)
+      if (load_acquire(&control->plane[p].flush_done) < target) return false;
+    return true;
+  }
+  /// Waits until everything with a ticket below `target` is applied at its destination. Thread scope: lane.
+  GRAVEL_BOTH void flush(uint64_t target) const {
+    for (relax wait; !flushed(target); wait()) ask_flush(target);
+  }
+  GRAVEL_BOTH void flush_all() const { flush(load_acquire<scope::device>(&state->tickets)); }
+};
+
+}  // namespace gravel

@@ -1,0 +1,59 @@
+// The one way to wait. A loop that waits for another processor calls a `relax` object once a round:
+// on the GPU it sleeps some nanoseconds, more with each round; on the host it pauses, then yields, then sleeps;
+// on a lane of the CPU backend it switches to another lane. An idle process so costs next to nothing.
+#pragma once
+#include <cstdint>
+
+#include "lib/base/platform.hpp"
+
+#if !GRAVEL_ON_GPU
+#include <sched.h>
+#include <time.h>
+#endif
+
+namespace gravel {
+
+/// Set while this thread runs a kernel's lanes: switches to another lane. Returns false if there is none to run.
+#if !GRAVEL_CUDA
+using relax_function = bool (*)();
+inline constinit thread_local relax_function relax_hook = nullptr;
+#endif
+
+class relax {
+ public:
+  GRAVEL_BOTH void operator()() {
+    ++rounds_;
+#if GRAVEL_ON_GPU
+    __nanosleep(rounds_ < 8 ? 20u : rounds_ < 64 ? 100u : 500u);
+#else
+#if !GRAVEL_CUDA
+    if (relax_hook && relax_hook()) return;
+#endif
+    wait_on_host();
+#endif
+  }
+
+  /// To be called when the wait made progress.
+  GRAVEL_BOTH void reset() { rounds_ = 0; }
+
+ private:
+#if !GRAVEL_ON_GPU
+  void wait_on_host() const {
+    if (rounds_ < 32) {
+#if defined(__x86_64__)
+      __builtin_ia32_pause();
+#endif
+    } else if (rounds_ < 256) {
+      sched_yield();
+    } else {
+      // 20 us, doubling every 64 rounds up to 2.5 ms: some hundred wake-ups a second when idle.
+      const unsigned step = (rounds_ - 256) / 64;
+      const timespec pause{0, 20'000l << (step < 7 ? step : 7)};
+      nanosleep(&pause, nullptr);
+    }
+  }
+#endif
+  uint32_t rounds_ = 0;
+};
+
+}  // namespace gravel

@@ -1,0 +1,177 @@
+#include "lib/base/settings.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <string_view>
+
+#include "lib/base/error.hpp"
+
+namespace gravel {
+namespace {
+
+constexpr uint64_t KiB = 1024, MiB = KiB * 1024, GiB = MiB * 1024;
+constexpr uint64_t unbounded = std::numeric_limits<int64_t>::max();
+
+setting_row number_row(const char* name, const char* value, const char* unit, uint64_t least, uint64_t most,
+                       uint64_t settings::*member, const char* meaning) {
+  return {name, setting_kind::number, value, unit, least, most, meaning, member, nullptr, nullptr};
+}
+setting_row size_row(const char* name, const char* value, uint64_t least, uint64_t most,
+                     uint64_t settings::*member, const char* meaning) {
+  return {name, setting_kind::size, value, "bytes", least, most, meaning, member, nullptr, nullptr};
+}
+setting_row flag_row(const char* name, const char* value, bool settings::*member, const char* meaning) {
+  return {name, setting_kind::flag, value, "", 0, 1, meaning, nullptr, member, nullptr};
+}
+setting_row text_row(const char* name, const char* value, std::string settings::*member, const char* meaning) {
+  return {name, setting_kind::text, value, "", 0, 0, meaning, nullptr, nullptr, member};
+}
+
+uint64_t parse_number(std::string_view text) {
+  uint64_t value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || code != std::errc{} || end != text.data() + text.size())
+    fail("'{}' is not a whole number", text);
+  return value;
+}
+
+bool parse_flag(std::string_view text) {
+  for (const char* yes : {"1", "y", "yes", "true", "on"})
+    if (text == yes) return true;
+  for (const char* no : {"0", "n", "no", "false", "off", ""})
+    if (text == no) return false;
+  fail("'{}' is neither yes nor no (1, y, yes, true, on; 0, n, no, false, off)", text);
+}
+
+}  // namespace
+
+const std::vector<setting_row>& setting_table() {
+  using s = settings;
+  static const std::vector<setting_row> table = {
+      size_row("GRAVEL_SYMMETRIC_SIZE", "1G", 64 * KiB, 1ull << 47, &s::symmetric_size,
+               "symmetric heap of each PE"),
+      size_row("GRAVEL_PACKET_SIZE", "64K", 4 * KiB, 1 * MiB, &s::packet_size,
+               "packet: what the aggregator sends to one destination at once"),
+      number_row("GRAVEL_PACKETS_PER_DESTINATION", "3", "packets", 2, 1024, &s::packets_per_destination,
+                 "packets in flight to one destination, per aggregator thread"),
+      number_row("GRAVEL_TIMEOUT_US", "125", "us", 0, 10'000'000, &s::timeout_us,
+                 "age at which a packet that is not full leaves"),
+      number_row("GRAVEL_IDLE_US", "20", "us", 0, 10'000'000, &s::idle_us,
+                 "a packet leaves before its age when no message has come for this long and nothing is in "
+                 "flight to its destination"),
+      number_row("GRAVEL_AGGREGATOR_THREADS", "0", "threads", 0, 64, &s::aggregator_threads,
+                 "threads of each node's aggregator (0: one per eight cores, at most 4)"),
+      number_row("GRAVEL_TWO_HOP_NODES", "32", "nodes", 4, 65536, &s::two_hop_nodes,
+                 "number of nodes from which packets go in two hops"),
+      size_row("GRAVEL_EAGER_SIZE", "4K", 0, 64 * KiB, &s::eager_size,
+               "packets up to this size travel inside their arrival notice instead of by an RDMA put"),
+      size_row("GRAVEL_SPILL_SIZE", "256M", 64 * KiB, unbounded, &s::spill_size,
+               "memory per aggregator for messages that handlers send faster than they can leave"),
+      size_row("GRAVEL_SLOT_SIZE", "16K", 4 * KiB, 64 * KiB, &s::slot_size,
+               "queue slot of a thread block: what gravel_block_sender hands over at once"),
+      number_row("GRAVEL_SLOTS", "256", "slots", 4, 65536, &s::slots, "block slots in a PE's queue"),
+      number_row("GRAVEL_WARP_SLOTS", "2048", "slots", 4, 1 << 20, &s::warp_slots,
+                 "warp slots in each of a PE's queues for direct sends"),
+      number_row("GRAVEL_REPLY_CELLS", "65536", "cells", 64, 1 << 22, &s::reply_cells,
+                 "blocking reads (fetch_add, compare_swap) that may be in flight in one PE at once"),
+      number_row("GRAVEL_NODES", "1", "nodes", 1, 65536, &s::nodes,
+                 "split the PEs of each host into this many emulated nodes (ucx-run --nodes sets it)"),
+      number_row("GRAVEL_CPU_THREADS", "0", "threads", 0, 1024, &s::cpu_threads,
+                 "CPU backend: threads that run a kernel's blocks (0: cores divided by PEs of the host)"),
+      number_row("GRAVEL_CPU_SEED", "0", "", 0, unbounded, &s::cpu_seed,
+                 "CPU backend: seed that permutes the order of lanes and blocks (0: plain order)"),
+      number_row("GRAVEL_RESOLVER_BLOCKS", "16", "blocks", 1, 1024, &s::resolver_blocks,
+                 "CUDA: thread blocks of the kernel that applies arriving messages"),
+      number_row("GRAVEL_RESOLVER_QUANTUM_US", "2000", "us", 10, 1'000'000, &s::resolver_quantum_us,
+                 "CUDA: longest life of one resolver kernel while no kernel of gravel_launch runs"),
+      number_row("GRAVEL_WATCHDOG_S", "60", "s", 0, 86400, &s::watchdog_s,
+                 "a wait without any progress for this long dumps the state and ends the job (0: never)"),
+      number_row("GRAVEL_CONNECT_TIMEOUT_S", "60", "s", 1, 3600, &s::connect_timeout_s,
+                 "time within which all processes of the job must have started and connected"),
+      flag_row("GRAVEL_STATS", "no", &s::stats, "print network statistics when the job ends"),
+      text_row("GRAVEL_STATS_JSON", "", &s::stats_json, "file to which PE 0 writes the statistics as JSON"),
+      text_row("GRAVEL_AGGREGATOR", "", &s::aggregator,
+               "path of gravel-aggregator (default: beside libgravel, its bin folder, then PATH)"),
+      text_row("GRAVEL_LOG", "warning", &s::log, "log level: debug, info, warning or error"),
+      text_row("GRAVEL_ROUTES", "auto", &s::routes,
+               "routes that may be used: auto, or net (even to this PE itself)"),
+      text_row("GRAVEL_FAULT", "", &s::fault, "for tests: a fault to inject, as KIND:PE:COUNT (docs/failure.md)"),
+  };
+  return table;
+}
+
+uint64_t parse_size(const std::string& text) {
+  const size_t digits = std::find_if(text.begin(), text.end(), [](unsigned char c) { return !std::isdigit(c); }) -
+                        text.begin();
+  std::string unit = text.substr(digits);
+  std::transform(unit.begin(), unit.end(), unit.begin(), [](unsigned char c) { return std::toupper(c); });
+  if (digits == 0) fail("'{}' is not a size (examples: 4096, 64K, 1GiB)", text);
+  uint64_t scale = 1;
+  if (!unit.empty() && unit != "B") {
+    const size_t power = std::string_view("KMGT").find(unit[0]);
+    if (power == std::string_view::npos || (unit.size() > 1 && unit.substr(1) != "B" && unit.substr(1) != "IB"))
+      fail("'{}' is not a size (examples: 4096, 64K, 1GiB)", text);
+    scale = 1ull << (10 * (power + 1));
+  }
+  const uint64_t value = parse_number(std::string_view(text).substr(0, digits));
+  if (value > unbounded / scale) fail("'{}' is too large", text);
+  return value * scale;
+}
+
+settings read_settings(const std::function<const char*(const char*)>& lookup) {
+  settings result{};
+  for (const auto& row : setting_table()) {
+    const char* found = lookup(row.name);
+    const std::string text = found ? found : row.default_value;
+    try {
+      switch (row.kind) {
+        case setting_kind::text: result.*row.text = text; break;
+        case setting_kind::flag: result.*row.flag = parse_flag(text); break;
+        default: {
+          const uint64_t value = row.kind == setting_kind::size ? parse_size(text) : parse_number(text);
+          if (value < row.least || value > row.most)
+            fail("'{}' is out of range: {} to {} {}", text, row.least, row.most, row.unit);
+          result.*row.number = value;
+        }
+      }
+    } catch (const error& e) {
+      fail("{}: {}; it means: {}", row.name, e.what(), row.meaning);
+    }
+  }
+  for (auto [value, name] : {std::pair{result.packet_size, "GRAVEL_PACKET_SIZE"},
+                             {result.slot_size, "GRAVEL_SLOT_SIZE"},
+                             {result.symmetric_size, "GRAVEL_SYMMETRIC_SIZE"}})
+    if (value % 4096) fail("{}: {} bytes is not a multiple of 4096", name, value);
+  for (auto [value, name] :
+       {std::pair{result.slots, "GRAVEL_SLOTS"}, {result.warp_slots, "GRAVEL_WARP_SLOTS"}})
+    if (value & (value - 1)) fail("{}: {} is not a power of two", name, value);
+  if (result.log != "debug" && result.log != "info" && result.log != "warning" && result.log != "error")
+    fail("GRAVEL_LOG: '{}' is none of debug, info, warning, error", result.log);
+  if (result.routes != "auto" && result.routes != "net")
+    fail("GRAVEL_ROUTES: '{}' is none of auto, net", result.routes);
+  return result;
+}
+
+const settings& current_settings() {
+  static const settings result = read_settings([](const char* name) { return std::getenv(name); });
+  return result;
+}
+
+std::vector<std::string> unknown_settings(char** environment) {
+  std::vector<std::string> unknown;
+  for (char** entry = environment; *entry; ++entry) {
+    const std::string_view text(*entry);
+    if (!text.starts_with("GRAVEL_")) continue;
+    const std::string name(text.substr(0, text.find('=')));
+    const auto& table = setting_table();
+    if (std::none_of(table.begin(), table.end(), [&](const auto& row) { return name == row.name; }))
+      unknown.push_back(name);
+  }
+  return unknown;
+}
+
+}  // namespace gravel

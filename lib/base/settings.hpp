@@ -1,0 +1,71 @@
+// Every GRAVEL_* environment variable, in one table: name, default, unit, meaning, bounds.
+// `gravel-info -c` prints the table; nothing else in Gravel reads the environment.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace gravel {
+
+/// The values of all GRAVEL_* variables of this process. Sizes are in bytes.
+struct settings {
+  uint64_t symmetric_size;
+  uint64_t packet_size;
+  uint64_t packets_per_destination;
+  uint64_t timeout_us;
+  uint64_t idle_us;
+  uint64_t aggregator_threads;
+  uint64_t two_hop_nodes;
+  uint64_t eager_size;
+  uint64_t spill_size;
+  uint64_t slot_size;
+  uint64_t slots;
+  uint64_t warp_slots;
+  uint64_t reply_cells;
+  uint64_t nodes;
+  uint64_t cpu_threads;
+  uint64_t cpu_seed;
+  uint64_t resolver_blocks;
+  uint64_t resolver_quantum_us;
+  uint64_t watchdog_s;
+  uint64_t connect_timeout_s;
+  bool stats;
+  std::string stats_json;
+  std::string aggregator;
+  std::string log;
+  std::string routes;
+  std::string fault;
+};
+
+enum class setting_kind { number, size, flag, text };
+
+/// One row of the table.
+struct setting_row {
+  const char* name;           ///< "GRAVEL_PACKET_SIZE"
+  setting_kind kind;
+  const char* default_value;  ///< as a user would write it
+  const char* unit;           ///< "bytes", "us", "threads", ... or ""
+  uint64_t least, most;       ///< bounds of numbers and sizes
+  const char* meaning;
+  uint64_t settings::*number;
+  bool settings::*flag;
+  std::string settings::*text;
+};
+
+const std::vector<setting_row>& setting_table();
+
+/// Reads all variables through `lookup` (nullptr result: unset). Throws gravel::error naming the variable, the
+/// value found and what would be accepted. Relations between variables are checked here too.
+settings read_settings(const std::function<const char*(const char*)>& lookup);
+
+/// The settings of this process's environment, read once.
+const settings& current_settings();
+
+/// "64K", "1GiB", "4096" -> bytes; throws gravel::error on anything else, on overflow and on a sign.
+uint64_t parse_size(const std::string& text);
+
+/// GRAVEL_* variables in the environment that no row names (typing errors), for a warning at init.
+std::vector<std::string> unknown_settings(char** environment);
+
+}  // namespace gravel

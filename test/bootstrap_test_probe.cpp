@@ -1,0 +1,216 @@
+// A PE for the tests of the bootstrap and of ucx-run: joins the job and does what its first argument says.
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <string>
+
+#include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
+#include "transport/bootstrap.hpp"
+
+using namespace gravel;
+
+namespace {
+
+std::vector<std::byte> pattern(uint32_t pe, uint32_t round, size_t size) {
+  std::vector<std::byte> result(size);
+  uint32_t word = pe * 2654435761u + round * 40503u + 1;
+  for (auto& byte : result) {
+    word = word * 1664525u + 1013904223u;
+    byte = static_cast<std::byte>(word >> 24);
+  }
+  return result;
+}
+
+void require(bool condition, const char* what) {
+  if (!condition) fail("check failed: {}", what);
+}
+
+/// One line, in one write: the lines of several PEs share a pipe.
+template <class... Args>
+void print(fmt::format_string<Args...> format, Args&&... args) {
+  const std::string line = fmt::format(format, std::forward<Args>(args)...) + "\n";
+  if (write(1, line.data(), line.size()) < 0) _exit(99);
+}
+
+void exchange(bootstrap& job, size_t size) {
+  const uint32_t rank = job.rank(), n = job.size();
+  require(rank < n && job.host_of().size() == n, "rank, size and host_of agree");
+  for (uint32_t pe = 0; pe < n; ++pe) require(job.host_of()[pe] == 0, "all PEs are on host 0");
+  require(job.local_rank() == rank && job.local_size() == n, "local rank and size on a single host");
+  for (uint32_t round = 0; round < 3; ++round) {
+    job.put("overwritten", pattern(rank, 77, 10));
+    job.put("overwritten", pattern(rank, round, size));
+    job.put("empty", {});
+    job.put(fmt::format("of round {}", round), pattern(rank, round + 100, 33));
+    job.fence();
+    for (uint32_t step = 0; step < n; ++step) {
+      const uint32_t pe = (rank + step) % n;
+      require(job.get(pe, "overwritten") == pattern(pe, round, size), "the last value put arrives");
+      require(job.get(pe, "empty").empty(), "an empty value is a value");
+      for (uint32_t old = 0; old <= round; ++old)
+        require(job.get(pe, fmt::format("of round {}", old)) == pattern(pe, old + 100, 33),
+                "old values stay");
+    }
+    job.barrier();
+  }
+  job.put("staged", pattern(rank, 0, 1));
+  const auto message_of = [](auto&& call) -> std::string {
+    try {
+      call();
+    } catch (const error& e) {
+      return e.what();
+    }
+    return "no error";
+  };
+  const std::string last = std::to_string(n - 1);
+  const std::string missing = message_of([&] { job.get(n - 1, "staged"); });
+  require(missing.find("PE " + last) != std::string::npos && missing.find("'staged'") != std::string::npos,
+          "a value not yet fenced is missing, with PE and key in the message");
+  require(message_of([&] { job.get(n, "empty"); }).find("there is no PE " + std::to_string(n)) !=
+              std::string::npos,
+          "a PE out of range is an error");
+  require(message_of([&] { bootstrap::connect(); }).find("already") != std::string::npos,
+          "one bootstrap at a time");
+  job.fence();
+  require(job.get(n - 1, "staged") == pattern(n - 1, 0, 1), "it is there after the fence");
+  job.finalize();
+  job.finalize();
+  print("PE {} of {} is content", rank, n);
+}
+
+volatile sig_atomic_t received = 0;
+void receive(int number) { received = number; }
+
+/// A process that the PE does not wait for, in a session of its own: no process group holds it.
+void leave_orphan() {
+  if (fork() != 0) return;
+  setsid();
+  if (fork() != 0) _exit(0);
+  for (;;) pause();
+}
+
+[[noreturn]] void stay() {
+  for (;;) pause();
+}
+
+int run(const std::string& what, uint32_t who, int value) {
+  if (what == "absent" && std::getenv("PMIX_RANK") &&
+      std::atoi(std::getenv("PMIX_RANK")) == static_cast<int>(who))
+    return 0;
+  auto job = bootstrap::connect();
+  set_log_name(fmt::format("PE {}", job->rank()));
+  const bool mine = job->rank() == who;
+  if (what == "exchange") {
+    exchange(*job, static_cast<size_t>(value));
+  } else if (what == "exit") {
+    job->barrier();
+    if (mine) {
+      job->finalize();
+      return value;
+    }
+    stay();
+  } else if (what == "exit-in-fence") {
+    if (mine) _exit(value);
+    job->fence();
+  } else if (what == "absent") {
+    job->fence();
+  } else if (what == "signal") {
+    job->barrier();
+    if (mine) raise(value);
+    stay();
+  } else if (what == "abort") {
+    job->barrier();
+    if (mine) job->abort(value, "the probe gives up");
+    stay();
+  } else if (what == "abort-in-fence") {
+    if (mine) job->abort(value, "the probe gives up");
+    job->fence();
+  } else if (what == "late") {
+    if (mine) stay();
+    job->fence();
+  } else if (what == "stubborn") {
+    // Does not die of SIGTERM, and tells what the launcher reports.
+    signal(SIGTERM, SIG_IGN);
+    job->on_abort([&](std::string text) { print("PE {} heard: {}", job->rank(), text); });
+    leave_orphan();
+    job->barrier();
+    if (mine) raise(SIGKILL);
+    stay();
+  } else if (what == "orphan") {
+    leave_orphan();
+    job->barrier();
+  } else if (what == "await-signal") {
+    for (const int number : {SIGUSR1, SIGUSR2, SIGHUP, SIGTERM}) signal(number, receive);
+    job->barrier();
+    print("PE {} waits", job->rank());
+    while (received != SIGTERM) {
+      const int seen = received;
+      if (seen) print("PE {} got signal {}", job->rank(), seen);
+      received = 0;
+      usleep(10'000);
+    }
+    print("PE {} got signal {}", job->rank(), SIGTERM);
+  } else if (what == "wait") {
+    job->barrier();
+    print("PE {} waits", job->rank());
+    stay();
+  } else if (what == "directory") {
+    const std::string path = job->session_directory();
+    struct stat found {};
+    require(!path.empty() && stat(path.c_str(), &found) == 0 && (found.st_mode & 0777) == 0700,
+            "a private directory");
+    std::ofstream(fmt::format("{}/file of {}", path, job->rank())) << "text";
+    job->barrier();
+    for (uint32_t pe = 0; pe < job->size(); ++pe)
+      require(stat(fmt::format("{}/file of {}", path, pe).c_str(), &found) == 0, "the directory is shared");
+    job->barrier();
+    print("{}", path);
+  } else if (what == "echo") {
+    std::string line;
+    while (std::getline(std::cin, line)) print("PE {} read {}", job->rank(), line);
+    print("PE {} at end of input", job->rank());
+    job->barrier();
+  } else if (what == "lines") {
+    // Both streams, lines in pieces, a last line without an end.
+    for (int i = 0; i < value; ++i) {
+      fprintf(stdout, "line %d", i);
+      fflush(stdout);
+      fprintf(stdout, " of PE %u\n", job->rank());
+      fprintf(stderr, "complaint %d of PE %u\n", i, job->rank());
+    }
+    fprintf(stdout, "unended");
+    fflush(stdout);
+  } else if (what == "environment") {
+    for (const char* name : {"GRAVEL_NODES", "GRAVEL_STATS", "GRAVEL_STATS_JSON", "PROBE_VARIABLE"})
+      print("{}={}", name, std::getenv(name) ? std::getenv(name) : "(unset)");
+    char directory[4096];
+    print("in {}", getcwd(directory, sizeof directory) ? directory : "?");
+  } else {
+    fail("unknown task '{}'", what);
+  }
+  job->finalize();
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  install_terminate_handler();
+  if (argc < 2) fail("usage: {} TASK [PE] [VALUE]", argv[0]);
+  try {
+    return run(argv[1], argc > 2 ? static_cast<uint32_t>(std::atol(argv[2])) : 0,
+               argc > 3 ? std::atoi(argv[3]) : 0);
+  } catch (const error& e) {
+    log_error("{}", e.what());
+    _exit(1);
+  }
+}

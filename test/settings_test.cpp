@@ -1,0 +1,51 @@
+#include "lib/base/settings.hpp"
+
+#include <map>
+
+#include "lib/base/error.hpp"
+#include "test/catch.hpp"
+
+using namespace gravel;
+
+namespace {
+settings with(std::map<std::string, std::string> values) {
+  return read_settings([&](const char* name) -> const char* {
+    auto found = values.find(name);
+    return found == values.end() ? nullptr : found->second.c_str();
+  });
+}
+}  // namespace
+
+TEST_CASE("defaults are the documented ones") {
+  const settings s = with({});
+  CHECK(s.packet_size == 65536);
+  CHECK(s.packets_per_destination == 3);
+  CHECK(s.timeout_us == 125);
+  CHECK(s.symmetric_size == 1ull << 30);
+  CHECK_FALSE(s.stats);
+}
+
+TEST_CASE("sizes") {
+  CHECK(parse_size("4096") == 4096);
+  CHECK(parse_size("64K") == 65536);
+  CHECK(parse_size("64kb") == 65536);
+  CHECK(parse_size("1GiB") == 1ull << 30);
+  for (const char* bad : {"", "K", "-1", "1.5G", "12Q", "64KX", "99999999999999999999", "9999999999T"}) {
+    INFO(bad);
+    CHECK_THROWS_AS(parse_size(bad), error);
+  }
+}
+
+TEST_CASE("a bad value names the variable, the value and the bounds") {
+  for (auto [name, value] : {std::pair{"GRAVEL_PACKET_SIZE", "1"}, {"GRAVEL_PACKET_SIZE", "65537"},
+                             {"GRAVEL_TIMEOUT_US", "soon"}, {"GRAVEL_STATS", "maybe"},
+                             {"GRAVEL_WARP_SLOTS", "1000"}, {"GRAVEL_LOG", "loud"}, {"GRAVEL_ROUTES", "air"}}) {
+    INFO(name << "=" << value);
+    CHECK_THROWS_WITH(with({{name, value}}), contains_text(name) && contains_text(value));
+  }
+}
+
+TEST_CASE("a variable that no row names is reported") {
+  const char* environment[] = {"PATH=/bin", "GRAVEL_PAKET_SIZE=1", "GRAVEL_STATS=1", nullptr};
+  CHECK(unknown_settings(const_cast<char**>(environment)) == std::vector<std::string>{"GRAVEL_PAKET_SIZE"});
+}

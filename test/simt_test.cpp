@@ -1,0 +1,635 @@
+#include "device/simt.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <fstream>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/base/error.hpp"
+#include "test/catch.hpp"
+#include "test/simt_kernels.cuh"
+
+using namespace gravel;
+using simt::launch;
+
+namespace {
+
+constexpr uint64_t seeds = 200;
+
+/// The same check without a seed and with a few.
+void with_some_seeds(const std::function<void(simt::launch_options)>& check) {
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    INFO("seed " << seed);
+    check({.threads = 2, .seed = seed});
+  }
+}
+
+std::string error_of(const std::function<void()>& f) {
+  try {
+    f();
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "no error";
+}
+
+size_t mappings_of_this_process() {
+  std::ifstream maps("/proc/self/maps");
+  return static_cast<size_t>(std::count(std::istreambuf_iterator<char>(maps), {}, '\n'));
+}
+
+/// Says whether an object is destroyed whatever way its lane ends.
+struct counted {
+  explicit counted(int* alive) : alive(alive) { atomicAdd(alive, 1); }
+  ~counted() { atomicAdd(alive, -1); }
+  counted(const counted&) = delete;
+  int* alive;
+};
+
+}  // namespace
+
+TEST_CASE("indices in three dimensions, x fastest") {
+  with_some_seeds([](simt::launch_options options) {
+    const dim3 grid(3, 2, 4), block(5, 4, 3);
+    std::vector<kernels::place> out(24 * 60);
+    launch(grid, block, options, [&] { kernels::indices(out.data()); });
+    size_t i = 0;
+    for (uint32_t bz = 0; bz < 4; ++bz)
+      for (uint32_t by = 0; by < 2; ++by)
+        for (uint32_t bx = 0; bx < 3; ++bx)
+          for (uint32_t z = 0; z < 3; ++z)
+            for (uint32_t y = 0; y < 4; ++y)
+              for (uint32_t x = 0; x < 5; ++x) {
+                const kernels::place& p = out[i++];
+                const bool right = p.lane[0] == x && p.lane[1] == y && p.lane[2] == z && p.block[0] == bx &&
+                                   p.block[1] == by && p.block[2] == bz && p.lanes[0] == 5 &&
+                                   p.lanes[1] == 4 && p.lanes[2] == 3 && p.blocks[0] == 3 &&
+                                   p.blocks[1] == 2 && p.blocks[2] == 4;
+                REQUIRE(right);
+              }
+  });
+  static_assert(warpSize == 32);
+}
+
+TEST_CASE("barriers and dynamic shared memory") {
+  with_some_seeds([](simt::launch_options options) {
+    for (unsigned lanes : {1u, 31u, 32u, 100u, 1024u}) {
+      std::vector<uint32_t> out(lanes);
+      options.shared_bytes = lanes * sizeof(uint32_t);
+      launch(1, lanes, options, [&] { kernels::rotate(out.data(), 5); });
+      for (uint32_t t = 0; t < lanes; ++t) REQUIRE(out[t] == (t + 5) % lanes);
+    }
+    options.shared_bytes = 1;
+    bool aligned = false;
+    launch(1, 1, options, [&] { aligned = reinterpret_cast<uintptr_t>(gravel_dynamic_shared()) % 128 == 0; });
+    CHECK(aligned);
+  });
+}
+
+TEST_CASE("barriers that vote") {
+  with_some_seeds([](simt::launch_options options) {
+    constexpr int rounds = 9, lanes = 75;
+    std::vector<int> out(rounds * lanes * 3);
+    launch(1, lanes, options, [&] { kernels::vote_at_barriers(out.data(), rounds); });
+    for (int r = 0; r < rounds; ++r)
+      for (int t = 0; t < lanes; ++t) {
+        const int* o = &out[static_cast<size_t>((r * lanes + t) * 3)];
+        REQUIRE(o[0] == (lanes - 1) / (r + 1) + 1);
+        REQUIRE((o[1] != 0) == (r == 0));
+        REQUIRE(o[2] != 0);
+      }
+  });
+}
+
+TEST_CASE("a barrier counts only lanes that have not ended") {
+  with_some_seeds([](simt::launch_options options) {
+    std::vector<uint32_t> present(100);
+    launch(1, 100, options, [&] { kernels::leave_early(present.data()); });
+    for (uint32_t r = 0; r < 100; ++r) REQUIRE(present[r] == 99 - r);
+  });
+}
+
+TEST_CASE("warp collectives with any mask") {
+  std::mt19937 draw(7);
+  with_some_seeds([&](simt::launch_options options) {
+    for (int n = 0; n < 30; ++n) {
+      uint32_t mask = static_cast<uint32_t>(draw());
+      if (n % 3 == 0) mask &= static_cast<uint32_t>(draw()) & static_cast<uint32_t>(draw());
+      if (n == 1) mask = ~0u;
+      if (mask == 0) mask = 1u << n;
+      INFO("mask " << mask);
+      std::vector<uint64_t> out(64 * kernels::collective_results);
+      launch(1, 64, options, [&] { kernels::collectives(mask, out.data()); });
+
+      const auto value = [](uint32_t lane) { return 1000 + lane * 37 % 11; };
+      const auto negative = [](uint32_t lane) { return static_cast<int>(lane % 5) - 2; };
+      std::vector<uint32_t> lanes;
+      for (uint32_t l = 0; l < 32; ++l)
+        if (mask >> l & 1) lanes.push_back(l);
+      const uint32_t first = lanes[0];
+      uint32_t thirds = 0, sum = 0, all_and = ~0u, all_or = 0, all_xor = 0, low = ~0u, high = 0;
+      int signed_sum = 0, signed_low = 100, signed_high = -100;
+      bool one_value = true;
+      for (uint32_t l : lanes) {
+        if (l % 3 == 0) thirds |= 1u << l;
+        sum += value(l), all_and &= value(l), all_or |= value(l), all_xor ^= value(l);
+        low = std::min(low, value(l)), high = std::max(high, value(l));
+        signed_sum += negative(l);
+        signed_low = std::min(signed_low, negative(l)), signed_high = std::max(signed_high, negative(l));
+        one_value &= value(l) == value(first);
+      }
+      const bool has_four = mask >> 4 & 1;
+      for (uint32_t t = 0; t < 64; ++t) {
+        const uint64_t* o = &out[t * kernels::collective_results];
+        if (!(mask >> t % 32 & 1)) continue;
+        uint32_t alike = 0;
+        for (uint32_t l : lanes)
+          if (value(l) == value(t % 32)) alike |= 1u << l;
+        const std::vector<uint64_t> expected{thirds,
+                                             has_four,
+                                             !has_four,
+                                             value(first),
+                                             (uint64_t{value(first)} << 32) + first,
+                                             2 * first + 1,
+                                             2 * first + 1,
+                                             alike,
+                                             alike,
+                                             one_value ? mask : 0,
+                                             one_value,
+                                             mask,
+                                             1,
+                                             sum,
+                                             static_cast<uint64_t>(int64_t{signed_sum}),
+                                             low,
+                                             static_cast<uint64_t>(int64_t{signed_low}),
+                                             high,
+                                             static_cast<uint64_t>(int64_t{signed_high}),
+                                             all_and,
+                                             all_or,
+                                             all_xor};
+        INFO("lane " << t);
+        REQUIRE(std::vector<uint64_t>(o, o + expected.size()) == expected);
+      }
+    }
+  });
+}
+
+TEST_CASE("shuffles of every width") {
+  with_some_seeds([](simt::launch_options options) {
+    for (int width : {1, 2, 4, 8, 16, 32})
+      for (int by : {0, 1, 2, 3, 5, 8, 15, 16, 31, 33}) {
+        std::vector<uint32_t> out(32 * kernels::shuffle_results);
+        launch(1, 32, options, [&] { kernels::shuffles(width, by, out.data()); });
+        for (int lane = 0; lane < 32; ++lane) {
+          INFO("width " << width << " by " << by << " lane " << lane);
+          const int begin = lane / width * width, end = begin + width;
+          const int target = lane ^ by;
+          const uint32_t* o = &out[static_cast<size_t>(lane * kernels::shuffle_results)];
+          REQUIRE(o[0] == static_cast<uint32_t>(begin + by % width));
+          REQUIRE(o[1] == static_cast<uint32_t>(lane - by >= begin ? lane - by : lane));
+          REQUIRE(o[2] == static_cast<uint32_t>(lane + by < end ? lane + by : lane));
+          if (by < 32) REQUIRE(o[3] == static_cast<uint32_t>(target < end ? target : lane));
+          REQUIRE(o[4] == static_cast<uint32_t>(begin + (lane + by) % width));
+        }
+      }
+  });
+  CHECK_THAT(error_of([] { launch(1, 32, {}, [] { __shfl_sync(~0u, 1, 0, 12); }); }),
+             contains_text("width 12"));
+}
+
+TEST_CASE("a full mask in a block that is no multiple of a warp") {
+  with_some_seeds([](simt::launch_options options) {
+    std::vector<unsigned> votes(40);
+    launch(1, 40, options, [&] { votes[threadIdx.x] = __ballot_sync(~0u, 1); });
+    for (unsigned t = 0; t < 40; ++t) CHECK(votes[t] == (t < 32 ? ~0u : 0xffu));
+  });
+}
+
+TEST_CASE("a value shuffled from outside the mask is wrong, visibly") {
+  std::vector<unsigned> got(2);
+  launch(1, 2, {.threads = 1}, [&] {
+    if (threadIdx.x == 0) got[0] = __shfl_sync(1u, 5u, 1);
+    got[1] = __shfl_sync(3u, 6u, 1);
+  });
+  CHECK(got[0] == ~5u);
+  CHECK(got[1] == 6u);
+}
+
+TEST_CASE("bit operations") {
+  std::vector<uint64_t> in{0, 1, ~0ull, 0x8000'0000'0000'0000u, 0x8000'0000u, 0x1234'5678'9abc'def0u, 6};
+  std::vector<kernels::bits_of> out(in.size());
+  launch(1, static_cast<unsigned>(in.size()), {}, [&] { kernels::count_bits(in.data(), out.data()); });
+  for (size_t i = 0; i < in.size(); ++i) {
+    const auto low = static_cast<uint32_t>(in[i]);
+    uint32_t reversed = 0;
+    for (int b = 0; b < 32; ++b) reversed |= (low >> b & 1) << (31 - b);
+    CHECK(out[i].popc == std::popcount(low));
+    CHECK(out[i].popcll == std::popcount(in[i]));
+    CHECK(out[i].ffs == (low ? std::countr_zero(low) + 1 : 0));
+    CHECK(out[i].ffsll == (in[i] ? std::countr_zero(in[i]) + 1 : 0));
+    CHECK(out[i].clz == std::countl_zero(low));
+    CHECK(out[i].clzll == std::countl_zero(in[i]));
+    CHECK(out[i].brev == reversed);
+  }
+}
+
+TEST_CASE("atomics over blocks and threads") {
+  for (unsigned threads : {1u, 2u, 4u}) {
+    kernels::atomic_words w{};
+    w.u_and = ~0u;
+    w.u_min = ~0u;
+    w.u64_min = ~0ull;
+    constexpr int n = 20 * 50;
+    launch(20, 50, {.threads = threads}, [&] { kernels::atomics(&w); });
+    CHECK(w.i_add == -2 * n);
+    CHECK(w.i_sub == -3 * n);
+    CHECK(w.i_min == -(n - 1));
+    CHECK(w.i_max == n - 1);
+    CHECK(w.i_exch == 77);
+    CHECK(w.u_add == n);
+    CHECK(w.u_min == 5);
+    CHECK(w.u_max == n - 1);
+    CHECK(w.u_and == 0xffff'0000u);
+    CHECK(w.u_or == ~0u);
+    CHECK(w.u_xor == 0);  // 0 ^ 1 ^ ... ^ (4k - 1)
+    CHECK(w.ull_add == static_cast<unsigned long long>(n) << 33);
+    CHECK(w.u64_add == uint64_t{n} << 34);
+    CHECK(w.u64_min == 9);
+    CHECK(w.u64_max == uint64_t{n - 1} << 32);
+    CHECK(w.u64_or == ~0ull);
+    CHECK(w.i64_min == -(int64_t{n - 1} << 32));
+    CHECK(w.f_add == n);
+    CHECK(w.d_add == n / 2);
+    CHECK(w.u_cas == 2 * n);
+    CHECK(w.u64_cas == uint64_t{n} << 40);
+  }
+}
+
+TEST_CASE("a reduction over several blocks and threads") {
+  std::vector<uint32_t> values(10'007);
+  std::iota(values.begin(), values.end(), 3u);
+  const auto expected = std::accumulate(values.begin(), values.end(), 0ull);
+  for (unsigned threads : {1u, 2u, 3u})
+    for (uint64_t seed : {0, 1, 2}) {
+      unsigned long long total = 0;
+      launch(13, 96, {.threads = threads, .seed = seed},
+             [&] { kernels::sum(values.data(), static_cast<uint32_t>(values.size()), &total); });
+      CHECK(total == expected);
+    }
+}
+
+// ---- schedules
+
+TEST_CASE("without a seed lanes run in order, each until it waits") {
+  std::vector<unsigned> trace;
+  launch(1, 3, {.threads = 1}, [&] {
+    trace.push_back(threadIdx.x);
+    trace.push_back(10 + threadIdx.x);
+    __syncthreads();
+    trace.push_back(20 + threadIdx.x);
+  });
+  std::vector<unsigned> before(trace.begin(), trace.begin() + 6), after(trace.begin() + 6, trace.end());
+  CHECK(before == std::vector<unsigned>{0, 10, 1, 11, 2, 12});
+  std::sort(after.begin(), after.end());
+  CHECK(after == std::vector<unsigned>{20, 21, 22});
+}
+
+TEST_CASE("a seed replays its schedule, and seeds differ") {
+  const auto schedule_of = [](uint64_t seed) {
+    std::vector<unsigned> trace;
+    uint32_t word = 0;
+    launch(3, 40, {.seed = seed}, [&] {
+      for (int i = 0; i < 3; ++i) {
+        atomicAdd(&word, 1);
+        trace.push_back(blockIdx.x * 100 + threadIdx.x);
+      }
+      const unsigned group = __activemask();
+      trace.push_back(group);
+      __syncwarp(group);
+      relax{}();
+      trace.push_back(blockIdx.x * 100 + threadIdx.x);
+      __syncthreads();
+      trace.push_back(blockIdx.x * 100 + threadIdx.x);
+    });
+    return trace;
+  };
+  std::set<std::vector<unsigned>> different;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto trace = schedule_of(seed);
+    REQUIRE(trace == schedule_of(seed));
+    different.insert(trace);
+  }
+  CHECK(different.size() == 20);
+}
+
+TEST_CASE("seeds permute the blocks") {
+  std::set<std::vector<unsigned>> orders;
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    std::vector<unsigned> order;
+    launch(3, 1, {.seed = seed}, [&] { order.push_back(blockIdx.x); });
+    orders.insert(order);
+    std::sort(order.begin(), order.end());
+    REQUIRE(order == std::vector<unsigned>{0, 1, 2});
+  }
+  CHECK(orders.size() == 6);
+}
+
+TEST_CASE("exploration finds a planted bug") {
+  uint64_t found = 0;
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    uint32_t word = 0;
+    launch(1, 8, {.seed = seed}, [&] { kernels::lose_updates(&word, 2); });
+    REQUIRE(word <= 16);
+    found += word != 16;
+  }
+  CHECK(found > 0);
+  uint32_t word = 0;
+  launch(1, 8, {.threads = 1}, [&] { kernels::lose_updates(&word, 2); });
+  CHECK(word == 16);  // which shows why there are seeds
+}
+
+TEST_CASE("a ticket lock under all seeds") {
+  for (uint64_t seed = 0; seed <= seeds; ++seed) {
+    INFO("seed " << seed);
+    uint32_t tickets = 0, serving = 0, guarded = 0;
+    launch(2, 40, {.threads = 2, .seed = seed},
+           [&] { kernels::ticket_lock(&tickets, &serving, &guarded, 3); });
+    REQUIRE(guarded == 2 * 40 * 3);
+  }
+}
+
+TEST_CASE("a bounded ring under all seeds") {
+  for (uint64_t seed = 0; seed <= seeds; ++seed) {
+    INFO("seed " << seed);
+    kernels::ring r{};
+    unsigned long long total = 0, expected = 0;
+    launch(1, 16, {.threads = 1, .seed = seed}, [&] { kernels::through_ring(&r, 6, &total); });
+    for (unsigned t = 0; t < 16; t += 2)
+      for (unsigned i = 0; i < 6; ++i) expected += t * 6 + i;
+    REQUIRE(total == expected);
+  }
+}
+
+TEST_CASE("groups of lanes that stand together") {
+  uint32_t largest_of_all = 0, smallest_largest = 32;
+  for (uint64_t seed = 0; seed <= seeds; ++seed) {
+    INFO("seed " << seed);
+    constexpr uint32_t lanes = 70, rounds = 3;
+    std::vector<uint32_t> numbers(lanes * rounds);
+    uint32_t next = 0, largest = 0;
+    launch(1, lanes, {.threads = 1, .seed = seed},
+           [&] { kernels::take_numbers(&next, numbers.data(), &largest, rounds); });
+    uint32_t expected = 0;
+    for (uint32_t t = 0; t < lanes; ++t)
+      for (uint32_t r = 0; r < rounds; ++r) expected += (t + r) % 3 != 0;
+    REQUIRE(next == expected);
+    for (uint32_t i = 0; i < expected; ++i) REQUIRE(numbers[i] == 1);
+    if (seed == 0) REQUIRE(largest == 1);
+    if (seed) smallest_largest = std::min(smallest_largest, largest);
+    largest_of_all = std::max(largest_of_all, largest);
+  }
+  CHECK(largest_of_all > 8);
+}
+
+TEST_CASE("a lane in __activemask does not hold up lanes that relax until it goes on") {
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    INFO("seed " << seed);
+    uint32_t arrived = 0;
+    launch(1, 40, {.seed = seed}, [&] {
+      if (threadIdx.x % 4 == 0) {
+        const unsigned group = __activemask();
+        REQUIRE((group >> threadIdx.x % 32 & 1));
+        REQUIRE((group & ~0x11111111u) == 0);
+        atomicAdd(&arrived, 1);
+      }
+      for (relax relax; load_acquire(&arrived) != 10;) relax();
+    });
+    REQUIRE(arrived == 10);
+  }
+}
+
+TEST_CASE("different places of the program are different groups") {
+  for (uint64_t seed = 1; seed <= seeds; ++seed) {
+    unsigned group[32], low = 0, high = 0;
+    launch(1, 32, {.seed = seed}, [&] {
+      if (threadIdx.x < 16) {
+        group[threadIdx.x] = __activemask();
+        atomicAdd(&low, 1);  // what follows differs, or the compiler makes one place of the two
+      } else {
+        group[threadIdx.x] = __activemask();
+        atomicAdd(&high, 2);
+      }
+    });
+    REQUIRE(low + high == 16 + 32);
+    for (unsigned t = 0; t < 32; ++t) REQUIRE((group[t] & (t < 16 ? 0xffff0000u : 0xffffu)) == 0);
+  }
+}
+
+// ---- waiting
+
+TEST_CASE("lanes that all relax leave the processor to others") {
+  // Each lane relaxes as long as the hook finds another lane to switch to; when all do, one of them per round
+  // is told that there is none, and its relax object pauses, yields, and at last sleeps.
+  for (uint64_t seed : {0, 1, 2}) {
+    uint32_t refused = 0, calls = 0, switched = 0;
+    launch(1, 64, {.threads = 1, .seed = seed}, [&] {
+      for (int i = 0; i < 100; ++i) {
+        ++calls;
+        refused += !relax_hook();
+      }
+    });
+    CHECK(calls == 6400);
+    CHECK(refused >= 50);
+    CHECK(refused <= 6400 / 16);
+    // A lane alone is always refused.
+    launch(1, 1, {.threads = 1, .seed = seed}, [&] { switched += relax_hook(); });
+    CHECK(switched == 0);
+  }
+}
+
+TEST_CASE("lanes wait for another thread") {
+  uint32_t flag = 0, seen = 0;
+  std::thread setter([&] {
+    for (relax relax; load_acquire(&seen) < 64;) relax();  // all lanes are waiting by now
+    store_release(&flag, 1u);
+  });
+  launch(1, 64, {.threads = 1}, [&] {
+    atomicAdd(&seen, 1);
+    for (relax relax; load_acquire(&flag) == 0;) relax();
+  });
+  setter.join();
+  CHECK(seen == 64);
+}
+
+TEST_CASE("blocks run at once if there are as many threads, and the threads are kept") {
+  for (int i = 0; i < 20; ++i) {
+    uint32_t token = 0;
+    launch(4, 3, {.threads = 4}, [&] { kernels::pass_token(&token, 5); });
+    REQUIRE(token == 20);
+  }
+}
+
+TEST_CASE("several threads launch at once") {
+  std::vector<std::thread> hosts;
+  std::vector<unsigned long long> totals(4);
+  std::vector<uint32_t> ones(1000, 1);
+  for (auto& total : totals)
+    hosts.emplace_back([&] {
+      for (int i = 0; i < 20; ++i)
+        launch(4, 64, {.threads = 3}, [&] { kernels::sum(ones.data(), 1000, &total); });
+    });
+  for (auto& host : hosts) host.join();
+  for (auto total : totals) CHECK(total == 20'000);
+}
+
+// ---- errors
+
+TEST_CASE("bad shapes") {
+  for (dim3 block :
+       {dim3(0), dim3(1025), dim3(32, 33), dim3(1, 1, 65), dim3(1u << 31, 2), dim3(65536, 65536, 1)})
+    CHECK_THROWS_WITH(launch(1, block, {}, [] {}), contains_text("block of"));
+  for (dim3 grid : {dim3(0), dim3(1, 0), dim3(1, 65536), dim3(0x80000000u)})
+    CHECK_THROWS_WITH(launch(grid, 1, {}, [] {}), contains_text("grid of"));
+}
+
+TEST_CASE("a launch from a kernel, and kernel functions outside one") {
+  CHECK_THROWS_WITH(launch(1, 1, {}, [] { launch(1, 1, {}, [] {}); }), contains_text("inside a kernel"));
+  CHECK_THROWS_WITH(__syncthreads(), contains_text("outside a kernel"));
+  CHECK_THROWS_WITH(__ballot_sync(~0u, 1), contains_text("outside a kernel"));
+  CHECK_FALSE(simt::in_kernel());
+  bool inside = false;
+  launch(1, 1, {}, [&] { inside = simt::in_kernel(); });
+  CHECK(inside);
+}
+
+TEST_CASE("deadlocks are found and described") {
+  with_some_seeds([](simt::launch_options options) {
+    const auto message = [&](auto kernel) {
+      return error_of([&] { launch(dim3(1, 2), 64, options, kernel); });
+    };
+    const std::string two_barriers = message([] {
+      if (blockIdx.y == 0) return;
+      if (threadIdx.x < 20)
+        __syncthreads();
+      else
+        __syncthreads_count(1);
+    });
+    CHECK_THAT(two_barriers, contains_text("block (0,1,0): deadlock") &&
+                                 contains_text("20 wait in __syncthreads;") &&
+                                 contains_text("44 wait in __syncthreads_count;"));
+    const std::string warp_and_block = message([] {
+      if (threadIdx.x == 40)
+        __syncwarp();
+      else if (threadIdx.x != 41)
+        __syncthreads();
+      else
+        __syncwarp();
+    });
+    CHECK_THAT(warp_and_block, contains_text("deadlock") && contains_text("62 wait in __syncthreads;") &&
+                                   contains_text("2 of warp 1 (lanes 0x00000300) wait in __syncwarp"));
+    const std::string ended = message([] {
+      if (threadIdx.x != 5) __ballot_sync(~0u, 1);
+    });
+    CHECK_THAT(ended, contains_text("__ballot_sync with mask 0xffffffff, which names lane 5"));
+    const std::string other_mask = message([] { __syncwarp(threadIdx.x % 2 ? ~0u : 0x55555555u); });
+    CHECK_THAT(other_mask, contains_text("with mask 0xffffffff"));
+    const std::string not_named =
+        message([] { __syncwarp(1u << (threadIdx.x + 1) % 32 | 1u << (threadIdx.x + 2) % 32); });
+    CHECK_THAT(not_named, contains_text("does not name the caller"));
+    CHECK_THAT(message([] { __trap(); }), contains_text("__trap()"));
+  });
+}
+
+TEST_CASE("what a lane throws ends the launch, and nothing is left behind") {
+  const auto fail_once = [](unsigned threads, uint64_t seed) {
+    int alive = 0;
+    CHECK_THROWS_WITH(launch(4, 256, {.threads = threads, .seed = seed},
+                             [&] {
+                               counted object(&alive);
+                               if (threadIdx.x == 100) throw std::runtime_error("lane 100");
+                               if (threadIdx.x % 3 == 0) __syncthreads();
+                               if (threadIdx.x % 3 == 1) __syncwarp(1u << threadIdx.x % 32 | 1u << 31);
+                               for (relax relax;;) relax();
+                             }),
+                      contains_text("lane 100"));
+    CHECK(alive == 0);
+    CHECK(relax_hook == nullptr);
+    CHECK(interleave_hook == nullptr);
+  };
+  for (unsigned threads : {1u, 2u, 4u})
+    for (uint64_t seed = 0; seed < 4; ++seed) fail_once(threads, seed);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which map memory themselves
+  const size_t before = mappings_of_this_process();
+  for (uint64_t seed = 0; seed < 40; ++seed) fail_once(1, seed % 3);
+  CHECK(mappings_of_this_process() <= before + 8);  // one stack leaked each time would make 80
+#endif
+  uint32_t tickets = 0, serving = 0, guarded = 0;
+  launch(2, 256, {.threads = 2}, [&] { kernels::ticket_lock(&tickets, &serving, &guarded, 2); });
+  CHECK(guarded == 1024);
+}
+
+TEST_CASE("an error ends blocks on other threads that wait") {
+  CHECK_THROWS_WITH(launch(4, 8, {.threads = 4},
+                           [] {
+                             if (blockIdx.x == 2 && threadIdx.x == 7) fail("block 2 gives up");
+                             for (relax relax;;) relax();
+                           }),
+                    contains_text("block 2 gives up"));
+}
+
+TEST_CASE("lanes wait inside catch blocks, each with its own exception") {
+  with_some_seeds([](simt::launch_options options) {
+    std::vector<int> got(64, -1);
+    launch(1, 64, options, [&] {
+      const int mine = static_cast<int>(threadIdx.x);
+      try {
+        try {
+          throw mine;
+        } catch (int) {
+          __syncthreads();
+          relax{}();
+          throw;
+        }
+      } catch (int value) {
+        got[threadIdx.x] = value;
+      }
+    });
+    for (int t = 0; t < 64; ++t) REQUIRE(got[static_cast<size_t>(t)] == t);
+  });
+}
+
+namespace {
+GRAVEL_NOINLINE unsigned deep(unsigned depth) {
+  volatile char frame[1024];
+  frame[depth % 1024] = 1;
+  return depth == 0 ? 0u : deep(depth - 1) + static_cast<unsigned>(frame[depth % 1024]);
+}
+}  // namespace
+
+TEST_CASE("larger stacks on demand") {
+  std::vector<unsigned> out(8);
+  launch(1, 8, {.threads = 1}, [&] { out[threadIdx.x] = deep(8); });
+  for (unsigned n : out) CHECK(n == 8);
+  launch(1, 8, {.threads = 1, .stack_bytes = 4 << 20}, [&] { out[threadIdx.x] = deep(900); });
+  for (unsigned n : out) CHECK(n == 900);
+}
+
+TEST_CASE("shared variables are the block's own") {
+  std::vector<uint32_t> wrong(8);
+  launch(8, 64, {.threads = 4}, [&] {
+    __shared__ uint32_t owner;
+    if (threadIdx.x == 0) owner = blockIdx.x;
+    __syncthreads();
+    for (int i = 0; i < 10; ++i) {
+      relax{}();
+      if (owner != blockIdx.x) ++wrong[blockIdx.x];
+    }
+  });
+  for (uint32_t n : wrong) CHECK(n == 0);
+}

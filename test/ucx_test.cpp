@@ -1,0 +1,571 @@
+// Two workers in one process, and two processes. Run with several values of UCX_TLS (see meson.build).
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <optional>
+
+#include "test/catch.hpp"
+#include "transport/ucx_blob.hpp"
+#include "transport/ucx_endpoint.hpp"
+
+using namespace gravel;
+
+extern char** environ;
+
+namespace {
+
+constexpr std::byte poison{0xA5};
+enum message : unsigned { notice = 1, credit, stop, report, start_stall };
+
+/// Memory as a segment of a PE has it: mapped from a memfd.
+struct shared_memory {
+  explicit shared_memory(size_t bytes) : bytes(bytes) {
+    const int file = memfd_create("ucx_test", MFD_CLOEXEC);
+    REQUIRE(file >= 0);
+    REQUIRE(ftruncate(file, bytes) == 0);
+    void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    REQUIRE(mapped != MAP_FAILED);
+    close(file);
+    data = static_cast<std::byte*>(mapped);
+  }
+  ~shared_memory() { munmap(data, bytes); }
+  shared_memory(const shared_memory&) = delete;
+  std::span<std::byte> all() { return {data, bytes}; }
+  std::byte* data;
+  size_t bytes;
+};
+
+void fill(std::span<std::byte> bytes, unsigned seed) {
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = std::byte((i * 131 + i / 256 + seed) & 0xff);
+}
+
+/// Counts how often and how an operation ended.
+struct outcome {
+  int calls = 0;
+  ucs_status_t status = UCS_OK;
+  static void note(void* self, ucs_status_t status) {
+    ++static_cast<outcome*>(self)->calls;
+    static_cast<outcome*>(self)->status = status;
+  }
+};
+
+template <class T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+template <class T>
+T value_of(std::span<const std::byte> bytes) {
+  REQUIRE(bytes.size() == sizeof(T));
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof value);
+  return value;
+}
+
+/// Two workers of one process, connected both ways.
+struct pair_of_workers {
+  ucx_context context{2};
+  ucx_worker a{context}, b{context};
+  std::optional<ucx_endpoint> to_b{std::in_place, a, b.address(), "worker b"};
+  std::optional<ucx_endpoint> to_a{std::in_place, b, a.address(), "worker a"};
+
+  template <class F>
+  void until(F&& condition) {
+    while (!condition())
+      if (!(a.progress() | b.progress())) sched_yield();
+  }
+};
+
+// The other process of a test is this program again, told what to do by a socket.
+void send_blob(int socket, std::span<const std::byte> blob) {
+  const uint64_t bytes = blob.size();
+  REQUIRE(write(socket, &bytes, sizeof bytes) == ssize_t(sizeof bytes));
+  REQUIRE(write(socket, blob.data(), bytes) == ssize_t(bytes));
+}
+
+std::vector<std::byte> receive_blob(int socket) {
+  uint64_t bytes = 0;
+  REQUIRE(recv(socket, &bytes, sizeof bytes, MSG_WAITALL) == ssize_t(sizeof bytes));
+  std::vector<std::byte> blob(bytes);
+  REQUIRE(recv(socket, blob.data(), bytes, MSG_WAITALL) == ssize_t(bytes));
+  return blob;
+}
+
+/// This side's end of a connection between two processes: a landing area that the other may put into.
+struct party {
+  static constexpr size_t slot_bytes = 65536, slots = 3;
+
+  party(int socket, const std::string& peer) {
+    send_blob(socket, worker.address());
+    endpoint.emplace(worker, receive_blob(socket), peer);
+    send_blob(socket, landing.packed_key());
+    remote = ucx_remote_memory(*endpoint, receive_blob(socket));
+  }
+  template <class F>
+  void until(F&& condition) {
+    while (!condition())
+      if (!worker.progress()) sched_yield();
+  }
+
+  ucx_context context{1};
+  shared_memory memory{slot_bytes * slots};
+  ucx_memory landing{context, memory.data, memory.bytes};
+  ucx_worker worker{context};
+  std::optional<ucx_endpoint> endpoint;
+  ucx_remote_memory remote;
+};
+
+struct second_process {
+  second_process() {
+    int ends[2];
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    REQUIRE(fcntl(ends[0], F_SETFD, FD_CLOEXEC) == 0);
+    socket = ends[0];
+    setenv("TEST_SOCKET", std::to_string(ends[1]).c_str(), 1);
+    const char* arguments[] = {"ucx_test", "the second process", nullptr};
+    REQUIRE(posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, const_cast<char**>(arguments), environ) == 0);
+    unsetenv("TEST_SOCKET");
+    close(ends[1]);
+  }
+  ~second_process() {
+    end(SIGKILL);
+    close(socket);
+  }
+  /// Its wait status.
+  int end(int signal) {
+    if (signal && pid > 0) kill(pid, signal);
+    if (pid > 0) waitpid(pid, &status, 0);
+    pid = 0;
+    return status;
+  }
+  pid_t pid = 0;
+  int status = -1;
+  int socket = -1;
+};
+
+struct notice_header {
+  uint64_t sequence;
+  uint64_t slot;
+  uint64_t bytes;
+  uint64_t padding[5];  // as long as the aggregator's
+};
+
+uint64_t word_of(uint64_t sequence, uint64_t index) { return (sequence + 1) * 0x9e3779b97f4a7c15u + index; }
+
+}  // namespace
+
+TEST_CASE("version and transports") {
+  CHECK(ucx_version().find('.') != std::string::npos);
+  const auto transports = ucx_transports();
+  // Every machine has it; the name of its device differs between releases.
+  CHECK(std::any_of(transports.begin(), transports.end(), [](const auto& t) { return t.starts_with("self/memory"); }));
+}
+
+TEST_CASE("an unusable UCX_TLS is named") {
+  const char* before = std::getenv("UCX_TLS");
+  const std::string saved = before ? before : "";
+  setenv("UCX_TLS", "carrier-pigeon", 1);
+  CHECK_THROWS_WITH(ucx_context(1), contains_text("carrier-pigeon"));
+  before ? setenv("UCX_TLS", saved.c_str(), 1) : unsetenv("UCX_TLS");
+}
+
+TEST_CASE("a put writes its bytes and no others") {
+  pair_of_workers pair;
+  constexpr size_t margin = 4096, most = 1 << 20;
+  shared_memory source(most), target(most + 2 * margin);
+  const ucx_memory local(pair.context, source.data, source.bytes);
+  const ucx_memory landing(pair.context, target.data, target.bytes);
+  const ucx_remote_memory remote(*pair.to_b, landing.packed_key());
+  CHECK(remote.bytes() == target.bytes);
+  CHECK(remote.address() == reinterpret_cast<uint64_t>(target.data));
+  unsigned seed = 0;
+  for (size_t bytes : {size_t(1), size_t(2), size_t(7), size_t(8), size_t(63), size_t(64), size_t(1000), size_t(4096),
+                       size_t(8191), size_t(8193), size_t(65536), size_t(65537), most - 1, most})
+    for (size_t shift : {size_t(0), size_t(3)}) {
+      if (bytes + shift > most) continue;
+      INFO(bytes << " bytes, shifted by " << shift);
+      fill(source.all(), ++seed);
+      std::memset(target.data, int(poison), target.bytes);
+      outcome put;
+      pair.to_b->put(source.data + shift, bytes, local, remote.address() + margin + shift, remote, outcome::note, &put);
+      CHECK(put.calls == 0);  // never from inside the call
+      pair.until([&] { return put.calls > 0; });
+      CHECK(put.calls == 1);
+      CHECK(put.status == UCS_OK);
+      CHECK(std::memcmp(target.data + margin + shift, source.data + shift, bytes) == 0);
+      const auto untouched = [](std::byte byte) { return byte == poison; };
+      CHECK(std::all_of(target.data, target.data + margin + shift, untouched));
+      CHECK(std::all_of(target.data + margin + shift + bytes, target.data + target.bytes, untouched));
+    }
+}
+
+TEST_CASE("what is out of bounds is refused before UCX sees it") {
+  pair_of_workers pair;
+  shared_memory source(8192), target(8192);
+  const ucx_memory local(pair.context, source.data, source.bytes);
+  const ucx_memory landing(pair.context, target.data, target.bytes);
+  const ucx_remote_memory remote(*pair.to_b, landing.packed_key());
+  const auto put = [&](const std::byte* from, size_t bytes, uint64_t to, const ucx_remote_memory& into) {
+    pair.to_b->put(from, bytes, local, to, into, nullptr, nullptr);
+  };
+  const uint64_t base = remote.address();
+  CHECK_THROWS_WITH(put(source.data + 1, 8192, base, remote), contains_text("worker b"));
+  CHECK_THROWS_AS(put(source.data - 1, 1, base, remote), error);
+  CHECK_THROWS_WITH(put(source.data, 8192, base + 1, remote), contains_text("worker b"));
+  CHECK_THROWS_AS(put(source.data, 1, base - 1, remote), error);
+  CHECK_THROWS_AS(put(source.data, 1, base + 8192, remote), error);
+  CHECK_THROWS_AS(put(source.data, ~size_t(0), base, remote), error);
+  CHECK_THROWS_AS(put(source.data, 1, base, ucx_remote_memory()), error);
+  CHECK_THROWS_AS(put(source.data, 1, base, ucx_remote_memory(*pair.to_a, landing.packed_key())), error);
+  const std::vector<std::byte> long_header(pair.a.max_header() + 1);
+  CHECK_THROWS_WITH(pair.to_b->send_am(notice, long_header, {}, nullptr, nullptr), contains_text("worker b"));
+  CHECK_THROWS_AS(pair.a.on_am(65536, nullptr, nullptr), error);
+  CHECK_THROWS_AS(ucx_memory(pair.context, nullptr, 4096), error);
+}
+
+TEST_CASE("garbage instead of an address or a key is refused") {
+  pair_of_workers pair;
+  shared_memory target(4096);
+  const ucx_memory landing(pair.context, target.data, target.bytes);
+  const auto address = pair.b.address(), key = landing.packed_key();
+  const auto refused = [&](std::span<const std::byte> blob) {
+    CHECK_THROWS_WITH(ucx_endpoint(pair.a, blob, "node 7"), contains_text("node 7"));
+    CHECK_THROWS_WITH(ucx_remote_memory(*pair.to_b, blob), contains_text("worker b"));
+  };
+  CHECK_THROWS_AS(ucx_endpoint(pair.a, key, "node 7"), error);
+  CHECK_THROWS_AS(ucx_remote_memory(*pair.to_b, address), error);
+  for (const auto* blob : {&address, &key}) {
+    for (size_t bytes = 0; bytes < blob->size(); ++bytes) refused(std::span(*blob).first(bytes));
+    for (size_t bit = 0; bit < blob->size() * 8; bit += 3) {
+      auto damaged = *blob;
+      damaged[bit / 8] ^= std::byte(1 << bit % 8);
+      refused(damaged);
+    }
+    auto longer = *blob;
+    longer.push_back({});
+    refused(longer);
+  }
+  refused(pack_ucx_blob(ucx_blob_kind::memory_key, {}));
+}
+
+TEST_CASE("active messages of all sizes") {
+  pair_of_workers pair;
+  struct received {
+    std::vector<std::byte> header, data;
+    int calls = 0;
+  } last;
+  pair.b.on_am(
+      notice,
+      [](void* context, std::span<const std::byte> header, std::span<const std::byte> data) {
+        auto& to = *static_cast<received*>(context);
+        to.header.assign(header.begin(), header.end());
+        to.data.assign(data.begin(), data.end());
+        ++to.calls;
+      },
+      &last);
+  unsigned seed = 0;
+  for (size_t header_bytes : {size_t(0), size_t(1), size_t(64), pair.a.max_header()})
+    for (size_t bytes : {0, 1, 8, 64, 1000, 4096, 8000, 8192, 20000, 65536})
+      for (bool buffered : {false, true}) {
+        INFO(header_bytes << " + " << bytes << " bytes" << (buffered ? ", buffered" : ""));
+        std::vector<std::byte> header(header_bytes), data(bytes);
+        fill(header, ++seed);
+        fill(data, ++seed);
+        const auto sent_header = header, sent_data = data;
+        outcome sent;
+        last.calls = 0;
+        pair.to_b->send_am(notice, header, data, buffered ? nullptr : outcome::note, &sent);
+        std::fill(header.begin(), header.end(), poison);
+        if (buffered) std::fill(data.begin(), data.end(), poison);
+        pair.until([&] { return last.calls && (buffered || sent.calls); });
+        CHECK(last.calls == 1);
+        CHECK(sent.calls == !buffered);
+        CHECK(sent.status == UCS_OK);
+        CHECK(last.header == sent_header);
+        CHECK(last.data == sent_data);
+      }
+}
+
+TEST_CASE("many operations in flight end once each, and a flush after the puts before it") {
+  pair_of_workers pair;
+  constexpr size_t count = 2000, bytes = 512;
+  shared_memory source(count * bytes), target(count * bytes);
+  fill(source.all(), 5);
+  const ucx_memory local(pair.context, source.data, source.bytes);
+  const ucx_memory landing(pair.context, target.data, target.bytes);
+  const ucx_remote_memory remote(*pair.to_b, landing.packed_key());
+  struct counters {
+    uint64_t messages = 0, wrong = 0;
+  } seen;
+  pair.b.on_am(
+      notice,
+      [](void* context, std::span<const std::byte> header, std::span<const std::byte>) {
+        auto& to = *static_cast<counters*>(context);
+        to.wrong += value_of<uint64_t>(header) != to.messages++;
+      },
+      &seen);
+  std::vector<outcome> puts(count), messages(count);
+  for (uint64_t i = 0; i < count; ++i) {
+    pair.to_b->put(source.data + i * bytes, bytes, local, remote.address() + i * bytes, remote, outcome::note,
+                   &puts[i]);
+    pair.to_b->send_am(notice, bytes_of(i), {source.data, 128}, outcome::note, &messages[i]);
+  }
+  struct {
+    std::vector<outcome>& puts;
+    bool called = false, in_order = true;
+  } flushed{puts};
+  pair.to_b->flush(
+      [](void* argument, ucs_status_t status) {
+        auto& self = *static_cast<decltype(flushed)*>(argument);
+        self.called = true;
+        self.in_order = status == UCS_OK;
+        for (const auto& put : self.puts) self.in_order &= put.calls == 1;
+      },
+      &flushed);
+  const auto ended = [](const outcome& o) { return o.calls > 0; };
+  pair.until([&] {
+    return flushed.called && seen.messages == count && std::all_of(messages.begin(), messages.end(), ended);
+  });
+  for (int i = 0; i < 1000; ++i) pair.a.progress(), pair.b.progress();
+  CHECK(flushed.in_order);
+  CHECK(seen.wrong == 0);
+  const auto once = [](const outcome& o) { return o.calls == 1 && o.status == UCS_OK; };
+  CHECK(std::all_of(puts.begin(), puts.end(), once));
+  CHECK(std::all_of(messages.begin(), messages.end(), once));
+  CHECK(std::memcmp(source.data, target.data, source.bytes) == 0);
+}
+
+TEST_CASE("what a callback throws comes out of progress, and the worker goes on") {
+  pair_of_workers pair;
+  static int handled;
+  handled = 0;
+  pair.b.on_am(
+      notice,
+      [](void*, std::span<const std::byte>, std::span<const std::byte>) {
+        if (++handled == 1) throw error("the handler's own");
+      },
+      nullptr);
+  const auto send = [&] { pair.to_b->send_am(notice, {}, {}, nullptr, nullptr); };
+  send();
+  CHECK_THROWS_WITH(pair.until([] { return handled > 1; }), contains_text("the handler's own"));
+  send();
+  pair.until([] { return handled > 1; });
+  pair.a.on_am(
+      notice, [](void* worker, auto, auto) { static_cast<ucx_worker*>(worker)->progress(); }, &pair.a);
+  pair.to_a->send_am(notice, {}, {}, nullptr, nullptr);
+  CHECK_THROWS_WITH(pair.until([] { return false; }), contains_text("callback"));
+  const done_callback throwing = [](void*, ucs_status_t) { throw error("done's own"); };
+  pair.to_b->flush(throwing, nullptr);
+  CHECK_THROWS_WITH(pair.until([] { return false; }), contains_text("done's own"));
+}
+
+TEST_CASE("destroying an endpoint ends what is pending") {
+  pair_of_workers pair;
+  shared_memory source(1 << 20), target(1 << 20);
+  const ucx_memory local(pair.context, source.data, source.bytes);
+  const ucx_memory landing(pair.context, target.data, target.bytes);
+  const ucx_remote_memory remote(*pair.to_b, landing.packed_key());
+  pair.b.expect_disconnects();
+  std::vector<outcome> ended(200);
+  for (auto& put : ended) pair.to_b->put(source.data, source.bytes, local, remote.address(), remote, outcome::note, &put);
+  outcome flushed;
+  pair.to_b->flush(outcome::note, &flushed);
+  for (int i = 0; i < 3; ++i) pair.a.progress();
+  pair.to_b.reset();
+  for (int i = 0; i < 1000; ++i) pair.a.progress(), pair.b.progress();
+  CHECK(std::all_of(ended.begin(), ended.end(), [](const outcome& o) { return o.calls == 1; }));
+  CHECK(ended.back().status == UCS_ERR_CANCELED);
+  CHECK(flushed.calls == 1);
+  CHECK(flushed.status == UCS_ERR_CANCELED);
+}
+
+TEST_CASE("closing is orderly") {
+  pair_of_workers pair;
+  static int handled;
+  handled = 0;
+  std::string reported;
+  for (ucx_worker* worker : {&pair.a, &pair.b}) {
+    worker->on_am(notice, [](void*, auto, auto) { ++handled; }, nullptr);
+    worker->on_error([&](const std::string& text) { reported += text; });
+  }
+  pair.to_b->send_am(notice, {}, {}, nullptr, nullptr);
+  pair.to_a->send_am(notice, {}, {}, nullptr, nullptr);
+  pair.until([] { return handled == 2; });
+  pair.a.expect_disconnects();
+  pair.b.expect_disconnects();
+  pair.a.start_closing();
+  CHECK_THROWS_AS(pair.to_b->send_am(notice, {}, {}, nullptr, nullptr), error);
+  CHECK_THROWS_AS(pair.to_b->flush(nullptr, nullptr), error);
+  pair.until([&] { return pair.a.closed(); });
+  pair.b.start_closing();
+  pair.until([&] { return pair.b.closed(); });
+  CHECK(pair.a.close_endpoints(std::chrono::seconds(0)));
+  CHECK(reported == "");
+}
+
+TEST_CASE("two processes: no notice overtakes its data") {
+  constexpr uint64_t packets = 10000;
+  second_process child;
+  party self(child.socket, "the second process");
+  shared_memory staging(party::slot_bytes * party::slots);
+  const ucx_memory local(self.context, staging.data, staging.bytes);
+  struct sender {
+    party& self;
+    bool busy[party::slots] = {};
+    notice_header headers[party::slots] = {};
+    uint64_t ended = 0;
+    int failures = 0;
+    std::optional<uint64_t> wrong_words = std::nullopt;
+  } state{self};
+  struct slot_of_sender {
+    sender* state;
+    unsigned slot;
+  } slots[party::slots] = {{&state, 0}, {&state, 1}, {&state, 2}};
+  self.worker.on_am(
+      credit,
+      [](void* context, std::span<const std::byte> header, auto) {
+        auto& to = *static_cast<sender*>(context);
+        to.busy[value_of<uint64_t>(header)] = false;
+        ++to.ended;
+      },
+      &state);
+  self.worker.on_am(
+      report,
+      [](void* context, std::span<const std::byte> header, auto) {
+        static_cast<sender*>(context)->wrong_words = value_of<uint64_t>(header);
+      },
+      &state);
+  for (uint64_t sequence = 0; sequence < packets;) {
+    for (unsigned slot = 0; slot < party::slots && sequence < packets; ++slot) {
+      if (state.busy[slot]) continue;
+      state.busy[slot] = true;
+      const uint64_t words = 1 + (sequence * 2654435761u) % (party::slot_bytes / 8);
+      const size_t offset = slot * party::slot_bytes;
+      for (uint64_t i = 0; i < words; ++i)
+        reinterpret_cast<uint64_t*>(staging.data + offset)[i] = word_of(sequence, i);
+      state.headers[slot] = {sequence, slot, words * 8, {}};
+      ++sequence;
+      self.endpoint->put(
+          staging.data + offset, words * 8, local, self.remote.address() + offset, self.remote,
+          [](void* argument, ucs_status_t status) {
+            auto& [to, slot] = *static_cast<slot_of_sender*>(argument);
+            to->failures += status != UCS_OK;
+            to->self.endpoint->send_am(notice, bytes_of(to->headers[slot]), {}, nullptr, nullptr);
+          },
+          &slots[slot]);
+    }
+    if (!self.worker.progress()) sched_yield();
+  }
+  self.until([&] { return state.ended == packets; });
+  self.endpoint->send_am(stop, {}, {}, nullptr, nullptr);
+  self.until([&] { return state.wrong_words.has_value(); });
+  CHECK(state.failures == 0);
+  CHECK(*state.wrong_words == 0);
+  self.worker.expect_disconnects();
+  CHECK(write(child.socket, "x", 1) == 1);  // both have seen the end of the traffic: the barrier of a real job
+  CHECK(self.worker.close_endpoints(std::chrono::seconds(100)));
+  CHECK(child.end(0) == 0);
+}
+
+TEST_CASE("two processes: killed with SIGKILL") {
+  // Without traffic only UCX's keepalive can notice; a stalled peer leaves queues full.
+  const std::string state = GENERATE(as<std::string>{}, "idle", "in traffic", "stalled");
+  INFO(state);
+  second_process child;
+  party self(child.socket, "the second process");
+  REQUIRE(self.endpoint->notices_death());
+  std::vector<std::string> reported;
+  self.worker.on_error([&](const std::string& text) { reported.push_back(text); });
+  shared_memory staging(party::slot_bytes);
+  const ucx_memory local(self.context, staging.data, staging.bytes);
+  std::deque<outcome> operations;
+  const auto post = [&] {
+    const notice_header header{~0ull, 0, 0, {}};
+    self.endpoint->put(staging.data, staging.bytes, local, self.remote.address(), self.remote, outcome::note,
+                       &operations.emplace_back());
+    self.endpoint->send_am(credit, bytes_of(header), {staging.data, 4096}, outcome::note, &operations.emplace_back());
+    self.endpoint->send_am(credit, bytes_of(header), {staging.data, 4096}, nullptr, nullptr);
+  };
+  const auto pending = [&] {
+    return size_t(std::count_if(operations.begin(), operations.end(), [](const auto& o) { return !o.calls; }));
+  };
+  post();
+  self.until([&] { return pending() == 0; });  // connected
+  if (state == "stalled") self.endpoint->send_am(start_stall, {}, {}, nullptr, nullptr);
+  if (state != "idle") {
+    for (int i = 0; i < 2000; ++i) {
+      post();
+      self.worker.progress();
+    }
+    if (state == "stalled") CHECK(pending() > 0);
+  }
+  child.end(SIGKILL);
+  while (!self.endpoint->failed()) {
+    if (state == "in traffic" && pending() < 100) post();
+    if (!self.worker.progress()) sched_yield();
+  }
+  CHECK(pending() == 0);
+  CHECK(reported.size() == 1);
+  CHECK_THAT(reported.at(0), contains_text("the second process"));
+  const size_t before = operations.size();
+  post();
+  self.endpoint->flush(outcome::note, &operations.emplace_back());
+  self.until([&] { return pending() == 0; });
+  for (size_t i = before; i < operations.size(); ++i) CHECK(operations[i].status != UCS_OK);
+  for (int i = 0; i < 1000; ++i) self.worker.progress();
+  CHECK(std::all_of(operations.begin(), operations.end(), [](const outcome& o) { return o.calls == 1; }));
+  CHECK(reported.size() == 1);
+}
+
+TEST_CASE("the second process", "[.]") {
+  const char* number = std::getenv("TEST_SOCKET");
+  if (!number) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // even where it stalls
+  const int socket = std::atoi(number);
+  party self(socket, "the first process");
+  self.worker.on_error([](const std::string&) {});  // some tests just go away
+  struct receiver {
+    party& self;
+    uint64_t wrong = 0;
+    bool stopped = false, stalled = false;
+  } state{self};
+  self.worker.on_am(
+      notice,
+      [](void* context, std::span<const std::byte> header, auto) {
+        auto& to = *static_cast<receiver*>(context);
+        const auto [sequence, slot, bytes, padding] = value_of<notice_header>(header);
+        const std::byte* packet = to.self.memory.data + slot * party::slot_bytes;
+        for (uint64_t i = 0; i < bytes / 8; ++i) {
+          uint64_t word;
+          std::memcpy(&word, packet + i * 8, 8);
+          to.wrong += word != word_of(sequence, i);
+        }
+        to.self.endpoint->send_am(credit, bytes_of(slot), {}, nullptr, nullptr);
+      },
+      &state);
+  self.worker.on_am(credit, [](void*, auto, auto) {}, nullptr);
+  self.worker.on_am(stop, [](void* context, auto, auto) { static_cast<receiver*>(context)->stopped = true; }, &state);
+  self.worker.on_am(
+      start_stall, [](void* context, auto, auto) { static_cast<receiver*>(context)->stalled = true; }, &state);
+  while (!state.stopped && !self.endpoint->failed()) {
+    if (state.stalled) pause();
+    if (!self.worker.progress()) sched_yield();
+  }
+  if (!state.stopped) return;
+  self.endpoint->send_am(report, bytes_of(state.wrong), {}, nullptr, nullptr);
+  self.worker.expect_disconnects();
+  char byte;
+  self.until([&] { return recv(socket, &byte, 1, MSG_DONTWAIT) == 1; });
+  CHECK(self.worker.close_endpoints(std::chrono::seconds(100)));
+}

@@ -1,0 +1,82 @@
+// How the processes of a job find each other: the client side of PMIx. Any PMIx launcher will do: ucx-run,
+// Open MPI's mpirun, prterun, srun --mpi=pmix. A process that was started by hand is a job of one PE and
+// needs no launcher.
+//
+// PMIx has one flat store per PE whose updates travel with a fence. We keep that cheap and predictable: what
+// was put between two fences is one PMIx value ("gravel.<number of the fence>"), written at every fence even
+// when it is empty. So a value can be put again, and a key that a PE never put is found to be missing at
+// once, without waiting for it.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gravel {
+
+/// This process's membership in its job. At most one at a time in a process. Its functions are called by one
+/// thread at a time, except for abort(), which any thread may call.
+class bootstrap {
+ public:
+  /// Joins the job. Throws gravel::error if a launcher started this process but cannot be reached, or if a
+  /// launcher started several processes without PMIx (srun without --mpi=pmix), which would otherwise be so
+  /// many jobs of one PE.
+  static std::unique_ptr<bootstrap> connect();
+
+  bootstrap(const bootstrap&) = delete;
+  bootstrap& operator=(const bootstrap&) = delete;
+  /// Leaves the job as finalize() does.
+  ~bootstrap();
+
+  uint32_t rank() const;  ///< number of this PE, 0 to size() - 1
+  uint32_t size() const;  ///< number of PEs
+  bool launched() const;  ///< false: started by hand, a job of one PE
+
+  /// For each PE the number of the physical host it runs on; hosts are numbered from 0 in the order of their
+  /// first PE.
+  const std::vector<uint32_t>& host_of() const;
+  uint32_t local_rank() const;  ///< this PE's number among the PEs of its host
+  uint32_t local_size() const;  ///< number of PEs on its host
+  /// A directory of the job on this host, private to the user (mode 0700), that the launcher removes when the
+  /// job ends however it ends; short enough for sockets with names of up to 25 characters. Empty if the
+  /// launcher has none; the same for all PEs of a host. (ucx-run, Open MPI and PRRTE have one.)
+  const std::string& session_directory() const;
+
+  /// Stages a value; others (and this PE) can get it after the next fence(). The last value put under a key
+  /// counts.
+  void put(std::string_view key, std::span<const std::byte> value);
+  /// The value that `pe` put before the last fence(). Throws gravel::error naming PE and key if it put none.
+  std::vector<std::byte> get(uint32_t pe, std::string_view key);
+
+  /// Collective: waits for all PEs and exchanges what was put. Throws gravel::error if not all came within
+  /// GRAVEL_CONNECT_TIMEOUT_S, or at once if a PE is reported dead.
+  void fence();
+  /// Collective: waits for all PEs, exchanges nothing. Errors as fence().
+  void barrier();
+
+  /// Ends the whole job: prints `text`, has the launcher kill all PEs, and ends this process with `status` (1
+  /// to 255; anything else becomes 1). Returns never, and takes at most some seconds even if the launcher
+  /// does not answer.
+  [[noreturn]] void abort(int status, const std::string& text);
+
+  /// `callback` is called once, with a sentence for the user, when the launcher reports that another PE died,
+  /// or when the launcher itself is gone; at once if that has happened already. It runs on a thread of PMIx:
+  /// it must not call this object, must not throw, and must not block for long.
+  void on_abort(std::function<void(std::string)> callback);
+
+  /// Leaves the job; not collective: call barrier() before if others still need this PE. A PE that ends
+  /// without finalize() ends the job.
+  void finalize();
+
+ private:
+  struct state;
+  explicit bootstrap(std::unique_ptr<state> made);
+  void wait_for_all(bool exchange);
+  std::unique_ptr<state> state_;
+};
+
+}  // namespace gravel

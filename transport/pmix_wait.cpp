@@ -1,0 +1,146 @@
+#include "transport/pmix_wait.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <iterator>
+#include <mutex>
+
+namespace gravel {
+namespace {
+
+/// What PMIx's thread tells the others. Never destroyed, since PMIx may call until the process ends.
+struct notices {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool leaving = false;
+  std::string death;
+  std::function<void(std::string)> callback;
+};
+notices& the_notices() {
+  static auto* instance = new notices;
+  return *instance;
+}
+
+std::string describe_death(pmix_status_t code, const pmix_proc_t* source, pmix_info_t* info, size_t n_info) {
+  if (code == PMIX_ERR_LOST_CONNECTION)
+    return "the connection to the launcher is lost: it was killed or it crashed";
+  const pmix_proc_t* who = source;
+  for (size_t i = 0; i < n_info; ++i) {
+    if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && info[i].value.type == PMIX_PROC)
+      who = info[i].value.data.proc;
+    if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_TEXT_MESSAGE) && info[i].value.type == PMIX_STRING)
+      return info[i].value.data.string;
+  }
+  if (who && PMIX_RANK_IS_VALID(who->rank))
+    return fmt::format("PE {} died or left the job ({})", who->rank, PMIx_Error_string(code));
+  return fmt::format("a PE died or left the job ({})", PMIx_Error_string(code));
+}
+
+void note_death(std::string text) {
+  auto& shared = the_notices();
+  std::function<void(std::string)> callback;
+  {
+    std::lock_guard lock(shared.mutex);
+    if (shared.leaving || !shared.death.empty()) return;
+    shared.death = text;
+    callback = shared.callback;
+    shared.changed.notify_all();
+  }
+  if (callback) callback(std::move(text));
+}
+
+void event_arrived(size_t, pmix_status_t code, const pmix_proc_t* source, pmix_info_t info[], size_t n_info,
+                   pmix_info_t*, size_t, pmix_event_notification_cbfunc_fn_t done, void* cookie) {
+  const std::string text = describe_death(code, source, info, n_info);
+  if (done) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, cookie);
+  note_death(text);
+}
+
+}  // namespace
+
+// Guarded by the mutex of the notices.
+struct pmix_call::state {
+  std::optional<pmix_status_t> status;
+  std::vector<std::byte> value;
+};
+
+pmix_call::pmix_call() : state_(std::make_shared<state>()) {}
+
+void* pmix_call::cookie() { return cookie_ = new shared_state(state_); }
+
+void pmix_call::refused() {
+  delete cookie_;
+  cookie_ = nullptr;
+}
+
+void pmix_call::complete(void* cookie, pmix_status_t status, std::vector<std::byte> value) {
+  const std::unique_ptr<shared_state> call(static_cast<shared_state*>(cookie));
+  std::lock_guard lock(the_notices().mutex);
+  (*call)->value = std::move(value);
+  (*call)->status = status;
+  the_notices().changed.notify_all();
+}
+
+void pmix_call::operation_done(pmix_status_t status, void* cookie) { complete(cookie, status, {}); }
+
+void pmix_call::value_arrived(pmix_status_t status, pmix_value_t* value, void* cookie) {
+  std::vector<std::byte> copy;
+  if (status == PMIX_SUCCESS && value && value->type == PMIX_BYTE_OBJECT) {
+    const auto* first = reinterpret_cast<const std::byte*>(value->data.bo.bytes);
+    copy.assign(first, first + value->data.bo.size);
+  } else if (status == PMIX_SUCCESS) {
+    status = PMIX_ERR_TYPE_MISMATCH;
+  }
+  complete(cookie, status, std::move(copy));
+}
+
+pmix_call::outcome pmix_call::wait(uint64_t seconds) {
+  auto& shared = the_notices();
+  std::unique_lock lock(shared.mutex);
+  const bool woken = shared.changed.wait_for(lock, std::chrono::seconds(seconds),
+                                             [&] { return state_->status || !shared.death.empty(); });
+  if (state_->status == PMIX_SUCCESS) return outcome::answered;
+  if (!shared.death.empty())
+    return outcome::death;  // tells more than the status of a call that failed for it
+  return woken ? outcome::answered : outcome::timeout;
+}
+
+pmix_status_t pmix_call::status() const {
+  std::lock_guard lock(the_notices().mutex);
+  return state_->status.value_or(PMIX_ERR_TIMEOUT);
+}
+
+std::vector<std::byte>& pmix_call::value() { return state_->value; }
+
+pmix_status_t death_notices::start() {
+  pmix_status_t codes[] = {PMIX_ERR_PROC_ABORTED,        PMIX_ERR_PROC_REQUESTED_ABORT,
+                           PMIX_ERR_PROC_TERM_WO_SYNC,   PMIX_ERR_PROC_KILLED_BY_CMD,
+                           PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_EXIT_NONZERO_TERM,
+                           PMIX_ERR_LOST_CONNECTION,     PMIX_EVENT_NODE_DOWN};
+  return PMIx_Register_event_handler(codes, std::size(codes), nullptr, 0, event_arrived, nullptr, nullptr);
+}
+
+void death_notices::stop() {
+  std::lock_guard lock(the_notices().mutex);
+  the_notices().leaving = true;
+  the_notices().callback = nullptr;
+}
+
+std::string death_notices::first() {
+  std::lock_guard lock(the_notices().mutex);
+  return the_notices().death;
+}
+
+void death_notices::on_first(std::function<void(std::string)> callback) {
+  std::string death;
+  {
+    std::lock_guard lock(the_notices().mutex);
+    the_notices().callback = callback;
+    death = the_notices().death;
+  }
+  if (!death.empty() && callback) callback(death);
+}
+
+}  // namespace gravel

@@ -1,0 +1,186 @@
+#include "transport/ucx_endpoint.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "lib/base/log.hpp"
+#include "transport/ucx_blob.hpp"
+
+namespace gravel {
+
+ucx_endpoint::ucx_endpoint(ucx_worker& worker, std::span<const std::byte> address, std::string peer) {
+  const auto ucx_address = unpack_ucx_blob(ucx_blob_kind::worker_address, address, peer);
+  auto state = std::make_unique<ucx_endpoint_state>();
+  state->worker = &worker;
+  state->peer = std::move(peer);
+  ucp_ep_params_t params{};
+  params.field_mask =
+      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(ucx_address.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler.arg = state.get();
+  params.err_handler.cb = [](void* argument, ucp_ep_h, ucs_status_t status) {
+    auto* failing = static_cast<ucx_endpoint_state*>(argument);
+    failing->worker->mark_failed(*failing, status);
+  };
+  ucs_status_t status = ucp_ep_create(worker.handle(), &params, &state->handle);
+  state->notices_death = status == UCS_OK;
+  if (status == UCS_ERR_UNREACHABLE) {
+    params.err_mode = UCP_ERR_HANDLING_MODE_NONE;
+    status = ucp_ep_create(worker.handle(), &params, &state->handle);
+    if (status == UCS_OK)
+      log_warning("no transport that UCX may use to reach {} reports its death; widen UCX_TLS", state->peer);
+  }
+  const char* transports = std::getenv("UCX_TLS");
+  ucx_check(status, "UCX: cannot connect to {} (UCX_TLS={})", state->peer, transports ? transports : "not set");
+  worker.endpoints_.push_back(state.get());
+  state_.reset(state.release());
+}
+
+ucx_endpoint::~ucx_endpoint() = default;
+
+void ucx_endpoint::deleter::operator()(ucx_endpoint_state* state) const {
+  ucx_worker& worker = *state->worker;
+  if (state->handle) {
+    ucp_request_param_t param{};
+    // Only an endpoint that reports failures may be closed by force; any other is left to ucp_worker_destroy.
+    if (state->notices_death) {
+      param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+      param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    }
+    const ucs_status_ptr_t request = ucp_ep_close_nbx(state->handle, &param);
+    if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
+  }
+  for (auto* list : {&worker.endpoints_, &worker.dirty_, &worker.failed_}) std::erase(*list, state);
+  worker.complete_all(*state, UCS_ERR_CANCELED);
+  worker.retired_keys_.insert(worker.retired_keys_.end(), state->keys.begin(), state->keys.end());
+  delete state;
+}
+
+void ucx_endpoint::check_open(const char* what) const {
+  if (state_->closing) fail("UCX: {} to {} after its endpoint was closed", what, state_->peer);
+}
+
+void ucx_endpoint::put(const void* local, size_t bytes, const ucx_memory& local_memory, uint64_t remote_address,
+                       const ucx_remote_memory& remote_memory, done_callback done, void* argument) {
+  check_open("put");
+  if (!local_memory.contains(local, bytes))
+    fail("UCX: put to {} of {} bytes at {}: outside the registered {} bytes at {}", state_->peer, bytes, local,
+         local_memory.bytes(), local_memory.address());
+  const uint64_t offset = remote_address - remote_memory.address_;  // wraps to a huge one below the memory
+  if (remote_memory.endpoint_ != state_.get() || offset > remote_memory.bytes_ ||
+      bytes > remote_memory.bytes_ - offset)
+    fail("UCX: put of {} bytes to {:#x} of {}: outside its {} bytes at {:#x}", bytes, remote_address, state_->peer,
+         remote_memory.bytes_, remote_memory.address_);
+  ucx_worker& worker = *state_->worker;
+  ucx_operation* operation = worker.acquire(state_.get(), done, argument);
+  if (failed()) return worker.event(operation, state_->failure);
+  operation->waits = 2;  // UCX's callback and the flush that progress() posts
+  state_->unflushed.push(operation);
+  if (!state_->listed_dirty) {
+    state_->listed_dirty = true;
+    worker.dirty_.push_back(state_.get());
+  }
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE |
+                       UCP_OP_ATTR_FIELD_MEMH;
+  param.cb.send = ucx_worker::completed;
+  param.user_data = operation;
+  param.memory_type = UCS_MEMORY_TYPE_HOST;
+  param.memh = local_memory.handle();
+  worker.start(operation,
+               ucp_put_nbx(state_->handle, local, bytes, remote_address, remote_memory.key_, &param));
+}
+
+void ucx_endpoint::send_am(unsigned id, std::span<const std::byte> header, std::span<const std::byte> data,
+                           done_callback done, void* argument) {
+  check_open("message");
+  ucx_worker& worker = *state_->worker;
+  if (header.size() > worker.max_header())
+    fail("UCX: message {} to {}: header of {} bytes is longer than {}", id, state_->peer, header.size(),
+         worker.max_header());
+  ucx_operation* operation = worker.acquire(state_.get(), done, argument);
+  if (failed()) return worker.event(operation, state_->failure);
+  // UCX before 1.14 reads the header until the message is complete, so it is copied in any case.
+  const size_t copied = header.size() + (done ? 0 : data.size());
+  operation->copy.resize(copied);
+  if (!header.empty()) std::memcpy(operation->copy.data(), header.data(), header.size());
+  if (!done && !data.empty()) {
+    std::memcpy(operation->copy.data() + header.size(), data.data(), data.size());
+    data = std::span(operation->copy).subspan(header.size());
+  }
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS |
+                       UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+  param.cb.send = ucx_worker::completed;
+  param.user_data = operation;
+  param.memory_type = UCS_MEMORY_TYPE_HOST;
+  param.flags = UCP_AM_SEND_FLAG_EAGER;
+  const ucs_status_ptr_t result =
+      ucp_am_send_nbx(state_->handle, id, operation->copy.data(), header.size(), data.data(), data.size(), &param);
+  if (!done && !result)
+    worker.release(operation);
+  else
+    worker.start(operation, result);
+}
+
+void ucx_endpoint::flush(done_callback done, void* argument) {
+  check_open("flush");
+  state_->worker->flush_puts(*state_, done, argument);
+}
+
+void ucx_endpoint::close(ucx_endpoint_state& state) {
+  if (state.closing) return;
+  state.closing = true;
+  // First a flush: UCX closes an endpoint once only, and if the flush fails that must be by force, in the destructor.
+  state.worker->flush_puts(state, flushed_for_close, &state);
+}
+
+void ucx_endpoint::flushed_for_close(void* argument, ucs_status_t status) {
+  auto& state = *static_cast<ucx_endpoint_state*>(argument);
+  if (status != UCS_OK) {
+    state.closed = true;
+    return;
+  }
+  const done_callback closed = [](void* endpoint, ucs_status_t) {
+    static_cast<ucx_endpoint_state*>(endpoint)->closed = true;
+  };
+  ucx_worker& worker = *state.worker;
+  ucx_operation* operation = worker.acquire(&state, closed, &state);
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.cb.send = ucx_worker::completed;
+  param.user_data = operation;
+  worker.start(operation, ucp_ep_close_nbx(std::exchange(state.handle, nullptr), &param));
+}
+
+std::string ucx_endpoint::describe() const {
+  if (!state_->handle) return "closed";
+  char* text = nullptr;
+  size_t bytes = 0;
+  std::FILE* stream = open_memstream(&text, &bytes);
+  if (!stream) fail_errno("open_memstream");
+  ucp_ep_print_info(state_->handle, stream);
+  std::fclose(stream);
+  const std::string result(text, bytes);
+  std::free(text);
+  return result;
+}
+
+ucx_remote_memory::ucx_remote_memory(ucx_endpoint& endpoint, std::span<const std::byte> packed_key)
+    : endpoint_(endpoint.state_.get()) {
+  const auto payload = unpack_ucx_blob(ucx_blob_kind::memory_key, packed_key, endpoint.peer());
+  ucx_key_header head;
+  if (payload.size() <= sizeof head) fail("UCX memory key of {}: too short", endpoint.peer());
+  std::memcpy(&head, payload.data(), sizeof head);
+  endpoint.check_open("memory key");
+  ucx_check(ucp_ep_rkey_unpack(endpoint_->handle, payload.data() + sizeof head, &key_),
+            "UCX: cannot use the memory key of {}", endpoint.peer());
+  endpoint_->keys.push_back(key_);
+  address_ = head.address;
+  bytes_ = head.bytes;
+}
+
+}  // namespace gravel

@@ -1,0 +1,67 @@
+// The record of one put, active message or flush under way: shared by worker and endpoint, not for users.
+#pragma once
+#include <ucp/api/ucp.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gravel {
+
+class ucx_worker;
+struct ucx_endpoint_state;
+
+/// Told once how an operation ended: UCS_OK, or what went wrong (ucs_status_string gives the text).
+using done_callback = void (*)(void* argument, ucs_status_t status);
+
+/// Life: acquired -> pending (`waits` events missing) -> ready -> delivered -> free again.
+/// When its endpoint fails or goes away, the operation is completed at once with an error and `endpoint` becomes null;
+/// the record is then kept only until UCX has called back, because UCX holds its address.
+struct ucx_operation {
+  ucx_worker* worker = nullptr;
+  ucx_endpoint_state* endpoint = nullptr;
+  done_callback done = nullptr;
+  void* argument = nullptr;
+  ucs_status_t status = UCS_OK;
+  unsigned waits = 0;                ///< UCX's callback; for a put also the flush that covers it
+  ucx_operation* covered = nullptr;  ///< of a flush: the puts that it makes remotely complete
+  ucx_operation* next = nullptr;     ///< in one list: free, ready, not yet flushed, covered
+  ucx_operation* next_pending = nullptr;
+  ucx_operation* previous_pending = nullptr;
+  std::vector<std::byte> copy;  ///< header (and data) of an active message; keeps its capacity
+};
+
+/// First in, first out, through ucx_operation::next.
+struct ucx_operation_queue {
+  ucx_operation* first = nullptr;
+  ucx_operation* last = nullptr;
+
+  void push(ucx_operation* operation) {
+    operation->next = nullptr;
+    (last ? last->next : first) = operation;
+    last = operation;
+  }
+  ucx_operation* pop() {
+    ucx_operation* operation = first;
+    if (operation && !(first = operation->next)) last = nullptr;
+    return operation;
+  }
+};
+
+/// The part of an endpoint that UCX and the worker point to; does not move.
+struct ucx_endpoint_state {
+  ucx_worker* worker = nullptr;
+  ucp_ep_h handle = nullptr;
+  std::string peer;
+  ucs_status_t failure = UCS_OK;
+  bool notices_death = false;  ///< created with UCP_ERR_HANDLING_MODE_PEER
+  bool closing = false;
+  bool closed = false;
+  bool listed_dirty = false;
+  ucx_operation* pending = nullptr;  ///< all operations not yet delivered, doubly linked
+  ucx_operation_queue unflushed;     ///< puts that no flush covers yet
+  std::vector<ucp_rkey_h> keys;
+};
+
+}  // namespace gravel

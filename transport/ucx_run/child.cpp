@@ -1,0 +1,181 @@
+#include "transport/ucx_run/child.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "lib/base/error.hpp"
+
+namespace gravel {
+namespace {
+
+/// What the child tells its parent when it could not become the program.
+struct child_error {
+  int step, code;
+};
+enum { in_set_up = 1, in_chdir, in_exec };
+
+std::vector<char*> c_array(const std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
+
+/// Between fork and exec of a process with threads: only functions that are safe in signal handlers.
+[[noreturn]] void become_program(const child_setup& setup, char* const* arguments, char* const* environment,
+                                 pid_t parent, int report) {
+  const auto give_up = [&](int step) {
+    const child_error error{step, errno};
+    if (write(report, &error, sizeof error) < 0) _exit(125);
+    _exit(125);
+  };
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) give_up(in_set_up);
+  if (getppid() != parent) _exit(125);  // it died before the line above
+  if (setpgid(0, 0) != 0) give_up(in_set_up);
+  const int wanted[] = {setup.input, setup.output, setup.error_output};
+  for (int fd = 0; fd < 3; ++fd)
+    if (wanted[fd] >= 0 && dup2(wanted[fd], fd) < 0) give_up(in_set_up);
+  if (!setup.working_directory.empty() && chdir(setup.working_directory.c_str()) != 0) give_up(in_chdir);
+  // Kernels before 5.11 lack the flag; then descriptors that PMIx left open on exec stay open, which is
+  // harmless.
+  syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC);
+  sigaction(SIGPIPE, &setup.sigpipe, nullptr);
+  sigprocmask(SIG_SETMASK, &setup.signal_mask, nullptr);
+  execve(setup.program.c_str(), arguments, environment);
+  give_up(in_exec);
+  _exit(125);
+}
+
+[[noreturn]] void not_executable(const std::string& path, const std::string& why) {
+  throw start_failure{126, fmt::format("{}: cannot be executed: {}", path, why)};
+}
+
+/// Throws start_failure if the file is there but cannot be executed; false if it is not there.
+bool check_executable(const std::string& path) {
+  struct stat found {};
+  if (stat(path.c_str(), &found) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return false;
+    not_executable(path, std::strerror(errno));
+  }
+  if (S_ISDIR(found.st_mode)) not_executable(path, "it is a directory");
+  if (access(path.c_str(), X_OK) != 0) not_executable(path, std::strerror(errno));
+  return true;
+}
+
+}  // namespace
+
+std::string find_program(const std::string& name, const std::string& working_directory) {
+  if (name.find('/') != std::string::npos) {
+    const bool relative = name[0] != '/' && !working_directory.empty();
+    if (!check_executable(relative ? working_directory + "/" + name : name))
+      throw start_failure{127, fmt::format("{}: program not found{}", name,
+                                           relative ? " in " + working_directory : std::string())};
+    return name;  // the child looks it up after its chdir
+  }
+  const char* path = std::getenv("PATH");
+  std::istringstream directories(path ? path : "/usr/local/bin:/usr/bin:/bin");
+  for (std::string directory; std::getline(directories, directory, ':');) {
+    const std::string candidate = (directory.empty() ? "." : directory) + "/" + name;
+    struct stat found {};
+    if (stat(candidate.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&
+        access(candidate.c_str(), X_OK) == 0) {
+      char* absolute = realpath(candidate.c_str(), nullptr);
+      const std::string result = absolute ? absolute : candidate;
+      std::free(absolute);
+      // Programs like busybox look at the name they are called by, which a resolved link would change.
+      return candidate[0] == '/' ? candidate : result;
+    }
+  }
+  const std::string advice = access(name.c_str(), X_OK) == 0 ? " (did you mean ./" + name + "?)" : "";
+  throw start_failure{127, fmt::format("{}: program not found in PATH{}", name, advice)};
+}
+
+pid_t start_child(const child_setup& setup) {
+  int report[2];
+  if (pipe2(report, O_CLOEXEC) != 0) throw start_failure{1, fmt::format("pipe: {}", std::strerror(errno))};
+  const auto arguments = c_array(setup.arguments);
+  const auto environment = c_array(setup.environment);
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid == 0) {
+    close(report[0]);
+    become_program(setup, arguments.data(), environment.data(), parent, report[1]);
+  }
+  const int cause = errno;
+  close(report[1]);
+  if (pid < 0) {
+    close(report[0]);
+    throw start_failure{1, fmt::format("cannot start a process: {} (see `ulimit -u`)", std::strerror(cause))};
+  }
+  setpgid(pid, pid);  // the child does it, too; whoever is first
+  child_error error{};
+  ssize_t got = 0;
+  do got = read(report[0], &error, sizeof error);
+  while (got < 0 && errno == EINTR);
+  close(report[0]);
+  if (got != sizeof error) return pid;  // executed: the pipe was closed without a word
+  waitpid(pid, nullptr, 0);
+  const std::string why = std::strerror(error.code);
+  if (error.step == in_chdir)
+    throw start_failure{1, fmt::format("--wdir {}: {}", setup.working_directory, why)};
+  if (error.step == in_set_up) throw start_failure{1, fmt::format("cannot set up a process: {}", why)};
+  const std::string advice = error.code == ENOEXEC ? " (a script needs a first line like #!/bin/sh)"
+                             : error.code == ENOENT
+                                 ? " (the interpreter in its first line, or its dynamic loader, is missing)"
+                                 : "";
+  throw start_failure{126, fmt::format("{}: cannot be executed: {}{}", setup.program, why, advice)};
+}
+
+std::string describe_wait_status(int wait_status) {
+  if (WIFSIGNALED(wait_status))
+    return fmt::format("killed by signal {} ({}){}", WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)),
+                       WCOREDUMP(wait_status) ? ", core dumped" : "");
+  return fmt::format("ended with exit status {}", WEXITSTATUS(wait_status));
+}
+
+int shell_status(int wait_status) {
+  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+}
+
+std::vector<pid_t> own_children() {
+  std::vector<pid_t> result;
+  DIR* proc = opendir("/proc");
+  if (!proc) return result;
+  const pid_t self = getpid();
+  while (const dirent* entry = readdir(proc)) {
+    const pid_t pid = static_cast<pid_t>(std::atol(entry->d_name));
+    if (pid <= 0) continue;
+    std::ifstream file(fmt::format("/proc/{}/stat", pid));
+    std::string text;
+    if (!std::getline(file, text)) continue;
+    // "pid (name) state ppid ...": the name may hold blanks and parentheses, so count from its end.
+    const size_t end = text.rfind(')');
+    if (end == std::string::npos) continue;
+    std::istringstream rest(text.substr(end + 1));
+    char state = 0;
+    pid_t parent = 0;
+    if (rest >> state >> parent && parent == self && state != 'Z') result.push_back(pid);
+  }
+  closedir(proc);
+  return result;
+}
+
+std::string process_name(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{}/comm", pid));
+  std::string name;
+  return std::getline(file, name) ? name : "?";
+}
+
+}  // namespace gravel

@@ -1,0 +1,47 @@
+// Starting one PE, and saying how it ended.
+#pragma once
+#include <signal.h>
+#include <sys/types.h>
+
+#include <string>
+#include <vector>
+
+namespace gravel {
+
+/// A program that cannot be started, with the exit status that shells use: 127 not found, 126 not executable.
+struct start_failure {
+  int status = 0;
+  std::string text;
+};
+
+/// Finds `name` as a shell would: through PATH if it has no slash, else as a path (relative to
+/// `working_directory` if that is not empty). Returns its path; throws start_failure.
+std::string find_program(const std::string& name, const std::string& working_directory);
+
+struct child_setup {
+  std::string program;                 ///< path
+  std::vector<std::string> arguments;  ///< with the name of the program first
+  std::vector<std::string> environment;
+  std::string working_directory;                   ///< "": the current one
+  int input = -1, output = -1, error_output = -1;  ///< become descriptors 0, 1, 2; -1: those of this process
+  sigset_t signal_mask{};                          ///< restored in the child
+  struct sigaction sigpipe {};                     ///< disposition of SIGPIPE restored in the child
+};
+
+/// Starts it as leader of a process group of its own that dies with the thread that calls this
+/// (PR_SET_PDEATHSIG). Other descriptors than 0 to 2 are closed in it. Returns once it has been executed;
+/// throws start_failure.
+pid_t start_child(const child_setup& setup);
+
+/// "killed by signal 9 (Killed)" or "ended with exit status 3".
+std::string describe_wait_status(int wait_status);
+/// The exit status as a shell gives it: 128 + signal number for a signal.
+int shell_status(int wait_status);
+
+/// Living direct children of this process, from /proc: with PR_SET_CHILD_SUBREAPER that includes the orphans
+/// of PEs.
+std::vector<pid_t> own_children();
+/// The name of a process, for messages.
+std::string process_name(pid_t pid);
+
+}  // namespace gravel

@@ -1,0 +1,382 @@
+#include "transport/ucx_run/job.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+#include "lib/base/error.hpp"
+#include "transport/ucx_run/child.hpp"
+#include "transport/ucx_run/input.hpp"
+#include "transport/ucx_run/output.hpp"
+#include "transport/ucx_run/pmix_server.hpp"
+#include "transport/ucx_run/session_directory.hpp"
+
+namespace gravel {
+namespace {
+
+using clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr auto term_to_kill = 2s;  ///< from SIGTERM, or from the end of the last PE, to SIGKILL
+// A PE that is killed makes others fail, and their failure may be seen first: so a failure that may be an
+// effect waits this long for its cause.
+constexpr auto settle = 100ms;
+constexpr auto kill_patience = 10s;  ///< a process that SIGKILL has not ended by then is stuck in the kernel
+constexpr int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+struct pe_process {
+  pid_t pid = 0;
+  bool alive = false;
+  int wait_status = 0;
+};
+
+struct failure {
+  uint32_t pe;
+  int status;
+  std::string text;
+  clock::time_point when;  ///< reported at this time unless a better cause comes up
+};
+
+/// What this process was given, to be given on to the PEs.
+struct inherited_signals {
+  sigset_t mask;
+  struct sigaction sigpipe;
+};
+
+/// Signals become readable instead of interrupting: blocked before PMIx starts its thread, which inherits
+/// that.
+int take_signals(inherited_signals& inherited) {
+  sigset_t taken;
+  sigemptyset(&taken);
+  for (const int number : forwarded) sigaddset(&taken, number);
+  for (const int number : {SIGCHLD, SIGTSTP, SIGCONT}) sigaddset(&taken, number);
+  if (sigprocmask(SIG_BLOCK, &taken, &inherited.mask) != 0) fail_errno("sigprocmask");
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  sigaction(SIGPIPE, &ignore, &inherited.sigpipe);
+  struct sigaction standard {};
+  standard.sa_handler = SIG_DFL;
+  sigaction(SIGCHLD, &standard, nullptr);  // whoever ignores it loses the exit statuses of his children
+  const int fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (fd < 0) fail_errno("signalfd");
+  return fd;
+}
+
+/// Each PE needs two pipes with --tag-output.
+void raise_descriptor_limit(uint64_t needed) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
+  limit.rlim_cur = std::min<rlim_t>(needed, limit.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+class job {
+ public:
+  job(const run_options& options, uint32_t n_pes)
+      : options_(options), signals_(take_signals(inherited_)), server_(n_pes, session_.path()), pes_(n_pes) {
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) fail_errno("prctl(PR_SET_CHILD_SUBREAPER)");
+  }
+
+  ~job() {
+    // After an exception; otherwise there is nothing left to kill.
+    if (!finished_) kill_everything();
+    session_.remove();  // before PMIx closes down, which may take its time
+    close(signals_);
+  }
+
+  int run() {
+    if (options_.timeout_s) timeout_at_ = clock::now() + std::chrono::seconds(options_.timeout_s);
+    start_all();
+    while (step()) {
+    }
+    finished_ = true;
+    if (abandon_output_)
+      output_.abandon();
+    else
+      output_.drain();
+    return exit_status_.value_or(0);
+  }
+
+ private:
+  void say(const std::string& text) const {
+    if (options_.quiet) return;
+    const std::string line = "ucx-run: " + text + "\n";
+    if (write(2, line.data(), line.size()) < 0) return;  // nobody listens
+  }
+
+  std::string name_of(uint32_t pe) const {
+    return fmt::format("PE {} (pid {}, {})", pe, pes_[pe].pid, options_.program[0]);
+  }
+
+  void start_all() {
+    const std::string program = find_program(options_.program[0], options_.working_directory);
+    if (options_.tag_output) raise_descriptor_limit(2 * pes_.size() + 256);
+    std::vector<std::string> base;
+    for (char** entry = environ; *entry; ++entry) base.emplace_back(*entry);
+    for (const auto& variable : job_variables(options_)) {
+      const std::string with_equals = variable.substr(0, variable.find('=') + 1);
+      std::erase_if(base, [&](const std::string& entry) { return entry.starts_with(with_equals); });
+      base.push_back(variable);
+    }
+    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (nothing < 0) fail_errno("/dev/null");
+    for (uint32_t pe = 0; pe < pes_.size() && !stopping_; ++pe) {
+      child_setup setup;
+      setup.program = program;
+      setup.arguments = options_.program;
+      setup.environment = server_.environment_of(pe, base);
+      setup.working_directory = options_.working_directory;
+      setup.input = pe == 0 ? input_.for_first_pe() : nothing;
+      setup.signal_mask = inherited_.mask;
+      setup.sigpipe = inherited_.sigpipe;
+      if (options_.tag_output) {
+        setup.output = output_.add(pe, 1);
+        setup.error_output = output_.add(pe, 2);
+      }
+      try {
+        pes_[pe].pid = start_child(setup);
+        pes_[pe].alive = true;
+        ++alive_;
+      } catch (const start_failure& e) {
+        give_up(e.status, pe == 0 ? e.text : fmt::format("PE {}: {}", pe, e.text));
+      }
+      for (const int fd : {setup.output, setup.error_output})
+        if (fd >= 0) close(fd);
+    }
+    close(nothing);
+    input_.first_pe_started();
+    if (options_.tag_output) output_.start();
+  }
+
+  /// One round: takes in what happened, acts, waits for the next. False: the job is over.
+  bool step() {
+    take_signals_in();
+    const bool children_left = reap();
+    look_at_memberships();
+    if (pending_ && (clock::now() >= pending_->when || alive_ == 0)) report(*pending_);
+    if (!children_left) return false;
+
+    const auto now = clock::now();
+    if (timeout_at_ && now >= *timeout_at_ && alive_ > 0 && !stopping_)
+      give_up(124, fmt::format("the job ran longer than {} s (--timeout): killed", options_.timeout_s));
+    if (alive_ == 0 && !kill_at_) kill_at_ = now + term_to_kill;  // for what the PEs have left behind
+    if (kill_at_ && now >= *kill_at_) {
+      if (alive_ == 0 && !exit_status_) name_leftovers();
+      send_kill();
+      if (now >= *kill_at_ + kill_patience) {
+        say("some processes of the job cannot be killed (stuck in the kernel?)");
+        if (!exit_status_) exit_status_ = 1;
+        return false;
+      }
+    }
+    wait_for_news();
+    return true;
+  }
+
+  void wait_for_news() {
+    std::vector<pollfd> polled{{signals_, POLLIN, 0}, {server_.change_fd(), POLLIN, 0}};
+    const bool input_watched = input_.add_to_poll(polled);
+    auto until = clock::now() + 3600s;
+    const auto sooner = [&](clock::time_point when) { until = std::min(until, when); };
+    if (!input_watched) sooner(clock::now() + 500ms);
+    if (timeout_at_ && alive_ > 0 && !stopping_) sooner(*timeout_at_);
+    if (pending_ && !exit_status_) sooner(pending_->when);
+    // Killing goes on: the children of a process that was killed become ours only when it is dead.
+    if (kill_at_) sooner(std::max(*kill_at_, clock::now() + 20ms));
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
+    poll(polled.data(), polled.size(), static_cast<int>(std::max<int64_t>(left, 0)));
+    server_.acknowledge();
+    input_.service();
+  }
+
+  void take_signals_in() {
+    signalfd_siginfo info;
+    while (read(signals_, &info, sizeof info) == sizeof info) {
+      const int number = static_cast<int>(info.ssi_signo);
+      if (number == SIGTSTP) {
+        // The terminal stopped us; it does not know the PEs.
+        signal_groups(SIGSTOP);
+        raise(SIGSTOP);
+      } else if (number == SIGCONT) {
+        signal_groups(SIGCONT);
+      } else if (number == SIGINT && ++interrupts_ == 2) {
+        abandon_output_ = true;
+        give_up(128 + SIGINT, "interrupted twice: killed");
+        kill_at_ = clock::now();
+      } else if (number != SIGCHLD) {
+        for (const auto& pe : pes_)
+          if (pe.alive) kill(pe.pid, number);
+      }
+    }
+  }
+
+  /// Takes in the ends of children; false if there are none left.
+  bool reap() {
+    for (;;) {
+      int wait_status = 0;
+      const pid_t pid = waitpid(-1, &wait_status, WNOHANG);
+      if (pid == 0) return true;
+      if (pid < 0) return false;  // ECHILD
+      for (uint32_t pe = 0; pe < pes_.size(); ++pe)
+        if (pes_[pe].alive && pes_[pe].pid == pid) ended(pe, wait_status);
+    }
+  }
+
+  void ended(uint32_t pe, int wait_status) {
+    pes_[pe].alive = false;
+    pes_[pe].wait_status = wait_status;
+    --alive_;
+    const auto now = clock::now();
+    if (wait_status != 0) {
+      // What nobody does to himself is a cause, not an effect.
+      const int number = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
+      const bool cause =
+          number == SIGKILL || number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL;
+      failed({pe, shell_status(wait_status), name_of(pe) + " " + describe_wait_status(wait_status),
+              cause ? now : now + settle},
+             cause);
+      return;
+    }
+    const pe_membership membership = server_.memberships()[pe];
+    if (membership.connected && !membership.finalized)
+      failed({pe, 1, name_of(pe) + " left the job without finalizing (it ended with exit status 0)", now},
+             true);
+  }
+
+  void look_at_memberships() {
+    if (stopping_) return;
+    for (const auto& request : server_.aborts()) {
+      const int status = request.status >= 1 && request.status <= 255 ? request.status : 1;
+      failed(
+          {request.pe, status, fmt::format("{} aborted the job with status {}", name_of(request.pe), status),
+           clock::now() + settle},
+          false);
+    }
+    if (alive_ == pes_.size()) return;
+    const auto memberships = server_.memberships();
+    const auto member = std::find_if(memberships.begin(), memberships.end(),
+                                     [](const pe_membership& m) { return m.connected && !m.finalized; });
+    if (member == memberships.end()) return;
+    for (uint32_t pe = 0; pe < pes_.size(); ++pe)
+      if (pes_[pe].pid && !pes_[pe].alive && pes_[pe].wait_status == 0 && !memberships[pe].connected)
+        failed({pe, 1,
+                fmt::format("{} ended with exit status 0 without joining the job, which PE {} has joined",
+                            name_of(pe), member - memberships.begin()),
+                clock::now() + settle},
+               false);
+  }
+
+  /// `cause`: it outranks an earlier failure that is not reported yet.
+  void failed(failure what, bool cause) {
+    if (stopping_ || (pending_ && !(cause && !pending_is_cause_))) return;
+    pending_ = std::move(what);
+    pending_is_cause_ = cause;
+  }
+
+  void report(const failure what) {
+    pending_.reset();
+    if (stopping_) return;
+    server_.announce_death(what.pe, what.text);
+    give_up(what.status, what.text);
+  }
+
+  /// The job has failed: says why (the first time), and asks all processes to end.
+  void give_up(int status, const std::string& why) {
+    if (!exit_status_) {
+      exit_status_ = status;
+      say(why);
+    }
+    if (stopping_) return;
+    stopping_ = true;
+    kill_at_ = clock::now() + term_to_kill;
+    signal_groups(SIGTERM);
+    signal_groups(SIGCONT);  // who is stopped would not notice
+  }
+
+  /// To every process that belongs to a living PE's group, and to every orphan. Only processes that we have
+  /// not yet reaped, and groups of such, are named, so no number can belong to somebody else by now.
+  void signal_groups(int number) {
+    for (const auto& pe : pes_)
+      if (pe.alive) kill(-pe.pid, number);
+    for (const pid_t pid : own_children())
+      if (!is_living_pe(pid)) kill(pid, number);
+  }
+
+  bool is_living_pe(pid_t pid) const {
+    return std::any_of(pes_.begin(), pes_.end(),
+                       [&](const pe_process& pe) { return pe.alive && pe.pid == pid; });
+  }
+
+  void send_kill() { signal_groups(SIGKILL); }
+
+  void name_leftovers() {
+    if (leftovers_named_) return;
+    leftovers_named_ = true;
+    std::string names;
+    for (const pid_t pid : own_children())
+      names += fmt::format("{}{} (pid {})", names.empty() ? "" : ", ", process_name(pid), pid);
+    if (!names.empty()) say("killed what the PEs had left running: " + names);
+  }
+
+  void kill_everything() {
+    const auto end = clock::now() + kill_patience;
+    do {
+      send_kill();
+      usleep(5000);
+    } while (reap() && clock::now() < end);
+  }
+
+  const run_options& options_;
+  inherited_signals inherited_;
+  int signals_;
+  session_directory session_;
+  pmix_server server_;
+  job_input input_;
+  tagged_output output_;
+  std::vector<pe_process> pes_;
+  size_t alive_ = 0;
+  int interrupts_ = 0;
+  bool stopping_ = false, abandon_output_ = false, leftovers_named_ = false, finished_ = false;
+  bool pending_is_cause_ = false;
+  std::optional<failure> pending_;
+  std::optional<int> exit_status_;
+  std::optional<clock::time_point> timeout_at_, kill_at_;
+};
+
+/// PMIx is given some seconds to close down; whatever happens there, our exit status is the job's.
+volatile sig_atomic_t final_status = 0;
+void leave(int) { _exit(final_status); }
+
+}  // namespace
+
+std::vector<std::string> job_variables(const run_options& options) {
+  std::vector<std::string> result;
+  if (options.nodes) result.push_back(fmt::format("GRAVEL_NODES={}", options.nodes));
+  if (options.stats) result.push_back("GRAVEL_STATS=1");
+  if (!options.stats_json.empty()) result.push_back("GRAVEL_STATS_JSON=" + options.stats_json);
+  for (const auto& [name, value] : options.exports)
+    if (value) result.push_back(name + "=" + *value);
+  return result;
+}
+
+int run_job(const run_options& options, uint32_t n_pes) {
+  auto running = std::make_unique<job>(options, n_pes);
+  final_status = running->run();
+  signal(SIGALRM, leave);
+  alarm(5);
+  running.reset();
+  alarm(0);
+  return final_status;
+}
+
+}  // namespace gravel

@@ -1,0 +1,15 @@
+// A job on this host, from the first PE's start to the last process's end.
+#pragma once
+#include "transport/ucx_run/options.hpp"
+
+namespace gravel {
+
+/// Runs the job and returns ucx-run's exit status. When it returns, no process that the job started is left,
+/// and its session directory is gone. To be called once, by the main thread, before the process has other
+/// threads. Throws gravel::error if the job cannot be started.
+int run_job(const run_options& options, uint32_t n_pes);
+
+/// "NAME=VALUE" for each variable that the options ask for.
+std::vector<std::string> job_variables(const run_options& options);
+
+}  // namespace gravel

@@ -1,0 +1,84 @@
+// ucx-run: starts a Gravel job, on this host by itself, on other hosts through an installed PMIx launcher.
+#include <fcntl.h>
+#include <hwloc.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "lib/base/error.hpp"
+#include "transport/ucx_run/child.hpp"
+#include "transport/ucx_run/delegate.hpp"
+#include "transport/ucx_run/job.hpp"
+#include "transport/ucx_run/options.hpp"
+
+namespace {
+
+/// Cores that this process may run on, as mpirun counts its slots; hardware threads of a core count once.
+uint32_t count_cores() {
+  hwloc_topology_t topology;
+  if (hwloc_topology_init(&topology) != 0) return 1;
+  const int cores =
+      hwloc_topology_load(topology) == 0 ? hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) : 1;
+  hwloc_topology_destroy(topology);
+  return cores > 0 ? static_cast<uint32_t>(cores) : 1;
+}
+
+/// Descriptors 0 to 2 always exist, so that no pipe of ours can get such a number.
+void open_standard_descriptors() {
+  for (int fd = open("/dev/null", O_RDWR | O_CLOEXEC); fd >= 0; fd = open("/dev/null", O_RDWR | O_CLOEXEC))
+    if (fd > 2) {
+      close(fd);
+      return;
+    } else {
+      fcntl(fd, F_SETFD, 0);
+    }
+}
+
+int run(const gravel::run_options& options) {
+  const bool here = gravel::all_local(options.hosts);
+  uint32_t n_pes = 0;
+  if (options.n_pes)
+    n_pes = *options.n_pes;
+  else
+    n_pes = options.hosts.empty() ? count_cores() : gravel::total_slots(options.hosts);
+  if (options.nodes > n_pes) {
+    std::fprintf(stderr,
+                 "ucx-run: --nodes %u: a node needs at least one PE, but there %s only %u; use -n %u or "
+                 "more, or --nodes "
+                 "%u or fewer\n",
+                 options.nodes, n_pes == 1 ? "is" : "are", n_pes, options.nodes, n_pes);
+    return 2;
+  }
+  if (!here) return gravel::delegate_job(options);
+  if (options.dry_run) {
+    std::printf("# %u PEs on this host, without another launcher, each with\n", n_pes);
+    for (const auto& variable : gravel::job_variables(options))
+      std::printf("%s ", gravel::shell_quoted({variable}).c_str());
+    std::printf("%s\n", gravel::shell_quoted(options.program).c_str());
+    return 0;
+  }
+  return gravel::run_job(options, n_pes);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  open_standard_descriptors();
+  const auto parsed = gravel::parse_options({argv + 1, argv + argc});
+  if (!parsed.run) {
+    std::fputs(parsed.text.c_str(), parsed.status == 0 ? stdout : stderr);
+    return parsed.status;
+  }
+  try {
+    // Before anything is started: the most common mistake needs no more than a word.
+    if (gravel::all_local(parsed.run->hosts))
+      gravel::find_program(parsed.run->program[0], parsed.run->working_directory);
+    return run(*parsed.run);
+  } catch (const gravel::start_failure& e) {
+    std::fprintf(stderr, "ucx-run: %s\n", e.text.c_str());
+    return e.status;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "ucx-run: %s\n", e.what());
+    return 1;
+  }
+}

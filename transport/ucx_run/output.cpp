@@ -1,0 +1,116 @@
+#include "transport/ucx_run/output.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+
+#include "lib/base/error.hpp"
+
+namespace gravel {
+namespace {
+
+bool write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(fd, text.data(), text.size());
+    if (written < 0 && errno == EAGAIN) {  // somebody made our output non-blocking
+      pollfd wait{fd, POLLOUT, 0};
+      poll(&wait, 1, -1);
+    } else if (written < 0 && errno != EINTR) {
+      return false;
+    } else if (written > 0) {
+      text.remove_prefix(static_cast<size_t>(written));
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string line_tagger::feed(std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const size_t newline = text.find('\n');
+    const size_t room = longest - line_.size();
+    const size_t taken = std::min({newline, text.size(), room});
+    line_ += text.substr(0, taken);
+    text.remove_prefix(taken);
+    const bool ended = !text.empty() && text[0] == '\n';
+    if (ended) text.remove_prefix(1);
+    if (ended || line_.size() == longest) {
+      result += prefix_ + line_ + '\n';
+      line_.clear();
+    }
+  }
+  return result;
+}
+
+std::string line_tagger::finish() {
+  if (line_.empty()) return {};
+  std::string result = prefix_ + line_ + '\n';
+  line_.clear();
+  return result;
+}
+
+int tagged_output::add(uint32_t pe, int target) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) fail_errno("cannot make a pipe for the output of a PE (see `ulimit -n`)");
+  streams_.push_back({ends[0], target, line_tagger(pe)});
+  return ends[1];
+}
+
+void tagged_output::start() {
+  thread_ = std::thread([streams = std::move(streams_)]() mutable { pass_on(std::move(streams)); });
+  streams_.clear();
+}
+
+void tagged_output::pass_on(std::vector<stream> streams) {
+  constexpr size_t chunk = 65536;
+  const auto buffer = std::make_unique<char[]>(chunk);
+  std::vector<pollfd> polled;
+  while (!streams.empty()) {
+    polled.clear();
+    for (const auto& s : streams) polled.push_back({s.fd, POLLIN, 0});
+    if (poll(polled.data(), polled.size(), -1) < 0) continue;  // EINTR
+    bool target_lost[3] = {};
+    for (size_t i = 0; i < streams.size(); ++i) {
+      stream& s = streams[i];
+      if (polled[i].revents == 0) continue;
+      const ssize_t got = read(s.fd, buffer.get(), chunk);
+      if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+      const bool end = got <= 0;
+      const std::string text =
+          end ? s.tagger.finish() : s.tagger.feed({buffer.get(), static_cast<size_t>(got)});
+      if (!write_all(s.target, text)) target_lost[s.target] = true;
+      if (end) {
+        close(s.fd);
+        s.fd = -1;
+      }
+    }
+    // Nobody reads our output any more: let the PEs know as they would without us, by SIGPIPE.
+    for (auto& s : streams)
+      if (s.fd >= 0 && target_lost[s.target]) {
+        close(s.fd);
+        s.fd = -1;
+      }
+    std::erase_if(streams, [](const stream& s) { return s.fd < 0; });
+  }
+}
+
+void tagged_output::drain() {
+  if (thread_.joinable()) thread_.join();
+}
+
+void tagged_output::abandon() {
+  if (thread_.joinable()) thread_.detach();
+}
+
+tagged_output::~tagged_output() {
+  for (const auto& s : streams_) close(s.fd);  // not started
+  abandon();
+}
+
+}  // namespace gravel

@@ -1,0 +1,56 @@
+// --tag-output: whole lines, each with the number of its PE in front.
+#pragma once
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace gravel {
+
+/// Cuts what one PE writes into lines. Pure; the rest of --tag-output is reading and writing.
+class line_tagger {
+ public:
+  explicit line_tagger(uint32_t pe) : prefix_(fmt::format("[{}] ", pe)) {}
+  /// The lines completed by `text`, each as "[PE] line\n". A line longer than `longest` comes in pieces.
+  std::string feed(std::string_view text);
+  /// What is left when the PE has closed its end: the last line, if it had no newline.
+  std::string finish();
+  static constexpr size_t longest = 1 << 20;
+
+ private:
+  std::string prefix_, line_;
+};
+
+/// Pipes from the PEs, and the thread that passes on what comes through them; a thread, so that a reader of
+/// our output who is slow holds up the PEs (as it would without tags) but not the handling of signals and
+/// deaths.
+class tagged_output {
+ public:
+  tagged_output() = default;
+  tagged_output(const tagged_output&) = delete;
+  tagged_output& operator=(const tagged_output&) = delete;
+  ~tagged_output();
+
+  /// The write end for a PE's descriptor `target` (1 or 2), to be closed by the caller once the PE has it.
+  /// Call before start(). Throws gravel::error.
+  int add(uint32_t pe, int target);
+  void start();
+  /// Waits until all PEs have closed their ends and everything is written.
+  void drain();
+  /// Gives up waiting; the thread ends with the process.
+  void abandon();
+
+ private:
+  struct stream {
+    int fd, target;
+    line_tagger tagger;
+  };
+  static void pass_on(std::vector<stream> streams);
+  std::vector<stream> streams_;
+  std::thread thread_;
+};
+
+}  // namespace gravel

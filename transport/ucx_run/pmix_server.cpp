@@ -1,0 +1,286 @@
+#include "transport/ucx_run/pmix_server.hpp"
+
+#include <pmix.h>
+#include <pmix_server.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+
+#include "lib/base/error.hpp"
+#include "transport/pmix_info.hpp"
+#include "transport/ucx_run/hosts.hpp"
+
+namespace gravel {
+namespace {
+
+/// Shared with PMIx's thread. PMIx's callbacks carry no pointer of ours, hence one per process.
+struct server_state {
+  std::mutex mutex;
+  std::vector<pe_membership> memberships;
+  std::vector<abort_request> aborts;
+  int change_fd = -1;
+
+  void changed() const {
+    const uint64_t one = 1;
+    // The counter of an eventfd overflows after 2^64 writes; a failed write means it is readable already.
+    if (write(change_fd, &one, sizeof one) < 0) return;
+  }
+};
+server_state& the_state() {
+  static server_state instance;
+  return instance;
+}
+
+pmix_status_t client_connected(const pmix_proc_t* proc, void*, pmix_info_t*, size_t, pmix_op_cbfunc_t,
+                               void*) {
+  auto& state = the_state();
+  std::lock_guard lock(state.mutex);
+  if (proc->rank < state.memberships.size()) state.memberships[proc->rank].connected = true;
+  state.changed();
+  return PMIX_OPERATION_SUCCEEDED;
+}
+
+pmix_status_t client_finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t, void*) {
+  auto& state = the_state();
+  std::lock_guard lock(state.mutex);
+  if (proc->rank < state.memberships.size()) state.memberships[proc->rank].finalized = true;
+  state.changed();
+  return PMIX_OPERATION_SUCCEEDED;
+}
+
+pmix_status_t client_aborted(const pmix_proc_t* proc, void*, int status, const char*, pmix_proc_t*, size_t,
+                             pmix_op_cbfunc_t, void*) {
+  auto& state = the_state();
+  std::lock_guard lock(state.mutex);
+  state.aborts.push_back({proc->rank, status});
+  state.changed();
+  return PMIX_OPERATION_SUCCEEDED;
+}
+
+/// All PEs are here when PMIx calls this, so the data of all is complete: it goes back as it came.
+pmix_status_t fence(const pmix_proc_t*, size_t, const pmix_info_t*, size_t, char* data, size_t n_data,
+                    pmix_modex_cbfunc_t done, void* cookie) {
+  if (done) done(PMIX_SUCCESS, data, n_data, cookie, std::free, data);
+  return PMIX_SUCCESS;
+}
+
+/// Asked only for PEs on other hosts, of which there are none.
+pmix_status_t direct_modex(const pmix_proc_t*, const pmix_info_t*, size_t, pmix_modex_cbfunc_t, void*) {
+  return PMIX_ERR_NOT_FOUND;
+}
+
+pmix_status_t register_events(pmix_status_t*, size_t, const pmix_info_t*, size_t, pmix_op_cbfunc_t, void*) {
+  return PMIX_OPERATION_SUCCEEDED;
+}
+pmix_status_t deregister_events(pmix_status_t*, size_t, pmix_op_cbfunc_t, void*) {
+  return PMIX_OPERATION_SUCCEEDED;
+}
+pmix_status_t notify_event(pmix_status_t, const pmix_proc_t*, pmix_data_range_t, pmix_info_t*, size_t,
+                           pmix_op_cbfunc_t, void*) {
+  return PMIX_OPERATION_SUCCEEDED;
+}
+
+pmix_server_module_t& callbacks() {
+  static pmix_server_module_t module = [] {
+    pmix_server_module_t made{};
+    made.client_connected2 = client_connected;
+    made.client_finalized = client_finalized;
+    made.abort = client_aborted;
+    made.fence_nb = fence;
+    made.direct_modex = direct_modex;
+    made.register_events = register_events;
+    made.deregister_events = deregister_events;
+    made.notify_event = notify_event;
+    return made;
+  }();
+  return module;
+}
+
+/// Makes PMIx's asynchronous registrations synchronous.
+class waiter {
+ public:
+  static void done(pmix_status_t status, void* self) {
+    auto* that = static_cast<waiter*>(self);
+    std::lock_guard lock(that->mutex_);
+    that->status_ = status;
+    that->ready_ = true;
+    that->condition_.notify_all();
+  }
+  /// `status`: what the call itself returned.
+  void check(pmix_status_t status, const char* what) {
+    if (status == PMIX_SUCCESS) {
+      std::unique_lock lock(mutex_);
+      condition_.wait(lock, [&] { return ready_; });
+      status = status_;
+    }
+    if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED)
+      fail("PMIx {}: {}: {}", PMIx_Get_version(), what, PMIx_Error_string(status));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable condition_;
+  bool ready_ = false;
+  pmix_status_t status_ = PMIX_SUCCESS;
+};
+
+struct c_string {
+  char* text = nullptr;
+  ~c_string() { std::free(text); }
+};
+
+void set_default(const char* variable, const std::string& value) { setenv(variable, value.c_str(), 0); }
+
+}  // namespace
+
+pmix_server::pmix_server(uint32_t n_pes, const std::string& directory)
+    : namespace_(fmt::format("ucx-run-{}", getpid())) {
+  auto& state = the_state();
+  if (state.change_fd >= 0) fail("a process can hold one PMIx server only");
+  change_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (change_fd_ < 0) fail_errno("eventfd");
+  state.memberships.assign(n_pes, {});
+  state.aborts.clear();
+  state.change_fd = change_fd_;
+
+  // PMIx's stores in shared memory keep locks there, which a PE that is killed may hold; the plain store has
+  // none.
+  set_default("PMIX_MCA_gds", "hash");
+  pmix_info_list info;
+  info.add(PMIX_SERVER_TMPDIR, directory);
+  info.add(PMIX_SYSTEM_TMPDIR, directory);
+  info.add(PMIX_SERVER_NSPACE, namespace_ + "-server");
+  info.add_rank(PMIX_SERVER_RANK, 0);
+  const pmix_status_t code = PMIx_server_init(&callbacks(), info.data(), info.size());
+  if (code != PMIX_SUCCESS) {
+    close(change_fd_);
+    state.change_fd = -1;
+    fail("cannot start the PMIx server: {} (PMIx {}, files under {})", PMIx_Error_string(code),
+         PMIx_Get_version(), directory);
+  }
+  try {
+    register_job(n_pes, directory);
+  } catch (...) {
+    PMIx_server_finalize();
+    close(change_fd_);
+    state.change_fd = -1;
+    throw;
+  }
+}
+
+void pmix_server::register_job(uint32_t n_pes, const std::string& directory) {
+  const std::string host = own_hostname();
+  std::string ranks;
+  for (uint32_t pe = 0; pe < n_pes; ++pe) ranks += fmt::format("{}{}", pe ? "," : "", pe);
+  c_string nodes_regex, procs_regex;
+  if (PMIx_generate_regex(host.c_str(), &nodes_regex.text) != PMIX_SUCCESS ||
+      PMIx_generate_ppn(ranks.c_str(), &procs_regex.text) != PMIX_SUCCESS)
+    fail("PMIx {} cannot describe the placement of {} PEs on {}", PMIx_Get_version(), n_pes, host);
+
+  pmix_info_list job;
+  job.add(PMIX_JOBID, namespace_);
+  job.add(PMIX_UNIV_SIZE, n_pes);
+  job.add(PMIX_MAX_PROCS, n_pes);
+  job.add(PMIX_JOB_SIZE, n_pes);
+  job.add(PMIX_JOB_NUM_APPS, uint32_t{1});
+  job.add(PMIX_APP_SIZE, n_pes);
+  job.add(PMIX_NUM_NODES, uint32_t{1});
+  job.add(PMIX_NODE_SIZE, n_pes);
+  job.add(PMIX_LOCAL_SIZE, n_pes);
+  job.add(PMIX_LOCAL_PEERS, ranks);
+  job.add_rank(PMIX_LOCALLDR, 0);
+  job.add_regex(PMIX_NODE_MAP, nodes_regex.text);
+  job.add_regex(PMIX_PROC_MAP, procs_regex.text);
+  job.add(PMIX_TMPDIR, directory);
+  job.add(PMIX_NSDIR, directory);
+  job.add(PMIX_TDIR_RMCLEAN, true);
+  for (uint32_t pe = 0; pe < n_pes; ++pe) {
+    pmix_info_list proc;
+    proc.add_rank(PMIX_RANK, pe);
+    proc.add(PMIX_HOSTNAME, host);
+    proc.add(PMIX_NODEID, uint32_t{0});
+    proc.add(PMIX_APPNUM, uint32_t{0});
+    proc.add_rank(PMIX_APPLDR, 0);
+    proc.add_rank(PMIX_APP_RANK, pe);
+    proc.add_rank(PMIX_GLOBAL_RANK, pe);
+    proc.add(PMIX_LOCAL_RANK, static_cast<uint16_t>(pe));
+    proc.add(PMIX_NODE_RANK, static_cast<uint16_t>(pe));
+    proc.add(PMIX_SPAWNED, false);
+    job.add_array(PMIX_PROC_INFO_ARRAY, proc);
+  }
+  waiter registered;
+  registered.check(PMIx_server_register_nspace(namespace_.c_str(), static_cast<int>(n_pes), job.data(),
+                                               job.size(), waiter::done, &registered),
+                   "cannot register the job");
+  for (uint32_t pe = 0; pe < n_pes; ++pe) {
+    pmix_proc_t proc;
+    PMIX_LOAD_PROCID(&proc, namespace_.c_str(), pe);
+    waiter known;
+    known.check(PMIx_server_register_client(&proc, geteuid(), getegid(), nullptr, waiter::done, &known),
+                "cannot register a PE");
+  }
+}
+
+pmix_server::~pmix_server() {
+  PMIx_server_finalize();
+  the_state().change_fd = -1;
+  close(change_fd_);
+}
+
+std::vector<std::string> pmix_server::environment_of(uint32_t pe, const std::vector<std::string>& base) {
+  // PMIx works on a C array that it reallocates with malloc.
+  size_t n = 0;
+  auto** list = static_cast<char**>(std::calloc(base.size() + 1, sizeof(char*)));
+  for (const auto& entry : base) {
+    const std::string_view text(entry);
+    if (text.starts_with("PMIX_") && !text.starts_with("PMIX_MCA_")) continue;
+    list[n++] = strdup(entry.c_str());
+  }
+  pmix_proc_t proc;
+  PMIX_LOAD_PROCID(&proc, namespace_.c_str(), pe);
+  const pmix_status_t code = PMIx_server_setup_fork(&proc, &list);
+  std::vector<std::string> result;
+  for (char** entry = list; *entry; ++entry) {
+    result.emplace_back(*entry);
+    std::free(*entry);
+  }
+  std::free(list);
+  if (code != PMIX_SUCCESS)
+    fail("PMIx cannot prepare the environment of PE {}: {}", pe, PMIx_Error_string(code));
+  return result;
+}
+
+void pmix_server::acknowledge() {
+  uint64_t count = 0;
+  if (read(change_fd_, &count, sizeof count) < 0) return;  // nothing to read: acknowledged already
+}
+
+std::vector<pe_membership> pmix_server::memberships() const {
+  std::lock_guard lock(the_state().mutex);
+  return the_state().memberships;
+}
+
+std::vector<abort_request> pmix_server::aborts() const {
+  std::lock_guard lock(the_state().mutex);
+  return the_state().aborts;
+}
+
+void pmix_server::announce_death(uint32_t pe, const std::string& text) {
+  pmix_proc_t dead;
+  PMIX_LOAD_PROCID(&dead, namespace_.c_str(), pe);
+  // PMIx may look at the attributes after this function has returned.
+  auto* info = new pmix_info_list;
+  info->add(PMIX_EVENT_AFFECTED_PROC, dead);
+  info->add(PMIX_EVENT_TEXT_MESSAGE, text);
+  const auto release = [](pmix_status_t, void* cookie) { delete static_cast<pmix_info_list*>(cookie); };
+  const pmix_status_t code = PMIx_Notify_event(PMIX_ERR_PROC_ABORTED, &dead, PMIX_RANGE_NAMESPACE,
+                                               info->data(), info->size(), release, info);
+  if (code != PMIX_SUCCESS) delete info;
+}
+
+}  // namespace gravel

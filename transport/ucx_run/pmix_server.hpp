@@ -1,0 +1,52 @@
+// The PMIx server inside ucx-run: one job, all of whose PEs run on this host.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gravel {
+
+/// What the server knows about one PE.
+struct pe_membership {
+  bool connected = false;  ///< it has called PMIx_Init
+  bool finalized = false;  ///< it has called PMIx_Finalize
+};
+
+/// A PE asked for the end of the job (PMIx_Abort).
+struct abort_request {
+  uint32_t pe = 0;
+  int status = 0;
+};
+
+/// At most one in a process: PMIx has one server per process. PMIx runs it on a thread of its own, which
+/// inherits the signal mask of the constructor's caller; the functions below are for one other thread.
+class pmix_server {
+ public:
+  /// Starts serving a job of `n_pes` PEs. PMIx's own files go into `session_directory`, which the PEs are
+  /// told, too. Throws gravel::error.
+  pmix_server(uint32_t n_pes, const std::string& session_directory);
+  ~pmix_server();
+  pmix_server(const pmix_server&) = delete;
+  pmix_server& operator=(const pmix_server&) = delete;
+
+  /// The environment of one PE: `base` without what another launcher may have left there, and what the PE
+  /// needs.
+  std::vector<std::string> environment_of(uint32_t pe, const std::vector<std::string>& base);
+
+  /// A descriptor that becomes readable when memberships() or aborts() has changed; acknowledge() resets it.
+  int change_fd() const { return change_fd_; }
+  void acknowledge();
+  std::vector<pe_membership> memberships() const;
+  /// Abort requests in the order they came.
+  std::vector<abort_request> aborts() const;
+
+  /// Tells the PEs that are still there that `pe` is dead, with a sentence that says how.
+  void announce_death(uint32_t pe, const std::string& text);
+
+ private:
+  void register_job(uint32_t n_pes, const std::string& directory);
+  std::string namespace_;
+  int change_fd_ = -1;
+};
+
+}  // namespace gravel

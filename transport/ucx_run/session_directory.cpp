@@ -1,0 +1,96 @@
+#include "transport/ucx_run/session_directory.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+
+#include "lib/base/error.hpp"
+
+namespace gravel {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* lock_name = "launcher.pid";
+// A directory without a lock file is one that is just being made, or whose maker died in that instant.
+constexpr time_t creation_allowance_s = 600;
+
+std::string prefix() { return fmt::format("gravel-{}-", geteuid()); }
+
+bool is_stale(const fs::path& directory) {
+  struct stat found {};
+  if (lstat(directory.c_str(), &found) != 0 || !S_ISDIR(found.st_mode) || found.st_uid != geteuid())
+    return false;
+  const int lock = open((directory / lock_name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (lock < 0) return errno == ENOENT && time(nullptr) - found.st_mtime > creation_allowance_s;
+  const bool free = flock(lock, LOCK_EX | LOCK_NB) == 0;
+  close(lock);
+  return free;
+}
+
+}  // namespace
+
+std::string session_parent() {
+  const char* given = std::getenv("TMPDIR");
+  constexpr size_t longest = 60;
+  if (given && given[0] == '/' && std::string_view(given).size() <= longest &&
+      access(given, W_OK | X_OK) == 0)
+    return given;
+  return "/tmp";
+}
+
+void remove_stale_sessions(const std::string& parent) noexcept {
+  try {
+    std::error_code code;
+    for (fs::directory_iterator entry(parent, code), end; !code && entry != end; entry.increment(code)) {
+      std::error_code ignored;
+      if (entry->path().filename().string().starts_with(prefix()) && is_stale(entry->path()))
+        fs::remove_all(entry->path(), ignored);
+    }
+  } catch (...) {
+    // Somebody else's leftovers must not keep this job from running.
+  }
+}
+
+session_directory::session_directory() : session_directory(session_parent()) {}
+
+session_directory::session_directory(const std::string& parent) {
+  remove_stale_sessions(parent);
+  std::string pattern = parent + "/" + prefix() + "XXXXXX";
+  if (!mkdtemp(pattern.data()))
+    fail_errno("cannot make a directory for the job under " + parent + " (set TMPDIR?)");
+  path_ = pattern;
+  // Locked before it gets its name: whoever sees the file under its name and can lock it knows that we are
+  // dead.
+  const std::string hidden = path_ + "/new";
+  lock_ = open(hidden.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  const std::string text = fmt::format("{}\n", getpid());
+  if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0 ||
+      write(lock_, text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+      rename(hidden.c_str(), (path_ + "/" + lock_name).c_str()) != 0) {
+    const int cause = errno;
+    remove();
+    errno = cause;
+    fail_errno("cannot set up the job's directory " + pattern);
+  }
+}
+
+void session_directory::remove() noexcept {
+  if (!path_.empty()) {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+    path_.clear();
+  }
+  if (lock_ >= 0) close(lock_);
+  lock_ = -1;
+}
+
+session_directory::~session_directory() { remove(); }
+
+}  // namespace gravel

@@ -1,0 +1,235 @@
+#include "transport/ucx_worker.hpp"
+
+#include <algorithm>
+
+#include "lib/base/log.hpp"
+#include "lib/base/relax.hpp"
+#include "transport/ucx_blob.hpp"
+#include "transport/ucx_endpoint.hpp"
+
+namespace gravel {
+
+ucx_worker::ucx_worker(ucx_context& context) : context_(context) {
+  ucp_worker_params_t params{};
+  params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
+  params.thread_mode = UCS_THREAD_MODE_SERIALIZED;
+  ucx_check(ucp_worker_create(context.handle(), &params, &handle_), "UCX: cannot create a worker");
+  ucp_worker_attr_t attributes{};
+  attributes.field_mask = UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER;
+  ucx_check(ucp_worker_query(handle_, &attributes), "UCX: cannot query a worker");
+  max_header_ = attributes.max_am_header;
+}
+
+ucx_worker::~ucx_worker() {
+  for (auto& [id, slot] : am_slots_) slot.handler = nullptr;
+  for (ucp_rkey_h key : retired_keys_) ucp_rkey_destroy(key);
+  ucp_worker_destroy(handle_);  // may call back for records still inside UCX: they are freed after this
+}
+
+std::vector<std::byte> ucx_worker::address() const {
+  ucp_address_t* address = nullptr;
+  size_t bytes = 0;
+  ucx_check(ucp_worker_get_address(handle_, &address, &bytes), "UCX: cannot get a worker's address");
+  auto blob = pack_ucx_blob(ucx_blob_kind::worker_address, {reinterpret_cast<const std::byte*>(address), bytes});
+  ucp_worker_release_address(handle_, address);
+  return blob;
+}
+
+bool ucx_worker::progress() {
+  if (in_progress_) fail("ucx_worker::progress() called from one of its own callbacks");
+  in_progress_ = true;
+  // One flush covers all puts that an endpoint posted since the last round.
+  flushing_.swap(dirty_);
+  for (ucx_endpoint_state* endpoint : flushing_) {
+    endpoint->listed_dirty = false;
+    if (endpoint->unflushed.first) flush_puts(*endpoint, nullptr, nullptr);
+  }
+  flushing_.clear();
+  bool moved = ucp_worker_progress(handle_) > 0;
+  moved |= report_failures();
+  moved |= deliver();
+  in_progress_ = false;
+  if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
+  return moved;
+}
+
+/// Runs code of the user where an exception must wait for the end of progress().
+template <class F>
+void ucx_worker::guarded(F&& code) {
+  try {
+    code();
+  } catch (...) {
+    if (!thrown_) thrown_ = std::current_exception();
+  }
+}
+
+void ucx_worker::on_am(unsigned id, am_handler handler, void* context) {
+  if (id > 0xffff) fail("UCX: active message id {} is above 65535", id);
+  am_slot& slot = am_slots_[id] = {this, handler, context};  // a map's elements do not move
+  ucp_am_handler_param_t params{};
+  params.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                      UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  params.id = id;
+  params.flags = UCP_AM_FLAG_WHOLE_MSG;
+  params.cb = received;
+  params.arg = &slot;
+  ucx_check(ucp_worker_set_am_recv_handler(handle_, &params), "UCX: cannot set the handler of active message {}", id);
+}
+
+ucs_status_t ucx_worker::received(void* slot_address, const void* header, size_t header_bytes, void* data,
+                                  size_t data_bytes, const ucp_am_recv_param_t* param) {
+  const am_slot& slot = *static_cast<am_slot*>(slot_address);
+  if (!slot.handler) return UCS_OK;
+  slot.worker->guarded([&] {
+    if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)  // send_am always asks for eager
+      fail("UCX: an active message of {} bytes came by rendezvous; its sender is not Gravel", data_bytes);
+    slot.handler(slot.context, {static_cast<const std::byte*>(header), header_bytes},
+                 {static_cast<const std::byte*>(data), data_bytes});
+  });
+  return UCS_OK;
+}
+
+ucx_operation* ucx_worker::acquire(ucx_endpoint_state* endpoint, done_callback done, void* argument) {
+  ucx_operation* operation = free_.pop();
+  if (!operation) operation = &operations_.emplace_back();
+  operation->worker = this;
+  operation->endpoint = endpoint;
+  operation->done = done;
+  operation->argument = argument;
+  operation->status = UCS_OK;
+  operation->waits = 1;
+  operation->covered = nullptr;
+  operation->previous_pending = nullptr;
+  operation->next_pending = endpoint->pending;
+  if (endpoint->pending) endpoint->pending->previous_pending = operation;
+  endpoint->pending = operation;
+  return operation;
+}
+
+void ucx_worker::release(ucx_operation* operation) {
+  if (ucx_endpoint_state* endpoint = operation->endpoint) {
+    (operation->previous_pending ? operation->previous_pending->next_pending : endpoint->pending) =
+        operation->next_pending;
+    if (operation->next_pending) operation->next_pending->previous_pending = operation->previous_pending;
+    operation->endpoint = nullptr;
+  }
+  free_.push(operation);
+}
+
+/// Takes what a ucp_..._nbx call returned: UCX will call `completed` only if that is a request.
+void ucx_worker::start(ucx_operation* operation, ucs_status_ptr_t result) {
+  if (!UCS_PTR_IS_PTR(result)) event(operation, UCS_PTR_STATUS(result));
+}
+
+void ucx_worker::completed(void* request, ucs_status_t status, void* operation) {
+  ucp_request_free(request);
+  auto* record = static_cast<ucx_operation*>(operation);
+  record->worker->event(record, status);
+}
+
+void ucx_worker::event(ucx_operation* operation, ucs_status_t status) {
+  if (status != UCS_OK && operation->status == UCS_OK) operation->status = status;
+  while (ucx_operation* put = operation->covered) {
+    operation->covered = put->next;
+    event(put, status);
+  }
+  if (--operation->waits > 0) return;
+  if (operation->endpoint)
+    ready_.push(operation);
+  else
+    release(operation);
+}
+
+void ucx_worker::flush_puts(ucx_endpoint_state& endpoint, done_callback done, void* argument) {
+  ucx_operation* flush = acquire(&endpoint, done, argument);
+  flush->covered = std::exchange(endpoint.unflushed, {}).first;
+  if (endpoint.failure != UCS_OK) return event(flush, endpoint.failure);
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.cb.send = completed;
+  param.user_data = flush;
+  start(flush, ucp_ep_flush_nbx(endpoint.handle, &param));
+}
+
+/// Ends every operation of an endpoint now, whatever UCX does with it later.
+void ucx_worker::complete_all(ucx_endpoint_state& endpoint, ucs_status_t status) {
+  // No flush will cover these any more; they wait for UCX's callback alone.
+  for (ucx_operation* put = endpoint.unflushed.pop(); put; put = endpoint.unflushed.pop())
+    if (--put->waits == 0) ready_.push(put);
+  // The records may be used again as soon as the first callback posts something, so only what to call is kept.
+  std::vector<std::pair<done_callback, void*>> calls;
+  while (ucx_operation* operation = endpoint.pending) {
+    endpoint.pending = operation->next_pending;
+    operation->endpoint = nullptr;
+    if (operation->done) calls.emplace_back(operation->done, operation->argument);
+  }
+  for (auto call = calls.rbegin(); call != calls.rend(); ++call)  // oldest first
+    guarded([&] { call->first(call->second, status); });
+}
+
+void ucx_worker::mark_failed(ucx_endpoint_state& endpoint, ucs_status_t status) {
+  if (endpoint.failure != UCS_OK) return;
+  endpoint.failure = status;
+  failed_.push_back(&endpoint);
+}
+
+bool ucx_worker::report_failures() {
+  bool any = false;
+  while (!failed_.empty()) {
+    any = true;
+    ucx_endpoint_state& endpoint = *failed_.back();
+    failed_.pop_back();
+    const std::string text = fmt::format("lost the connection to {}: {}", endpoint.peer,
+                                         ucs_status_string(endpoint.failure));
+    guarded([&] {
+      if (disconnects_expected_ || endpoint.closing)
+        log_debug("{} (expected: the job is ending)", text);
+      else if (on_error_)
+        on_error_(text);
+      else
+        log_error("{}", text);
+    });
+    complete_all(endpoint, endpoint.failure);
+  }
+  return any;
+}
+
+bool ucx_worker::deliver() {
+  ucx_operation_queue round = std::exchange(ready_, {});  // what callbacks post now is delivered in the next round
+  const bool any = round.first;
+  while (ucx_operation* operation = round.pop()) {
+    ucx_endpoint_state* endpoint = operation->endpoint;
+    const done_callback done = operation->done;
+    void* argument = operation->argument;
+    ucs_status_t status = operation->status;
+    release(operation);
+    if (!endpoint) continue;  // it has been completed already
+    if (endpoint->failure != UCS_OK) status = endpoint->failure;
+    if (done)
+      guarded([&] { done(argument, status); });
+    else if (status != UCS_OK)
+      mark_failed(*endpoint, status);  // a message that nobody waits for must not get lost silently
+  }
+  return any;
+}
+
+void ucx_worker::start_closing() {
+  for (ucx_endpoint_state* endpoint : endpoints_) ucx_endpoint::close(*endpoint);
+}
+
+bool ucx_worker::closed() const {
+  return std::all_of(endpoints_.begin(), endpoints_.end(), [](const auto* endpoint) { return endpoint->closed; });
+}
+
+bool ucx_worker::close_endpoints(std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  start_closing();
+  for (relax wait; !closed() && std::chrono::steady_clock::now() < end;)
+    if (progress())
+      wait.reset();
+    else
+      wait();
+  return closed();
+}
+
+}  // namespace gravel
