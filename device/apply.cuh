@@ -14,7 +14,8 @@ struct handler_list {
   static constexpr uint32_t size = sizeof...(Handlers);
   static constexpr bool ids_differ() {
     const uint32_t ids[] = {handler_id<Handlers>::value..., 0};
-    for (uint32_t i = 0; i < size; ++i)
+    const uint32_t n = size;
+    for (uint32_t i = 1; i < n; ++i)
       for (uint32_t j = 0; j < i; ++j)
         if (ids[i] == ids[j]) return false;
     return true;
@@ -57,11 +58,6 @@ struct handler_list {
   }
 };
 
-GRAVEL_BOTH void reply_to_cell(const gravel_t& g, uint8_t type, uint64_t where, uint64_t value) {
-  const unit reply[1] = {{{make_word0(op::cell_reply, type, return_where(where)), value}}};
-  send_direct(g, sink_of(return_pe(where), type & host_origin ? sink_kind::host : sink_kind::device), reply);
-}
-
 /// Applies one message of at most 4 units, already copied out of the packet or still in it. `g` is the handlers'
 /// handle of this PE. Thread scope: lane. Returns why it could not be applied.
 template <class Handlers>
@@ -78,34 +74,35 @@ GRAVEL_BOTH message_fault apply_message(const gravel_t& g, sink_kind kind, const
     return message_fault::fine;
   }
   char* const at = g.heap + offset_of(w0);
+  uint64_t answer = 0;
   with_type(type_of(w0), [&]<class T>() {
     T* address = reinterpret_cast<T*>(at);
     switch (o) {
-      case op::put: put_in_place(address, from_word<T>(w1)); break;
-      case op::put_reply:
-        put_in_place(address, from_word<T>(w1));
-        fetch_add_release<scope::device>(
-            type_byte(w0) & host_origin ? &g.counters->host_gets_done : &g.counters->gets_done, uint64_t{1});
-        break;
-      case op::get: {
-        const unit reply[1] = {
-            {{make_word0(op::put_reply, type_byte(w0), return_where(w1)), to_word(read_in_place(address))}}};
-        send_direct(g, sink_of(return_pe(w1), sink_kind::device), reply);
-        break;
-      }
+      case op::put:
+      case op::put_reply: put_in_place(address, from_word<T>(w1)); break;
+      case op::get: answer = to_word(read_in_place(address)); break;
       case op::fetch_add:
-        if constexpr (is_addable<T>)
-          reply_to_cell(g, type_byte(w0), m[1].word[0], to_word(add_in_place(address, from_word<T>(w1))));
+        if constexpr (is_addable<T>) answer = to_word(add_in_place(address, from_word<T>(w1)));
         break;
       case op::compare_swap:
         if constexpr (is_atomic_integer<T>)
-          reply_to_cell(g, type_byte(w0), m[1].word[0],
-                        to_word(compare_swap_in_place(address, from_word<T>(m[1].word[1]), from_word<T>(w1))));
+          answer = to_word(compare_swap_in_place(address, from_word<T>(m[1].word[1]), from_word<T>(w1)));
         break;
       default:
         if constexpr (is_addable<T>) apply_in_place(o, address, from_word<T>(w1));
     }
   });
+  const bool from_host = type_byte(w0) & host_origin;
+  if (o == op::put_reply)
+    fetch_add_release<scope::device>(from_host ? &g.counters->host_gets_done : &g.counters->gets_done, uint64_t{1});
+  if (o == op::get || o == op::fetch_add || o == op::compare_swap) {
+    // A get is answered into the requester's heap, the others into a reply cell: of its kernels or of its host threads.
+    const bool get = o == op::get;
+    const uint64_t where = get ? w1 : m[1].word[0];
+    const unit reply[1] = {
+        {{make_word0(get ? op::put_reply : op::cell_reply, type_byte(w0), return_where(where)), answer}}};
+    send_direct(g, sink_of(return_pe(where), !get && from_host ? sink_kind::host : sink_kind::device), reply);
+  }
   return message_fault::fine;
 }
 

@@ -24,14 +24,14 @@
 
 namespace gravel {
 
-#if GRAVEL_ON_GPU
+#if GRAVEL_CUDA
 /// Acquire and release: a reservation after an empty must see `written` reset.
-GRAVEL_BOTH uint32_t block_add(uint32_t* word, uint32_t value) {
+GRAVEL_DEVICE uint32_t block_add(uint32_t* word, uint32_t value) {
   return detail::atomic_ref<scope::block, uint32_t>(*word).fetch_add(value, cuda::std::memory_order_acq_rel);
 }
 #else
 /// On the CPU backend a block is run by one thread: plain arithmetic is atomic between its lanes.
-GRAVEL_BOTH uint32_t block_add(uint32_t* word, uint32_t value) {
+GRAVEL_DEVICE uint32_t block_add(uint32_t* word, uint32_t value) {
   interleave_point();
   const uint32_t old = *word;
   *word = old + value;
@@ -50,7 +50,7 @@ struct gravel_block_sender {
   static constexpr uint32_t capacity = CAPACITY;
 
   /// Thread scope: block, converged.
-  GRAVEL_BOTH void begin(const gravel_t& handle) {
+  GRAVEL_DEVICE void begin(const gravel_t& handle) {
     if (block_rank() == 0) {
       g = handle;
       reserved = written = 0;
@@ -60,7 +60,7 @@ struct gravel_block_sender {
     __syncthreads();
   }
   /// Hands over what is left. Thread scope: block, converged. begin() may follow again.
-  GRAVEL_BOTH void end() {
+  GRAVEL_DEVICE void end() {
     __syncthreads();
     empty_converged(written);
     __syncthreads();
@@ -74,23 +74,23 @@ struct gravel_block_sender {
 
   // The operations of put.cuh and am.cuh. Thread scope: lane, divergent.
   template <class T>
-  GRAVEL_BOTH void put(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::put, dest, value, pe); }
+  GRAVEL_DEVICE void put(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::put, dest, value, pe); }
   template <class T>
-  GRAVEL_BOTH void add(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::add, dest, value, pe); }
+  GRAVEL_DEVICE void add(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::add, dest, value, pe); }
   template <class T>
-  GRAVEL_BOTH void inc(T* dest, int pe) { one_sided(gravel::op::add, dest, T{1}, pe); }
+  GRAVEL_DEVICE void inc(T* dest, int pe) { one_sided(gravel::op::add, dest, T{1}, pe); }
   template <class T>
-  GRAVEL_BOTH void bit_and(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::bit_and, dest, value, pe); }
+  GRAVEL_DEVICE void bit_and(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::bit_and, dest, value, pe); }
   template <class T>
-  GRAVEL_BOTH void bit_or(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::bit_or, dest, value, pe); }
+  GRAVEL_DEVICE void bit_or(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::bit_or, dest, value, pe); }
   template <class T>
-  GRAVEL_BOTH void bit_xor(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::bit_xor, dest, value, pe); }
+  GRAVEL_DEVICE void bit_xor(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::bit_xor, dest, value, pe); }
   template <class T>
-  GRAVEL_BOTH void min(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::min, dest, value, pe); }
+  GRAVEL_DEVICE void min(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::min, dest, value, pe); }
   template <class T>
-  GRAVEL_BOTH void max(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::max, dest, value, pe); }
+  GRAVEL_DEVICE void max(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::max, dest, value, pe); }
   template <class Handler, class... A>
-  GRAVEL_BOTH void am(int pe, A... arguments) {
+  GRAVEL_DEVICE void am(int pe, A... arguments) {
     using namespace gravel;
     if (static_cast<uint32_t>(pe) >= g.n_pes) {
       report_error(g, message_fault::bad_pe, op::am, static_cast<uint32_t>(pe), handler_id<Handler>::value, 0);
@@ -122,12 +122,12 @@ struct gravel_block_sender {
  private:
   static constexpr uint32_t no_message = ~0u;
 
-  GRAVEL_BOTH static uint32_t block_rank() {
+  GRAVEL_DEVICE static uint32_t block_rank() {
     return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
   }
 
   template <class T>
-  GRAVEL_BOTH void one_sided(gravel::op o, T* dest, T value, int pe) {
+  GRAVEL_DEVICE void one_sided(gravel::op o, T* dest, T value, int pe) {
     using namespace gravel;
     uint64_t offset;
     if (!locate(g, dest, sizeof(T), sizeof(T), pe, o, &offset)) return;
@@ -147,7 +147,7 @@ struct gravel_block_sender {
   }
 
   template <uint32_t UNITS>
-  GRAVEL_BOTH void gather(uint32_t sink, const gravel::unit (&message)[UNITS]) {
+  GRAVEL_DEVICE void gather(uint32_t sink, const gravel::unit (&message)[UNITS]) {
     using namespace gravel;
     const lane_group group = lane_group::active();
     const uint32_t wanted = group.size() * UNITS;
@@ -186,14 +186,14 @@ struct gravel_block_sender {
     }
   }
 
-  GRAVEL_BOTH uint32_t key_bits() const {
+  GRAVEL_DEVICE uint32_t key_bits() const {
     uint32_t bits = 1;
     while (bits < 32 && (g.n_pes * 8 - 1) >> bits) ++bits;
     return bits;
   }
 
   /// Sorts the first `units` positions with the lanes of a group: a stable radix sort, 8 bits a pass.
-  GRAVEL_BOTH void empty_diverged(const gravel::lane_group& group, uint32_t units) {
+  GRAVEL_DEVICE void empty_diverged(const gravel::lane_group& group, uint32_t units) {
     using namespace gravel;
     uint16_t* from = order;
     uint16_t* to = scratch.radix.other;
@@ -249,7 +249,7 @@ struct gravel_block_sender {
   }
 
   /// The same by the whole block, with CUB. Thread scope: block, converged.
-  GRAVEL_BOTH void empty_converged(uint32_t units) {
+  GRAVEL_DEVICE void empty_converged(uint32_t units) {
     using namespace gravel;
     if (units == 0) return;
     const uint32_t rank = block_rank(), bits = key_bits(), none = 1u << bits;
@@ -274,7 +274,7 @@ struct gravel_block_sender {
   }
 
   /// Finds where each run of equal keys begins in `order`. Thread scope: the group.
-  GRAVEL_BOTH void find_runs(const gravel::lane_group& group, uint32_t count) {
+  GRAVEL_DEVICE void find_runs(const gravel::lane_group& group, uint32_t count) {
     using namespace gravel;
     uint32_t runs = 0;
     for (uint32_t base = 0; base < count; base += group.size()) {
@@ -294,7 +294,7 @@ struct gravel_block_sender {
   /// Writes the sorted messages into as many slots as they need (mostly one). Thread scope: the team of `size`
   /// lanes that `sync` synchronizes; rank 0 claims and publishes.
   template <class Sync>
-  GRAVEL_BOTH void hand_over(uint32_t rank, uint32_t size, Sync sync) {
+  GRAVEL_DEVICE void hand_over(uint32_t rank, uint32_t size, Sync sync) {
     using namespace gravel;
     const queue& q = g.block;
     uint32_t r = 0, first = 0;  // next run, and its next message

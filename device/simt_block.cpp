@@ -49,6 +49,15 @@ block_runner& block_runner::of_this_thread() {
 }
 block_runner::block_runner() : lanes_(max_lanes) {}
 
+block_runner::~block_runner() {
+  if (in_launch != this) return;
+  // A lane has called exit(): from here on this thread is no lane, and static destructors may relax.
+  in_launch = nullptr;
+  relax_hook = nullptr;
+  interleave_hook = nullptr;
+  explores = running_lanes = false;
+}
+
 // ---- a thread's share of a launch
 
 void block_runner::prepare(launch_state& launch) {

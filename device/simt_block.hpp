@@ -60,6 +60,8 @@ class block_runner {
   [[noreturn]] static void fail_outside(const char* who);
 
   block_runner();
+  ~block_runner();
+  block_runner(const block_runner&) = delete;
   /// Runs blocks of the launch until none is left or the launch has failed.
   void run_share(launch_state& launch);
 

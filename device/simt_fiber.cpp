@@ -17,23 +17,24 @@ carriers::carriers(size_t stack_bytes, void (*run)(void*, carrier&), void* owner
       owner_(owner),
       thread_exceptions_(reinterpret_cast<exception_state*>(abi::__cxa_get_globals())) {
 #if defined(__SANITIZE_THREAD__)
-  main_.tsan_fiber = __tsan_get_current_fiber();
+  main_->tsan_fiber = __tsan_get_current_fiber();
 #endif
 }
 
 // Ends the carriers, so that their stacks are unmapped. They are all idle, unless a lane calls exit(): then
 // the stacks must stay, for this runs on one of them.
 carriers::~carriers() {
-  if (running_ != &main_ || idle_.size() != all_.size()) return;
+  if (running_ != main_ || idle_.size() != all_.size()) return;
   for (carrier* c : all_) {
     c->ending = true;
     switch_to(*c);
 #if defined(__SANITIZE_THREAD__)
-    __tsan_switch_to_fiber(main_.tsan_fiber, 0);
+    __tsan_switch_to_fiber(main_->tsan_fiber, 0);
     __tsan_destroy_fiber(c->tsan_fiber);
 #endif
     delete c;
   }
+  delete main_;
 }
 
 carrier& carriers::make() {
@@ -63,8 +64,8 @@ carrier& carriers::make() {
         arrive();
         left_->suspended = std::move(previous);
         while (!c->ending) run_(owner_, *c);
-        leave(*c, main_, true);
-        return std::move(main_.suspended);
+        leave(*c, *main_, true);
+        return std::move(main_->suspended);
       });
 #if defined(__SANITIZE_THREAD__)
   __tsan_switch_to_fiber(here, 0);

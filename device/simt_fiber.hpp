@@ -47,7 +47,7 @@ class carriers {
   carriers& operator=(const carriers&) = delete;
 
   size_t stack_bytes() const { return stack_bytes_; }
-  carrier& main() { return main_; }
+  carrier& main() { return *main_; }
 
   /// An idle carrier, the last one given back if there is one (its stack is the warmest).
   /// Throws gravel::error if there is no memory for a stack.
@@ -70,8 +70,8 @@ class carriers {
   size_t stack_bytes_;
   void (*run_)(void*, carrier&);
   void* owner_;
-  carrier main_;
-  carrier* running_ = &main_;
+  carrier* main_ = new carrier;  ///< the thread's own context
+  carrier* running_ = main_;
   carrier* left_ = nullptr;  ///< who was running before the last switch
   exception_state* thread_exceptions_;
   std::vector<carrier*> all_, idle_;
@@ -97,8 +97,8 @@ inline void carriers::leave(carrier& from, carrier& to, [[maybe_unused]] bool fo
 inline void carriers::arrive() {
 #if defined(__SANITIZE_ADDRESS__)
   // The bounds of the thread's own stack become known when it is first left.
-  __sanitizer_finish_switch_fiber(running_->fake_stack, left_ == &main_ ? &main_.stack_bottom : nullptr,
-                                  left_ == &main_ ? &main_.stack_bytes : nullptr);
+  __sanitizer_finish_switch_fiber(running_->fake_stack, left_ == main_ ? &main_->stack_bottom : nullptr,
+                                  left_ == main_ ? &main_->stack_bytes : nullptr);
 #endif
   *thread_exceptions_ = running_->exceptions;
 }

@@ -23,10 +23,10 @@ class cpu_backend final : public backend {
   void* allocate(uint64_t bytes, const char* what) override {
     const uint64_t memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
     if (bytes > memory / local_size_)
-      fail("{} of {} bytes does not fit: this host has {} bytes for {} PEs (see GRAVEL_SYMMETRIC_SIZE)", what, bytes,
-           memory, local_size_);
+      fail_text(std::string(what) + " of " + std::to_string(bytes) + " bytes does not fit: this host has " +
+                std::to_string(memory) + " bytes for " + std::to_string(local_size_) + " PEs (see GRAVEL_SYMMETRIC_SIZE)");
     void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) fail_errno(fmt::format("{} of {} bytes", what, bytes));
+    if (at == MAP_FAILED) fail_errno(std::string(what) + " of " + std::to_string(bytes) + " bytes");
     madvise(at, bytes, MADV_HUGEPAGE);  // random access over a large table lives on TLB reach
     allocated_[at] = bytes;
     return at;

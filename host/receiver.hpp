@@ -1,6 +1,8 @@
 // Applies packets on the host: all of them on the CPU backend, host handlers' on any.
 #pragma once
+#include <cstring>
 #include <exception>
+#include <string>
 #include <vector>
 
 #include "device/apply.cuh"
@@ -25,7 +27,7 @@ class host_receiver {
       if (!ring_.arrived(channel, sequence)) continue;
       const packet_header* packet = ring_.packet(channel, sequence);
       const packet_fault fault = check_packet(packet, ring_.packet_size, ring_.expectation(sequence));
-      if (fault != packet_fault::fine) fail("a corrupt packet arrived: {}", name_of(fault));
+      if (fault != packet_fault::fine) fail_text(std::string("a corrupt packet arrived: ") + name_of(fault));
       apply<Handlers>(packet);
       ring_.mark_done(channel, sequence);
       ++next_[channel];
@@ -68,16 +70,17 @@ class host_receiver {
     try {
       fault = apply_message<Handlers>(handle_, kind_, message, units);
     } catch (const std::exception& e) {
-      fail("{} threw: {}", who<Handlers>(message), e.what());
+      fail_text(who<Handlers>(message) + " threw: " + e.what());
     } catch (...) {
-      fail("{} threw something that is no std::exception", who<Handlers>(message));
+      fail_text(who<Handlers>(message) + " threw something that is no std::exception");
     }
     if (fault != message_fault::fine) reject(packet, message, fault);
   }
 
   template <class Handlers>
   static std::string who(const unit* message) {
-    return fmt::format("handler '{}'", Handlers::name_of(handler_of(message->word[0])));
+    if (op_of(message->word[0]) != op::am) return gravel::name_of(op_of(message->word[0]));
+    return "handler '" + Handlers::name_of(handler_of(message->word[0])) + "'";
   }
 
   void apply_bulk(const packet_header& packet, const unit* message, uint32_t units) {
@@ -88,8 +91,9 @@ class host_receiver {
 
   [[noreturn]] void reject(const packet_header& packet, const unit* message, message_fault fault) const {
     const uint64_t w0 = message->word[0];
-    fail("a corrupt message arrived from node {}: {} with {} (offset {:#x})", packet.source_node, gravel::name_of(op_of(w0)),
-         gravel::name_of(fault), offset_of(w0));
+    fail_text("a corrupt message arrived from node " + std::to_string(packet.source_node) + ": " +
+              gravel::name_of(op_of(w0)) + " with " + gravel::name_of(fault) + " (offset " +
+              std::to_string(offset_of(w0)) + ")");
   }
 
   landing ring_;

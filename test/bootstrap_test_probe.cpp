@@ -106,6 +106,10 @@ int run(const std::string& what, uint32_t who, int value) {
   if (what == "absent" && std::getenv("PMIX_RANK") &&
       std::atoi(std::getenv("PMIX_RANK")) == static_cast<int>(who))
     return 0;
+  sigset_t awaited;
+  sigemptyset(&awaited);
+  for (const int number : {SIGUSR1, SIGUSR2, SIGHUP, SIGTERM}) sigaddset(&awaited, number);
+  if (what == "await-signal") sigprocmask(SIG_BLOCK, &awaited, nullptr);  // before PMIx starts its thread
   auto job = bootstrap::connect();
   set_log_name(fmt::format("PE {}", job->rank()));
   const bool mine = job->rank() == who;
@@ -149,16 +153,20 @@ int run(const std::string& what, uint32_t who, int value) {
     leave_orphan();
     job->barrier();
   } else if (what == "await-signal") {
-    for (const int number : {SIGUSR1, SIGUSR2, SIGHUP, SIGTERM}) signal(number, receive);
     job->barrier();
     print("PE {} waits", job->rank());
-    while (received != SIGTERM) {
-      const int seen = received;
-      if (seen) print("PE {} got signal {}", job->rank(), seen);
-      received = 0;
-      usleep(10'000);
+    for (int number = 0; number != SIGTERM;) {
+      sigwait(&awaited, &number);
+      print("PE {} got signal {}", job->rank(), number);
     }
-    print("PE {} got signal {}", job->rank(), SIGTERM);
+  } else if (what == "deaf") {
+    signal(SIGINT, receive);
+    signal(SIGTERM, SIG_IGN);
+    job->barrier();
+    print("PE {} waits", job->rank());
+    while (!received) usleep(10'000);
+    print("PE {} got signal {}", job->rank(), static_cast<int>(received));
+    stay();
   } else if (what == "wait") {
     job->barrier();
     print("PE {} waits", job->rank());

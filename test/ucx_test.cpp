@@ -134,7 +134,8 @@ struct second_process {
     socket = ends[0];
     setenv("TEST_SOCKET", std::to_string(ends[1]).c_str(), 1);
     const char* arguments[] = {"ucx_test", "the second process", nullptr};
-    REQUIRE(posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, const_cast<char**>(arguments), environ) == 0);
+    REQUIRE(posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, const_cast<char**>(arguments), environ) ==
+            0);
     unsetenv("TEST_SOCKET");
     close(ends[1]);
   }
@@ -169,7 +170,8 @@ TEST_CASE("version and transports") {
   CHECK(ucx_version().find('.') != std::string::npos);
   const auto transports = ucx_transports();
   // Every machine has it; the name of its device differs between releases.
-  CHECK(std::any_of(transports.begin(), transports.end(), [](const auto& t) { return t.starts_with("self/memory"); }));
+  CHECK(std::any_of(transports.begin(), transports.end(),
+                    [](const auto& t) { return t.starts_with("self/memory"); }));
 }
 
 TEST_CASE("an unusable UCX_TLS is named") {
@@ -190,15 +192,17 @@ TEST_CASE("a put writes its bytes and no others") {
   CHECK(remote.bytes() == target.bytes);
   CHECK(remote.address() == reinterpret_cast<uint64_t>(target.data));
   unsigned seed = 0;
-  for (size_t bytes : {size_t(1), size_t(2), size_t(7), size_t(8), size_t(63), size_t(64), size_t(1000), size_t(4096),
-                       size_t(8191), size_t(8193), size_t(65536), size_t(65537), most - 1, most})
+  for (size_t bytes :
+       {size_t(1), size_t(2), size_t(7), size_t(8), size_t(63), size_t(64), size_t(1000), size_t(4096),
+        size_t(8191), size_t(8193), size_t(65536), size_t(65537), most - 1, most})
     for (size_t shift : {size_t(0), size_t(3)}) {
       if (bytes + shift > most) continue;
       INFO(bytes << " bytes, shifted by " << shift);
       fill(source.all(), ++seed);
       std::memset(target.data, int(poison), target.bytes);
       outcome put;
-      pair.to_b->put(source.data + shift, bytes, local, remote.address() + margin + shift, remote, outcome::note, &put);
+      pair.to_b->put(source.data + shift, bytes, local, remote.address() + margin + shift, remote,
+                     outcome::note, &put);
       CHECK(put.calls == 0);  // never from inside the call
       pair.until([&] { return put.calls > 0; });
       CHECK(put.calls == 1);
@@ -378,7 +382,8 @@ TEST_CASE("destroying an endpoint ends what is pending") {
   const ucx_remote_memory remote(*pair.to_b, landing.packed_key());
   pair.b.expect_disconnects();
   std::vector<outcome> ended(200);
-  for (auto& put : ended) pair.to_b->put(source.data, source.bytes, local, remote.address(), remote, outcome::note, &put);
+  for (auto& put : ended)
+    pair.to_b->put(source.data, source.bytes, local, remote.address(), remote, outcome::note, &put);
   outcome flushed;
   pair.to_b->flush(outcome::note, &flushed);
   for (int i = 0; i < 3; ++i) pair.a.progress();
@@ -396,7 +401,8 @@ TEST_CASE("closing is orderly") {
   handled = 0;
   std::string reported;
   for (ucx_worker* worker : {&pair.a, &pair.b}) {
-    worker->on_am(notice, [](void*, auto, auto) { ++handled; }, nullptr);
+    worker->on_am(
+        notice, [](void*, auto, auto) { ++handled; }, nullptr);
     worker->on_error([&](const std::string& text) { reported += text; });
   }
   pair.to_b->send_am(notice, {}, {}, nullptr, nullptr);
@@ -473,13 +479,14 @@ TEST_CASE("two processes: no notice overtakes its data") {
   CHECK(state.failures == 0);
   CHECK(*state.wrong_words == 0);
   self.worker.expect_disconnects();
-  CHECK(write(child.socket, "x", 1) == 1);  // both have seen the end of the traffic: the barrier of a real job
+  CHECK(write(child.socket, "x", 1) ==
+        1);  // both have seen the end of the traffic: the barrier of a real job
   CHECK(self.worker.close_endpoints(std::chrono::seconds(100)));
   CHECK(child.end(0) == 0);
 }
 
 TEST_CASE("two processes: killed with SIGKILL") {
-  // Without traffic only UCX's keepalive can notice; a stalled peer leaves queues full.
+  // A stalled peer leaves queues full.
   const std::string state = GENERATE(as<std::string>{}, "idle", "in traffic", "stalled");
   INFO(state);
   second_process child;
@@ -494,11 +501,13 @@ TEST_CASE("two processes: killed with SIGKILL") {
     const notice_header header{~0ull, 0, 0, {}};
     self.endpoint->put(staging.data, staging.bytes, local, self.remote.address(), self.remote, outcome::note,
                        &operations.emplace_back());
-    self.endpoint->send_am(credit, bytes_of(header), {staging.data, 4096}, outcome::note, &operations.emplace_back());
+    self.endpoint->send_am(credit, bytes_of(header), {staging.data, 4096}, outcome::note,
+                           &operations.emplace_back());
     self.endpoint->send_am(credit, bytes_of(header), {staging.data, 4096}, nullptr, nullptr);
   };
   const auto pending = [&] {
-    return size_t(std::count_if(operations.begin(), operations.end(), [](const auto& o) { return !o.calls; }));
+    return size_t(
+        std::count_if(operations.begin(), operations.end(), [](const auto& o) { return !o.calls; }));
   };
   post();
   self.until([&] { return pending() == 0; });  // connected
@@ -510,7 +519,7 @@ TEST_CASE("two processes: killed with SIGKILL") {
     }
     if (state == "stalled") CHECK(pending() > 0);
   }
-  child.end(SIGKILL);
+  kill(child.pid, SIGKILL);  // and left a zombie, as a busy or missing parent would
   while (!self.endpoint->failed()) {
     if (state == "in traffic" && pending() < 100) post();
     if (!self.worker.progress()) sched_yield();
@@ -554,10 +563,13 @@ TEST_CASE("the second process", "[.]") {
         to.self.endpoint->send_am(credit, bytes_of(slot), {}, nullptr, nullptr);
       },
       &state);
-  self.worker.on_am(credit, [](void*, auto, auto) {}, nullptr);
-  self.worker.on_am(stop, [](void* context, auto, auto) { static_cast<receiver*>(context)->stopped = true; }, &state);
   self.worker.on_am(
-      start_stall, [](void* context, auto, auto) { static_cast<receiver*>(context)->stalled = true; }, &state);
+      credit, [](void*, auto, auto) {}, nullptr);
+  self.worker.on_am(
+      stop, [](void* context, auto, auto) { static_cast<receiver*>(context)->stopped = true; }, &state);
+  self.worker.on_am(
+      start_stall, [](void* context, auto, auto) { static_cast<receiver*>(context)->stalled = true; },
+      &state);
   while (!state.stopped && !self.endpoint->failed()) {
     if (state.stalled) pause();
     if (!self.worker.progress()) sched_yield();

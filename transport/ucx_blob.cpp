@@ -65,9 +65,11 @@ std::span<const std::byte> unpack_ucx_blob(ucx_blob_kind kind, std::span<const s
     fail("{} of {}: {} bytes where {} were announced", name_of(kind), owner, payload.size(), head.bytes);
   if (head.checksum != checksum(head, payload)) fail("{} of {}: damaged (checksum)", name_of(kind), owner);
   if (head.ucx_release != ucx_release())
-    fail("{} of {}: made by UCX {}.{}, but this process runs UCX {}.{}; install one release of UCX on all nodes",
-         name_of(kind), owner, head.ucx_release / 1000, head.ucx_release % 1000, ucx_release() / 1000,
-         ucx_release() % 1000);
+    fail(
+        "{} of {}: made by UCX {}.{}, but this process runs UCX {}.{}; install one release of UCX on all "
+        "nodes",
+        name_of(kind), owner, head.ucx_release / 1000, head.ucx_release % 1000, ucx_release() / 1000,
+        ucx_release() % 1000);
   return payload;
 }
 

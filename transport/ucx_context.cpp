@@ -30,8 +30,8 @@ ucp_context_h make_context(const ucp_params_t& params, bool shared_memory_report
   ucp_context_h context = nullptr;
   const char* transports = std::getenv("UCX_TLS");
   ucx_check(ucp_init(&params, raw, &context),
-            "UCX {} cannot start (UCX_TLS={}; `gravel-info` lists the transports of this machine)", ucx_version(),
-            transports ? transports : "not set");
+            "UCX {} cannot start (UCX_TLS={}; `gravel-info` lists the transports of this machine)",
+            ucx_version(), transports ? transports : "not set");
   return context;
 }
 
@@ -52,8 +52,8 @@ bool uses_shared_memory(ucp_context_h context) {
 
 ucx_context::ucx_context(unsigned workers, size_t peers, const std::string& name) {
   ucp_params_t params{};
-  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
-                      UCP_PARAM_FIELD_NAME;
+  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED |
+                      UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_RMA | UCP_FEATURE_AM;
   params.mt_workers_shared = workers > 1;
   params.estimated_num_eps = peers;
@@ -61,7 +61,8 @@ ucx_context::ucx_context(unsigned workers, size_t peers, const std::string& name
   const bool may_set =
       !in_environment({"UCX_MM_ERROR_HANDLING", "UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING"});
   handle_ = make_context(params, may_set);
-  // Each worker would warn about a setting that no transport in use knows; so without shared memory it is not set.
+  // Each worker would warn about a setting that no transport in use knows; so without shared memory it is not
+  // set.
   if (may_set && !uses_shared_memory(handle_)) {
     ucp_cleanup(handle_);
     handle_ = make_context(params, false);
@@ -77,7 +78,8 @@ std::vector<std::string> ucx_transports() {
   uct_component_h* components = nullptr;
   unsigned count = 0;
   ucx_check(uct_query_components(&components, &count), "UCX: cannot list its components");
-  const std::unique_ptr<uct_component_h, void (*)(uct_component_h*)> list(components, uct_release_component_list);
+  const std::unique_ptr<uct_component_h, void (*)(uct_component_h*)> list(components,
+                                                                          uct_release_component_list);
   for (unsigned c = 0; c < count; ++c) {
     uct_component_attr_t attributes{};
     attributes.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;

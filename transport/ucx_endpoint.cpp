@@ -11,14 +11,17 @@
 namespace gravel {
 
 ucx_endpoint::ucx_endpoint(ucx_worker& worker, std::span<const std::byte> address, std::string peer) {
-  const auto ucx_address = unpack_ucx_blob(ucx_blob_kind::worker_address, address, peer);
+  const auto payload = unpack_ucx_blob(ucx_blob_kind::worker_address, address, peer);
+  process_identity process;
+  if (payload.size() <= sizeof process) fail("UCX address of {}: too short", peer);
+  std::memcpy(&process, payload.data(), sizeof process);
   auto state = std::make_unique<ucx_endpoint_state>();
   state->worker = &worker;
   state->peer = std::move(peer);
   ucp_ep_params_t params{};
-  params.field_mask =
-      UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params.address = reinterpret_cast<const ucp_address_t*>(ucx_address.data());
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(payload.data() + sizeof process);
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.arg = state.get();
   params.err_handler.cb = [](void* argument, ucp_ep_h, ucs_status_t status) {
@@ -26,17 +29,19 @@ ucx_endpoint::ucx_endpoint(ucx_worker& worker, std::span<const std::byte> addres
     failing->worker->mark_failed(*failing, status);
   };
   ucs_status_t status = ucp_ep_create(worker.handle(), &params, &state->handle);
-  state->notices_death = status == UCS_OK;
+  state->by_force = state->notices_death = status == UCS_OK;
   if (status == UCS_ERR_UNREACHABLE) {
     params.err_mode = UCP_ERR_HANDLING_MODE_NONE;
     status = ucp_ep_create(worker.handle(), &params, &state->handle);
-    if (status == UCS_OK)
-      log_warning("no transport that UCX may use to reach {} reports its death; widen UCX_TLS", state->peer);
   }
   const char* transports = std::getenv("UCX_TLS");
-  ucx_check(status, "UCX: cannot connect to {} (UCX_TLS={})", state->peer, transports ? transports : "not set");
+  ucx_check(status, "UCX: cannot connect to {} (UCX_TLS={})", state->peer,
+            transports ? transports : "not set");
   worker.endpoints_.push_back(state.get());
   state_.reset(state.release());
+  if (worker.peers_.add(process, state_.get())) state_->notices_death = true;
+  if (!state_->notices_death)
+    log_warning("no transport that UCX may use to reach {} reports its death; widen UCX_TLS", state_->peer);
 }
 
 ucx_endpoint::~ucx_endpoint() = default;
@@ -46,7 +51,7 @@ void ucx_endpoint::deleter::operator()(ucx_endpoint_state* state) const {
   if (state->handle) {
     ucp_request_param_t param{};
     // Only an endpoint that reports failures may be closed by force; any other is left to ucp_worker_destroy.
-    if (state->notices_death) {
+    if (state->by_force) {
       param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
       param.flags = UCP_EP_CLOSE_FLAG_FORCE;
     }
@@ -54,6 +59,7 @@ void ucx_endpoint::deleter::operator()(ucx_endpoint_state* state) const {
     if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
   }
   for (auto* list : {&worker.endpoints_, &worker.dirty_, &worker.failed_}) std::erase(*list, state);
+  worker.peers_.remove(state);
   worker.complete_all(*state, UCS_ERR_CANCELED);
   worker.retired_keys_.insert(worker.retired_keys_.end(), state->keys.begin(), state->keys.end());
   delete state;
@@ -63,17 +69,18 @@ void ucx_endpoint::check_open(const char* what) const {
   if (state_->closing) fail("UCX: {} to {} after its endpoint was closed", what, state_->peer);
 }
 
-void ucx_endpoint::put(const void* local, size_t bytes, const ucx_memory& local_memory, uint64_t remote_address,
-                       const ucx_remote_memory& remote_memory, done_callback done, void* argument) {
+void ucx_endpoint::put(const void* local, size_t bytes, const ucx_memory& local_memory,
+                       uint64_t remote_address, const ucx_remote_memory& remote_memory, done_callback done,
+                       void* argument) {
   check_open("put");
   if (!local_memory.contains(local, bytes))
-    fail("UCX: put to {} of {} bytes at {}: outside the registered {} bytes at {}", state_->peer, bytes, local,
-         local_memory.bytes(), local_memory.address());
+    fail("UCX: put to {} of {} bytes at {}: outside the registered {} bytes at {}", state_->peer, bytes,
+         local, local_memory.bytes(), local_memory.address());
   const uint64_t offset = remote_address - remote_memory.address_;  // wraps to a huge one below the memory
   if (remote_memory.endpoint_ != state_.get() || offset > remote_memory.bytes_ ||
       bytes > remote_memory.bytes_ - offset)
-    fail("UCX: put of {} bytes to {:#x} of {}: outside its {} bytes at {:#x}", bytes, remote_address, state_->peer,
-         remote_memory.bytes_, remote_memory.address_);
+    fail("UCX: put of {} bytes to {:#x} of {}: outside its {} bytes at {:#x}", bytes, remote_address,
+         state_->peer, remote_memory.bytes_, remote_memory.address_);
   ucx_worker& worker = *state_->worker;
   ucx_operation* operation = worker.acquire(state_.get(), done, argument);
   if (failed()) return worker.event(operation, state_->failure);
@@ -84,8 +91,8 @@ void ucx_endpoint::put(const void* local, size_t bytes, const ucx_memory& local_
     worker.dirty_.push_back(state_.get());
   }
   ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE |
-                       UCP_OP_ATTR_FIELD_MEMH;
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                       UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH;
   param.cb.send = ucx_worker::completed;
   param.user_data = operation;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
@@ -118,8 +125,8 @@ void ucx_endpoint::send_am(unsigned id, std::span<const std::byte> header, std::
   param.user_data = operation;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   param.flags = UCP_AM_SEND_FLAG_EAGER;
-  const ucs_status_ptr_t result =
-      ucp_am_send_nbx(state_->handle, id, operation->copy.data(), header.size(), data.data(), data.size(), &param);
+  const ucs_status_ptr_t result = ucp_am_send_nbx(state_->handle, id, operation->copy.data(), header.size(),
+                                                  data.data(), data.size(), &param);
   if (!done && !result)
     worker.release(operation);
   else
@@ -134,7 +141,8 @@ void ucx_endpoint::flush(done_callback done, void* argument) {
 void ucx_endpoint::close(ucx_endpoint_state& state) {
   if (state.closing) return;
   state.closing = true;
-  // First a flush: UCX closes an endpoint once only, and if the flush fails that must be by force, in the destructor.
+  // First a flush: UCX closes an endpoint once only, and if the flush fails that must be by force, in the
+  // destructor.
   state.worker->flush_puts(state, flushed_for_close, &state);
 }
 

@@ -1,15 +1,16 @@
 // An endpoint: the connection from one worker to one worker of another process; and memory at its far end.
 //
-// Order of data and notice. The data of a packet must be visible in the target's memory before its arrival notice is
-// handled there, but UCX promises no order between a put and an active message: they may take different transports,
-// NICs and ports. What holds everywhere is ucp_ep_flush_nbx: when it completes, all earlier puts on the endpoint are in
-// remote memory:
-// - TCP, and shared memory under UCX 1.13: puts are software, the target's progress() copies and acknowledges each
+// Order of data and notice. The data of a packet must be visible in the target's memory before its arrival
+// notice is handled there, but UCX promises no order between a put and an active message: they may take
+// different transports, NICs and ports. What holds everywhere is ucp_ep_flush_nbx: when it completes, all
+// earlier puts on the endpoint are in remote memory:
+// - TCP, and shared memory under UCX 1.13: puts are software, the target's progress() copies and acknowledges
+// each
 //   fragment, and the flush waits for the acknowledgements. The target must keep calling progress();
 // - CMA (shared memory under later releases): the sender's kernel has copied;
 // - RC, DC, UD verbs, one or several rails: the last acknowledgement of every rail has come.
-// So `done` of a put is called only after a flush posted behind it, and the notice is sent from there. Puts posted
-// between two rounds of progress() share one flush; several flushes may be under way.
+// So `done` of a put is called only after a flush posted behind it, and the notice is sent from there. Puts
+// posted between two rounds of progress() share one flush; several flushes may be under way.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -24,12 +25,13 @@ namespace gravel {
 
 class ucx_endpoint;
 
-/// Memory registered by the peer of one endpoint, for puts through that endpoint. A plain value; usable as long as the
-/// endpoint is.
+/// Memory registered by the peer of one endpoint, for puts through that endpoint. A plain value; usable as
+/// long as the endpoint is.
 class ucx_remote_memory {
  public:
   ucx_remote_memory() = default;  ///< no memory; to be assigned
-  /// `packed_key`: ucx_memory::packed_key() of the peer. Throws gravel::error if it is damaged or not usable here.
+  /// `packed_key`: ucx_memory::packed_key() of the peer. Throws gravel::error if it is damaged or not usable
+  /// here.
   ucx_remote_memory(ucx_endpoint& endpoint, std::span<const std::byte> packed_key);
 
   uint64_t address() const { return address_; }  ///< first byte, in the peer's address space
@@ -43,11 +45,13 @@ class ucx_remote_memory {
   uint64_t bytes_ = 0;
 };
 
-/// Everything here is non-blocking, belongs to the worker's thread, and may be called from callbacks. Callbacks come
-/// from ucx_worker::progress() only, each exactly once: with an error if the endpoint fails, and from the destructor
-/// with UCS_ERR_CANCELED for what is still pending then. Not to be moved from or destroyed in a callback.
+/// Everything here is non-blocking, belongs to the worker's thread, and may be called from callbacks.
+/// Callbacks come from ucx_worker::progress() only, each exactly once: with an error if the endpoint fails,
+/// and from the destructor with UCS_ERR_CANCELED for what is still pending then. Not to be moved from or
+/// destroyed in a callback.
 ///
-/// After a failure UCX may still read memory that was being sent: keep it mapped until the worker is destroyed.
+/// After a failure UCX may still read memory that was being sent: keep it mapped until the worker is
+/// destroyed.
 class ucx_endpoint {
  public:
   /// `address`: ucx_worker::address() of the peer. `peer`: named in errors, e.g. "aggregator of node 3".
@@ -57,17 +61,19 @@ class ucx_endpoint {
   ucx_endpoint(ucx_endpoint&&) noexcept = default;
   ucx_endpoint& operator=(ucx_endpoint&&) = delete;
 
-  /// Copies `bytes` at `local`, inside `local_memory`, to `remote_address`, inside `remote_memory`. `done` (or null) is
-  /// called once the data is visible there and `local` may be reused. Throws gravel::error if a range is exceeded.
+  /// Copies `bytes` at `local`, inside `local_memory`, to `remote_address`, inside `remote_memory`. `done`
+  /// (or null) is called once the data is visible there and `local` may be reused. Throws gravel::error if a
+  /// range is exceeded.
   void put(const void* local, size_t bytes, const ucx_memory& local_memory, uint64_t remote_address,
            const ucx_remote_memory& remote_memory, done_callback done, void* argument);
 
-  /// Sends an active message, always eagerly (meant for up to 64 KiB; more works, but is copied by the receiver). The
-  /// header, up to ucx_worker::max_header(), may be reused at once. So may the data if `done` is null; else it must stay
-  /// until `done`, which says that the data was sent, not that it has arrived. Messages of one endpoint are handled in
-  /// the order of sending if they fit one fragment (about 8 KiB); a longer one is handled when its last has come.
-  void send_am(unsigned id, std::span<const std::byte> header, std::span<const std::byte> data, done_callback done,
-               void* argument);
+  /// Sends an active message, always eagerly (meant for up to 64 KiB; more works, but is copied by the
+  /// receiver). The header, up to ucx_worker::max_header(), may be reused at once. So may the data if `done`
+  /// is null; else it must stay until `done`, which says that the data was sent, not that it has arrived.
+  /// Messages of one endpoint are handled in the order of sending if they fit one fragment (about 8 KiB); a
+  /// longer one is handled when its last has come.
+  void send_am(unsigned id, std::span<const std::byte> header, std::span<const std::byte> data,
+               done_callback done, void* argument);
 
   /// `done` is called when all puts posted before are visible in remote memory, after their own callbacks.
   void flush(done_callback done, void* argument);
@@ -75,7 +81,7 @@ class ucx_endpoint {
   /// True from the moment progress() found the peer gone; nothing can be sent any more.
   bool failed() const { return state_->failure != UCS_OK; }
 
-  /// False if no transport in use reports a peer's death (UCX_TLS limited to XPMEM, for one).
+  /// False if the peer is not on this machine and no transport in use reports its death.
   bool notices_death() const { return state_->notices_death; }
 
   const std::string& peer() const { return state_->peer; }

@@ -16,8 +16,8 @@ ucx_memory::ucx_memory(ucx_context& context, void* address, size_t bytes)
   params.length = bytes;
   params.memory_type = UCS_MEMORY_TYPE_HOST;
   ucx_check(ucp_mem_map(context.handle(), &params, &handle_),
-            "UCX: cannot register {} bytes at {} (the limit on locked memory, `ulimit -l`, may be too low)", bytes,
-            address);
+            "UCX: cannot register {} bytes at {} (the limit on locked memory, `ulimit -l`, may be too low)",
+            bytes, address);
 }
 
 ucx_memory::~ucx_memory() { ucp_mem_unmap(context_.handle(), handle_); }
@@ -25,8 +25,8 @@ ucx_memory::~ucx_memory() { ucp_mem_unmap(context_.handle(), handle_); }
 std::vector<std::byte> ucx_memory::packed_key() const {
   void* key = nullptr;
   size_t key_bytes = 0;
-  ucx_check(ucp_rkey_pack(context_.handle(), handle_, &key, &key_bytes), "UCX: cannot pack the key of {} bytes at {}",
-            bytes_, address_);
+  ucx_check(ucp_rkey_pack(context_.handle(), handle_, &key, &key_bytes),
+            "UCX: cannot pack the key of {} bytes at {}", bytes_, address_);
   const ucx_key_header head{reinterpret_cast<uint64_t>(address_), bytes_};
   std::vector<std::byte> payload(sizeof head + key_bytes);
   std::memcpy(payload.data(), &head, sizeof head);

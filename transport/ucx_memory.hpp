@@ -9,8 +9,9 @@
 
 namespace gravel {
 
-/// Registers existing host memory (anonymous, or mapped from a memfd) for puts, local and remote. Does not own it: the
-/// memory must stay mapped for as long as this object and all workers that used it live. May be used by all threads.
+/// Registers existing host memory (anonymous, or mapped from a memfd) for puts, local and remote. Does not
+/// own it: the memory must stay mapped for as long as this object and all workers that used it live. May be
+/// used by all threads.
 class ucx_memory {
  public:
   /// Throws gravel::error if UCX cannot register the memory (usually the limit on locked memory).

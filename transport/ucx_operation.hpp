@@ -16,8 +16,8 @@ struct ucx_endpoint_state;
 using done_callback = void (*)(void* argument, ucs_status_t status);
 
 /// Life: acquired -> pending (`waits` events missing) -> ready -> delivered -> free again.
-/// When its endpoint fails or goes away, the operation is completed at once with an error and `endpoint` becomes null;
-/// the record is then kept only until UCX has called back, because UCX holds its address.
+/// When its endpoint fails or goes away, the operation is completed at once with an error and `endpoint`
+/// becomes null; the record is then kept only until UCX has called back, because UCX holds its address.
 struct ucx_operation {
   ucx_worker* worker = nullptr;
   ucx_endpoint_state* endpoint = nullptr;
@@ -55,7 +55,9 @@ struct ucx_endpoint_state {
   ucp_ep_h handle = nullptr;
   std::string peer;
   ucs_status_t failure = UCS_OK;
-  bool notices_death = false;  ///< created with UCP_ERR_HANDLING_MODE_PEER
+  const char* reason = "";  ///< of the failure, in words
+  bool by_force = false;    ///< created with UCP_ERR_HANDLING_MODE_PEER: UCX lets it be closed by force
+  bool notices_death = false;
   bool closing = false;
   bool closed = false;
   bool listed_dirty = false;

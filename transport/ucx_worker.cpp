@@ -1,6 +1,7 @@
 #include "transport/ucx_worker.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 #include "lib/base/log.hpp"
 #include "lib/base/relax.hpp"
@@ -30,9 +31,12 @@ std::vector<std::byte> ucx_worker::address() const {
   ucp_address_t* address = nullptr;
   size_t bytes = 0;
   ucx_check(ucp_worker_get_address(handle_, &address, &bytes), "UCX: cannot get a worker's address");
-  auto blob = pack_ucx_blob(ucx_blob_kind::worker_address, {reinterpret_cast<const std::byte*>(address), bytes});
+  const process_identity self = this_process();
+  std::vector<std::byte> payload(sizeof self + bytes);
+  std::memcpy(payload.data(), &self, sizeof self);
+  std::memcpy(payload.data() + sizeof self, address, bytes);
   ucp_worker_release_address(handle_, address);
-  return blob;
+  return pack_ucx_blob(ucx_blob_kind::worker_address, payload);
 }
 
 bool ucx_worker::progress() {
@@ -46,6 +50,7 @@ bool ucx_worker::progress() {
   }
   flushing_.clear();
   bool moved = ucp_worker_progress(handle_) > 0;
+  watch_peers();
   moved |= report_failures();
   moved |= deliver();
   in_progress_ = false;
@@ -67,13 +72,14 @@ void ucx_worker::on_am(unsigned id, am_handler handler, void* context) {
   if (id > 0xffff) fail("UCX: active message id {} is above 65535", id);
   am_slot& slot = am_slots_[id] = {this, handler, context};  // a map's elements do not move
   ucp_am_handler_param_t params{};
-  params.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                      UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  params.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
+                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
   params.id = id;
   params.flags = UCP_AM_FLAG_WHOLE_MSG;
   params.cb = received;
   params.arg = &slot;
-  ucx_check(ucp_worker_set_am_recv_handler(handle_, &params), "UCX: cannot set the handler of active message {}", id);
+  ucx_check(ucp_worker_set_am_recv_handler(handle_, &params),
+            "UCX: cannot set the handler of active message {}", id);
 }
 
 ucs_status_t ucx_worker::received(void* slot_address, const void* header, size_t header_bytes, void* data,
@@ -156,7 +162,8 @@ void ucx_worker::complete_all(ucx_endpoint_state& endpoint, ucs_status_t status)
   // No flush will cover these any more; they wait for UCX's callback alone.
   for (ucx_operation* put = endpoint.unflushed.pop(); put; put = endpoint.unflushed.pop())
     if (--put->waits == 0) ready_.push(put);
-  // The records may be used again as soon as the first callback posts something, so only what to call is kept.
+  // The records may be used again as soon as the first callback posts something, so only what to call is
+  // kept.
   std::vector<std::pair<done_callback, void*>> calls;
   while (ucx_operation* operation = endpoint.pending) {
     endpoint.pending = operation->next_pending;
@@ -167,10 +174,20 @@ void ucx_worker::complete_all(ucx_endpoint_state& endpoint, ucs_status_t status)
     guarded([&] { call->first(call->second, status); });
 }
 
-void ucx_worker::mark_failed(ucx_endpoint_state& endpoint, ucs_status_t status) {
+void ucx_worker::mark_failed(ucx_endpoint_state& endpoint, ucs_status_t status, const char* reason) {
   if (endpoint.failure != UCS_OK) return;
   endpoint.failure = status;
+  endpoint.reason = reason ? reason : ucs_status_string(status);
   failed_.push_back(&endpoint);
+}
+
+void ucx_worker::watch_peers() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - watched_ < std::chrono::milliseconds(20)) return;
+  watched_ = now;
+  while (void* endpoint = peers_.ended())
+    mark_failed(*static_cast<ucx_endpoint_state*>(endpoint), UCS_ERR_CONNECTION_RESET,
+                "its process has ended");
 }
 
 bool ucx_worker::report_failures() {
@@ -179,8 +196,7 @@ bool ucx_worker::report_failures() {
     any = true;
     ucx_endpoint_state& endpoint = *failed_.back();
     failed_.pop_back();
-    const std::string text = fmt::format("lost the connection to {}: {}", endpoint.peer,
-                                         ucs_status_string(endpoint.failure));
+    const std::string text = fmt::format("lost the connection to {}: {}", endpoint.peer, endpoint.reason);
     guarded([&] {
       if (disconnects_expected_ || endpoint.closing)
         log_debug("{} (expected: the job is ending)", text);
@@ -195,7 +211,8 @@ bool ucx_worker::report_failures() {
 }
 
 bool ucx_worker::deliver() {
-  ucx_operation_queue round = std::exchange(ready_, {});  // what callbacks post now is delivered in the next round
+  ucx_operation_queue round =
+      std::exchange(ready_, {});  // what callbacks post now is delivered in the next round
   const bool any = round.first;
   while (ucx_operation* operation = round.pop()) {
     ucx_endpoint_state* endpoint = operation->endpoint;
@@ -218,7 +235,8 @@ void ucx_worker::start_closing() {
 }
 
 bool ucx_worker::closed() const {
-  return std::all_of(endpoints_.begin(), endpoints_.end(), [](const auto* endpoint) { return endpoint->closed; });
+  return std::all_of(endpoints_.begin(), endpoints_.end(),
+                     [](const auto* endpoint) { return endpoint->closed; });
 }
 
 bool ucx_worker::close_endpoints(std::chrono::milliseconds limit) {

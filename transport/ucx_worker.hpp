@@ -1,9 +1,12 @@
 // A UCX worker: what one thread sends, receives and waits with.
 //
-// All that the user is told, he is told from progress() on the thread that owns the worker: UCX's own callbacks only
-// mark records ready. This has two reasons. A callback may then post what it likes, even end the job. And an endpoint's
-// failure is known before any of its completions is delivered: UCX completes the flushes of a dead peer with success
-// (1.13: ucp_ep_reqs_purge), and only later calls the error handler.
+// All that the user is told, he is told from progress() on the thread that owns the worker: UCX's own
+// callbacks only mark records ready. This has two reasons. A callback may then post what it likes, even end
+// the job. And an endpoint's failure is known before any of its completions is delivered: UCX completes the
+// flushes of a dead peer with success (1.13: ucp_ep_reqs_purge), and only later calls the error handler.
+//
+// Peers of the same machine are watched by pidfd as well, because UCX may not notice their death
+// (process_watch.hpp).
 #pragma once
 #include <chrono>
 #include <deque>
@@ -15,18 +18,20 @@
 #include <utility>
 #include <vector>
 
+#include "transport/process_watch.hpp"
 #include "transport/ucx_context.hpp"
 #include "transport/ucx_operation.hpp"
 
 namespace gravel {
 
-/// One thread at a time may use a worker and everything made from it (created in one thread and used in another is
-/// fine). Its endpoints must be destroyed before it.
+/// One thread at a time may use a worker and everything made from it (created in one thread and used in
+/// another is fine). Its endpoints must be destroyed before it.
 class ucx_worker {
  public:
-  /// Receives one active message; `header` and `data` are valid during the call only, and not aligned. May post
-  /// operations. What it throws comes out of progress().
-  using am_handler = void (*)(void* context, std::span<const std::byte> header, std::span<const std::byte> data);
+  /// Receives one active message; `header` and `data` are valid during the call only, and not aligned. May
+  /// post operations. What it throws comes out of progress().
+  using am_handler = void (*)(void* context, std::span<const std::byte> header,
+                              std::span<const std::byte> data);
   using error_handler = std::function<void(const std::string& text)>;
 
   explicit ucx_worker(ucx_context& context);
@@ -37,28 +42,31 @@ class ucx_worker {
   /// What a peer needs to make a ucx_endpoint to this worker.
   std::vector<std::byte> address() const;
 
-  /// One round: sends, receives, calls handlers and `done` callbacks. True if anything happened. The software puts of
-  /// TCP and shared memory arrive only while their *target* calls this. Not to be called from a callback.
+  /// One round: sends, receives, calls handlers and `done` callbacks. True if anything happened. The software
+  /// puts of TCP and shared memory arrive only while their *target* calls this. Not to be called from a
+  /// callback.
   bool progress();
 
-  /// Messages with this id (0..65535) go to `handler`; set it before the peers can send. A null handler drops them.
+  /// Messages with this id (0..65535) go to `handler`; set it before the peers can send. A null handler drops
+  /// them.
   void on_am(unsigned id, am_handler handler, void* context);
 
-  /// Called once for each endpoint that fails, with a text that names its peer; the endpoint's operations then
-  /// complete with the error. Without a handler the text is logged as an error.
+  /// Called once for each endpoint that fails, with a text that names its peer; the endpoint's operations
+  /// then complete with the error. Without a handler the text is logged as an error.
   void on_error(error_handler handler) { on_error_ = std::move(handler); }
 
-  /// From now on peers may go away: failing endpoints are not reported any more. To be called once all traffic of the
-  /// job is over and before the barrier after which the first process closes its endpoints.
+  /// From now on peers may go away: failing endpoints are not reported any more. To be called once all
+  /// traffic of the job is over and before the barrier after which the first process closes its endpoints.
   void expect_disconnects() { disconnects_expected_ = true; }
 
-  /// Starts to close all endpoints of this worker, each after what was sent through it before. Then progress() until
-  /// closed(): for this the peers must call progress() too, or be gone. Nothing can be sent any more.
+  /// Starts to close all endpoints of this worker, each after what was sent through it before. Then
+  /// progress() until closed(): for this the peers must call progress() too, or be gone. Nothing can be sent
+  /// any more.
   void start_closing();
   bool closed() const;
 
-  /// start_closing() and progress() until closed() or until `limit` has passed. Returns closed(). What is left then is
-  /// cut off when the endpoints are destroyed.
+  /// start_closing() and progress() until closed() or until `limit` has passed. Returns closed(). What is
+  /// left then is cut off when the endpoints are destroyed.
   bool close_endpoints(std::chrono::milliseconds limit);
 
   /// Largest header of an active message here (bytes; some thousands on all transports but UD).
@@ -81,15 +89,16 @@ class ucx_worker {
   void event(ucx_operation* operation, ucs_status_t status);
   void flush_puts(ucx_endpoint_state& endpoint, done_callback done, void* argument);
   void complete_all(ucx_endpoint_state& endpoint, ucs_status_t status);
-  void mark_failed(ucx_endpoint_state& endpoint, ucs_status_t status);
+  void mark_failed(ucx_endpoint_state& endpoint, ucs_status_t status, const char* reason = nullptr);
+  void watch_peers();
   bool report_failures();
   bool deliver();
   template <class F>
   void guarded(F&& code);
 
   static void completed(void* request, ucs_status_t status, void* operation);
-  static ucs_status_t received(void* slot, const void* header, size_t header_bytes, void* data, size_t data_bytes,
-                               const ucp_am_recv_param_t* param);
+  static ucs_status_t received(void* slot, const void* header, size_t header_bytes, void* data,
+                               size_t data_bytes, const ucp_am_recv_param_t* param);
 
   ucx_context& context_;
   ucp_worker_h handle_ = nullptr;
@@ -103,10 +112,13 @@ class ucx_worker {
   ucx_operation_queue free_;
   ucx_operation_queue ready_;
   std::vector<ucx_endpoint_state*> endpoints_;
-  std::vector<ucx_endpoint_state*> dirty_;   ///< with puts that no flush covers yet
+  std::vector<ucx_endpoint_state*> dirty_;  ///< with puts that no flush covers yet
   std::vector<ucx_endpoint_state*> flushing_;
   std::vector<ucx_endpoint_state*> failed_;  ///< failed, not yet reported
-  std::vector<ucp_rkey_h> retired_keys_;     ///< of destroyed endpoints; requests inside UCX may still point to them
+  process_watch peers_;                      ///< of this machine
+  std::chrono::steady_clock::time_point watched_;
+  std::vector<ucp_rkey_h>
+      retired_keys_;  ///< of destroyed endpoints; requests inside UCX may still point to them
 };
 
 }  // namespace gravel

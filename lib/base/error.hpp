@@ -1,11 +1,14 @@
 // Errors of the host API. Everything thrown by Gravel is a gravel::error: its text says what was wrong,
 // where, and what to do about it.
 #pragma once
-#include <fmt/format.h>
-
 #include <stdexcept>
 #include <string>
 #include <utility>
+
+#include "lib/base/platform.hpp"
+#if !GRAVEL_CUDA  // nvcc's host pass does not digest fmt 9: what it compiles joins strings
+#include <fmt/format.h>
+#endif
 
 namespace gravel {
 
@@ -13,11 +16,16 @@ struct error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Throws gravel::error with this text.
+[[noreturn]] inline void fail_text(const std::string& text) { throw error(text); }
+
+#if !GRAVEL_CUDA
 /// Throws gravel::error with a formatted text.
 template <class... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
   throw error(fmt::format(format, std::forward<Args>(args)...));
 }
+#endif
 
 /// Throws gravel::error: "<what>: <strerror(errno)>".
 [[noreturn]] void fail_errno(const std::string& what);

@@ -3,9 +3,11 @@
 
 #if defined(__CUDACC__)
 #define GRAVEL_BOTH __host__ __device__ __forceinline__  ///< callable from kernels and from host code
+#define GRAVEL_DEVICE __device__ __forceinline__             ///< callable from kernels only
 #define GRAVEL_CUDA 1
 #else
 #define GRAVEL_BOTH inline
+#define GRAVEL_DEVICE inline
 #define GRAVEL_CUDA 0
 #endif
 

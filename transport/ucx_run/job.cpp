@@ -4,13 +4,11 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <optional>
 
@@ -20,6 +18,8 @@
 #include "transport/ucx_run/output.hpp"
 #include "transport/ucx_run/pmix_server.hpp"
 #include "transport/ucx_run/session_directory.hpp"
+#include "transport/ucx_run/signals.hpp"
+#include "transport/ucx_run/verdict.hpp"
 
 namespace gravel {
 namespace {
@@ -27,12 +27,8 @@ namespace {
 using clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto term_to_kill = 2s;  ///< from SIGTERM, or from the end of the last PE, to SIGKILL
-// A PE that is killed makes others fail, and their failure may be seen first: so a failure that may be an
-// effect waits this long for its cause.
-constexpr auto settle = 100ms;
+constexpr auto term_to_kill = 2s;    ///< from SIGTERM, or from the end of the last PE, to SIGKILL
 constexpr auto kill_patience = 10s;  ///< a process that SIGKILL has not ended by then is stuck in the kernel
-constexpr int forwarded[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
 
 struct pe_process {
   pid_t pid = 0;
@@ -40,39 +36,7 @@ struct pe_process {
   int wait_status = 0;
 };
 
-struct failure {
-  uint32_t pe;
-  int status;
-  std::string text;
-  clock::time_point when;  ///< reported at this time unless a better cause comes up
-};
-
-/// What this process was given, to be given on to the PEs.
-struct inherited_signals {
-  sigset_t mask;
-  struct sigaction sigpipe;
-};
-
-/// Signals become readable instead of interrupting: blocked before PMIx starts its thread, which inherits
-/// that.
-int take_signals(inherited_signals& inherited) {
-  sigset_t taken;
-  sigemptyset(&taken);
-  for (const int number : forwarded) sigaddset(&taken, number);
-  for (const int number : {SIGCHLD, SIGTSTP, SIGCONT}) sigaddset(&taken, number);
-  if (sigprocmask(SIG_BLOCK, &taken, &inherited.mask) != 0) fail_errno("sigprocmask");
-  struct sigaction ignore {};
-  ignore.sa_handler = SIG_IGN;
-  sigaction(SIGPIPE, &ignore, &inherited.sigpipe);
-  struct sigaction standard {};
-  standard.sa_handler = SIG_DFL;
-  sigaction(SIGCHLD, &standard, nullptr);  // whoever ignores it loses the exit statuses of his children
-  const int fd = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (fd < 0) fail_errno("signalfd");
-  return fd;
-}
-
-/// Each PE needs two pipes with --tag-output.
+/// Each PE needs a connection, and two pipes with --tag-output.
 void raise_descriptor_limit(uint64_t needed) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
@@ -83,15 +47,13 @@ void raise_descriptor_limit(uint64_t needed) {
 class job {
  public:
   job(const run_options& options, uint32_t n_pes)
-      : options_(options), signals_(take_signals(inherited_)), server_(n_pes, session_.path()), pes_(n_pes) {
+      : options_(options), server_(n_pes, session_.path()), pes_(n_pes) {
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) fail_errno("prctl(PR_SET_CHILD_SUBREAPER)");
   }
 
   ~job() {
     // After an exception; otherwise there is nothing left to kill.
     if (!finished_) kill_everything();
-    session_.remove();  // before PMIx closes down, which may take its time
-    close(signals_);
   }
 
   int run() {
@@ -120,7 +82,7 @@ class job {
 
   void start_all() {
     const std::string program = find_program(options_.program[0], options_.working_directory);
-    if (options_.tag_output) raise_descriptor_limit(2 * pes_.size() + 256);
+    raise_descriptor_limit(3 * pes_.size() + 256);
     std::vector<std::string> base;
     for (char** entry = environ; *entry; ++entry) base.emplace_back(*entry);
     for (const auto& variable : job_variables(options_)) {
@@ -137,8 +99,8 @@ class job {
       setup.environment = server_.environment_of(pe, base);
       setup.working_directory = options_.working_directory;
       setup.input = pe == 0 ? input_.for_first_pe() : nothing;
-      setup.signal_mask = inherited_.mask;
-      setup.sigpipe = inherited_.sigpipe;
+      setup.signal_mask = signals_.inherited_mask();
+      setup.sigpipe = signals_.inherited_sigpipe();
       if (options_.tag_output) {
         setup.output = output_.add(pe, 1);
         setup.error_output = output_.add(pe, 2);
@@ -163,7 +125,8 @@ class job {
     take_signals_in();
     const bool children_left = reap();
     look_at_memberships();
-    if (pending_ && (clock::now() >= pending_->when || alive_ == 0)) report(*pending_);
+    if (!stopping_)
+      if (const auto what = verdict_.reached(clock::now(), alive_ == 0)) report(*what);
     if (!children_left) return false;
 
     const auto now = clock::now();
@@ -184,13 +147,13 @@ class job {
   }
 
   void wait_for_news() {
-    std::vector<pollfd> polled{{signals_, POLLIN, 0}, {server_.change_fd(), POLLIN, 0}};
+    std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0}, {server_.change_fd(), POLLIN, 0}};
     const bool input_watched = input_.add_to_poll(polled);
     auto until = clock::now() + 3600s;
     const auto sooner = [&](clock::time_point when) { until = std::min(until, when); };
     if (!input_watched) sooner(clock::now() + 500ms);
     if (timeout_at_ && alive_ > 0 && !stopping_) sooner(*timeout_at_);
-    if (pending_ && !exit_status_) sooner(pending_->when);
+    if (verdict_.when() && !stopping_) sooner(*verdict_.when());
     // Killing goes on: the children of a process that was killed become ours only when it is dead.
     if (kill_at_) sooner(std::max(*kill_at_, clock::now() + 20ms));
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
@@ -200,9 +163,7 @@ class job {
   }
 
   void take_signals_in() {
-    signalfd_siginfo info;
-    while (read(signals_, &info, sizeof info) == sizeof info) {
-      const int number = static_cast<int>(info.ssi_signo);
+    while (const auto number = signals_.next()) {
       if (number == SIGTSTP) {
         // The terminal stopped us; it does not know the PEs.
         signal_groups(SIGSTOP);
@@ -215,7 +176,7 @@ class job {
         kill_at_ = clock::now();
       } else if (number != SIGCHLD) {
         for (const auto& pe : pes_)
-          if (pe.alive) kill(pe.pid, number);
+          if (pe.alive) kill(pe.pid, *number);
       }
     }
   }
@@ -236,32 +197,30 @@ class job {
     pes_[pe].alive = false;
     pes_[pe].wait_status = wait_status;
     --alive_;
-    const auto now = clock::now();
-    if (wait_status != 0) {
-      // What nobody does to himself is a cause, not an effect.
-      const int number = WIFSIGNALED(wait_status) ? WTERMSIG(wait_status) : 0;
-      const bool cause =
-          number == SIGKILL || number == SIGSEGV || number == SIGBUS || number == SIGFPE || number == SIGILL;
-      failed({pe, shell_status(wait_status), name_of(pe) + " " + describe_wait_status(wait_status),
-              cause ? now : now + settle},
-             cause);
-      return;
-    }
+    const auto aborts = server_.aborts();
+    const auto abort =
+        std::find_if(aborts.begin(), aborts.end(), [&](const abort_request& a) { return a.pe == pe; });
     const pe_membership membership = server_.memberships()[pe];
-    if (membership.connected && !membership.finalized)
-      failed({pe, 1, name_of(pe) + " left the job without finalizing (it ended with exit status 0)", now},
-             true);
+    if (abort != aborts.end())
+      add_abort(*abort);
+    else if (wait_status != 0)
+      verdict_.add({pe, shell_status(wait_status), name_of(pe) + " " + describe_wait_status(wait_status)},
+                   is_cause(wait_status), clock::now());
+    else if (membership.connected && !membership.finalized)
+      verdict_.add({pe, 1, name_of(pe) + " left the job without finalizing (it ended with exit status 0)"},
+                   true, clock::now());
+  }
+
+  void add_abort(const abort_request& request) {
+    const int status = request.status >= 1 && request.status <= 255 ? request.status : 1;
+    verdict_.add(
+        {request.pe, status, fmt::format("{} aborted the job with status {}", name_of(request.pe), status)},
+        false, clock::now());
   }
 
   void look_at_memberships() {
     if (stopping_) return;
-    for (const auto& request : server_.aborts()) {
-      const int status = request.status >= 1 && request.status <= 255 ? request.status : 1;
-      failed(
-          {request.pe, status, fmt::format("{} aborted the job with status {}", name_of(request.pe), status),
-           clock::now() + settle},
-          false);
-    }
+    for (const auto& request : server_.aborts()) add_abort(request);
     if (alive_ == pes_.size()) return;
     const auto memberships = server_.memberships();
     const auto member = std::find_if(memberships.begin(), memberships.end(),
@@ -269,25 +228,16 @@ class job {
     if (member == memberships.end()) return;
     for (uint32_t pe = 0; pe < pes_.size(); ++pe)
       if (pes_[pe].pid && !pes_[pe].alive && pes_[pe].wait_status == 0 && !memberships[pe].connected)
-        failed({pe, 1,
-                fmt::format("{} ended with exit status 0 without joining the job, which PE {} has joined",
-                            name_of(pe), member - memberships.begin()),
-                clock::now() + settle},
-               false);
+        verdict_.add(
+            {pe, 1,
+             fmt::format("{} ended with exit status 0 without joining the job, which PE {} has joined",
+                         name_of(pe), member - memberships.begin())},
+            false, clock::now());
   }
 
-  /// `cause`: it outranks an earlier failure that is not reported yet.
-  void failed(failure what, bool cause) {
-    if (stopping_ || (pending_ && !(cause && !pending_is_cause_))) return;
-    pending_ = std::move(what);
-    pending_is_cause_ = cause;
-  }
-
-  void report(const failure what) {
-    pending_.reset();
-    if (stopping_) return;
+  void report(const failure& what) {
     server_.announce_death(what.pe, what.text);
-    give_up(what.status, what.text);
+    give_up(what.exit_status, what.text);
   }
 
   /// The job has failed: says why (the first time), and asks all processes to end.
@@ -337,8 +287,7 @@ class job {
   }
 
   const run_options& options_;
-  inherited_signals inherited_;
-  int signals_;
+  signal_source signals_;  // first: PMIx's thread inherits what it blocks
   session_directory session_;
   pmix_server server_;
   job_input input_;
@@ -347,15 +296,10 @@ class job {
   size_t alive_ = 0;
   int interrupts_ = 0;
   bool stopping_ = false, abandon_output_ = false, leftovers_named_ = false, finished_ = false;
-  bool pending_is_cause_ = false;
-  std::optional<failure> pending_;
+  verdict verdict_;
   std::optional<int> exit_status_;
   std::optional<clock::time_point> timeout_at_, kill_at_;
 };
-
-/// PMIx is given some seconds to close down; whatever happens there, our exit status is the job's.
-volatile sig_atomic_t final_status = 0;
-void leave(int) { _exit(final_status); }
 
 }  // namespace
 
@@ -369,14 +313,6 @@ std::vector<std::string> job_variables(const run_options& options) {
   return result;
 }
 
-int run_job(const run_options& options, uint32_t n_pes) {
-  auto running = std::make_unique<job>(options, n_pes);
-  final_status = running->run();
-  signal(SIGALRM, leave);
-  alarm(5);
-  running.reset();
-  alarm(0);
-  return final_status;
-}
+int run_job(const run_options& options, uint32_t n_pes) { return job(options, n_pes).run(); }
 
 }  // namespace gravel

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "lib/base/error.hpp"
 #include "transport/ucx_run/child.hpp"
@@ -49,15 +50,33 @@ int run(const gravel::run_options& options) {
                  options.nodes, n_pes == 1 ? "is" : "are", n_pes, options.nodes, n_pes);
     return 2;
   }
+  for (const auto& [name, value] : options.exports)
+    if (!value && !std::getenv(name.c_str()))
+      std::fprintf(stderr, "ucx-run: warning: -x %s: this variable is not set\n", name.c_str());
   if (!here) return gravel::delegate_job(options);
   if (options.dry_run) {
-    std::printf("# %u PEs on this host, without another launcher, each with\n", n_pes);
+    std::printf("# %u PE%s on this host, without another launcher, each with\n", n_pes,
+                n_pes == 1 ? "" : "s");
     for (const auto& variable : gravel::job_variables(options))
       std::printf("%s ", gravel::shell_quoted({variable}).c_str());
     std::printf("%s\n", gravel::shell_quoted(options.program).c_str());
     return 0;
   }
   return gravel::run_job(options, n_pes);
+}
+
+int run_or_complain(const gravel::run_options& options) {
+  try {
+    // Before anything is started: the most common mistake needs no more than a word.
+    if (gravel::all_local(options.hosts)) gravel::find_program(options.program[0], options.working_directory);
+    return run(options);
+  } catch (const gravel::start_failure& e) {
+    std::fprintf(stderr, "ucx-run: %s\n", e.text.c_str());
+    return e.status;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "ucx-run: %s\n", e.what());
+    return 1;
+  }
 }
 
 }  // namespace
@@ -69,16 +88,7 @@ int main(int argc, char** argv) {
     std::fputs(parsed.text.c_str(), parsed.status == 0 ? stdout : stderr);
     return parsed.status;
   }
-  try {
-    // Before anything is started: the most common mistake needs no more than a word.
-    if (gravel::all_local(parsed.run->hosts))
-      gravel::find_program(parsed.run->program[0], parsed.run->working_directory);
-    return run(*parsed.run);
-  } catch (const gravel::start_failure& e) {
-    std::fprintf(stderr, "ucx-run: %s\n", e.text.c_str());
-    return e.status;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "ucx-run: %s\n", e.what());
-    return 1;
-  }
+  const int status = run_or_complain(*parsed.run);
+  std::fflush(nullptr);
+  _exit(status);  // run_job leaves PMIx's thread running
 }

@@ -163,14 +163,7 @@ pmix_server::pmix_server(uint32_t n_pes, const std::string& directory)
     fail("cannot start the PMIx server: {} (PMIx {}, files under {})", PMIx_Error_string(code),
          PMIx_Get_version(), directory);
   }
-  try {
-    register_job(n_pes, directory);
-  } catch (...) {
-    PMIx_server_finalize();
-    close(change_fd_);
-    state.change_fd = -1;
-    throw;
-  }
+  register_job(n_pes, directory);
 }
 
 void pmix_server::register_job(uint32_t n_pes, const std::string& directory) {
@@ -224,12 +217,6 @@ void pmix_server::register_job(uint32_t n_pes, const std::string& directory) {
     known.check(PMIx_server_register_client(&proc, geteuid(), getegid(), nullptr, waiter::done, &known),
                 "cannot register a PE");
   }
-}
-
-pmix_server::~pmix_server() {
-  PMIx_server_finalize();
-  the_state().change_fd = -1;
-  close(change_fd_);
 }
 
 std::vector<std::string> pmix_server::environment_of(uint32_t pe, const std::vector<std::string>& base) {

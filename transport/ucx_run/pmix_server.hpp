@@ -18,14 +18,15 @@ struct abort_request {
   int status = 0;
 };
 
-/// At most one in a process: PMIx has one server per process. PMIx runs it on a thread of its own, which
-/// inherits the signal mask of the constructor's caller; the functions below are for one other thread.
+/// One per process, until the process ends with _exit: PMIx is never closed down. It keeps nothing outside
+/// the session directory, and PMIx 4.2.2 (Debian 12) can crash in PMIx_server_finalize when a PE has died in
+/// a fence. PMIx runs it on a thread of its own, which inherits the signal mask of the constructor's caller;
+/// the functions below are for one other thread.
 class pmix_server {
  public:
   /// Starts serving a job of `n_pes` PEs. PMIx's own files go into `session_directory`, which the PEs are
   /// told, too. Throws gravel::error.
   pmix_server(uint32_t n_pes, const std::string& session_directory);
-  ~pmix_server();
   pmix_server(const pmix_server&) = delete;
   pmix_server& operator=(const pmix_server&) = delete;
 

@@ -1,0 +1,28 @@
+// What the example programs share: how they take their options, and how a job of many processes says one
+// thing once.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+
+namespace gravel {
+
+/// Exit statuses of the examples.
+constexpr int exit_wrong_result = 1, exit_bad_usage = 2;
+
+/// Parses the command line, then calls `check`, which throws gravel::error for values that do not go
+/// together. Adds
+/// --version. To be called before gravel_init: --help, --version and errors end the process here (status 0
+/// and exit_bad_usage), and of all processes of the job only the first one prints.
+void parse_or_exit(CLI::App& app, int argc, char** argv, const std::function<void()>& check = {});
+
+/// Sees to it, before gravel_init, that `bytes` will fit into each PE's symmetric heap: raises the default of
+/// GRAVEL_SYMMETRIC_SIZE if need be. Throws gravel::error if the variable is set and too small.
+void need_symmetric(uint64_t bytes);
+
+/// Throws gravel::error if the file cannot be opened: for reading, or (without touching what it holds) for
+/// writing.
+void need_readable(const std::string& path);
+void need_writable(const std::string& path);
+
+}  // namespace gravel

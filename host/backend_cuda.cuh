@@ -1,0 +1,191 @@
+// The CUDA backend: heap in GPU memory, segment pinned for the GPU, the resolver kernel applies what arrives.
+// Compiled by nvcc in the program's own source file.
+#pragma once
+#include <cuda_runtime.h>
+
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "device/resolver.cuh"
+#include "host/backend.hpp"
+#include "host/receiver.hpp"
+#include "lib/base/error.hpp"
+#include "lib/base/settings.hpp"
+
+namespace gravel {
+
+inline void cuda_check(cudaError_t code, const char* what) {
+  if (code != cudaSuccess) fail_text(std::string(what) + ": " + cudaGetErrorString(code) + " (" + cudaGetErrorName(code) + ")");
+}
+
+/// Non-template part: streams, and the hold that keeps the resolver resident while gravel_launch's kernels run.
+class cuda_launcher {
+ public:
+  virtual ~cuda_launcher() = default;
+  cudaStream_t user_stream() const { return user_; }
+  /// Before a kernel of gravel_launch: returns when the resolver is resident and will stay.
+  void begin_launch() {
+    std::unique_lock lock(lock_);
+    if (!holding_) {
+      holding_ = true;
+      store_release(&mailbox_->hold, ++hold_);
+    }
+    ensure_resolver();
+    const uint64_t hold = hold_;
+    for (relax wait; load_acquire(&mailbox_->hold_seen) != hold; wait()) {  // [H1]
+      ensure_resolver();
+      // A GPU that is full of other work lets no resolver in yet: this kernel waits for that work, as it would anyway.
+      lock.unlock();
+      lock.lock();
+    }
+  }
+
+ protected:
+  virtual void ensure_resolver() = 0;  ///< with lock_ held
+  std::mutex lock_;
+  cudaStream_t user_ = nullptr;
+  resolver_mailbox* mailbox_ = nullptr;
+  uint64_t hold_ = 0;
+  bool holding_ = false;
+};
+
+backend& current_backend();
+
+template <class... P>
+void cuda_launch(void (*kernel)(P...), dim3 grid, dim3 block, P... arguments) {
+  auto& launcher = dynamic_cast<cuda_launcher&>(current_backend());
+  launcher.begin_launch();
+  kernel<<<grid, block, 0, launcher.user_stream()>>>(arguments...);
+  cuda_check(cudaGetLastError(), "gravel_launch");
+}
+
+template <class Handlers>
+class cuda_backend final : public backend, public cuda_launcher {
+ public:
+  const char* name() const override { return "cuda"; }
+  std::string describe() const override { return description_; }
+  std::vector<handler_info> handlers() const override { return Handlers::template table<handler_info>(); }
+
+  void open(uint32_t local_rank, uint32_t) override {
+    // Loading a kernel lazily while the resolver polls can deadlock: load everything at the start.
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    int count = 0;
+    cuda_check(cudaGetDeviceCount(&count), "looking for GPUs (programs NAME-cpu run without one)");
+    device_ = static_cast<int>(local_rank) % count;
+    cuda_check(cudaSetDevice(device_), "cudaSetDevice");
+    cudaDeviceProp properties;
+    cuda_check(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties");
+    description_ = "GPU " + std::to_string(device_) + ": " + properties.name + ", " +
+                   std::to_string(properties.multiProcessorCount) + " SMs";
+    int least = 0, greatest = 0;
+    cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "stream priorities");
+    cuda_check(cudaStreamCreateWithPriority(&user_, cudaStreamNonBlocking, least), "cudaStreamCreate");
+    cuda_check(cudaStreamCreateWithPriority(&resolver_stream_, cudaStreamNonBlocking, greatest), "cudaStreamCreate");
+    cuda_check(cudaStreamCreateWithPriority(&copy_, cudaStreamNonBlocking, greatest), "cudaStreamCreate");
+    cuda_check(cudaHostAlloc(&mailbox_, sizeof(resolver_mailbox), cudaHostAllocDefault), "cudaHostAlloc");
+    *mailbox_ = {};
+    const settings& s = current_settings();
+    blocks_ = static_cast<unsigned>(std::min<uint64_t>(s.resolver_blocks, static_cast<uint64_t>(properties.multiProcessorCount) / 2));
+    limits_ = {s.resolver_quantum_us * 1000, 200'000};
+  }
+
+  void* allocate(uint64_t bytes, const char* what) override {
+    void* at = nullptr;
+    if (cudaMalloc(&at, bytes) != cudaSuccess) {
+      cudaGetLastError();
+      size_t free = 0, total = 0;
+      cudaMemGetInfo(&free, &total);
+      fail_text(std::string(what) + " of " + std::to_string(bytes) + " bytes does not fit: GPU " + std::to_string(device_) +
+                " has " + std::to_string(free) + " of " + std::to_string(total) + " bytes free (see GRAVEL_SYMMETRIC_SIZE)");
+    }
+    cuda_check(cudaMemsetAsync(at, 0, bytes, copy_), "cudaMemset");
+    cuda_check(cudaStreamSynchronize(copy_), "cudaMemset");
+    return at;
+  }
+  void release(void* at) override { cudaFree(at); }
+  void pin(void* memory, uint64_t bytes) override {
+    cuda_check(cudaHostRegister(memory, bytes, cudaHostRegisterDefault), "pinning the segment for the GPU (cudaHostRegister)");
+    void* on_device = nullptr;
+    cuda_check(cudaHostGetDevicePointer(&on_device, memory, 0), "cudaHostGetDevicePointer");
+    if (on_device != memory) fail_text("GPU " + std::to_string(device_) + " does not see pinned memory at its host address");
+  }
+  void unpin(void* memory) override { cudaHostUnregister(memory); }
+  void copy(void* to, const void* from, uint64_t bytes) override {
+    cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, copy_), "copying to or from the GPU");
+    cuda_check(cudaStreamSynchronize(copy_), "copying to or from the GPU");
+  }
+  void synchronize() override { cuda_check(cudaStreamSynchronize(user_), "a kernel of gravel_launch"); }
+
+  void start_receiver(const receiver_setup& setup) override {
+    setup_ = setup;
+    const uint64_t bytes = sizeof(resolver_state) + setup.device_ring.channels * sizeof(uint64_t);
+    state_ = static_cast<resolver_state*>(allocate(bytes, "resolver state"));
+    host_ = std::make_unique<host_receiver>(setup.host_ring, sink_kind::host, setup.host_handle);
+    // Once now, so that it is loaded: it finds nothing and ends.
+    std::lock_guard lock(lock_);
+    launch_resolver();
+  }
+
+  bool receive() override {
+    thread_local bool device_chosen = false;
+    if (!device_chosen) cuda_check(cudaSetDevice(device_), "cudaSetDevice");
+    device_chosen = true;
+    bool moved = host_->receive<Handlers>();
+    const uint64_t arrived = load_acquire(setup_.device_ring.arrivals);
+    moved |= arrived != seen_arrivals_;
+    seen_arrivals_ = arrived;
+    std::lock_guard lock(lock_);
+    if (holding_) {
+      const cudaError_t state = cudaStreamQuery(user_);
+      if (state == cudaSuccess) {
+        holding_ = false;
+        store_release(&mailbox_->hold, uint64_t{0});
+      } else if (state != cudaErrorNotReady) {
+        cuda_check(state, "a kernel of gravel_launch");
+      }
+    }
+    if (holding_ || arrived != load_acquire(&mailbox_->taken)) ensure_resolver();
+    return moved || holding_;
+  }
+
+  void stop_receiver() override {
+    if (!state_) return;
+    store_release(&mailbox_->hold, uint64_t{0});
+    cudaStreamSynchronize(resolver_stream_);
+    cudaFree(state_);
+    state_ = nullptr;
+  }
+
+  ~cuda_backend() override {
+    for (cudaStream_t stream : {user_, resolver_stream_, copy_})
+      if (stream) cudaStreamDestroy(stream);
+    if (mailbox_) cudaFreeHost(mailbox_);
+  }
+
+ private:
+  void ensure_resolver() override {
+    const cudaError_t state = cudaStreamQuery(resolver_stream_);
+    if (state == cudaSuccess) launch_resolver();
+    else if (state != cudaErrorNotReady) cuda_check(state, "the resolver kernel");
+  }
+  void launch_resolver() {
+    cuda_check(cudaMemsetAsync(&state_->resident, 0, 3 * sizeof(uint32_t), resolver_stream_), "cudaMemset");
+    resolver<Handlers><<<blocks_, resolver_threads, 0, resolver_stream_>>>(setup_.device_handle, setup_.device_ring, state_,
+                                                                           mailbox_, limits_);
+    cuda_check(cudaGetLastError(), "starting the resolver kernel");
+  }
+
+  int device_ = 0;
+  std::string description_;
+  unsigned blocks_ = 1;
+  resolver_limits limits_{};
+  cudaStream_t resolver_stream_ = nullptr, copy_ = nullptr;
+  receiver_setup setup_{};
+  resolver_state* state_ = nullptr;
+  std::unique_ptr<host_receiver> host_;
+  uint64_t seen_arrivals_ = 0;
+};
+
+}  // namespace gravel

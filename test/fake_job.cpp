@@ -1,0 +1,306 @@
+#include "test/fake_job.hpp"
+
+#include <numeric>
+
+#include "lib/base/error.hpp"
+
+namespace gravel {
+namespace {
+
+thread_local fake_job* the_job = nullptr;
+thread_local relax_function relax_of_lanes = nullptr;
+
+bool relax_outside() {
+  the_job->serve();
+  return true;
+}
+bool relax_inside() {
+  the_job->serve();
+  relax_of_lanes();
+  return true;
+}
+
+/// The job's actors are no lanes: while they run, nothing switches lanes and no lane groups form.
+class as_host {
+ public:
+  as_host() {
+    relax_hook = relax_outside;
+    interleave_hook = nullptr;
+    simt::detail::explores = false;
+  }
+  ~as_host() {
+    relax_hook = relax_;
+    interleave_hook = interleave_;
+    simt::detail::explores = explores_;
+  }
+  as_host(const as_host&) = delete;
+
+ private:
+  relax_function relax_ = relax_hook;
+  interleave_function interleave_ = interleave_hook;
+  bool explores_ = simt::detail::explores;
+};
+
+}  // namespace
+
+/// Stands in for host/gravel.cpp's, which asks the runtime.
+void wait_for_host_gets(const gravel_t& g) {
+  for (relax wait; !fake_job::current().host_gets_done(g.my_pe); wait()) {
+  }
+}
+
+settings settings_with(const std::map<std::string, std::string>& values) {
+  return read_settings([&](const char* name) {
+    const auto found = values.find(name);
+    return found == values.end() ? nullptr : found->second.c_str();
+  });
+}
+
+fake_job& fake_job::current() {
+  if (!the_job) fail("no fake_job on this thread");
+  return *the_job;
+}
+
+fake_job::fake_job(const fake_shape& shape, receive_function receive, std::map<uint32_t, std::string> names)
+    : shape_(shape), receive_(receive), names_(std::move(names)), draw_(shape.seed) {
+  std::map<std::string, std::string> values{
+      {"GRAVEL_PACKET_SIZE", "4K"},    {"GRAVEL_PACKETS_PER_DESTINATION", "2"}, {"GRAVEL_EAGER_SIZE", "2K"},
+      {"GRAVEL_SLOT_SIZE", "4K"},      {"GRAVEL_SLOTS", "4"},                   {"GRAVEL_WARP_SLOTS", "4"},
+      {"GRAVEL_REPLY_CELLS", "64"},    {"GRAVEL_SYMMETRIC_SIZE", "64K"},        {"GRAVEL_AGGREGATOR_THREADS", "1"}};
+  for (const auto& [name, value] : shape.settings) values[name] = value;
+  values_ = settings_with(values);
+  n_planes_ = static_cast<uint32_t>(values_.aggregator_threads);
+  std::vector<uint32_t> node_of_pe;
+  for (uint32_t pe = 0; pe < shape.nodes * shape.pes_per_node; ++pe) node_of_pe.push_back(pe / shape.pes_per_node);
+  topology_ = topology(node_of_pe, values_.two_hop_nodes);
+  for (uint32_t pe = 0; pe < topology_.n_pes(); ++pe) make_pe(pe);
+  for (uint32_t node = 0; node < shape.nodes; ++node) make_node(node);
+  n_actors_ = shape.nodes * n_planes_ + 2 * n_pes() + shape.nodes + shape.nodes * shape.nodes * n_planes_;
+  if (the_job) fail("two fake_jobs on one thread");
+  the_job = this;
+  relax_hook = relax_outside;
+}
+
+fake_job::~fake_job() {
+  the_job = nullptr;
+  relax_hook = nullptr;
+}
+
+/// As runtime::make_handles.
+void fake_job::make_pe(uint32_t pe) {
+  pes_.push_back(std::make_unique<fake_pe>());
+  fake_pe& p = *pes_.back();
+  p.pe = pe;
+  p.node = topology_.node_of(pe);
+  p.segment = std::make_unique<pe_segment>(pe_segment::create(make_segment_shape(values_, topology_, p.node), pe));
+  p.heap.resize(values_.symmetric_size / sizeof(unit));
+  p.device_cells.resize(values_.reply_cells);
+  p.host_cells.resize(values_.reply_cells);
+
+  gravel_t base{};
+  base.my_pe = pe;
+  base.n_pes = topology_.n_pes();
+  base.heap = p.at<char>(0);
+  base.heap_bytes = values_.symmetric_size;
+  base.bulk_units = packet_capacity_units(values_.packet_size);
+  base.n_cells = values_.reply_cells;
+  base.self_in_place = shape_.self_in_place;
+  gravel_t on_device = base, on_host = base;
+  on_device.counters = &p.device.counters;
+  on_device.cells = p.device_cells.data();
+  on_device.error = &p.segment->control()->error;
+  on_host.counters = &p.host.counters;
+  on_host.cells = p.host_cells.data();
+  on_host.error = &p.host_error;
+  const auto handle = [&](gravel_t from, sender who, queue_kind kind, fake_pe::producers& state) {
+    from.from = who;
+    from.direct = p.segment->queue_of(static_cast<uint32_t>(kind));
+    from.direct.state = &state.queues[static_cast<uint32_t>(kind)];
+    return from;
+  };
+  p.kernel = handle(on_device, sender::kernel, queue_kind::kernel_warp, p.device);
+  p.kernel.block = handle(on_device, sender::kernel, queue_kind::kernel_block, p.device).direct;
+  p.host_thread = handle(on_host, sender::host, queue_kind::host, p.host);
+  p.device_handler = handle(on_device, sender::handler, queue_kind::device_handler, p.device);
+  p.host_handler = handle(on_host, sender::handler, queue_kind::host_handler, p.host);
+  p.receiver[0] = std::make_unique<host_receiver>(p.segment->landing_of(sink_kind::device), sink_kind::device, p.device_handler);
+  p.receiver[1] = std::make_unique<host_receiver>(p.segment->landing_of(sink_kind::host), sink_kind::host, p.host_handler);
+}
+
+/// As aggregator::accept_pes, wire and start_planes.
+void fake_job::make_node(uint32_t node) {
+  nodes_.push_back(std::make_unique<fake_node>());
+  fake_node& n = *nodes_.back();
+  n.setup.nodes = topology_;
+  n.setup.node = node;
+  n.setup.values = values_;
+  n.setup.spill = &n.spill;
+  n.spill.limit = values_.spill_size;
+  n.setup.handler_name = [this](uint32_t id) { return names_.count(id) ? names_.at(id) : std::string(); };
+  for (uint32_t pe : topology_.pes_of(node)) n.setup.local.push_back(pes_[pe]->segment.get());
+  n.transit.resize(transit_bytes(n.setup) / sizeof(unit));
+  for (uint32_t i = 0; i < n_planes_; ++i) {
+    n.staging.emplace_back(staging_bytes(n.setup) / sizeof(unit));
+    auto& links = n.links.emplace_back();
+    std::vector<remote_link*> pointers;
+    for (uint32_t to = 0; to < topology_.n_nodes(); ++to) {
+      links.push_back(to == node ? nullptr
+                                 : std::make_unique<fake_link>(static_cast<uint32_t>(values_.packets_per_destination)));
+      pointers.push_back(links.back().get());
+    }
+    n.planes.push_back(std::make_unique<plane>(n.setup, i, pointers, reinterpret_cast<char*>(n.staging[i].data()),
+                                               reinterpret_cast<char*>(n.transit.data())));
+    if (i == 0) n.collectives = std::make_unique<collective>(n.setup, pointers);
+  }
+}
+
+uint64_t fake_job::stat_of(stat s) const {
+  uint64_t sum = 0;
+  for (const auto& n : nodes_)
+    for (uint32_t p = 0; p < n_planes_; ++p)
+      sum += load_relaxed(&n->setup.local[0]->control()->stats[p][static_cast<uint32_t>(s)]);
+  return sum;
+}
+
+bool fake_job::step_plane(uint32_t node, uint32_t index) { return nodes_[node]->planes[index]->step(now); }
+
+bool fake_job::step_receiver(uint32_t pe, sink_kind kind) {
+  const auto k = static_cast<uint32_t>(kind);
+  fake_pe& p = *pes_[pe];
+  if (p.receiving[k] || handlers_paused) return false;
+  p.receiving[k] = true;
+  bool moved;
+  try {
+    moved = receive_(*p.receiver[k]);
+  } catch (...) {
+    p.receiving[k] = false;
+    throw;
+  }
+  p.receiving[k] = false;
+  return moved;
+}
+
+bool fake_job::step_collective(uint32_t node) { return nodes_[node]->collectives->step(); }
+
+bool fake_job::deliver(uint32_t from, uint32_t to, uint32_t index) {
+  fake_link* link = nodes_[from]->links[index][to].get();
+  fake_link::delivery d;
+  if (!link || !link->take(draw_, d)) return false;
+  if (tamper) tamper(d);
+  fake_node& n = *nodes_[to];
+  if (d.local) {
+    std::span<std::byte> memory = d.region < n.setup.local.size() ? n.setup.local[d.region]->landing_memory()
+                                                                  : std::as_writable_bytes(std::span(n.transit));
+    if (d.offset > memory.size() || d.bytes > memory.size() - d.offset)
+      fail("a put outside region {} of node {}: offset {}, {} bytes of {}", d.region, to, d.offset, d.bytes, memory.size());
+    std::memcpy(memory.data() + d.offset, d.local, d.bytes);
+  }
+  if (d.header.word == plane_word::credit) n.links[index][from]->credit(d.header);
+  if (!n.planes[index]->receive(d.header, d.data, now)) n.collectives->receive(d.header, d.data);
+  return true;
+}
+
+bool fake_job::step_actor(uint32_t actor) {
+  const uint32_t nodes = shape_.nodes, links = nodes * nodes * n_planes_;
+  if (actor < links) return deliver(actor / n_planes_ / nodes, actor / n_planes_ % nodes, actor % n_planes_);
+  actor -= links;
+  if (actor < nodes * n_planes_) return step_plane(actor / n_planes_, actor % n_planes_);
+  actor -= nodes * n_planes_;
+  if (actor < 2 * n_pes()) return step_receiver(actor / 2, static_cast<sink_kind>(actor % 2));
+  return step_collective(actor - 2 * n_pes());
+}
+
+bool fake_job::step() {
+  const as_host here;
+  if (clock_step) now += draw_.below(clock_step);
+  if (draw_.below(4)) {
+    bool moved = false;
+    for (int i = 0; i < 3; ++i) moved |= step_actor(draw_.below(n_actors_));
+    return moved;
+  }
+  bool moved = false;
+  const uint32_t first = draw_.below(n_actors_);
+  for (uint32_t i = 0; i < n_actors_; ++i) moved |= step_actor((first + i) % n_actors_);
+  return moved;
+}
+
+void fake_job::check_idle(uint64_t idle) const {
+  // Every cause for which a packet may wait has passed many times over by then.
+  if (idle > 20'000) fail("nothing moves any more:\n{}", describe());
+}
+
+void fake_job::serve() {
+  idle_ = step() ? 0 : idle_ + 1;
+  check_idle(idle_);
+}
+
+void fake_job::settle() {
+  const as_host here;
+  for (uint32_t idle = 0; idle < 5;) {
+    now += values_.timeout_us + 1;
+    bool moved = false;
+    for (uint32_t a = 0; a < n_actors_; ++a) moved |= step_actor(a);
+    idle = moved ? 0 : idle + 1;
+  }
+}
+
+void fake_job::enter_lane() {
+  if (relax_hook == relax_inside) return;
+  relax_of_lanes = relax_hook;
+  relax_hook = relax_inside;
+}
+
+void fake_job::quiet(uint32_t pe) {
+  fake_pe& p = *pes_[pe];
+  for (const gravel_t* g : {&p.kernel, &p.host_thread}) {
+    g->direct.flush_all();
+    if (g->block.state) g->block.flush_all();
+  }
+  step_until([&] {
+    return load_acquire(&p.device.counters.gets_done) >= load_acquire(&p.device.counters.gets_issued) && host_gets_done(pe);
+  });
+}
+
+void fake_job::quiet_all() {
+  for (uint32_t pe = 0; pe < n_pes(); ++pe) quiet(pe);
+}
+
+std::vector<collective_words> fake_job::combine(const std::vector<collective_words>& mine) {
+  const uint64_t sequence = ++collective_sequence_;
+  std::vector<collective_words> got(n_pes());
+  for (uint32_t i = 0; i < n_pes(); ++i) {
+    collective_words& in = pes_[i]->segment->control()->collective_in;
+    std::copy(mine[i].sum, mine[i].sum + 4, in.sum);
+    in.least = mine[i].least;
+    in.most = mine[i].most;
+    in.last = mine[i].last;
+    store_release(&in.sequence, sequence);
+    if (draw_.below(2)) step();
+  }
+  for (uint32_t i = 0; i < n_pes(); ++i) {
+    const collective_words& out = pes_[i]->segment->control()->collective_out;
+    step_until([&] { return load_acquire(&out.sequence) == sequence; });
+    got[i] = out;
+  }
+  return got;
+}
+
+bool fake_job::host_gets_done(uint32_t pe) const {
+  return load_acquire(&pes_[pe]->device.counters.host_gets_done) >= load_acquire(&pes_[pe]->host.counters.gets_issued);
+}
+
+device_error fake_job::error_of(uint32_t pe) const {
+  const device_error& of_device = pes_[pe]->segment->control()->error;
+  return of_device.code ? of_device : pes_[pe]->host_error;
+}
+
+std::string fake_job::describe() const {
+  std::string text;
+  for (const auto& n : nodes_) {
+    for (const auto& p : n->planes) text += p->describe();
+    text += n->collectives->describe();
+  }
+  return text;
+}
+
+}  // namespace gravel

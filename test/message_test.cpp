@@ -1,0 +1,182 @@
+#include "lib/base/message.hpp"
+
+#include <limits>
+#include <string>
+
+#include "device/value.cuh"
+#include "test/catch.hpp"
+
+using namespace gravel;
+
+namespace {
+
+constexpr uint64_t heap = 4096, cells = 8;
+constexpr uint32_t pes = 4;
+
+struct made_message {
+  unit data[max_message_units] = {};
+  made_message(op o, value_type t, uint64_t offset, uint64_t value = 0, uint64_t back = 0) {
+    data[0] = {{make_word0(o, static_cast<uint8_t>(t), offset), value}};
+    data[1] = {{back, 0}};
+  }
+  message_fault check(uint32_t units = 1) const { return check_message(data, units, heap, pes, cells); }
+};
+
+constexpr value_type all_types[] = {value_type::u8,  value_type::u16, value_type::u32, value_type::u64,
+                                    value_type::i32, value_type::i64, value_type::f32, value_type::f64};
+bool is_float(value_type t) { return t == value_type::f32 || t == value_type::f64; }
+
+}  // namespace
+
+TEST_CASE("the first word keeps operation, type and offset apart") {
+  for (op o : {op::put, op::add, op::max, op::get, op::compare_swap, op::cell_reply})
+    for (value_type t : all_types)
+      for (uint8_t origin : {uint8_t{0}, host_origin})
+        for (uint64_t offset : {uint64_t{0}, uint64_t{8}, (1ull << 32) + 1, max_offset}) {
+          const uint64_t w = make_word0(o, static_cast<uint8_t>(t) | origin, offset);
+          CHECK(op_of(w) == o);
+          CHECK(type_of(w) == t);
+          CHECK((type_byte(w) & host_origin) == origin);
+          CHECK(offset_of(w) == offset);
+        }
+}
+
+TEST_CASE("an active message's first word has 32 bits of handler id") {
+  const uint64_t w = make_word0(op::am, 48, 0xfedcba98u);
+  CHECK(op_of(w) == op::am);
+  CHECK(type_byte(w) == 48);
+  CHECK(handler_of(w) == 0xfedcba98u);
+}
+
+TEST_CASE("a return address holds the largest PE and the largest offset") {
+  for (uint32_t pe : {0u, 1u, max_pes})
+    for (uint64_t where : {uint64_t{0}, uint64_t{4096}, max_offset}) {
+      CHECK(return_pe(make_return(pe, where)) == pe);
+      CHECK(return_where(make_return(pe, where)) == where);
+    }
+}
+
+TEST_CASE("a sink is a PE and a kind") {
+  for (uint32_t pe : {0u, 1u, 77u, max_pes})
+    for (sink_kind kind : {sink_kind::device, sink_kind::host}) {
+      CHECK(pe_of_sink(sink_of(pe, kind)) == pe);
+      CHECK((sink_of(pe, kind) & 1) == static_cast<uint32_t>(kind));
+    }
+}
+
+TEST_CASE("a value travels in a word, in its low bytes") {
+  CHECK(to_word(uint8_t{200}) == 200);
+  CHECK(to_word(int32_t{-1}) == 0xffffffffu);
+  CHECK(from_word<int32_t>(to_word(std::numeric_limits<int32_t>::min())) == std::numeric_limits<int32_t>::min());
+  CHECK(from_word<int64_t>(to_word(int64_t{-5})) == -5);
+  CHECK(from_word<float>(to_word(1.5f)) == 1.5f);
+  CHECK(from_word<double>(to_word(-0.1)) == -0.1);
+  CHECK(value_type_of<char>() == value_type::u8);
+  CHECK(value_type_of<int16_t>() == value_type::u16);
+  CHECK(value_type_of<long>() == value_type::i64);
+  CHECK(value_type_of<unsigned long long>() == value_type::u64);
+}
+
+TEST_CASE("units of each operation") {
+  for (op o : {op::put, op::add, op::bit_and, op::bit_or, op::bit_xor, op::min, op::max, op::get, op::put_reply, op::cell_reply})
+    CHECK(units_of(make_word0(o, 3, 0), 0) == 1);
+  CHECK(units_of(make_word0(op::fetch_add, 3, 0), 0) == 2);
+  CHECK(units_of(make_word0(op::compare_swap, 3, 0), 0) == 2);
+  for (auto [bytes, units] : {std::pair{0, 1}, {1, 1}, {8, 1}, {9, 2}, {24, 2}, {25, 3}, {40, 3}, {41, 4}, {48, 4}})
+    CHECK(units_of(make_word0(op::am, static_cast<uint8_t>(bytes), 0), 0) == static_cast<uint32_t>(units));
+  CHECK(units_of(make_word0(op::am, 49, 0), 0) == 0);
+  for (auto [bytes, units] : {std::pair{0u, 1u}, {1u, 2u}, {16u, 2u}, {17u, 3u}, {1u << 20, 65537u}})
+    CHECK(units_of(make_word0(op::put_bulk, 0, 0), bytes) == units);
+  CHECK(units_of(make_word0(op::put_bulk, 0, 0), (1u << 20) + 1) == 0);
+  CHECK(units_of(make_word0(op::put_bulk, 0, 0), ~0ull) == 0);
+  CHECK(units_of(make_word0(op::none, 0, 0), 0) == 0);
+  for (int o = static_cast<int>(op::count); o < 256; ++o) CHECK(units_of(static_cast<uint64_t>(o), 0) == 0);
+}
+
+TEST_CASE("which types an operation takes") {
+  for (value_type t : all_types) {
+    const bool narrow = bytes_of(t) < 4;
+    INFO("type " << static_cast<int>(t));
+    for (op o : {op::put, op::get, op::put_reply}) CHECK(made_message(o, t, 8).check() == message_fault::fine);
+    CHECK(made_message(op::add, t, 8).check() == (narrow ? message_fault::bad_type : message_fault::fine));
+    CHECK(made_message(op::fetch_add, t, 8).check(2) == (narrow ? message_fault::bad_type : message_fault::fine));
+    const message_fault bits = narrow || is_float(t) ? message_fault::bad_type : message_fault::fine;
+    for (op o : {op::bit_and, op::bit_or, op::bit_xor, op::min, op::max}) CHECK(made_message(o, t, 8).check() == bits);
+    CHECK(made_message(op::compare_swap, t, 8).check(2) == bits);
+  }
+  for (op o : {op::put, op::add, op::get, op::min})
+    CHECK(made_message(o, value_type::count, 8).check() == message_fault::bad_type);
+  CHECK(made_message(op::fetch_add, static_cast<value_type>(0x7f), 8).check(2) == message_fault::bad_type);
+}
+
+TEST_CASE("what is no operation") {
+  CHECK(made_message(op::none, value_type::u64, 0).check() == message_fault::bad_op);
+  CHECK(made_message(op::count, value_type::u64, 0).check() == message_fault::bad_op);
+  CHECK(made_message(static_cast<op>(255), value_type::u64, 0).check() == message_fault::bad_op);
+}
+
+TEST_CASE("the size must be that of the operation") {
+  for (uint32_t units : {0u, 2u, 3u, 4u}) CHECK(made_message(op::put, value_type::u64, 0).check(units) == message_fault::bad_size);
+  for (uint32_t units : {0u, 1u, 3u, 4u})
+    CHECK(made_message(op::fetch_add, value_type::u64, 0).check(units) == message_fault::bad_size);
+  made_message am(op::am, static_cast<value_type>(24), 0);
+  CHECK(am.check(2) == message_fault::fine);
+  CHECK(am.check(1) == message_fault::bad_size);
+  CHECK(am.check(3) == message_fault::bad_size);
+  CHECK(made_message(op::am, static_cast<value_type>(200), 0).check(4) == message_fault::bad_size);
+  CHECK(made_message(op::put_bulk, value_type::u8, 0, 17).check(3) == message_fault::fine);
+  CHECK(made_message(op::put_bulk, value_type::u8, 0, 17).check(2) == message_fault::bad_size);
+}
+
+TEST_CASE("an address must lie in the heap, with all of the value, and be aligned") {
+  for (value_type t : all_types) {
+    const uint64_t bytes = bytes_of(t);
+    INFO("type " << static_cast<int>(t));
+    CHECK(made_message(op::put, t, heap - bytes).check() == message_fault::fine);
+    CHECK(made_message(op::put, t, heap - bytes + 1).check() == message_fault::outside_heap);
+    CHECK(made_message(op::put, t, heap).check() == message_fault::outside_heap);
+    CHECK(made_message(op::put, t, max_offset).check() == message_fault::outside_heap);
+    for (uint64_t off = 1; off < bytes; ++off) CHECK(made_message(op::put, t, 64 + off).check() == message_fault::misaligned);
+  }
+}
+
+TEST_CASE("a bulk put must lie in the heap with all its bytes") {
+  CHECK(made_message(op::put_bulk, value_type::u8, heap - 48, 48).check(4) == message_fault::fine);
+  CHECK(made_message(op::put_bulk, value_type::u8, heap - 47, 48).check(4) == message_fault::outside_heap);
+  CHECK(made_message(op::put_bulk, value_type::u8, max_offset, 48).check(4) == message_fault::outside_heap);
+  CHECK(made_message(op::put_bulk, value_type::u8, 1, 3).check(2) == message_fault::fine);  // any alignment
+  unit big[1] = {{{make_word0(op::put_bulk, 0, 0), heap + 16}}};
+  CHECK(check_message(big, bulk_units(heap + 16), heap, pes, cells) == message_fault::outside_heap);
+}
+
+TEST_CASE("a return address must name a PE of the job and a place in its heap") {
+  CHECK(made_message(op::get, value_type::u64, 0, make_return(pes - 1, heap - 8)).check() == message_fault::fine);
+  CHECK(made_message(op::get, value_type::u64, 0, make_return(pes, 0)).check() == message_fault::bad_pe);
+  CHECK(made_message(op::get, value_type::u64, 0, make_return(0, heap - 7)).check() != message_fault::fine);
+  for (op o : {op::fetch_add, op::compare_swap}) {
+    CHECK(made_message(o, value_type::u64, 0, 0, make_return(pes - 1, 5)).check(2) == message_fault::fine);
+    CHECK(made_message(o, value_type::u64, 0, 0, make_return(pes, 5)).check(2) == message_fault::bad_pe);
+    CHECK(made_message(o, value_type::u64, 0, 0, ~0ull).check(2) == message_fault::bad_pe);
+  }
+}
+
+TEST_CASE("a reply must name a reply cell") {
+  CHECK(made_message(op::cell_reply, value_type::u64, cells - 1).check() == message_fault::fine);
+  CHECK(made_message(op::cell_reply, value_type::u64, cells).check() == message_fault::outside_heap);
+}
+
+TEST_CASE("every operation and every fault has a name of its own") {
+  std::string seen;
+  for (int o = 0; o < static_cast<int>(op::count); ++o) {
+    const std::string name = std::string("<") + name_of(static_cast<op>(o)) + ">";
+    CHECK(seen.find(name) == std::string::npos);
+    seen += name;
+  }
+  CHECK(std::string(name_of(op::put_bulk)) == "gravel_put_bulk");
+  CHECK(std::string(name_of(op::compare_swap)) == "gravel_compare_swap");
+  CHECK(std::string(name_of(static_cast<op>(99))) == "unknown operation");
+  for (message_fault f : {message_fault::bad_op, message_fault::bad_type, message_fault::bad_size, message_fault::outside_heap,
+                          message_fault::misaligned, message_fault::bad_handler, message_fault::bad_pe,
+                          message_fault::blocking_handler})
+    CHECK(std::string(name_of(f)).size() > 5);
+}

@@ -1,0 +1,47 @@
+// Learning of the end of other processes of this machine.
+//
+// Over shared memory UCX's keepalive asks whether the peer's entry in /proc exists: every two seconds at
+// best, and a process that was killed keeps its entry until its parent reaps it, maybe for ever. A pidfd
+// tells the end at once.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace gravel {
+
+/// Names a process so that another can tell whether it is visible to it, and watch it. Plain data, to be
+/// sent.
+struct process_identity {
+  uint64_t boot;           ///< which boot of which machine (hash of the kernel's boot_id)
+  uint64_t pid_namespace;  ///< in which `pid` counts
+  uint64_t pid;
+};
+
+process_identity this_process();
+
+/// A set of processes to watch; for one thread.
+class process_watch {
+ public:
+  process_watch() = default;
+  ~process_watch();
+  process_watch(const process_watch&) = delete;
+  process_watch& operator=(const process_watch&) = delete;
+
+  /// Watches `process`; `tag`, unique in this watch, is what ended() will return. Returns false, and watches
+  /// nothing, if it runs on another machine or in another container, is this process itself, or the kernel
+  /// knows no pidfd. A process that has ended already is watched: ended() returns it at once.
+  bool add(const process_identity& process, void* tag);
+  void remove(void* tag);
+
+  /// The tag of a watched process that has ended, once each; null if there is none. One system call, or none
+  /// if nothing is watched.
+  void* ended();
+
+ private:
+  int poll_ = -1;               ///< epoll
+  std::map<void*, int> files_;  ///< tag -> pidfd
+  std::vector<void*> gone_;     ///< had ended before they could be watched
+};
+
+}  // namespace gravel
