@@ -54,6 +54,10 @@ template <class... A>
 struct packed;
 template <>
 struct packed<> {};
+template <class Last>
+struct packed<Last> {
+  Last first;
+};
 template <class First, class... Rest>
 struct packed<First, Rest...> {
   First first;
@@ -78,13 +82,9 @@ struct handler_traits {
   static_assert(bytes <= max_am_bytes, "an active message carries up to 48 bytes of arguments");
 };
 
-template <class... A>
-GRAVEL_BOTH packed<> pack() {
-  return {};
-}
 template <class First, class... Rest>
 GRAVEL_BOTH packed<First, Rest...> pack(First first, Rest... rest) {
-  if constexpr (sizeof...(Rest) == 0) return {first, {}};
+  if constexpr (sizeof...(Rest) == 0) return {first};
   else return {first, pack<Rest...>(rest...)};
 }
 
@@ -95,7 +95,8 @@ GRAVEL_BOTH void call_unpacked(const gravel_t& g, const packed<>&, const Before&
 }
 template <class Handler, class First, class... Rest, class... Before>
 GRAVEL_BOTH void call_unpacked(const gravel_t& g, const packed<First, Rest...>& p, const Before&... arguments) {
-  call_unpacked<Handler>(g, p.rest, arguments..., p.first);
+  if constexpr (sizeof...(Rest) == 0) Handler{}(g, arguments..., p.first);
+  else call_unpacked<Handler>(g, p.rest, arguments..., p.first);
 }
 
 /// First word and arguments of an active message.

@@ -7,10 +7,11 @@
 namespace gravel {
 
 void inbound::check_arrival(uint64_t sequence) const {
-  if (sequence != expected_)
-    fail("node {} announced packet {} for sink {} where packet {} was due", source_node_, sequence, ring_.sink, expected_);
-  if (expected_ - freed_ >= ring_.packets)
-    fail("node {} sent packet {} for sink {} without a credit", source_node_, sequence, ring_.sink);
+  if (sequence - freed_ >= ring_.packets)
+    fail("node {} sent packet {} for sink {} without a credit: packets {} to {} have one", source_node_, sequence,
+         ring_.sink, freed_, freed_ + ring_.packets - 1);
+  if (sequence < expected_ || early_[sequence % ring_.packets])
+    fail("node {} sent packet {} for sink {} twice", source_node_, sequence, ring_.sink);
 }
 
 void inbound::on_notice(uint64_t sequence, uint64_t bytes) {
@@ -19,7 +20,8 @@ void inbound::on_notice(uint64_t sequence, uint64_t bytes) {
   const packet_fault fault = check_packet(packet, bytes, ring_.expectation(sequence));
   if (fault != packet_fault::fine)
     fail("corrupt packet from node {} for sink {}: {}", source_node_, ring_.sink, name_of(fault));
-  publish();
+  early_[sequence % ring_.packets] = 1;
+  while (early_[expected_ % ring_.packets]) publish_next();
 }
 
 void inbound::on_packet(uint64_t sequence, std::span<const std::byte> bytes) {
@@ -31,7 +33,8 @@ void inbound::on_packet(uint64_t sequence, std::span<const std::byte> bytes) {
   on_notice(sequence, bytes.size());
 }
 
-void inbound::publish() {
+void inbound::publish_next() {
+  early_[expected_ % ring_.packets] = 0;
   ++expected_;
   if (!arrivals_) return;
   store_release(&ring_.slot(channel_, expected_ - 1)->published, expected_);  // [L1]

@@ -12,12 +12,14 @@
 
 namespace gravel {
 
-/// Packets from one source node for one local sink, or for forwarding.
-/// Invariant: applied <= freed <= expected <= freed + packets; `expected` packets have arrived.
+/// Packets from one source node for one local sink, or for forwarding. They may arrive out of order (a small packet
+/// overtakes a put), and are published in order.
+/// Invariant: applied <= freed <= expected <= freed + packets; all packets below `expected` have arrived.
 class inbound {
  public:
   inbound(landing ring, uint32_t channel, uint64_t* arrivals, uint32_t source_node, remote_link& back)
-      : ring_(ring), channel_(channel), arrivals_(arrivals), source_node_(source_node), back_(&back) {}
+      : ring_(ring), channel_(channel), arrivals_(arrivals), source_node_(source_node), back_(&back),
+        early_(ring.packets) {}
 
   /// The packet of this sequence is in the slot, put there by the sender. Checks it and publishes it to the receiver.
   void on_notice(uint64_t sequence, uint64_t bytes);
@@ -47,7 +49,7 @@ class inbound {
 
  private:
   void check_arrival(uint64_t sequence) const;
-  void publish();
+  void publish_next();
   bool send_credit(const plane_header& from);
 
   landing ring_;
@@ -56,6 +58,7 @@ class inbound {
   uint32_t source_node_;
   remote_link* back_;
   uint64_t expected_ = 0, freed_ = 0, applied_ = 0, reported_freed_ = 0, reported_applied_ = 0;
+  std::vector<char> early_;  ///< by sequence modulo packets: arrived, not yet published
   std::deque<std::vector<std::pair<const outbound*, uint64_t>>> waiting_;  ///< of packets applied_ .. freed_ - 1
 };
 

@@ -32,7 +32,7 @@ TEST_CASE("the first word keeps operation, type and offset apart") {
   for (op o : {op::put, op::add, op::max, op::get, op::compare_swap, op::cell_reply})
     for (value_type t : all_types)
       for (uint8_t origin : {uint8_t{0}, host_origin})
-        for (uint64_t offset : {uint64_t{0}, uint64_t{8}, (1ull << 32) + 1, max_offset}) {
+        for (uint64_t offset : {0ull, 8ull, (1ull << 32) + 1, 1ull * max_offset}) {
           const uint64_t w = make_word0(o, static_cast<uint8_t>(t) | origin, offset);
           CHECK(op_of(w) == o);
           CHECK(type_of(w) == t);
@@ -50,7 +50,7 @@ TEST_CASE("an active message's first word has 32 bits of handler id") {
 
 TEST_CASE("a return address holds the largest PE and the largest offset") {
   for (uint32_t pe : {0u, 1u, max_pes})
-    for (uint64_t where : {uint64_t{0}, uint64_t{4096}, max_offset}) {
+    for (uint64_t where : {0ull, 4096ull, 1ull * max_offset}) {
       CHECK(return_pe(make_return(pe, where)) == pe);
       CHECK(return_where(make_return(pe, where)) == where);
     }

@@ -52,13 +52,21 @@ __global__ void vote_at_barriers(int* out, int rounds) {
   }
 }
 
-/// Lane t leaves after t rounds; the others go on meeting at the barrier. out[r] counts who was there in
-/// round r.
+/// Warp w leaves after w rounds; the others go on meeting at the barrier. out[r] counts who was there in
+/// round r. Whole warps: a GPU may keep a lane that has returned waiting for the rest of its warp, which
+/// waits for the barrier.
 __global__ void leave_early(uint32_t* out) {
-  for (uint32_t r = 0; r < threadIdx.x; ++r) {
+  for (uint32_t r = 0;; ++r) {
+    if (r == threadIdx.x / 32) return;
     atomicAdd(&out[r], 1);
     __syncthreads();
   }
+}
+
+/// The first `gone` lanes return at once.
+__global__ void return_at_once(uint32_t gone, int* out) {
+  if (threadIdx.x < gone) return;
+  out[threadIdx.x] = __syncthreads_count(1);
 }
 
 constexpr int collective_results = 24;

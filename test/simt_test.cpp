@@ -109,9 +109,23 @@ TEST_CASE("barriers that vote") {
 
 TEST_CASE("a barrier counts only lanes that have not ended") {
   with_some_seeds([](simt::launch_options options) {
-    std::vector<uint32_t> present(100);
-    launch(1, 100, options, [&] { kernels::leave_early(present.data()); });
-    for (uint32_t r = 0; r < 100; ++r) REQUIRE(present[r] == 99 - r);
+    std::vector<uint32_t> present(10);
+    launch(1, 300, options, [&] { kernels::leave_early(present.data()); });
+    for (uint32_t r = 0; r < 10; ++r) REQUIRE(present[r] == (r < 9 ? 300 - 32 * (r + 1) : 0));
+    for (uint32_t gone : {0u, 1u, 31u, 32u, 70u, 99u}) {
+      std::vector<int> counts(100);
+      launch(1, 100, options, [&] { kernels::return_at_once(gone, counts.data()); });
+      for (uint32_t t = 0; t < 100; ++t) REQUIRE(counts[t] == (t < gone ? 0 : 100 - static_cast<int>(gone)));
+    }
+    // Here even lanes that leave a loop one by one.
+    std::vector<uint32_t> one_less(100);
+    launch(1, 100, options, [&] {
+      for (uint32_t r = 0; r < threadIdx.x; ++r) {
+        atomicAdd(&one_less[r], 1);
+        __syncthreads();
+      }
+    });
+    for (uint32_t r = 0; r < 100; ++r) REQUIRE(one_less[r] == 99 - r);
   });
 }
 

@@ -14,6 +14,9 @@
 #include <cstring>
 #include <deque>
 #include <optional>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "test/catch.hpp"
 #include "transport/ucx_blob.hpp"
@@ -418,6 +421,67 @@ TEST_CASE("closing is orderly") {
   pair.until([&] { return pair.b.closed(); });
   CHECK(pair.a.close_endpoints(std::chrono::seconds(0)));
   CHECK(reported == "");
+}
+
+TEST_CASE("messages are preferred over TCP, puts elsewhere") {
+  pair_of_workers pair;
+  const std::string transports = std::getenv("UCX_TLS") ? std::getenv("UCX_TLS") : "";
+  INFO(pair.to_b->describe());
+  if (transports == "tcp" || transports == "tcp,self") CHECK(pair.to_b->prefers_messages());
+  if (transports == "" || transports == "sysv" || transports == "posix,self")
+    CHECK_FALSE(pair.to_b->prefers_messages());
+}
+
+TEST_CASE("threads with a worker each share a context") {
+  constexpr unsigned threads = 3;
+  static constexpr size_t bytes = 16384;
+  ucx_context context(2 * threads);
+  shared_memory source(threads * bytes), target(threads * bytes);
+  fill(source.all(), 9);
+  const ucx_memory local(context, source.data, source.bytes), landing(context, target.data, target.bytes);
+  std::string failures[threads];
+  const auto run = [&](unsigned number) {
+    ucx_worker near(context), far(context);
+    ucx_endpoint forth(near, far.address(), "far"), back(far, near.address(), "near");
+    const ucx_remote_memory remote(forth, landing.packed_key());
+    struct notices {
+      const std::byte *expected, *found;
+      int arrived = 0, wrong = 0;
+    } seen{source.data + number * bytes, target.data + number * bytes};
+    far.on_am(
+        notice,
+        [](void* context, auto, auto) {
+          auto& to = *static_cast<notices*>(context);
+          ++to.arrived;
+          to.wrong += std::memcmp(to.expected, to.found, bytes) != 0;
+        },
+        &seen);
+    for (int round = 1; round <= 300; ++round) {
+      std::memset(target.data + number * bytes, int(poison), bytes);
+      forth.put(
+          seen.expected, bytes, local, remote.address() + number * bytes, remote,
+          [](void* endpoint, ucs_status_t) {
+            static_cast<ucx_endpoint*>(endpoint)->send_am(notice, {}, {}, nullptr, nullptr);
+          },
+          &forth);
+      while (seen.arrived < round)
+        if (!(near.progress() | far.progress())) sched_yield();
+    }
+    if (seen.wrong) failures[number] = std::to_string(seen.wrong) + " notices came before their data";
+    near.expect_disconnects();
+    far.expect_disconnects();
+  };
+  std::vector<std::thread> running;
+  for (unsigned number = 0; number < threads; ++number)
+    running.emplace_back([&, number] {
+      try {
+        run(number);
+      } catch (const std::exception& e) {
+        failures[number] = e.what();
+      }
+    });
+  for (auto& thread : running) thread.join();
+  for (const auto& failure : failures) CHECK(failure == "");
 }
 
 TEST_CASE("two processes: no notice overtakes its data") {

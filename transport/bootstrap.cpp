@@ -266,10 +266,12 @@ std::vector<std::byte> bootstrap::get(uint32_t pe, std::string_view key) {
     s.cached_pe.reset();
     s.cached.clear();
     for (uint64_t number = 0; number < s.fences; ++number) {
-      const pmix_proc_t proc = s.proc(pe);
       pmix_call call;
+      auto& with = call.with();
+      with.proc = s.proc(pe);
+      with.key = fence_key(number);
       const pmix_status_t code =
-          PMIx_Get_nb(&proc, fence_key(number).c_str(), nullptr, 0, pmix_call::value_arrived, call.cookie());
+          PMIx_Get_nb(&with.proc, with.key.c_str(), nullptr, 0, pmix_call::value_arrived, call.cookie());
       if (code != PMIX_SUCCESS) {
         call.refused();
         fail("cannot get '{}' of PE {}: {}", key, pe, PMIx_Error_string(code));
@@ -326,12 +328,12 @@ void bootstrap::barrier() {
 void bootstrap::wait_for_all(bool exchange) {
   state& s = *state_;
   ++s.waits;
-  const pmix_proc_t all = s.proc(PMIX_RANK_WILDCARD);
-  pmix_info_list options;
-  options.add(PMIX_COLLECT_DATA, exchange);
   pmix_call call;
-  const pmix_status_t code =
-      PMIx_Fence_nb(&all, 1, options.data(), options.size(), pmix_call::operation_done, call.cookie());
+  auto& with = call.with();
+  with.proc = s.proc(PMIX_RANK_WILDCARD);
+  with.options.add(PMIX_COLLECT_DATA, exchange);
+  const pmix_status_t code = PMIx_Fence_nb(&with.proc, 1, with.options.data(), with.options.size(),
+                                           pmix_call::operation_done, call.cookie());
   if (code != PMIX_SUCCESS) {
     call.refused();
     if (code == PMIX_OPERATION_SUCCEEDED) return;

@@ -60,13 +60,16 @@ void event_arrived(size_t, pmix_status_t code, const pmix_proc_t* source, pmix_i
 
 }  // namespace
 
-// Guarded by the mutex of the notices.
 struct pmix_call::state {
+  arguments with;
+  // Guarded by the mutex of the notices.
   std::optional<pmix_status_t> status;
   std::vector<std::byte> value;
 };
 
 pmix_call::pmix_call() : state_(std::make_shared<state>()) {}
+
+pmix_call::arguments& pmix_call::with() { return state_->with; }
 
 void* pmix_call::cookie() { return cookie_ = new shared_state(state_); }
 

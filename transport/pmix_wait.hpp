@@ -12,12 +12,23 @@
 #include <string>
 #include <vector>
 
+#include "transport/pmix_info.hpp"
+
 namespace gravel {
 
 /// The outcome of one asynchronous call. Shared with PMIx's thread, since the caller may give up waiting.
 class pmix_call {
  public:
   pmix_call();
+
+  /// What the call is made with. It lives until the answer is here, even if the caller has given up: PMIx
+  /// reads it on its own thread.
+  struct arguments {
+    pmix_proc_t proc{};
+    std::string key;
+    pmix_info_list options;
+  };
+  arguments& with();
 
   /// What to hand to PMIx as callback data. To be called once; `refused()` takes it back if PMIx did not
   /// accept the call.

@@ -3,12 +3,27 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <sstream>
 #include <utility>
 
 #include "lib/base/log.hpp"
 #include "transport/ucx_blob.hpp"
 
 namespace gravel {
+namespace {
+
+// UCP 1.13 has no query for this, but prints a line per lane, with the words "am" and so on for what it is
+// used for.
+bool sends_messages_over_tcp(const std::string& description) {
+  std::istringstream lines(description);
+  for (std::string line; std::getline(lines, line);)
+    if (line.find("lane[") != std::string::npos && line.find("tcp/") != std::string::npos &&
+        (line + " ").find(" am ") != std::string::npos)
+      return true;
+  return false;
+}
+
+}  // namespace
 
 ucx_endpoint::ucx_endpoint(ucx_worker& worker, std::span<const std::byte> address, std::string peer) {
   const auto payload = unpack_ucx_blob(ucx_blob_kind::worker_address, address, peer);
@@ -40,6 +55,8 @@ ucx_endpoint::ucx_endpoint(ucx_worker& worker, std::span<const std::byte> addres
   worker.endpoints_.push_back(state.get());
   state_.reset(state.release());
   if (worker.peers_.add(process, state_.get())) state_->notices_death = true;
+  state_->prefers_messages = sends_messages_over_tcp(describe());
+  log_debug("endpoint to {}:\n{}", state_->peer, describe());
   if (!state_->notices_death)
     log_warning("no transport that UCX may use to reach {} reports its death; widen UCX_TLS", state_->peer);
 }

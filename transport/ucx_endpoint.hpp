@@ -84,6 +84,10 @@ class ucx_endpoint {
   /// False if the peer is not on this machine and no transport in use reports its death.
   bool notices_death() const { return state_->notices_death; }
 
+  /// True over TCP, where a put is software that acknowledges every 8 KiB: a packet of up to 64 KiB is faster
+  /// inside an active message, even with the receiver's copy (64 KiB on one machine: 23 us against 71 us).
+  bool prefers_messages() const { return state_->prefers_messages; }
+
   const std::string& peer() const { return state_->peer; }
 
   /// The transports that UCX chose, in UCX's words.

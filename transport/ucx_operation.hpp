@@ -58,6 +58,7 @@ struct ucx_endpoint_state {
   const char* reason = "";  ///< of the failure, in words
   bool by_force = false;    ///< created with UCP_ERR_HANDLING_MODE_PEER: UCX lets it be closed by force
   bool notices_death = false;
+  bool prefers_messages = false;
   bool closing = false;
   bool closed = false;
   bool listed_dirty = false;

@@ -1,0 +1,35 @@
+// An array in this PE's device memory, outside the symmetric heap: for data that only its own kernels read.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "gravel.cuh"
+
+namespace gravel {
+
+template <class T>
+class device_array {
+ public:
+  /// A copy of `host`. Valid from gravel_init to gravel_finalize.
+  explicit device_array(const std::vector<T>& host) {
+    if (host.empty()) return;
+    const uint64_t bytes = host.size() * sizeof(T);
+    data_ = static_cast<T*>(current_backend().allocate(bytes, "an array of the program"));
+    gravel_copy(data_, host.data(), bytes);
+  }
+  ~device_array() { release(); }
+  device_array(const device_array&) = delete;
+  device_array& operator=(const device_array&) = delete;
+
+  const T* data() const { return data_; }
+  /// No kernel may use it any more.
+  void release() {
+    if (data_) current_backend().release(data_);
+    data_ = nullptr;
+  }
+
+ private:
+  T* data_ = nullptr;
+};
+
+}  // namespace gravel

@@ -1,0 +1,244 @@
+#include "host/node_channel.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "lib/base/error.hpp"
+#include "test/catch.hpp"
+
+using namespace gravel;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct pair_of_channels {
+  int ends[2] = {-1, -1};
+  pair_of_channels() { REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0); }
+};
+
+struct test_directory {
+  std::string path = (fs::temp_directory_path() / "gravel-test-XXXXXX").string();
+  test_directory() { REQUIRE(mkdtemp(path.data())); }
+  ~test_directory() { fs::remove_all(path); }
+  bool empty() const { return fs::is_empty(path); }
+};
+
+std::vector<std::byte> pattern(size_t n) {
+  std::vector<std::byte> bytes(n);
+  for (size_t i = 0; i < n; ++i) bytes[i] = static_cast<std::byte>(i * 7 + i / 256);
+  return bytes;
+}
+
+size_t open_descriptors() {
+  size_t n = 0;
+  for ([[maybe_unused]] const auto& entry : fs::directory_iterator("/proc/self/fd")) ++n;
+  return n;
+}
+
+mode_t mode_of(const std::string& path) {
+  struct stat s {};
+  REQUIRE(lstat(path.c_str(), &s) == 0);
+  return s.st_mode & 07777;
+}
+
+struct raw_header {  // as in node_channel.cpp
+  uint32_t type, has_descriptor;
+  uint64_t bytes;
+};
+
+}  // namespace
+
+TEST_CASE("frames arrive whole and in order, of any size") {
+  pair_of_channels pair;
+  node_channel a(pair.ends[0]), b(pair.ends[1]);
+  const size_t sizes[] = {0, 1, 15, 4096, 3'000'000, 2};
+  std::thread sender([&] {
+    for (size_t n : sizes) a.send(frame_type::wiring, pattern(n));
+    a.send(frame_type::abort, std::string("a text"));
+  });
+  for (size_t n : sizes) {
+    auto f = b.receive();
+    REQUIRE(f);
+    CHECK(f->type == frame_type::wiring);
+    CHECK(f->bytes == pattern(n));
+    CHECK(f->descriptor == -1);
+  }
+  auto last = b.receive();
+  sender.join();
+  REQUIRE(last);
+  CHECK(last->type == frame_type::abort);
+  CHECK(last->text() == "a text");
+}
+
+TEST_CASE("a descriptor travels with its frame") {
+  pair_of_channels pair;
+  node_channel a(pair.ends[0]), b(pair.ends[1]);
+  const int file = memfd_create("passed", MFD_CLOEXEC);
+  REQUIRE(write(file, "hello", 5) == 5);
+  a.send(frame_type::hello, pattern(100), file);
+  close(file);
+  a.send(frame_type::goodbye, std::string());
+  auto f = b.receive();
+  REQUIRE(f);
+  REQUIRE(f->descriptor >= 0);
+  char text[6] = {};
+  CHECK(pread(f->descriptor, text, 5, 0) == 5);
+  CHECK(std::string(text) == "hello");
+  CHECK((fcntl(f->descriptor, F_GETFD) & FD_CLOEXEC) != 0);
+  close(f->descriptor);
+  CHECK(b.receive()->descriptor == -1);
+}
+
+TEST_CASE("a closed peer is an end when reading and an error when writing") {
+  pair_of_channels pair;
+  node_channel b(pair.ends[1]);
+  { node_channel a(pair.ends[0]); }
+  CHECK_FALSE(b.receive());
+  CHECK_THROWS_WITH(b.send(frame_type::goodbye, std::string()), contains_text("socket"));
+}
+
+TEST_CASE("a frame cut off by the peer's death is an end, and its descriptor is not lost") {
+  const size_t before = open_descriptors();
+  for (size_t sent : {size_t{1}, sizeof(raw_header) - 1, sizeof(raw_header), sizeof(raw_header) + 10}) {
+    pair_of_channels pair;
+    node_channel b(pair.ends[1]);
+    char raw[64] = {};
+    const raw_header header{1, 0, 48};
+    std::memcpy(raw, &header, sizeof(header));
+    REQUIRE(write(pair.ends[0], raw, sent) == static_cast<ssize_t>(sent));
+    close(pair.ends[0]);
+    CHECK_FALSE(b.receive());
+  }
+  {
+    // A hello with a descriptor whose bytes never come.
+    pair_of_channels pair;
+    node_channel b(pair.ends[1]);
+    raw_header header{1, 1, 48};
+    iovec part{&header, sizeof(header)};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    cmsghdr* c = CMSG_FIRSTHDR(&message);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(c), &pair.ends[1], sizeof(int));
+    REQUIRE(sendmsg(pair.ends[0], &message, 0) == sizeof(header));
+    close(pair.ends[0]);
+    CHECK_FALSE(b.receive());
+  }
+  CHECK(open_descriptors() == before);
+}
+
+TEST_CASE("malformed frames are refused") {
+  for (raw_header header : {raw_header{0, 0, 0}, {7, 0, 0}, {~0u, 0, 0}, {1, 1, 0}, {1, 0, (1ull << 30) + 1}, {1, 0, ~0ull}}) {
+    pair_of_channels pair;
+    node_channel b(pair.ends[1]);
+    REQUIRE(write(pair.ends[0], &header, sizeof(header)) == sizeof(header));
+    CHECK_THROWS_WITH(b.receive(), contains_text("malformed"));
+    close(pair.ends[0]);
+  }
+}
+
+TEST_CASE("the socket is private, and gone when asked") {
+  const test_directory parent;
+  std::string path, directory;
+  {
+    node_listener listener(parent.path);
+    path = listener.path();
+    directory = fs::path(path).parent_path();
+    CHECK(mode_of(directory) == 0700);
+    CHECK(mode_of(path) == 0600);
+    CHECK(fs::is_socket(path));
+    node_channel client = node_channel::connect(path);
+    node_channel server(accept(listener.descriptor(), nullptr, nullptr));
+    CHECK(server.check_peer() == getpid());
+    listener.unlink();
+    CHECK(parent.empty());
+    client.send(frame_type::ready, std::string("still here"));
+    CHECK(server.receive()->text() == "still here");
+    listener.unlink();  // twice does no harm
+  }
+  CHECK(parent.empty());
+}
+
+TEST_CASE("a listener leaves nothing behind when it ends") {
+  const test_directory parent;
+  { node_listener listener(parent.path); }
+  CHECK(parent.empty());
+}
+
+TEST_CASE("connecting where nobody listens names the path") {
+  CHECK_THROWS_WITH(node_channel::connect("/nonexistent/socket"), contains_text("/nonexistent/socket"));
+  CHECK_THROWS_WITH(node_channel::connect(std::string(200, 'x')), contains_text("TMPDIR"));
+  CHECK_THROWS_WITH(node_listener("/nonexistent"), contains_text("/nonexistent"));
+}
+
+TEST_CASE("a path too long for a socket leaves no directory behind") {
+  const test_directory parent;
+  const std::string deep = parent.path + "/" + std::string(100, 'd');
+  fs::create_directory(deep);
+  CHECK_THROWS_WITH(node_listener(deep), contains_text("TMPDIR"));
+  CHECK(fs::is_empty(deep));
+}
+
+TEST_CASE("a process of another user is refused") {
+  if (geteuid() != 0) {
+    WARN("not root: cannot become another user, so this is not tested");
+    return;
+  }
+  // A listener that anybody may reach, as the real one is not.
+  const test_directory parent;
+  REQUIRE(chmod(parent.path.c_str(), 0755) == 0);
+  node_listener listener(parent.path);
+  REQUIRE(chmod(fs::path(listener.path()).parent_path().c_str(), 0755) == 0);
+  REQUIRE(chmod(listener.path().c_str(), 0666) == 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    const int s = socket(AF_UNIX, SOCK_STREAM, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::strncpy(address.sun_path, listener.path().c_str(), sizeof(address.sun_path) - 1);
+    const bool connected = setuid(65534) == 0 && connect(s, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+    char byte;
+    if (connected) [[maybe_unused]] const auto n = read(s, &byte, 1);
+    _exit(connected ? 0 : 1);
+  }
+  {
+    node_channel server(accept(listener.descriptor(), nullptr, nullptr));
+    CHECK_THROWS_WITH(server.check_peer(), contains_text("65534"));
+  }
+  int status = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+
+TEST_CASE("shut_down ends a receive of another thread") {
+  pair_of_channels pair;
+  node_channel a(pair.ends[0]), b(pair.ends[1]);
+  std::thread reader([&] { CHECK_FALSE(b.receive()); });
+  b.shut_down();
+  reader.join();
+}
+
+TEST_CASE("moving a channel moves its descriptor") {
+  pair_of_channels pair;
+  node_channel a(pair.ends[0]);
+  node_channel b(std::move(a));
+  CHECK(a.descriptor() == -1);
+  CHECK(b.descriptor() == pair.ends[0]);
+  close(pair.ends[1]);
+}

@@ -1,0 +1,300 @@
+// Every operation of the device API, on every type, between all PEs, checked against what it must give. One source for
+// the CPU backend and for GPUs; run under ucx-run with any number of PEs and nodes.
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "gravel.cuh"
+
+namespace {
+
+int failures = 0;
+
+void expect(bool holds, const char* what, int64_t got, int64_t wanted) {
+  if (holds) return;
+  ++failures;
+  fprintf(stderr, "PE %d: %s: got %" PRId64 ", expected %" PRId64 "\n", gravel_my_pe(), what, got, wanted);
+}
+
+constexpr int threads = 128, blocks = 4, lanes = threads * blocks;
+
+template <class T>
+struct cells {  // one symmetric object: an element per lane and operation, and shared ones
+  T put[lanes], got[lanes];
+  T added, anded, ored, xored, least, most, fetched, swapped;
+  T returned[lanes];
+};
+
+// Every lane puts its number to the next PE; all lanes of all PEs update the shared elements of PE 0 .. n-1.
+template <class T>
+__global__ void one_sided(gravel_t g, cells<T>* c) {
+  const int lane = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  const int next = (gravel_my_pe(g) + 1) % gravel_n_pes(g);
+  // Divergent on purpose: odd lanes send in the other branch.
+  if (lane % 2) gravel_put(g, &c->put[lane], static_cast<T>(lane + gravel_my_pe(g)), next);
+  else gravel_put(g, &c->put[lane], static_cast<T>(lane + gravel_my_pe(g)), next);
+  for (int pe = 0; pe < gravel_n_pes(g); ++pe) {
+    if constexpr (sizeof(T) >= 4) gravel_add(g, &c->added, T{2}, (pe + lane) % gravel_n_pes(g));
+    if constexpr (gravel::is_atomic_integer<T>) {
+      gravel_and(g, &c->anded, static_cast<T>(~(T{1} << (lane % 31))), pe);
+      gravel_or(g, &c->ored, static_cast<T>(T{1} << (lane % 31)), pe);
+      gravel_xor(g, &c->xored, static_cast<T>(T{1} << (lane % 31)), pe);
+      gravel_min(g, &c->least, static_cast<T>(lane + 5), pe);
+      gravel_max(g, &c->most, static_cast<T>(lane + 5), pe);
+    }
+  }
+}
+
+// Reads what the kernel above put, and makes the fetching operations hand out every number once.
+template <class T>
+__global__ void reading(gravel_t g, cells<T>* c) {
+  const int lane = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  const int next = (gravel_my_pe(g) + 1) % gravel_n_pes(g);
+  gravel_get(g, &c->got[lane], &c->put[lane], next);
+  if constexpr (sizeof(T) >= 4) {
+    if (lane < 64) c->returned[lane] = gravel_fetch_add(g, &c->fetched, T{1}, 0);
+    if constexpr (gravel::is_atomic_integer<T>) {
+      // A lock-free counter out of compare-and-swap: each lane adds one.
+      if (lane >= 64 && lane < 72) {
+        T seen = 0;
+        for (;;) {
+          const T found = gravel_compare_swap(g, &c->swapped, seen, static_cast<T>(seen + 1), 0);
+          if (found == seen) break;
+          seen = found;
+        }
+      }
+    }
+  }
+  gravel_quiet(g);
+}
+
+template <class T>
+void check_type(const char* name) {
+  const int me = gravel_my_pe(), n = gravel_n_pes();
+  auto* c = gravel_malloc<cells<T>>(sizeof(cells<T>));
+  std::vector<cells<T>> host(1);
+  gravel_copy(host.data(), c, sizeof(cells<T>));
+  if constexpr (gravel::is_atomic_integer<T>) host[0].anded = static_cast<T>(-1);
+  if constexpr (gravel::is_atomic_integer<T>) host[0].least = static_cast<T>(1000000);
+  gravel_copy(c, host.data(), sizeof(cells<T>));
+  gravel_barrier_all();
+  gravel_launch(one_sided<T>, blocks, threads, gravel_handle(), c);
+  gravel_barrier_all();
+  gravel_launch(reading<T>, blocks, threads, gravel_handle(), c);
+  gravel_barrier_all();
+  gravel_copy(host.data(), c, sizeof(cells<T>));
+  const cells<T>& h = host[0];
+  const int before = (me + n - 1) % n;
+  for (int lane = 0; lane < lanes; ++lane) {
+    expect(h.put[lane] == static_cast<T>(lane + before), name, int64_t(h.put[lane]), lane + before);
+    expect(h.got[lane] == static_cast<T>(lane + me), "gravel_get", int64_t(h.got[lane]), lane + me);
+  }
+  if constexpr (sizeof(T) >= 4) {
+    expect(h.added == static_cast<T>(2 * lanes * n), "gravel_add", int64_t(h.added), 2 * lanes * n);
+    if (me == 0) expect(h.fetched == static_cast<T>(64 * n), "gravel_fetch_add", int64_t(h.fetched), 64 * n);
+    // Every number was handed out once: over all PEs the returned ones sum to that of 0 .. 64n - 1.
+    uint64_t sum = 0;
+    for (int lane = 0; lane < 64; ++lane) sum += uint64_t(h.returned[lane]);
+    const uint64_t all = gravel_sum_all(sum), count = 64ull * uint64_t(n);
+    expect(all == count * (count - 1) / 2, "values of gravel_fetch_add", int64_t(all), int64_t(count * (count - 1) / 2));
+  }
+  if constexpr (gravel::is_atomic_integer<T>) {
+    const T bits = static_cast<T>(T(0x7fffffff));
+    T xored = 0;
+    for (int lane = 0; lane < lanes * n; ++lane) xored ^= static_cast<T>(T{1} << (lane % lanes % 31));
+    expect(h.anded == static_cast<T>(~bits), "gravel_and", int64_t(h.anded), int64_t(~bits));
+    expect(h.ored == bits, "gravel_or", int64_t(h.ored), int64_t(bits));
+    expect(h.xored == xored, "gravel_xor", int64_t(h.xored), int64_t(xored));
+    expect(h.least == T{5}, "gravel_min", int64_t(h.least), 5);
+    expect(h.most == T{lanes + 4}, "gravel_max", int64_t(h.most), lanes + 4);
+    if (me == 0) expect(h.swapped == static_cast<T>(8 * n), "gravel_compare_swap", int64_t(h.swapped), 8 * n);
+  }
+  gravel_barrier_all();
+  gravel_free(c);
+}
+
+// --- active messages: device handler, host handler, handlers that send, all sizes -----------------------------------
+struct tally {
+  uint64_t visits, bytes, hops;
+};
+__host__ __device__ tally* as_tally(uint64_t offset, const gravel_t& g) { return reinterpret_cast<tally*>(g.heap + offset); }
+
+struct arguments40 {
+  uint64_t word[5];
+};
+
+struct count_visit {
+  static constexpr const char* name = "count_visit";
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t where, arguments40 more) const {
+    gravel_inc(g, &as_tally(where, g)->visits, static_cast<int>(g.my_pe));
+    gravel_add(g, &as_tally(where, g)->bytes, more.word[0] + more.word[4], static_cast<int>(g.my_pe));
+  }
+};
+struct hop {
+  static constexpr const char* name = "hop";
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t where, uint32_t left) const {
+    gravel_inc(g, &as_tally(where, g)->hops, static_cast<int>(g.my_pe));
+    if (left) gravel_am<hop>(g, static_cast<int>((g.my_pe + left) % g.n_pes), where, left - 1);
+  }
+};
+uint64_t host_visits = 0;
+struct on_the_host {
+  static constexpr const char* name = "on_the_host";
+  static constexpr bool on_host = true;
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t where, int back) const {
+#if !GRAVEL_ON_GPU
+    ++host_visits;
+    gravel_inc(g, &as_tally(where, g)->visits, back);
+#endif
+  }
+};
+struct nothing {
+  static constexpr const char* name = "nothing";
+  GRAVEL_HANDLER void operator()(const gravel_t&) const {}
+};
+
+__global__ void send_ams(gravel_t g, uint64_t where, int each) {
+  const int n = gravel_n_pes(g);
+  for (int i = 0; i < each; ++i) {
+    const int pe = static_cast<int>(threadIdx.x + static_cast<unsigned>(i)) % n;
+    gravel_am<count_visit>(g, pe, where, arguments40{{1, 0, 0, 0, 2}});
+    if (threadIdx.x % 4 == 0) gravel_am<hop>(g, pe, where, 5u);
+    if (threadIdx.x % 8 == 0) gravel_am<on_the_host>(g, pe, where, gravel_my_pe(g));
+    if (threadIdx.x % 16 == 0) gravel_am<nothing>(g, pe);
+  }
+}
+__global__ void send_ams_by_block(gravel_t g, uint64_t where, int each) {
+  __shared__ gravel_block_sender<threads, 512> sender;
+  sender.begin(g);
+  // Lane t sends t % 7 * each messages of three sizes: no two warps agree on when they are done.
+  for (int i = 0; i < static_cast<int>(threadIdx.x % 7) * each; ++i) {
+    const int pe = static_cast<int>(threadIdx.x + static_cast<unsigned>(i)) % gravel_n_pes(g);
+    sender.template am<count_visit>(pe, where, arguments40{{1, 0, 0, 0, 2}});
+    sender.template am<hop>(pe, where, 0u);
+    sender.inc(&as_tally(where, g)->bytes, pe);
+  }
+  sender.end();
+}
+
+void check_active_messages() {
+  const uint64_t n = uint64_t(gravel_n_pes());
+  auto* t = gravel_malloc<tally>(sizeof(tally));
+  const gravel_t g = gravel_handle();
+  const uint64_t where = uint64_t(reinterpret_cast<char*>(t) - g.heap);
+  constexpr int each = 5;
+  gravel_launch(send_ams, 2, threads, g, where, each);
+  gravel_wait_quiescent();
+  tally h;
+  gravel_copy(&h, t, sizeof(h));
+  const uint64_t sent = 2 * threads * each * n;
+  const uint64_t visits = gravel_sum_all(h.visits), bytes = gravel_sum_all(h.bytes), hops = gravel_sum_all(h.hops);
+  expect(visits == sent + sent / 8, "device and host handlers", int64_t(visits), int64_t(sent + sent / 8));
+  expect(bytes == 3 * sent, "arguments", int64_t(bytes), int64_t(3 * sent));
+  expect(hops == sent / 4 * 6, "handlers that send", int64_t(hops), int64_t(sent / 4 * 6));
+  const uint64_t on_host = gravel_sum_all(host_visits);
+  expect(on_host == sent / 8, "host handlers", int64_t(on_host), int64_t(sent / 8));
+
+  gravel_launch(send_ams_by_block, 3, threads, g, where, each);
+  gravel_wait_quiescent();
+  gravel_copy(&h, t, sizeof(h));
+  uint64_t more = 0;
+  for (int lane = 0; lane < threads; ++lane) more += uint64_t(lane % 7 * each);
+  more *= 3 * n;
+  const uint64_t visits2 = gravel_sum_all(h.visits), bytes2 = gravel_sum_all(h.bytes), hops2 = gravel_sum_all(h.hops);
+  expect(visits2 == visits + more, "block sender: 48-byte messages", int64_t(visits2 - visits), int64_t(more));
+  expect(hops2 == hops + more, "block sender: 12-byte messages", int64_t(hops2 - hops), int64_t(more));
+  expect(bytes2 == bytes + 4 * more, "block sender: increments", int64_t(bytes2 - bytes), int64_t(4 * more));
+  gravel_free(t);
+}
+
+// --- bulk, host producers, waiting ----------------------------------------------------------------------------------
+__global__ void send_bulk(gravel_t g, char* to, const char* from, uint64_t bytes, int pe) {
+  gravel_put_bulk(g, to, from, bytes, pe);
+}
+
+void check_bulk() {
+  const int me = gravel_my_pe(), n = gravel_n_pes(), next = (me + 1) % n, before = (me + n - 1) % n;
+  for (uint64_t bytes : {0ull, 1ull, 15ull, 16ull, 4097ull, 100'003ull, 1'000'000ull}) {
+    char* to = gravel_malloc<char>(bytes + 16);
+    char* from = gravel_malloc<char>(bytes + 16);
+    std::vector<char> host(bytes + 16);
+    for (uint64_t i = 0; i < bytes; ++i) host[i] = char(i * 7 + uint64_t(me));
+    const uint64_t shift = bytes % 3;  // unaligned now and then
+    gravel_copy(from + shift, host.data(), bytes);
+    gravel_barrier_all();
+    gravel_launch(send_bulk, 1, threads, gravel_handle(), to + shift, from + shift, bytes, next);
+    gravel_barrier_all();
+    gravel_copy(host.data(), to, bytes + 16);
+    for (uint64_t i = 0; i < bytes; ++i)
+      if (host[i + shift] != char(i * 7 + uint64_t(before))) {
+        expect(false, "gravel_put_bulk", host[i + shift], char(i * 7 + uint64_t(before)));
+        break;
+      }
+    if (shift) expect(host[0] == 0 && host[shift + bytes] == 0, "bytes beside gravel_put_bulk", host[0], 0);
+    gravel_free(from);
+    gravel_free(to);
+  }
+}
+
+void check_host_producer() {
+  const int me = gravel_my_pe(), n = gravel_n_pes();
+  auto* counters = gravel_malloc<uint64_t>(16 * sizeof(uint64_t));
+  const gravel_t g = gravel_host_handle();
+  for (int i = 0; i < 10000; ++i) gravel_inc(g, &counters[i % 8], i % n);
+  gravel_put(g, &counters[8], uint64_t(100 + me), (me + 1) % n);
+  gravel_barrier_all();
+  gravel_get(g, &counters[9], &counters[8], (me + 1) % n);
+  gravel_quiet();
+  const uint64_t old = gravel_fetch_add(g, &counters[10], uint64_t{1}, 0);
+  expect(old < uint64_t(n), "gravel_fetch_add from the host", int64_t(old), n);
+  gravel_barrier_all();
+  uint64_t h[16];
+  gravel_copy(h, counters, sizeof(h));
+  uint64_t sum = 0;
+  for (int i = 0; i < 8; ++i) sum += h[i];
+  const uint64_t all = gravel_sum_all(sum);
+  expect(all == 10000ull * uint64_t(n), "gravel_inc from the host", int64_t(all), 10000 * n);
+  expect(h[9] == uint64_t(100 + me), "gravel_get from the host", int64_t(h[9]), 100 + me);
+  gravel_free(counters);
+}
+
+__global__ void pass_on(gravel_t g, uint64_t* token) {
+  // PE 0 starts a token; everybody waits for it and passes it on.
+  if (gravel_my_pe(g) != 0) gravel_wait_until(g, token, GRAVEL_GE, 1);
+  gravel_inc(g, token, (gravel_my_pe(g) + 1) % gravel_n_pes(g));
+  gravel_fence(g);
+  if (gravel_my_pe(g) == 0) gravel_wait_until(g, token, GRAVEL_EQ, 1);
+}
+
+void check_waiting() {
+  auto* token = gravel_malloc<uint64_t>(8);
+  gravel_launch(pass_on, 1, 1, gravel_handle(), token);
+  gravel_barrier_all();
+  uint64_t h;
+  gravel_copy(&h, token, 8);
+  expect(h == 1, "token", int64_t(h), 1);
+  gravel_free(token);
+}
+
+}  // namespace
+
+int main() {
+  gravel_init<count_visit, hop, on_the_host, nothing>();
+  check_type<uint8_t>("gravel_put uint8_t");
+  check_type<int16_t>("gravel_put int16_t");
+  check_type<int32_t>("gravel_put int32_t");
+  check_type<uint32_t>("gravel_put uint32_t");
+  check_type<int64_t>("gravel_put int64_t");
+  check_type<uint64_t>("gravel_put uint64_t");
+  check_type<float>("gravel_put float");
+  check_type<double>("gravel_put double");
+  check_active_messages();
+  check_bulk();
+  check_host_producer();
+  check_waiting();
+  const uint64_t all = gravel_sum_all(uint64_t(failures));
+  if (gravel_my_pe() == 0) printf("%s: %d PEs on %d nodes, %s\n", all ? "FAILED" : "ok", gravel_n_pes(), gravel_n_nodes(), gravel_backend());
+  gravel_finalize();
+  return all ? 1 : 0;
+}

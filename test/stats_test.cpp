@@ -1,0 +1,78 @@
+#include "host/stats.hpp"
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "test/catch.hpp"
+
+using namespace gravel;
+
+namespace {
+/// A job of which every number is different.
+stats_row some_job() {
+  stats_row row;
+  row[stat::messages_taken] = 900;
+  row[stat::messages_to_self] = 100;
+  row[stat::messages_in_place] = 300;
+  row[stat::messages_off_node] = 500;
+  row[stat::packets] = 40;
+  row[stat::packet_bytes] = 40 * 2500;
+  row[stat::packets_full] = 10;
+  row[stat::packets_age] = 20;
+  row[stat::packets_flush] = 6;
+  row[stat::packets_idle] = 4;
+  row[stat::packets_local] = 16;
+  row[stat::packets_put] = 22;
+  row[stat::packets_eager] = 2;
+  row[stat::messages_forwarded] = 77;
+  row[stat::messages_spilled] = 5;
+  row[stat::slots_taken] = 33;
+  row[stat::stalls] = 3;
+  return row;
+}
+}  // namespace
+
+TEST_CASE("Table 5: remote access frequency is accesses to other PEs over all accesses") {
+  CHECK(remote_frequency(some_job()) == Approx(800.0 / 1200.0));
+  stats_row alone;
+  alone[stat::messages_in_place] = 5;
+  CHECK(remote_frequency(alone) == 0);
+  CHECK(remote_frequency(stats_row()) == 0);
+  stats_row all_remote;
+  all_remote[stat::messages_taken] = 7;
+  CHECK(remote_frequency(all_remote) == 1);
+}
+
+TEST_CASE("Table 5: average packet size") {
+  CHECK(average_packet_bytes(some_job()) == Approx(2500));
+  CHECK(average_packet_bytes(stats_row()) == 0);
+}
+
+TEST_CASE("the text shows both numbers and every cause") {
+  const std::string text = stats_text(some_job(), 4, 2);
+  for (const char* part : {"4 PEs on 2 nodes", "66.7 %", "2500 bytes", "full 25.0 %", "age 50.0 %", "flush 15.0 %", "idle 10.0 %",
+                           "local ring 40.0 %", "put 55.0 %", "inside the notice 5.0 %", "77 / 5 messages", "3 waits"})
+    CHECK_THAT(text, contains_text(part));
+}
+
+TEST_CASE("the text of a job without messages has no nonsense in it") {
+  const std::string text = stats_text(stats_row(), 1, 1);
+  CHECK(text.find("nan") == std::string::npos);
+  CHECK(text.find("inf") == std::string::npos);
+}
+
+TEST_CASE("the JSON has every counter under its name") {
+  const stats_row row = some_job();
+  const auto json = nlohmann::json::parse(stats_json(row, 4, 2));
+  CHECK(json.at("n_pes") == 4);
+  CHECK(json.at("n_nodes") == 2);
+  CHECK(json.at("remote_access_frequency").get<double>() == Approx(remote_frequency(row)));
+  CHECK(json.at("average_packet_bytes").get<double>() == Approx(2500));
+  std::set<std::string> names;
+  for (uint32_t i = 0; i < n_stats; ++i) {
+    const std::string name = name_of(static_cast<stat>(i));
+    CHECK(names.insert(name).second);
+    CHECK(json.at(name) == row.value[i]);
+  }
+  CHECK(nlohmann::json::parse(stats_json(stats_row(), 1, 1)).at("packets") == 0);
+}
