@@ -114,7 +114,7 @@ struct am_message {
 
  private:
   template <class... T>
-  GRAVEL_BOTH void fill_arguments(std::tuple<T...>*, T... arguments) {
+  GRAVEL_BOTH void fill_arguments(std::tuple<T...>*, same<T>... arguments) {  // converted, as in any call
     const packed<T...> all = pack<T...>(arguments...);
     __builtin_memcpy(reinterpret_cast<char*>(data) + 8, &all, sizeof(all));
   }

@@ -42,10 +42,11 @@ GRAVEL_DEVICE uint32_t block_add(uint32_t* word, uint32_t value) {
 }  // namespace gravel
 
 /// BLOCK: threads of the block. CAPACITY: messages of 16 bytes that gather before they are sorted, a multiple of
-/// BLOCK, at most 4096; it takes 22 bytes of shared memory each.
+/// BLOCK, 128 to 4096; it takes 22 bytes of shared memory each.
 template <int BLOCK, int CAPACITY = 1024>
 struct gravel_block_sender {
   static_assert(CAPACITY % BLOCK == 0 && CAPACITY <= 4096, "CAPACITY is a multiple of BLOCK, at most 4096");
+  static_assert(CAPACITY >= 32 * gravel::max_message_units, "CAPACITY holds at least the largest messages of a warp");
   static constexpr int items = CAPACITY / BLOCK;
   static constexpr uint32_t capacity = CAPACITY;
 
@@ -152,10 +153,15 @@ struct gravel_block_sender {
     const lane_group group = lane_group::active();
     const uint32_t wanted = group.size() * UNITS;
     for (relax wait;; wait()) {
-      const uint32_t round = load_acquire<scope::block>(&emptied);  // [B2]
-      uint32_t at = 0;
-      if (group.is_leader()) at = block_add(&reserved, wanted);
+      // One lane looks at `emptied`, for all: a lane that looked later might wait for an empty after the one that the
+      // others wait for.
+      uint32_t round = 0, at = 0;
+      if (group.is_leader()) {
+        round = load_acquire<scope::block>(&emptied);  // [B2]
+        at = block_add(&reserved, wanted);
+      }
       at = group.from_leader(at);
+      round = group.from_leader(round);
       if (at + wanted <= capacity) {
         const uint32_t mine = at + group.rank() * UNITS;
         for (uint32_t u = 0; u < UNITS; ++u) {
@@ -172,10 +178,10 @@ struct gravel_block_sender {
         empty_diverged(group, at);
         group.sync();
         if (group.is_leader()) {
-          // `round` may be old by now; this group alone may write these words.
           store_relaxed<scope::block>(&written, 0u);
           store_release<scope::block>(&reserved, 0u);
-          store_release<scope::block>(&emptied, load_relaxed<scope::block>(&emptied) + 1);  // [B2]
+          // Atomically: once `reserved` is 0 another group may fill the buffer, and empty it, before this is done.
+          fetch_add_release<scope::block>(&emptied, 1u);  // [B2]
         }
         group.sync();
       } else {

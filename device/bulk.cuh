@@ -54,12 +54,13 @@ GRAVEL_BOTH void gravel_put_bulk(const gravel_t& g, void* dest, const void* sour
   if (bad_pe || offset >= g.heap_bytes || bytes > g.heap_bytes - offset) {
     if (team.rank == 0)
       report_error(g, bad_pe ? message_fault::bad_pe : message_fault::outside_heap, op::put_bulk,
-                   static_cast<uint32_t>(pe), offset, static_cast<uint32_t>(bytes));
+                   static_cast<uint32_t>(pe), offset, bytes);
     return;
   }
   const char* from = static_cast<const char*>(source);
   if (is_self(g, pe)) {
     copy_bytes(team, static_cast<char*>(dest), from, bytes);
+    team.sync();  // before that, `source` may not be reused
     return;
   }
   const queue& q = g.block.state ? g.block : g.direct;

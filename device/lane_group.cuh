@@ -9,7 +9,8 @@ namespace gravel {
 
 class lane_group {
  public:
-  GRAVEL_BOTH static lane_group active() {
+  /// Always inlined: on the CPU backend the place of the call tells which lanes can be together.
+  [[gnu::always_inline]] GRAVEL_BOTH static lane_group active() {
 #if GRAVEL_ON_GPU
     uint32_t lane;
     asm("mov.u32 %0, %%laneid;" : "=r"(lane));
@@ -17,13 +18,13 @@ class lane_group {
 #elif GRAVEL_CUDA
     return {1u, 0u};
 #else
-    if (!relax_hook) return {1u, 0u};  // not in a kernel
-    return {__activemask(), simt::detail::own_lane()};
+    if (!simt::in_kernel()) return {1u, 0u};
+    return {__activemask(), simt::lane_in_warp()};
 #endif
   }
 
   /// The calling warp, which must be converged, of a block of `threads` threads whose first warp it is.
-  GRAVEL_BOTH static lane_group converged_warp(uint32_t threads) {
+  [[gnu::always_inline]] GRAVEL_BOTH static lane_group converged_warp(uint32_t threads) {
     lane_group group = active();
     group.mask_ = threads >= 32 ? ~0u : (1u << threads) - 1;
     return group;
@@ -85,6 +86,8 @@ class lane_group {
 #if GRAVEL_ON_GPU
     return static_cast<uint32_t>(__popc(bits));
 #else
+    // A group of one is what the CPU backend mostly has, and not every x86-64 has popcnt.
+    if ((bits & (bits - 1)) == 0) return bits != 0;
     return static_cast<uint32_t>(__builtin_popcount(bits));
 #endif
   }

@@ -9,7 +9,7 @@
 namespace gravel::simt::detail {
 
 namespace {
-bool relax_lane() { return in_launch->relax(); }
+bool relax_lane(uint32_t rounds) { return in_launch->relax(rounds); }
 void interleave_lane() { in_launch->interleave(); }
 
 /// Installs the hooks of relax.hpp and atomic.hpp for as long as this thread runs lanes.
@@ -32,7 +32,7 @@ class hooks {
   hooks& operator=(const hooks&) = delete;
 
  private:
-  bool (*relax_)();
+  relax_function relax_;
   void (*interleave_)();
 };
 }  // namespace
@@ -174,7 +174,7 @@ void block_runner::end_lane(uint32_t id) {
     if (live_ > 0 && arrived_[static_cast<size_t>(op)] == live_) return release_barrier(op);
 }
 
-bool block_runner::relax() {
+bool block_runner::relax(uint32_t rounds) {
   stop_if_failed();
   if (stopping_) {
     stop_lane();
@@ -182,7 +182,8 @@ bool block_runner::relax() {
   }
   if (next_unstarted_ == lanes_count_ && ready_ == 0 && grouping_count_ == 0) return false;
   // When all relax, the thread itself has to: one call in each round is left to the host's own ladder.
-  if (working() > 0 || grouping_count_ > 0) {
+  // A lane that waits for the first time has done something since it last ran.
+  if (working() > 0 || grouping_count_ > 0 || rounds == 1) {
     idle_rounds_ = 0;
   } else if (++idle_rounds_ > ready_) {
     idle_rounds_ = 0;

@@ -71,7 +71,7 @@ class block_runner {
   uint32_t lane_of(unsigned lanes, const char* who) const;
   void rendezvous(unsigned lanes, const char* who, void (*work)(void*), void* object);
   uint32_t active_mask(const void* site);
-  bool relax();
+  bool relax(uint32_t rounds);
   void interleave();
   std::string place() const;  ///< "lane 3 of block (0,0,0)"
 

@@ -3,13 +3,13 @@
 //
 // What a kernel may rely on, and what not:
 // - A lane runs until it waits (barrier, warp collective, relax) or ends; only then another lane runs. With a
-// seed it
-//   may also be preempted at every atomic. A loop that waits for another lane must call gravel::relax each
-//   round.
+//   seed it may also be preempted at every atomic. A loop that waits for another lane calls gravel::relax.
 // - Lanes wait for each other only within a block. Of the blocks of a launch `threads` run at once, in the
-// order of
-//   their index; a block must not wait for one that starts after it unless the grid is no larger than
-//   `threads`.
+//   order of their index; a block must not wait for one that starts after it unless the grid is no larger
+//   than `threads`. With a seed one block runs at a time, in any order: then none may wait for another.
+// - A barrier counts the lanes that have not ended. Here a lane ends when it returns. On a GPU one that left
+//   a loop with a barrier in it may be held until its warp comes together again, so that the barrier hangs
+//   (seen on an H200): portable kernels let whole warps leave, or return before the first barrier.
 // - Destructors of a kernel's objects run also when another lane failed. They must not wait for other lanes.
 #pragma once
 #include <bit>
@@ -59,7 +59,7 @@ namespace gravel::simt {
 
 struct launch_options {
   unsigned threads = 0;  ///< OS threads that run blocks, the caller among them; 0: one per processor
-  uint64_t seed = 0;  ///< not 0: blocks and lanes run in an order drawn from it, on the calling thread alone
+  uint64_t seed = 0;     ///< not 0: blocks and lanes run in an order drawn from it, all on the calling thread
   size_t shared_bytes = 0;  ///< dynamic shared memory of each block
   size_t stack_bytes = 0;   ///< of each lane; 0: 64 KiB (256 KiB under a sanitizer)
 };

@@ -29,7 +29,6 @@ carriers::~carriers() {
     c->ending = true;
     switch_to(*c);
 #if defined(__SANITIZE_THREAD__)
-    __tsan_switch_to_fiber(main_->tsan_fiber, 0);
     __tsan_destroy_fiber(c->tsan_fiber);
 #endif
     delete c;
@@ -53,10 +52,19 @@ carrier& carriers::make() {
   const size_t guard = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   c->stack_bytes = stack.size - guard;
   c->stack_bottom = static_cast<char*>(stack.sp) - c->stack_bytes;
+  // Boost enters the new stack once, to come back at once; its first frame has to be booked on the new
+  // carrier.
+#if defined(__SANITIZE_ADDRESS__)
+  void* own_fake_stack = nullptr;
+  const void* own_bottom = nullptr;
+  size_t own_bytes = 0;
+  __sanitizer_start_switch_fiber(&own_fake_stack, c->stack_bottom, c->stack_bytes);
+  __sanitizer_finish_switch_fiber(nullptr, &own_bottom, &own_bytes);
+#endif
 #if defined(__SANITIZE_THREAD__)
   c->tsan_fiber = __tsan_create_fiber(0);
-  void* const here = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(c->tsan_fiber, 0);  // Boost enters the new stack once and comes back
+  void* const own_tsan_fiber = __tsan_get_current_fiber();
+  __tsan_switch_to_fiber(c->tsan_fiber, 0);
 #endif
   const boost::context::preallocated place(stack.sp, stack.size, stack);
   c->suspended =
@@ -64,11 +72,16 @@ carrier& carriers::make() {
         arrive();
         left_->suspended = std::move(previous);
         while (!c->ending) run_(owner_, *c);
-        leave(*c, *main_, true);
+        left_ = c;
+        running_ = main_;
         return std::move(main_->suspended);
       });
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(&c->fake_stack, own_bottom, own_bytes);
+  __sanitizer_finish_switch_fiber(own_fake_stack, nullptr, nullptr);
+#endif
 #if defined(__SANITIZE_THREAD__)
-  __tsan_switch_to_fiber(here, 0);
+  __tsan_switch_to_fiber(own_tsan_fiber, 0);
 #endif
   all_.push_back(c);
   idle_.reserve(all_.size());  // so that give_back never throws

@@ -64,7 +64,7 @@ class carriers {
 
  private:
   carrier& make();
-  void leave(carrier& from, carrier& to, bool for_good);
+  void leave(carrier& from, carrier& to);
   void arrive();
 
   size_t stack_bytes_;
@@ -78,23 +78,32 @@ class carriers {
 };
 
 // ---- what the sanitizers must know, and the exceptions in flight
-inline void carriers::leave(carrier& from, carrier& to, [[maybe_unused]] bool for_good) {
+inline void carriers::leave(carrier& from, carrier& to) {
   from.exceptions = *thread_exceptions_;
   left_ = &from;
   running_ = &to;
 #if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_start_switch_fiber(for_good ? nullptr : &from.fake_stack, to.stack_bottom, to.stack_bytes);
+  __sanitizer_start_switch_fiber(&from.fake_stack, to.stack_bottom, to.stack_bytes);
 #endif
 #if defined(__SANITIZE_THREAD__)
-  // A carrier that ends stays the thread's fiber, for ThreadSanitizer, until the destructor above is back on
-  // its own: the frames that return on the way must be taken off the shadow stack that they were put on. Each
-  // switch orders what was before with what comes after it, so lanes of one block never race in
-  // ThreadSanitizer's eyes.
-  if (!for_good) __tsan_switch_to_fiber(to.tsan_fiber, 0);
+  // Each switch orders what was before with what comes after it, so lanes of one block never race in
+  // ThreadSanitizer's eyes; blocks on different threads do.
+  __tsan_switch_to_fiber(to.tsan_fiber, 0);
 #endif
 }
 
 inline void carriers::arrive() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  // A carrier that ends returns through frames that the sanitizers book on it, so it cannot say itself that
+  // it is left.
+  if (left_->ending) {
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_start_switch_fiber(nullptr, running_->stack_bottom, running_->stack_bytes);
+#else
+    __tsan_switch_to_fiber(running_->tsan_fiber, 0);
+#endif
+  }
+#endif
 #if defined(__SANITIZE_ADDRESS__)
   // The bounds of the thread's own stack become known when it is first left.
   __sanitizer_finish_switch_fiber(running_->fake_stack, left_ == main_ ? &main_->stack_bottom : nullptr,
@@ -104,7 +113,7 @@ inline void carriers::arrive() {
 }
 
 [[gnu::always_inline]] inline void carriers::switch_to(carrier& to) {
-  leave(*running_, to, false);
+  leave(*running_, to);
   boost::context::fiber previous = std::move(to.suspended).resume();
   arrive();
   left_->suspended = std::move(previous);

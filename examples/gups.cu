@@ -68,6 +68,8 @@ void make_updates(const gups_job& job, const gups_options& o, const char* what) 
     const uint64_t from = first + done;
     if (o.sender == "direct")
       gravel_launch(update_directly, o.grid, o.block, gravel_handle(), job, from, count);
+    else if (o.block == 32)
+      gravel_launch(update_gathered<32>, o.grid, 32, gravel_handle(), job, from, count);
     else if (o.block == 128)
       gravel_launch(update_gathered<128>, o.grid, 128, gravel_handle(), job, from, count);
     else if (o.block == 256)
@@ -148,23 +150,32 @@ int main(int argc, char** argv) {
   gups_options o;
   CLI::App app("GUPS: HPCC RandomAccess over all PEs, xor or increments of random 8-byte words.", "gups");
   app.add_option("--table-log2", o.table_log2, "Words of the table per PE, as a power of two")
-      ->check(CLI::Range(1, 32));
+      ->check(CLI::Range(1, 32))
+      ->capture_default_str();
   const CLI::Option* updates =
       app.add_option("--updates", o.updates, "Updates per PE; if not given, four times the words per PE")
           ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 40));
   app.add_option("--mode", o.mode, "xor (HPCC's update) or inc (increments)")
-      ->check(CLI::IsMember({"xor", "inc"}));
+      ->check(CLI::IsMember({"xor", "inc"}))
+      ->capture_default_str();
   app.add_option("--sender", o.sender,
                  "block (gathered and sorted in thread blocks) or direct (warp by warp)")
-      ->check(CLI::IsMember({"block", "direct"}));
+      ->check(CLI::IsMember({"block", "direct"}))
+      ->capture_default_str();
   app.add_option("--grid", o.grid, "Thread blocks; 0: as many as fill the device")
-      ->check(CLI::Range(0, 1 << 20));
-  app.add_option("--block", o.block, "Lanes per thread block")->check(CLI::IsMember({128, 256, 512}));
-  app.add_option("--repeat", o.repeat, "Timed repetitions")->check(CLI::Range(1, 1000));
+      ->check(CLI::Range(0, 1 << 20))
+      ->capture_default_str();
+  app.add_option("--block", o.block, "Lanes per thread block: 32, 128, 256 or 512; 0: what suits the device")
+      ->check(CLI::IsMember({0, 32, 128, 256, 512}))
+      ->capture_default_str();
+  app.add_option("--repeat", o.repeat, "Timed repetitions")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   app.add_flag("--remote-only", o.remote_only, "Update only words of other PEs (needs at least 2)");
   app.add_flag("--no-verify", o.no_verify, "Do not check the result");
   app.add_option("--serial-limit", o.serial_limit,
-                 "Compare with a serial computation up to so many updates in all");
+                 "Compare with a serial computation up to so many updates in all")
+      ->capture_default_str();
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
     need_symmetric((uint64_t{8} << o.table_log2) + 256);
@@ -174,6 +185,7 @@ int main(int argc, char** argv) {
 
   gravel_init<>();
   if (o.grid == 0) o.grid = blocks_to_fill_device();
+  if (o.block == 0) o.block = lanes_of_block;
   const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
   const bool speaks = gravel_my_pe() == 0;
   all_succeed("gups", [&] {

@@ -23,9 +23,12 @@ struct rule {
 /// HPCC's rules for RandomAccess (HPC Challenge 1.5), and what this run makes of them.
 std::vector<rule> rules_of(const gups_report& r) {
   const auto& o = r.options;
-  const bool checked = std::all_of(r.runs.begin(), r.runs.end(), [](const gups_run& run) {
-    return run.serial_checked || run.undo_checked;
-  });
+  bool checked = true, few_errors = true;
+  const uint64_t words = uint64_t{r.n_pes} << o.table_log2;
+  for (const gups_run& run : r.runs) {
+    checked &= run.serial_checked || run.undo_checked;
+    few_errors &= std::max(run.serial_errors, run.undo_errors) <= words / 100;
+  }
   const auto when = [](bool kept) { return kept ? rule::yes : rule::no; };
   return {
       {"power_of_two_table", "the table has a power of two of words", when(is_power_of_two(r.n_pes))},
@@ -38,8 +41,9 @@ std::vector<rule> rules_of(const gups_report& r) {
        rule::yes},
       {"look_ahead_1024", "no process holds back more than 1024 updates (aggregation gathers more)",
        rule::no},
-      {"errors_below_1_percent", "after the run at most 1 % of the words are wrong (here: none may be)",
-       !checked ? rule::open : when(r.right())},
+      {"errors_below_1_percent",
+       "after the run at most 1 % of the words are wrong (here a single one is an error)",
+       !checked ? rule::open : when(few_errors)},
   };
 }
 

@@ -10,7 +10,7 @@ struct gups_options {
   uint32_t table_log2 = 22;
   uint64_t updates = 0;  ///< per PE
   std::string mode = "xor", sender = "block";
-  unsigned grid = 0, block = 256;
+  unsigned grid = 0, block = 0;
   unsigned repeat = 1;
   bool remote_only = false, no_verify = false;
   std::string json;

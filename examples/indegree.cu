@@ -50,11 +50,9 @@ GRAVEL_DEVICE void walk(Sender& sender, const device_rows& rows, uint64_t* degre
     }
 }
 
-constexpr int block = 256;
-
 __global__ void walk_gathered(gravel_t g, device_rows rows, uint64_t* degree, uint64_t first,
                               uint64_t count) {
-  __shared__ gravel_block_sender<block> sender;
+  __shared__ gravel_block_sender<lanes_of_block> sender;
   sender.begin(g);
   walk(sender, rows, degree, first, count);
   sender.end();
@@ -71,7 +69,7 @@ edge_list load(const indegree_options& o, int part, int parts) {
                         : read_graph(o.file, part, parts, o.names);
 }
 
-/// Number of PE 0's counters that are wrong, over all PEs. Every PE counts its own vertices in the whole
+/// Number of counters that are wrong, over all PEs. Every PE counts its own vertices in the whole
 /// graph.
 uint64_t compare_with_serial(const indegree_options& o, const block_distribution& distribution,
                              const std::vector<uint64_t>& degree) {
@@ -105,14 +103,14 @@ std::vector<ranked> best_of(std::vector<ranked> all, size_t top) {
 std::vector<ranked> gather_best(const std::vector<uint64_t>& degree, const block_distribution& distribution,
                                 uint64_t top) {
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
-  top = gravel_max_all(std::min<uint64_t>(top, degree.size()));
+  const uint64_t slots = gravel_max_all(std::min<uint64_t>(top, degree.size()));
   std::vector<ranked> mine;
   for (uint64_t i = 0; i < degree.size(); ++i) mine.push_back({degree[i], distribution.first(me) + i});
-  mine = best_of(std::move(mine), top);
-  // Of each PE `top` pairs of degree + 1 and vertex; 0: none.
-  const uint64_t words = 2 * top * static_cast<uint64_t>(n_pes);
+  mine = best_of(std::move(mine), slots);
+  // Of each PE `slots` pairs of degree + 1 and vertex; 0: none.
+  const uint64_t words = 2 * slots * static_cast<uint64_t>(n_pes);
   auto* table = gravel_malloc<uint64_t>(std::max<uint64_t>(words, 1) * sizeof(uint64_t));
-  uint64_t* const row = table + 2 * top * static_cast<uint64_t>(me);
+  uint64_t* const row = table + 2 * slots * static_cast<uint64_t>(me);
   for (size_t i = 0; i < mine.size(); ++i) {
     gravel_put(gravel_host_handle(), row + 2 * i, mine[i].degree + 1, 0);
     gravel_put(gravel_host_handle(), row + 2 * i + 1, mine[i].vertex, 0);
@@ -140,6 +138,62 @@ void print_best(const std::vector<ranked>& best, const edge_list& graph) {
                   static_cast<unsigned long long>(graph.original_ids.empty() ? r.vertex
                                                                              : graph.original_ids[r.vertex]));
   }
+}
+
+/// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
+bool count_degrees(const indegree_options& o) {
+  const int me = gravel_my_pe(), n_pes = gravel_n_pes();
+  edge_list graph;
+  csr rows;
+  all_succeed(program_name, [&] {
+    graph = load(o, me, n_pes);
+    rows = make_csr(graph, me, n_pes);
+    graph.edges = {};
+  });
+  const block_distribution distribution(graph.vertices, n_pes);
+  const uint64_t own_vertices = distribution.count(me), own_edges = rows.targets.size();
+  if (me == 0)
+    std::printf("%s: %d PEs on %d nodes, %s backend, %s sender\ngraph: %s, %llu vertices, %llu edges\n",
+                program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.sender.c_str(),
+                o.file.empty() ? "R-MAT" : o.file.c_str(), static_cast<unsigned long long>(graph.vertices),
+                static_cast<unsigned long long>(graph.total_edges));
+
+  auto* degree = gravel_malloc<uint64_t>(distribution.block * sizeof(uint64_t));
+  device_array<uint64_t> offsets(rows.offsets), targets(rows.targets);
+  const device_rows on_device{offsets.data(), targets.data(), distribution};
+  rows = {};
+  gravel_barrier_all();
+  const auto begin = std::chrono::steady_clock::now();
+  progress report(program_name, me == 0);
+  in_pieces(own_vertices, 1 << 20, report, [&](uint64_t first, uint64_t count) {
+    const auto kernel = o.sender == "direct" ? walk_directly : walk_gathered;
+    gravel_launch(kernel, o.grid, lanes_of_block, gravel_handle(), on_device, degree, first, count);
+    gravel_synchronize();
+  });
+  gravel_barrier_all();
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+
+  std::vector<uint64_t> counted(own_vertices);
+  gravel_copy(counted.data(), degree, own_vertices * sizeof(uint64_t));
+  uint64_t sum = 0;
+  for (const uint64_t d : counted) sum += d;
+  sum = gravel_sum_all(sum);
+  const uint64_t edges = gravel_sum_all(own_edges);
+  bool right = sum == graph.total_edges && edges == graph.total_edges;
+  const bool serial = !o.no_verify && graph.total_edges <= o.serial_limit;
+  const uint64_t wrong = serial ? compare_with_serial(o, distribution, counted) : 0;
+  right &= wrong == 0;
+  const std::vector<ranked> best = gather_best(counted, distribution, o.top);
+  if (me == 0) {
+    std::printf("%.3f s: %.4g M edges/s; in-degrees sum up to %llu of %llu\n", seconds,
+                static_cast<double>(edges) / seconds / 1e6, static_cast<unsigned long long>(sum),
+                static_cast<unsigned long long>(graph.total_edges));
+    if (serial)
+      std::printf("%llu wrong in-degrees, compared with a serial count\n",
+                  static_cast<unsigned long long>(wrong));
+    print_best(best, graph);
+  }
+  return right;
 }
 
 void check_options(indegree_options& o) {
@@ -171,12 +225,11 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_option("--seed", o.seed, "Of the R-MAT graph")->capture_default_str();
-  const auto* names = app.add_option(
+  app.add_option(
       "--names", o.names,
       "Names of the vertices, one a line; if not given, FILE's own name ending in .names, if there is one");
   app.add_flag("--no-names", o.no_names, "Do not look for a file of names")
       ->excludes(app.get_option("--names"));
-  (void)names;
   app.add_option("--top", o.top, "Print so many vertices of the highest in-degrees")
       ->check(CLI::Range(0, 100000))
       ->capture_default_str();
@@ -194,57 +247,6 @@ int main(int argc, char** argv) {
   parse_or_exit(app, argc, argv, [&] { check_options(o); });
 
   gravel_init<>();
-  const int me = gravel_my_pe(), n_pes = gravel_n_pes();
   if (o.grid == 0) o.grid = blocks_to_fill_device();
-  edge_list graph;
-  csr rows;
-  all_succeed(program_name, [&] {
-    graph = load(o, me, n_pes);
-    rows = make_csr(graph, me, n_pes);
-    graph.edges = {};
-  });
-  const block_distribution distribution(graph.vertices, n_pes);
-  const uint64_t own_vertices = distribution.count(me), own_edges = rows.targets.size();
-  if (me == 0)
-    std::printf("%s: %d PEs on %d nodes, %s backend, %s sender\ngraph: %s, %llu vertices, %llu edges\n",
-                program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.sender.c_str(),
-                o.file.empty() ? "R-MAT" : o.file.c_str(), static_cast<unsigned long long>(graph.vertices),
-                static_cast<unsigned long long>(graph.total_edges));
-
-  auto* degree = gravel_malloc<uint64_t>(distribution.block * sizeof(uint64_t));
-  device_array<uint64_t> offsets(rows.offsets), targets(rows.targets);
-  const device_rows on_device{offsets.data(), targets.data(), distribution};
-  rows = {};
-  gravel_barrier_all();
-  const auto begin = std::chrono::steady_clock::now();
-  progress report(program_name, me == 0);
-  in_pieces(own_vertices, 1 << 20, report, [&](uint64_t first, uint64_t count) {
-    const auto kernel = o.sender == "direct" ? walk_directly : walk_gathered;
-    gravel_launch(kernel, o.grid, block, gravel_handle(), on_device, degree, first, count);
-    gravel_synchronize();
-  });
-  gravel_barrier_all();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-
-  std::vector<uint64_t> counted(own_vertices);
-  gravel_copy(counted.data(), degree, own_vertices * sizeof(uint64_t));
-  uint64_t sum = 0;
-  for (const uint64_t d : counted) sum += d;
-  sum = gravel_sum_all(sum);
-  const uint64_t edges = gravel_sum_all(own_edges);
-  bool right = sum == graph.total_edges && edges == graph.total_edges;
-  const bool serial = !o.no_verify && graph.total_edges <= o.serial_limit;
-  const uint64_t wrong = serial ? compare_with_serial(o, distribution, counted) : 0;
-  right &= wrong == 0;
-  const std::vector<ranked> best = gather_best(counted, distribution, o.top);
-  if (me == 0) {
-    std::printf("%.3f s: %.4g M edges/s; in-degrees sum up to %llu of %llu\n", seconds,
-                static_cast<double>(edges) / seconds / 1e6, static_cast<unsigned long long>(sum),
-                static_cast<unsigned long long>(graph.total_edges));
-    if (serial)
-      std::printf("%llu wrong in-degrees, compared with a serial count\n",
-                  static_cast<unsigned long long>(wrong));
-    print_best(best, graph);
-  }
-  return finish(program_name, right);
+  return finish(program_name, count_degrees(o));
 }

@@ -34,10 +34,15 @@ void all_succeed(const char* program, Work&& work) {
 
 /// Leaves the job and gives the status for main. `right`: the same on all PEs.
 inline int finish(const char* program, bool right) {
+  std::fflush(stdout);
   if (!right && gravel_my_pe() == 0) std::fprintf(stderr, "%s: the result is WRONG\n", program);
   gravel_finalize();
   return right ? 0 : exit_wrong_result;
 }
+
+/// Lanes of a thread block that gathers messages. On the CPU backend lanes take turns on one core, so more of
+/// them do not run faster, but have to be passed by one that waits for room.
+constexpr unsigned lanes_of_block = GRAVEL_CUDA ? 256 : 32;
 
 /// Thread blocks that fill the device when each loops over many messages.
 inline unsigned blocks_to_fill_device() {

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,6 +22,12 @@ namespace {
 uint64_t now_us() {
   using namespace std::chrono;
   return static_cast<uint64_t>(duration_cast<microseconds>(steady_clock::now().time_since_epoch()).count());
+}
+
+/// A process of this node is gone: what its launcher or itself says about it comes first.
+[[noreturn]] void fail_second_hand(const std::string& text) {
+  let_cause_speak();
+  fail_text(text);
 }
 
 char* map_pages(uint64_t bytes, const char* what) {
@@ -42,7 +49,10 @@ struct aggregator::plane_thread {
   std::vector<std::unique_ptr<ucx_link>> links;  ///< by node; nullptr for this node
   std::unique_ptr<plane> work;
   std::unique_ptr<collective> collectives;  ///< plane 0
+  bool received = false;  ///< in this round; UCX's own keep-alive traffic is no progress of the job
   std::string heard;                        ///< another node's reason for ending the job
+  std::string lost;                         ///< a connection that broke, which may be a consequence of something else
+  uint64_t lost_at = 0;
   std::jthread thread;
 
   std::vector<remote_link*> link_pointers(uint32_t n_nodes) const {
@@ -61,6 +71,7 @@ struct aggregator::plane_thread {
       heard.assign(reinterpret_cast<const char*>(data.data()), data.size());
       return;
     }
+    received = true;
     if (work->receive(header, data, now_us())) return;
     if (!collectives || (header.word != plane_word::contribution && header.word != plane_word::result))
       fail("node {} sent a message of unknown kind {}", header.source_node, static_cast<uint32_t>(header.word));
@@ -68,8 +79,10 @@ struct aggregator::plane_thread {
   }
 };
 
-aggregator::aggregator(int listener, uint32_t n_pes, const settings& s) : listener_(listener), n_local_(n_pes) {
+aggregator::aggregator(int listener, uint32_t n_pes, pid_t parent, const settings& s)
+    : listener_(listener), n_local_(n_pes), parent_(parent), injected_(s.fault) {
   setup_.values = s;
+  setup_.fault = &injected_;
   spill_.limit = s.spill_size;
   setup_.spill = &spill_;
   if (pipe2(wake_, O_CLOEXEC | O_NONBLOCK) != 0) fail_errno("pipe");
@@ -79,6 +92,21 @@ aggregator::~aggregator() {
   stop_ = true;
   planes_.clear();
   for (int end : wake_) close(end);
+  remove_listener();
+}
+
+/// Once all PEs are connected nobody needs its name; and the PE that made it may be dead.
+void aggregator::remove_listener() {
+  if (listener_ < 0) return;
+  sockaddr_un address{};
+  socklen_t length = sizeof(address);
+  if (getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &length) == 0 && address.sun_path[0] == '/') {
+    unlink(address.sun_path);
+    *std::strrchr(address.sun_path, '/') = 0;
+    rmdir(address.sun_path);
+  }
+  close(listener_);
+  listener_ = -1;
 }
 
 int aggregator::run() {
@@ -110,23 +138,33 @@ void aggregator::accept_pes() {
     if (now >= deadline)
       fail("only {} of {} PEs connected within {} s (GRAVEL_CONNECT_TIMEOUT_S)", arrivals.size(), n_local_,
            setup_.values.connect_timeout_s);
-    poll(watched.data(), watched.size(), static_cast<int>((deadline - now) / 1000 + 1));
+    poll(watched.data(), watched.size(), static_cast<int>(std::min<uint64_t>((deadline - now) / 1000 + 1, 200)));
     for (size_t i = 1; i < watched.size(); ++i)
-      if (watched[i].revents) fail("PE {} ended while the job was starting", watched_pe[i - 1]);
+      if (watched[i].revents) fail_second_hand(fmt::format("PE {} ended while the job was starting", watched_pe[i - 1]));
+    if (getppid() != parent_)
+      fail_second_hand(fmt::format("process {}, which started this aggregator, ended while the job was starting", parent_));
     if (!(watched[0].revents & POLLIN)) continue;
     const int accepted = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
     if (accepted < 0) continue;
     node_channel channel(accepted);
-    const int pid = channel.check_peer();
+    int pid = -1;
+    try {
+      pid = channel.check_peer();
+    } catch (const error& e) {
+      log_warning("{}; refused", e.what());
+      continue;
+    }
+    channel.limit_waits(2 * setup_.values.connect_timeout_s);
     auto first = channel.receive();
-    if (!first || first->type != frame_type::hello || first->descriptor < 0) fail("process {} connected but is no PE", pid);
+    if (!first) fail_second_hand(fmt::format("process {} connected and ended while the job was starting", pid));
+    if (first->type != frame_type::hello || first->descriptor < 0) fail("process {} connected but is no PE", pid);
     hello h = hello::unpack(first->bytes);
     pe_segment segment = pe_segment::attach(first->descriptor, h.shape, h.pe);
     const uint32_t pe = h.pe;
     if (!arrivals.try_emplace(pe, arrival{std::move(h), std::move(segment), std::move(channel), pid}).second)
       fail("PE {} connected twice", pe);
   }
-  close(listener_);
+  remove_listener();
 
   const hello& first = arrivals.begin()->second.h;
   setup_.nodes = topology(first.node_of_pe, setup_.values.two_hop_nodes);
@@ -184,15 +222,18 @@ void aggregator::wire() {
     p->staging_memory = std::make_unique<ucx_memory>(*ucx_, p->staging, staging);
     p->worker = std::make_unique<ucx_worker>(*ucx_);
     p->worker->on_am(plane_am, &plane_thread::on_am, p.get());
-    p->worker->on_error([this](const std::string& text) {
-      if (!over_) fail_job(text);
+    p->worker->on_error([&p = *p](const std::string& text) {
+      if (!p.lost.empty()) return;
+      p.lost = text;
+      p.lost_at = now_us();
     });
     mine.worker.push_back(p->worker->address());
   }
   channels_[0].send(frame_type::wiring, mine.pack());
   // The answer comes through the first PE when all nodes are here.
   auto answer = channels_[0].receive();
-  if (!answer || answer->type != frame_type::peers) fail("PE {} ended while the job was starting", pes_[0]);
+  if (!answer || answer->type != frame_type::peers)
+    fail_second_hand(fmt::format("PE {} ended while the job was starting", pes_[0]));
   blob_reader in(answer->bytes);
   for (uint32_t node = 0; node < n_nodes; ++node) {
     std::vector<std::byte> packed;
@@ -222,20 +263,25 @@ void aggregator::run_plane(plane_thread& p) {
   relax wait;
   uint64_t last_progress = now_us();
   const uint64_t patience = setup_.values.watchdog_s * 1'000'000;
+  // The other node may have ended because the job is over, or may have sent the reason, or our launcher may know it.
+  constexpr uint64_t lost_patience = 500'000;
   try {
     while (!stop_) {
-      bool moved = p.worker && p.worker->progress();
-      if (!p.heard.empty()) return fail_job(p.heard);
+      p.received = false;
+      const bool awake = p.worker && p.worker->progress();
+      if (!p.heard.empty()) return fail_job(p.heard, true);
       const uint64_t now = now_us();
-      moved |= p.work->step(now);
+      if (!p.lost.empty() && !over_ && now - p.lost_at > lost_patience) return fail_job(p.lost);
+      bool moved = p.work->step(now) || p.received;
       if (p.collectives) {
+        for (auto& segment : segments_) store_relaxed(&segment.control()->heartbeat, now);
         moved |= p.collectives->step();
         if (p.collectives->over() && !over_.exchange(true))
           for (auto& any : planes_)
             if (any->worker && any.get() == &p) any->worker->expect_disconnects();
       }
+      if (moved || awake) wait.reset();
       if (moved) {
-        wait.reset();
         last_progress = now;
         continue;
       }
@@ -248,44 +294,55 @@ void aggregator::run_plane(plane_thread& p) {
                                     "leave no room for the resolver:\n{}",
                                     setup_.values.watchdog_s, dump));
       }
-      wait();
+      if (!awake) wait();
     }
-    // Deliver what was said last, an abort above all.
-    if (p.worker) p.worker->close_endpoints(std::chrono::milliseconds(500));
   } catch (const std::exception& e) {
     fail_job(e.what());
   }
 }
 
-void aggregator::fail_job(const std::string& text) {
+void aggregator::fail_job(const std::string& text, bool heard) {
   {
     std::lock_guard lock(failure_lock_);
-    if (!failed_) failure_ = text;
+    if (!failed_) {
+      failure_ = text;
+      failure_is_heard_ = heard;
+    }
     failed_ = true;
   }
   [[maybe_unused]] const auto written = write(wake_[1], "!", 1);
 }
 
 void aggregator::tell_everybody(const std::string& text) {
-  stop_ = true;
-  for (auto& p : planes_)
-    if (p->thread.joinable()) p->thread.join();
-  if (!planes_.empty() && planes_[0]->worker) {
-    auto& p = *planes_[0];
-    try {
-      for (auto& link : p.links)
-        if (link)
-          link->send({plane_word::abort, setup_.node, 0, 0, 0, 0, 0}, std::as_bytes(std::span(text)));
-      for (int i = 0; i < 1000; ++i) p.worker->progress();
-    } catch (const std::exception& e) {
-      log_debug("{}", e.what());
-    }
-  }
   for (auto& channel : channels_) try {
       channel.send(frame_type::abort, text);
     } catch (const std::exception&) {
       // That PE is gone already.
     }
+  stop_ = true;
+  for (auto& p : planes_)
+    if (p->thread.joinable()) p->thread.join();
+  if (!planes_.empty() && planes_[0]->worker) try {
+      for (auto& link : planes_[0]->links)
+        if (link) link->send({plane_word::abort, setup_.node, 0, 0, 0, 0, 0}, std::as_bytes(std::span(text)));
+    } catch (const std::exception& e) {
+      log_debug("{}", e.what());
+    }
+  end_planes();
+}
+
+/// Stops the planes' threads and delivers what they said last, an abort above all.
+void aggregator::end_planes() {
+  stop_ = true;
+  for (auto& p : planes_)
+    if (p->thread.joinable()) p->thread.join();
+  for (auto& p : planes_)
+    if (p->worker) try {
+        p->worker->expect_disconnects();
+        p->worker->close_endpoints(std::chrono::milliseconds(500));
+      } catch (const std::exception& e) {
+        log_debug("{}", e.what());
+      }
 }
 
 int aggregator::watch_pes() {
@@ -297,11 +354,14 @@ int aggregator::watch_pes() {
     if (poll(watched.data(), watched.size(), -1) < 0) continue;
     if (watched.back().revents) {
       std::string text;
+      bool heard;
       {
         std::lock_guard lock(failure_lock_);
         text = failure_;
+        heard = failure_is_heard_;
       }
-      log_error("{}", text);
+      if (heard) log_info("the job ends: {}", text);
+      else log_error("{}", text);
       tell_everybody(text);
       return 1;
     }
@@ -322,16 +382,18 @@ int aggregator::watch_pes() {
       const std::string text = word && word->type == frame_type::abort
                                    ? word->text()
                                    : fmt::format("PE {} (process {}) ended without gravel_finalize", pes_[i], pids_[i]);
-      if (!word) log_error("{}", text);
       tell_everybody(text);
+      if (!word || word->type != frame_type::abort) {
+        // Its launcher knows how it ended, and ends us: then that is enough.
+        let_cause_speak();
+        log_error("{}", text);
+      }
       return 1;
     }
   }
   // Our PEs are done, so all of the job is (they said goodbye after the last collective).
   over_ = true;
-  stop_ = true;
-  for (auto& p : planes_)
-    if (p->thread.joinable()) p->thread.join();
+  end_planes();
   return 0;
 }
 

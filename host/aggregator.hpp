@@ -1,6 +1,8 @@
 // The aggregator process: one per node. Accepts its PEs, maps their segments, wires itself to the other nodes, runs
 // the planes, and ends when its PEs have said goodbye. If anything dies, it ends the job with a message.
 #pragma once
+#include <sys/types.h>
+
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "host/collective.hpp"
+#include "host/fault.hpp"
 #include "host/hello.hpp"
 #include "host/node_channel.hpp"
 #include "host/plane.hpp"
@@ -19,8 +22,8 @@ namespace gravel {
 
 class aggregator {
  public:
-  /// `listener`: the socket to which `n_pes` PEs of this node will connect.
-  aggregator(int listener, uint32_t n_pes, const settings&);
+  /// `listener`: the socket to which `n_pes` PEs of this node will connect; `parent`: the one that started this.
+  aggregator(int listener, uint32_t n_pes, pid_t parent, const settings&);
   ~aggregator();
 
   /// Returns the exit status: 0 when all PEs said goodbye.
@@ -34,12 +37,16 @@ class aggregator {
   void start_planes();
   void run_plane(plane_thread&);
   int watch_pes();
-  /// From any thread: the job cannot go on. First text wins.
-  void fail_job(const std::string& text);
+  /// From any thread: the job cannot go on. First text wins. `heard`: from another node, which has printed it.
+  void fail_job(const std::string& text, bool heard = false);
   void tell_everybody(const std::string& text);
+  void end_planes();
+  void remove_listener();
 
   int listener_;
   uint32_t n_local_;
+  pid_t parent_;
+  injected_fault injected_;
   node_setup setup_;
   spill_budget spill_;
   std::vector<pe_segment> segments_;
@@ -61,6 +68,7 @@ class aggregator {
   int wake_[2] = {-1, -1};  ///< pipe: planes wake the watching thread
   std::mutex failure_lock_;
   std::string failure_;
+  bool failure_is_heard_ = false;
   bool failed_ = false;
 };
 

@@ -16,10 +16,12 @@ int main(int argc, char** argv) {
                "Started by Gravel itself: one per node, by the node's first PE. See ucx-run."};
   int listener = -1;
   unsigned pes = 0, local_pes = 0;
+  int parent = getppid();
   app.set_version_flag("--version", "gravel-aggregator " GRAVEL_VERSION);
   app.add_option("--listen-fd", listener, "inherited descriptor of the listening Unix socket")->required();
   app.add_option("--pes", pes, "number of PEs of this node that will connect")->required();
   app.add_option("--host-pes", local_pes, "number of PEs on this host");
+  app.add_option("--parent", parent, "process that started this one");
   CLI11_PARSE(app, argc, argv);
   gravel::set_log_name("aggregator");
   // Its PEs' sockets tell when to end; a terminal's ^C goes to the launcher and the PEs.
@@ -27,7 +29,7 @@ int main(int argc, char** argv) {
   std::signal(SIGHUP, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   try {
-    gravel::aggregator node(listener, pes, gravel::resolved_settings(std::max(local_pes, pes)));
+    gravel::aggregator node(listener, pes, parent, gravel::resolved_settings(std::max(local_pes, pes)));
     return node.run();
   } catch (const std::exception& e) {
     gravel::log_error("{}", e.what());

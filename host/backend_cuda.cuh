@@ -25,14 +25,15 @@ class cuda_launcher {
  public:
   virtual ~cuda_launcher() = default;
   cudaStream_t user_stream() const { return user_; }
-  /// Before a kernel of gravel_launch: returns when the resolver is resident and will stay.
-  void begin_launch() {
+  /// Calls `start`, which puts a kernel into the user's stream, when the resolver is resident and sure to stay.
+  template <class F>
+  void launch(F start) {
     std::unique_lock lock(lock_);
+    ++launching_;  // until the kernel is in its stream, an idle stream is no reason to end the hold
     if (!holding_) {
       holding_ = true;
       store_release(&mailbox_->hold, ++hold_);
     }
-    ensure_resolver();
     const uint64_t hold = hold_;
     for (relax wait; load_acquire(&mailbox_->hold_seen) != hold; wait()) {  // [H1]
       ensure_resolver();
@@ -40,6 +41,8 @@ class cuda_launcher {
       lock.unlock();
       lock.lock();
     }
+    start(user_);
+    --launching_;
   }
 
  protected:
@@ -49,16 +52,17 @@ class cuda_launcher {
   resolver_mailbox* mailbox_ = nullptr;
   uint64_t hold_ = 0;
   bool holding_ = false;
+  int launching_ = 0;
 };
 
 backend& current_backend();
 
 template <class... P>
 void cuda_launch(void (*kernel)(P...), dim3 grid, dim3 block, P... arguments) {
-  auto& launcher = dynamic_cast<cuda_launcher&>(current_backend());
-  launcher.begin_launch();
-  kernel<<<grid, block, 0, launcher.user_stream()>>>(arguments...);
-  cuda_check(cudaGetLastError(), "gravel_launch");
+  dynamic_cast<cuda_launcher&>(current_backend()).launch([&](cudaStream_t stream) {
+    kernel<<<grid, block, 0, stream>>>(arguments...);
+    cuda_check(cudaGetLastError(), "gravel_launch");
+  });
 }
 
 template <class Handlers>
@@ -137,7 +141,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     moved |= arrived != seen_arrivals_;
     seen_arrivals_ = arrived;
     std::lock_guard lock(lock_);
-    if (holding_) {
+    if (holding_ && launching_ == 0) {
       const cudaError_t state = cudaStreamQuery(user_);
       if (state == cudaSuccess) {
         holding_ = false;

@@ -1,34 +1,69 @@
 #include "host/gravel.hpp"
 
-#include <mutex>
+#include <cstdio>
+#include <cstdlib>
 
 #include "host/runtime.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 
 namespace gravel {
 namespace {
 std::unique_ptr<runtime> the_runtime;
 bool was_finalized = false;
+
+/// What nobody catches ends the job, with its text on stderr.
+void last_words(const std::string& text) {
+  if (the_runtime) the_runtime->abort_job(text, 1);
+  if (runtime::own_pe != 0) let_cause_speak();  // during gravel_init: what is wrong is often wrong in every PE
+}
+
+/// Before gravel_init has got so far: which PE this is, and what happens to exceptions.
+void prepare_to_fail() {
+  if (const char* rank = std::getenv("PMIX_RANK"); rank && log_name().empty()) {
+    set_log_name(fmt::format("PE {}", rank));
+    runtime::own_pe = static_cast<uint32_t>(std::atoi(rank));
+  }
+  install_terminate_handler(last_words);
+}
+
+/// A program that just ends would leave the others waiting.
+void at_exit(int status, void*) {
+  if (!the_runtime) return;
+  std::fflush(nullptr);
+  the_runtime->abort_job(fmt::format("the program ended with exit status {} without gravel_finalize", status),
+                         status ? status : 1);
+}
+
+/// For what waits: a handler that did would wait for itself.
+runtime& waiting_runtime(const char* caller) {
+  if (runtime::runs_handlers) fail("{} inside a handler: handlers must not wait", caller);
+  return current_runtime(caller);
+}
 }  // namespace
 
 runtime& current_runtime(const char* caller) {
-  if (!the_runtime) fail("{} was called {}", caller, was_finalized ? "after gravel_finalize" : "before gravel_init");
+  if (!the_runtime) {
+    prepare_to_fail();
+    fail("{} was called {}", caller, was_finalized ? "after gravel_finalize" : "before gravel_init");
+  }
   return *the_runtime;
 }
 
 void start(std::unique_ptr<backend> device) {
-  install_terminate_handler();
+  prepare_to_fail();
   if (the_runtime) fail("gravel_init was called twice");
   if (was_finalized) fail("gravel_init was called after gravel_finalize: a process can join one job");
   the_runtime = std::make_unique<runtime>(std::move(device));
+  on_exit(at_exit, nullptr);
 }
 
-backend& current_backend() { return current_runtime("gravel_launch").device(); }
-void* allocate_symmetric(uint64_t bytes) { return current_runtime("gravel_malloc").allocate_symmetric(bytes); }
+backend& current_backend() { return waiting_runtime("gravel_launch").device(); }
+void* allocate_symmetric(uint64_t bytes) { return waiting_runtime("gravel_malloc").allocate_symmetric(bytes); }
 void wait_for_host_gets(const gravel_t&) { current_runtime("gravel_quiet").wait_for_host_gets(); }
 
 void launch_options_of(unsigned* threads, uint64_t* seed) {
-  const settings& s = current_runtime("gravel_launch").values();
+  const settings& s = waiting_runtime("gravel_launch").values();
   *threads = static_cast<unsigned>(s.cpu_threads);
   *seed = s.cpu_seed;
 }
@@ -38,12 +73,16 @@ void launch_options_of(unsigned* threads, uint64_t* seed) {
 using gravel::current_runtime;
 
 void gravel_finalize() {
-  current_runtime("gravel_finalize").finalize();
+  gravel::waiting_runtime("gravel_finalize").finalize();
   gravel::the_runtime.reset();
   gravel::was_finalized = true;
 }
 
-void gravel_abort(const char* text, int status) { current_runtime("gravel_abort").abort_job(text, status); }
+void gravel_abort(const char* text, int status) {
+  gravel::runtime& job = current_runtime("gravel_abort");
+  std::fflush(nullptr);
+  job.abort_job(text, status);
+}
 
 int gravel_my_pe() { return static_cast<int>(current_runtime("gravel_my_pe").pe()); }
 int gravel_n_pes() { return static_cast<int>(current_runtime("gravel_n_pes").nodes().n_pes()); }
@@ -59,28 +98,28 @@ const char* gravel_version() { return GRAVEL_VERSION; }
 gravel_t gravel_handle() { return current_runtime("gravel_handle").kernel_handle(); }
 gravel_t gravel_host_handle() { return current_runtime("gravel_host_handle").host_handle(); }
 
-void gravel_free(void* symmetric) { current_runtime("gravel_free").free_symmetric(symmetric); }
+void gravel_free(void* symmetric) { gravel::waiting_runtime("gravel_free").free_symmetric(symmetric); }
 void gravel_copy(void* to, const void* from, uint64_t bytes) {
   current_runtime("gravel_copy").device().copy(to, from, bytes);
 }
 
-void gravel_quiet() { current_runtime("gravel_quiet").quiet(); }
-void gravel_barrier_all() { current_runtime("gravel_barrier_all").barrier_all(); }
-void gravel_wait_quiescent() { current_runtime("gravel_wait_quiescent").wait_quiescent(); }
-void gravel_synchronize() { current_runtime("gravel_synchronize").device().synchronize(); }
+void gravel_quiet() { gravel::waiting_runtime("gravel_quiet").quiet(); }
+void gravel_barrier_all() { gravel::waiting_runtime("gravel_barrier_all").barrier_all(); }
+void gravel_wait_quiescent() { gravel::waiting_runtime("gravel_wait_quiescent").wait_quiescent(); }
+void gravel_synchronize() { gravel::waiting_runtime("gravel_synchronize").device().synchronize(); }
 
 uint64_t gravel_sum_all(uint64_t value) {
   gravel::collective_words words{};
   words.sum[0] = value;
-  return current_runtime("gravel_sum_all").combine(words).sum[0];
+  return gravel::waiting_runtime("gravel_sum_all").combine(words).sum[0];
 }
 uint64_t gravel_min_all(uint64_t value) {
   gravel::collective_words words{};
   words.least = value;
-  return current_runtime("gravel_min_all").combine(words).least;
+  return gravel::waiting_runtime("gravel_min_all").combine(words).least;
 }
 uint64_t gravel_max_all(uint64_t value) {
   gravel::collective_words words{};
   words.most = value;
-  return current_runtime("gravel_max_all").combine(words).most;
+  return gravel::waiting_runtime("gravel_max_all").combine(words).most;
 }

@@ -8,10 +8,10 @@ namespace gravel {
 
 void inbound::check_arrival(uint64_t sequence) const {
   if (sequence - freed_ >= ring_.packets)
-    fail("node {} sent packet {} for sink {} without a credit: packets {} to {} have one", source_node_, sequence,
-         ring_.sink, freed_, freed_ + ring_.packets - 1);
+    fail("node {} sent packet {} for {} without a credit: packets {} to {} have one", source_node_, sequence,
+         destination(), freed_, freed_ + ring_.packets - 1);
   if (sequence < expected_ || early_[sequence % ring_.packets])
-    fail("node {} sent packet {} for sink {} twice", source_node_, sequence, ring_.sink);
+    fail("node {} sent packet {} for {} twice", source_node_, sequence, destination());
 }
 
 void inbound::on_notice(uint64_t sequence, uint64_t bytes) {
@@ -19,7 +19,7 @@ void inbound::on_notice(uint64_t sequence, uint64_t bytes) {
   const packet_header* packet = ring_.packet(channel_, sequence);
   const packet_fault fault = check_packet(packet, bytes, ring_.expectation(sequence));
   if (fault != packet_fault::fine)
-    fail("corrupt packet from node {} for sink {}: {}", source_node_, ring_.sink, name_of(fault));
+    fail("corrupt packet from node {} for {}: {}", source_node_, destination(), name_of(fault));
   early_[sequence % ring_.packets] = 1;
   while (early_[expected_ % ring_.packets]) publish_next();
 }
@@ -28,7 +28,7 @@ void inbound::on_packet(uint64_t sequence, std::span<const std::byte> bytes) {
   check_arrival(sequence);
   // The transport's buffer need not be aligned for the header: check the copy, before it is published.
   if (bytes.size() < packet_payload_offset || bytes.size() > ring_.packet_size)
-    fail("corrupt packet from node {} for sink {}: {} bytes", source_node_, ring_.sink, bytes.size());
+    fail("corrupt packet from node {} for {}: {} bytes", source_node_, destination(), bytes.size());
   std::memcpy(static_cast<void*>(ring_.packet(channel_, sequence)), bytes.data(), bytes.size());
   on_notice(sequence, bytes.size());
 }
@@ -77,10 +77,12 @@ bool inbound::report_transit(const plane_header& from) {
   return send_credit(from);
 }
 
+std::string inbound::destination() const {
+  return ring_.sink == transit_sink ? std::string("other nodes") : fmt::format("PE {}", pe_of_sink(ring_.sink));
+}
+
 std::string inbound::describe() const {
-  return fmt::format("from node {} to {}: {} packets arrived, {} freed, {} applied", source_node_,
-                     ring_.sink == transit_sink ? std::string("others") : fmt::format("PE {}", pe_of_sink(ring_.sink)),
-                     expected_, freed_, applied_);
+  return fmt::format("from node {} to {}: {} packets arrived, {} freed, {} applied", source_node_, destination(), expected_, freed_, applied_);
 }
 
 }  // namespace gravel

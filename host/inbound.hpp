@@ -49,6 +49,7 @@ class inbound {
 
  private:
   void check_arrival(uint64_t sequence) const;
+  std::string destination() const;
   void publish_next();
   bool send_credit(const plane_header& from);
 

@@ -2,6 +2,7 @@
 
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -34,6 +35,12 @@ sockaddr_un address_of(const std::string& path) {
   return address;
 }
 
+[[noreturn]] void fail_reading() {
+  if (errno == EAGAIN || errno == EWOULDBLOCK)
+    fail("no answer on the node's socket within twice GRAVEL_CONNECT_TIMEOUT_S; is a process of the job stopped?");
+  fail_errno("reading from the node's socket");
+}
+
 /// Reads exactly n bytes; false at an end of file before the first.
 bool read_all(int descriptor, void* to, size_t n) {
   size_t done = 0;
@@ -41,7 +48,7 @@ bool read_all(int descriptor, void* to, size_t n) {
     const ssize_t got = recv(descriptor, static_cast<char*>(to) + done, n - done, 0);
     if (got > 0) done += static_cast<size_t>(got);
     else if (got == 0 || errno == ECONNRESET) return false;
-    else if (errno != EINTR) fail_errno("reading from the node's socket");
+    else if (errno != EINTR) fail_reading();
   }
   return true;
 }
@@ -118,9 +125,15 @@ std::optional<frame> node_channel::receive() {
   ssize_t got;
   while ((got = recvmsg(descriptor_, &message, MSG_CMSG_CLOEXEC)) < 0)
     if (errno == ECONNRESET) return std::nullopt;
-    else if (errno != EINTR) fail_errno("reading from the node's socket");
+    else if (errno != EINTR) fail_reading();
   if (got == 0) return std::nullopt;
   frame result{};
+  struct closer {
+    int* descriptor;
+    ~closer() {
+      if (descriptor && *descriptor >= 0) close(*descriptor);
+    }
+  } unless_whole{&result.descriptor};
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c))
     if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
       std::memcpy(&result.descriptor, CMSG_DATA(c), sizeof(int));
@@ -128,14 +141,18 @@ std::optional<frame> node_channel::receive() {
       !read_all(descriptor_, reinterpret_cast<char*>(&header) + got, sizeof(header) - static_cast<size_t>(got)))
     return std::nullopt;
   if (header.type < 1 || header.type > static_cast<uint32_t>(frame_type::abort) || header.bytes > most_frame_bytes ||
-      (header.has_descriptor != 0) != (result.descriptor >= 0)) {
-    if (result.descriptor >= 0) close(result.descriptor);
+      (header.has_descriptor != 0) != (result.descriptor >= 0))
     fail("a malformed frame arrived on the node's socket (type {}, {} bytes)", header.type, header.bytes);
-  }
   result.type = static_cast<frame_type>(header.type);
   result.bytes.resize(header.bytes);
   if (!read_all(descriptor_, result.bytes.data(), header.bytes)) return std::nullopt;
+  unless_whole.descriptor = nullptr;
   return result;
+}
+
+void node_channel::limit_waits(uint64_t seconds) const {
+  const timeval limit{static_cast<time_t>(seconds), 0};
+  if (setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) != 0) fail_errno("SO_RCVTIMEO");
 }
 
 pid_t node_channel::check_peer() const {
@@ -151,17 +168,19 @@ void node_channel::shut_down() { shutdown(descriptor_, SHUT_RDWR); }
 node_listener::node_listener(const std::string& parent) {
   const char* tmpdir = std::getenv("TMPDIR");
   directory_ = (parent.empty() ? std::string(tmpdir && *tmpdir ? tmpdir : "/tmp") : parent) + "/gravel-node-XXXXXX";
+  address_of(directory_ + "/s");  // too long? Then before anything is made.
   if (!mkdtemp(directory_.data())) fail_errno("making a directory for the node's socket under '" + directory_ + "'");
   path_ = directory_ + "/s";
-  descriptor_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (descriptor_ < 0) fail_errno("socket");
   const sockaddr_un address = address_of(path_);
-  if (bind(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+  descriptor_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (descriptor_ < 0 || bind(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
       chmod(path_.c_str(), 0600) != 0 || listen(descriptor_, 4096) != 0) {
     const int code = errno;
+    const std::string path = path_;
     unlink();
+    if (descriptor_ >= 0) close(descriptor_);
     errno = code;
-    fail_errno("listening at '" + path_ + "'");
+    fail_errno("listening at '" + path + "'");
   }
 }
 
@@ -169,6 +188,8 @@ node_listener::~node_listener() {
   unlink();
   if (descriptor_ >= 0) close(descriptor_);
 }
+
+void node_listener::leave_listening_to_child() { close(std::exchange(descriptor_, -1)); }
 
 void node_listener::unlink() {
   if (path_.empty()) return;

@@ -41,6 +41,8 @@ class node_channel {
   /// Waits for a frame. nullopt: the other end has closed. Throws gravel::error for a malformed frame.
   std::optional<frame> receive();
   int descriptor() const { return descriptor_; }
+  /// Longest wait of receive() for the next bytes, after which it throws gravel::error; 0: none.
+  void limit_waits(uint64_t seconds) const;
   /// Process at the other end; throws gravel::error if it belongs to another user.
   pid_t check_peer() const;
   /// Makes a receive() in another thread return nullopt.
@@ -60,6 +62,9 @@ class node_listener {
   node_listener& operator=(const node_listener&) = delete;
   const std::string& path() const { return path_; }
   int descriptor() const { return descriptor_; }
+  /// Another process has the descriptor and is the one that listens: only if it alone holds it, connections end when
+  /// it ends.
+  void leave_listening_to_child();
   /// Removes socket and directory from the file system; connections stay.
   void unlink();
 

@@ -41,7 +41,10 @@ bool outbound::append_or_spill(uint32_t sink, const unit* from, uint32_t message
   const uint64_t rest = uint64_t{messages - taken} * units, bytes = rest * sizeof(unit);
   if (c_.spill->used.fetch_add(bytes) + bytes > c_.spill->limit) return false;
   from += uint64_t{taken} * units;
-  if (backlog_.empty() || backlog_.back().sink != sink || backlog_.back().units != units)
+  // A piece has an end, so that its memory goes back also while the backlog never becomes empty.
+  constexpr uint64_t most_units = 4096;
+  if (backlog_.empty() || backlog_.back().sink != sink || backlog_.back().units != units ||
+      backlog_.back().data.size() >= most_units)
     backlog_.push_back({sink, units, {}, 0});
   backlog_.back().data.insert(backlog_.back().data.end(), from, from + rest);
   (*c_.stats)[stat::messages_spilled] += messages - taken;
@@ -53,15 +56,13 @@ bool outbound::drain_backlog(uint64_t now) {
   while (!backlog_.empty()) {
     piece& p = backlog_.front();
     // A bulk message is appended alone: it may not share a segment.
-    const uint32_t whole = static_cast<uint32_t>((p.data.size() - p.taken) / p.units);
-    const uint32_t taken = append(p.sink, p.data.data() + p.taken, std::min(whole, 0xffffu), p.units, now);
+    const uint32_t whole = p.units > max_message_units ? 1 : static_cast<uint32_t>((p.data.size() - p.taken) / p.units);
+    const uint32_t taken = append(p.sink, p.data.data() + p.taken, whole, p.units, now);
     if (taken == 0) break;
     moved = true;
     p.taken += uint64_t{taken} * p.units;
-    if (p.taken == p.data.size()) {
-      c_.spill->used.fetch_sub(p.data.size() * sizeof(unit));
-      backlog_.pop_front();
-    }
+    c_.spill->used.fetch_sub(uint64_t{taken} * p.units * sizeof(unit));
+    if (p.taken == p.data.size()) backlog_.pop_front();
   }
   return moved;
 }
@@ -71,6 +72,7 @@ void outbound::close(close_cause cause) {
   counts_[sequence_ % c_.packets] = writer_.messages();
   const bool flush = cause == close_cause::flush;
   packet_header* packet = writer_.close(sequence_, sink_, c_.node, c_.plane, flush);
+  if (c_.fault && c_.fault->corrupts_packet_for(pe_of_sink(sink_))) segments_of(packet)->units ^= 0x5555;
   stats_row& s = *c_.stats;
   ++s[stat::packets];
   s[stat::packet_bytes] += packet->bytes;

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "host/fault.hpp"
 #include "host/stats.hpp"
 #include "lib/base/landing.hpp"
 
@@ -64,6 +65,7 @@ class outbound {
     uint64_t packet_size, eager_size;
     spill_budget* spill;
     stats_row* stats;
+    injected_fault* fault = nullptr;
   };
   /// Same node: `ring` is the destination's, `channel` ours in it.
   outbound(const common&, landing ring, uint32_t channel, uint64_t* arrivals);

@@ -66,7 +66,7 @@ plane::plane(const node_setup& setup, uint32_t index, std::vector<remote_link*> 
   const uint32_t me = setup.node, packets = static_cast<uint32_t>(setup.values.packets_per_destination);
   const uint32_t n_planes = static_cast<uint32_t>(setup.values.aggregator_threads);
   const outbound::common common{me,           index, packets, setup.values.packet_size, setup.values.eager_size,
-                                setup.spill, &stats_};
+                                setup.spill, &stats_,  setup.fault};
   counts_ = &setup.local[0]->control()->counts[index];
   stats_words_ = setup.local[0]->control()->stats[index];
 
@@ -306,10 +306,14 @@ bool plane::forward(inbound& in, uint64_t now) {
       in.at.message = 0;
     }
     store_release(&counts_->taken, taken_);  // before the credit, which lets the sender count them as acknowledged
-    if (packet->flush)
-      for (outbound* o : busy_out_) o->close(close_cause::flush);
+    // Only where this packet's messages went, and these are final destinations: waiting for what other intermediate
+    // nodes do would let two nodes wait for each other.
     std::vector<std::pair<const outbound*, uint64_t>> until;
-    for (outbound* o : busy_out_) until.emplace_back(o, o->sequence() + o->has_open_messages());
+    for (uint32_t i = 0; i < packet->n_segments; ++i) {
+      outbound& to = route(table[i].sink);
+      if (packet->flush) to.close(close_cause::flush);
+      until.emplace_back(&to, to.sequence() + to.has_open_messages());
+    }
     in.forwarded(std::move(until));
     moved = true;
   }

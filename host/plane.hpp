@@ -25,6 +25,7 @@ struct node_setup {
   settings values;                  ///< aggregator_threads resolved
   std::vector<pe_segment*> local;   ///< segments of the node's PEs, in order of PE
   spill_budget* spill = nullptr;
+  injected_fault* fault = nullptr;  ///< may be missing
   /// Name of a handler id, for errors; may be empty.
   std::function<std::string(uint32_t)> handler_name;
 };

@@ -1,6 +1,8 @@
 #include "host/runtime.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +25,7 @@ namespace gravel {
 runtime::runtime(std::unique_ptr<backend> device) : device_(std::move(device)) {
   boot_ = bootstrap::connect();
   pe_ = boot_->rank();
+  own_pe = pe_;
   set_log_name(fmt::format("PE {}", pe_));
   values_ = resolved_settings(boot_->local_size());
   if (pe_ == 0)
@@ -42,6 +45,11 @@ runtime::runtime(std::unique_ptr<backend> device) : device_(std::move(device)) {
   make_handles();
   receiver_ = std::thread([this] { receive_loop(); });
   monitor_ = std::thread([this] { monitor_loop(); });
+  boot_->on_abort([this](const std::string& text) {
+    launcher_text_ = text;
+    launcher_reports_ = true;
+    channel_->shut_down();  // wakes the monitor
+  });
   combine({});
 }
 
@@ -69,12 +77,13 @@ void runtime::check_same_program() {
   boot_->put("gravel.program", mine.bytes);
   if (is_leader_) boot_->put("gravel.socket", std::as_bytes(std::span(socket_path_)));
   boot_->fence();
-  if (!is_leader_) {
+  const auto theirs = boot_->get(0, "gravel.program");
+  if (theirs == mine.bytes) {
+    if (is_leader_) return;
     const auto path = boot_->get(nodes_.pes_of(node_)[0], "gravel.socket");
     socket_path_.assign(reinterpret_cast<const char*>(path.data()), path.size());
+    return;
   }
-  const auto theirs = boot_->get(0, "gravel.program");
-  if (theirs == mine.bytes) return;
 
   // Say what differs.
   blob_reader a(theirs), b(mine.bytes);
@@ -110,6 +119,7 @@ void runtime::start_aggregator() {
   const std::string path = find_aggregator(values_.aggregator);
   listener_.emplace(boot_->session_directory());
   aggregator_pid_ = spawn_aggregator(path, listener_->descriptor(), local_size_, boot_->local_size());
+  listener_->leave_listening_to_child();
   socket_path_ = listener_->path();
 }
 
@@ -117,29 +127,43 @@ void runtime::connect() {
   const segment_shape shape = make_segment_shape(values_, nodes_, node_);
   segment_.emplace(pe_segment::create(shape, pe_));
   device_->pin(segment_->base(), segment_->bytes());
-  channel_.emplace(node_channel::connect(socket_path_));
-  channel_->check_peer();
+  greet_aggregator(shape);
+  exchange_wiring();
+  auto answer = channel_->receive();
+  if (answer && answer->type == frame_type::abort) fail("{}", answer->text());
+  if (!answer || answer->type != frame_type::ready) fail_without_aggregator();
+  channel_->limit_waits(0);
+  listener_.reset();  // all PEs of the node have connected
+}
+
+void runtime::greet_aggregator(const segment_shape& shape) {
   hello h;
   h.pe = pe_;
   h.node = node_;
   h.shape = shape;
   for (uint32_t pe = 0; pe < nodes_.n_pes(); ++pe) h.node_of_pe.push_back(nodes_.node_of(pe));
   for (const auto& handler : device_->handlers()) h.handlers.emplace_back(handler.id, handler.name);
-  channel_->send(frame_type::hello, h.pack(), segment_->descriptor());
-  exchange_wiring();
-  auto answer = channel_->receive();
-  if (answer && answer->type == frame_type::abort) fail("{}", answer->text());
-  if (!answer || answer->type != frame_type::ready)
-    fail("the aggregator of node {} ended while the job was starting; its message is above", node_);
-  listener_.reset();  // all PEs of the node have connected
+  try {
+    channel_.emplace(node_channel::connect(socket_path_));
+    channel_->limit_waits(2 * values_.connect_timeout_s);
+    channel_->check_peer();
+    channel_->send(frame_type::hello, h.pack(), segment_->descriptor());
+  } catch (const error& e) {
+    let_cause_speak();
+    if (!is_leader_) let_cause_speak();  // the first PE of the node knows more
+    siginfo_t ended{};
+    if (is_leader_ && waitid(P_PID, static_cast<id_t>(aggregator_pid_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+        ended.si_pid != 0)
+      fail_without_aggregator();
+    throw;
+  }
 }
 
 void runtime::exchange_wiring() {
   if (nodes_.n_nodes() > 1) {
     if (is_leader_) {
       auto mine = channel_->receive();
-      if (!mine || mine->type != frame_type::wiring)
-        fail("the aggregator of node {} ended while the job was starting; its message is above", node_);
+      if (!mine || mine->type != frame_type::wiring) fail_without_aggregator();
       boot_->put("gravel.wiring", mine->bytes);
     }
     boot_->fence();
@@ -209,6 +233,7 @@ void runtime::make_handles() {
 }
 
 void runtime::receive_loop() {
+  runs_handlers = true;
   relax wait;
   try {
     while (!stop_.load(std::memory_order_relaxed)) {
@@ -234,7 +259,8 @@ void runtime::check_device_error() {
             ? fmt::format("{} to PE {}: the job has PEs 0 to {}", name_of(what), static_cast<int32_t>(found->pe),
                           nodes_.n_pes() - 1)
         : fault == message_fault::blocking_handler
-            ? fmt::format("{} inside a handler: handlers must not wait", what == op::none ? "a wait" : name_of(what))
+            ? fmt::format("{} inside a handler: handlers must not wait",
+                          what == op::none ? "gravel_quiet, gravel_fence or gravel_wait_until" : name_of(what))
             : fmt::format("{} to PE {}: {}: offset {:#x}, {} bytes, in a heap of {} bytes", name_of(what), found->pe,
                           name_of(fault), found->offset, found->bytes, values_.symmetric_size);
     abort_job(text, 1);
@@ -243,14 +269,19 @@ void runtime::check_device_error() {
 
 void runtime::monitor_loop() {
   try {
-    auto word = channel_->receive();
+    auto word = wait_for_word();
     if (leaving_) return;
+    ended_elsewhere_ = true;
     if (word && word->type == frame_type::abort) {
-      // Whoever found out has printed it.
+      // Whoever found out has printed it. The launcher shall see the end of that process first.
       log_info("the job ends: {}", word->text());
+      let_cause_speak();
+    } else if (launcher_reports_) {
+      let_cause_speak();
+      log_error("{}", launcher_text_);
     } else {
-      log_error("lost the aggregator of node {}{}", node_,
-                aggregator_pid_ > 0 ? fmt::format(" (process {})", aggregator_pid_) : "");
+      if (!is_leader_) let_cause_speak();
+      log_error("{}", describe_lost_aggregator());
     }
   } catch (const std::exception& e) {
     if (leaving_) return;
@@ -259,9 +290,50 @@ void runtime::monitor_loop() {
   _exit(1);
 }
 
+/// The aggregator's next word. Meanwhile looks whether the aggregator runs at all: one that is stopped cannot tell.
+std::optional<frame> runtime::wait_for_word() {
+  // Many short looks, not one long: when the whole job was stopped for a while, only one of them is in vain.
+  constexpr int looks = 20;
+  uint64_t last = 0;
+  for (int in_vain = 0; values_.watchdog_s && in_vain < looks;) {
+    pollfd watched{channel_->descriptor(), POLLIN, 0};
+    if (poll(&watched, 1, static_cast<int>(values_.watchdog_s * 1000 / looks)) != 0) return channel_->receive();
+    const uint64_t beat = load_relaxed(&segment_->control()->heartbeat);
+    in_vain = beat == last ? in_vain + 1 : 0;
+    last = beat;
+    if (in_vain == looks)
+      fail("the aggregator of node {} has not run for {} s (GRAVEL_WATCHDOG_S); is it stopped?", node_, values_.watchdog_s);
+  }
+  return channel_->receive();
+}
+
+std::string runtime::describe_lost_aggregator() const {
+  if (!is_leader_) return fmt::format("lost the aggregator of node {}", node_);
+  int status = 0;
+  pid_t ended = 0;
+  for (int i = 0; i < 1000 && ended == 0; ++i, usleep(1000)) ended = waitpid(aggregator_pid_, &status, WNOHANG);
+  const char* how = "closed its connection";
+  std::string signal;
+  if (ended == aggregator_pid_ && WIFSIGNALED(status)) {
+    signal = fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    how = signal.c_str();
+  } else if (ended == aggregator_pid_) {
+    how = "ended; its message is above";
+  }
+  return fmt::format("the aggregator of node {} (process {}) {}", node_, aggregator_pid_, how);
+}
+
+void runtime::fail_without_aggregator() const {
+  let_cause_speak();
+  fail("while the job was starting, {}", describe_lost_aggregator());
+}
+
 void runtime::abort_job(const std::string& text, int status) {
   static std::atomic<bool> first{true};
-  if (!first.exchange(false)) pause();
+  while (!first.exchange(false)) pause();
+  // What is wrong with the program is often wrong in every PE: it is enough that PE 0 says so.
+  if (pe_ != 0) let_cause_speak();
+  while (ended_elsewhere_) pause();  // the monitor ends this process
   log_error("{}", text);
   leaving_ = true;
   try {
@@ -313,7 +385,7 @@ void runtime::free_symmetric(void* at) {
   mine.least = mine.most = offset;
   const collective_words all = combine(mine);
   if (all.least != all.most) fail("gravel_free: the PEs free different objects");
-  if (!allocator_.release(offset)) fail("gravel_free: {} was not returned by gravel_malloc", at);
+  if (!allocator_.release(offset)) fail("gravel_free: {} was not returned by gravel_malloc, or is free already", at);
 }
 
 void runtime::read_queue_states(queue_state (&states)[n_queue_kinds]) {
@@ -339,6 +411,7 @@ void runtime::quiet() {
     if (counters.gets_done >= counters.gets_issued) break;
   }
   wait_for_host_gets();
+  check_device_error();  // before the receiver has seen it the program might end well
 }
 
 void runtime::wait_for_host_gets() {
@@ -435,8 +508,8 @@ void runtime::finalize() {
   if (values_.stats || !values_.stats_json.empty()) report_stats();
   collective_words last{};
   last.last = 1;
-  leaving_ = true;  // after the last collective the others may be gone before us
   combine(last);
+  leaving_ = true;  // until our goodbye the aggregator stays
   channel_->send(frame_type::goodbye, std::string());
   if (aggregator_pid_ > 0 && !wait_for_aggregator(aggregator_pid_, 5000))
     log_warning("the aggregator of node {} did not end by itself", node_);

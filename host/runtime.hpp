@@ -43,18 +43,27 @@ class runtime {
   void wait_quiescent();
   void wait_for_host_gets();
   void finalize();
-  /// Prints the text, tells the others, ends this process.
+  /// Prints the text, tells the others, ends this process. Any thread.
   [[noreturn]] void abort_job(const std::string& text, int status);
+
+  /// Set while gravel_init still runs, too: which PE this is.
+  static inline std::atomic<uint32_t> own_pe{0};
+  /// True on the thread that runs handlers on the host.
+  static inline thread_local bool runs_handlers = false;
 
  private:
   struct sample;
   void check_same_program();
   void start_aggregator();
   void connect();
+  void greet_aggregator(const segment_shape&);
   void make_handles();
   void exchange_wiring();
   void receive_loop();
   void monitor_loop();
+  std::optional<frame> wait_for_word();
+  std::string describe_lost_aggregator() const;
+  [[noreturn]] void fail_without_aggregator() const;
   void check_device_error();
   sample take_sample();
   /// Waits for `ready`, giving the monitor's errors precedence.
@@ -94,6 +103,9 @@ class runtime {
   uint64_t collective_sequence_ = 0;
   std::atomic<bool> stop_{false};
   std::atomic<bool> leaving_{false};
+  std::atomic<bool> ended_elsewhere_{false};  ///< somebody else ends the job, and has said why
+  std::atomic<bool> launcher_reports_{false};  ///< the launcher reports the end of a PE, or is gone itself
+  std::string launcher_text_;  ///< written before launcher_reports_
   std::thread receiver_, monitor_;
 };
 

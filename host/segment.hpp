@@ -71,6 +71,7 @@ struct pe_control {
   collective_words collective_in;            ///< PE
   collective_words collective_out;           ///< aggregator
   device_error error;                        ///< device
+  alignas(64) uint64_t heartbeat;            ///< aggregator: changes while it runs
   plane_counts counts[max_planes];           ///< aggregator, plane p
   alignas(64) uint64_t stats[max_planes][max_stats];  ///< aggregator, plane p
 };

@@ -97,7 +97,9 @@ class fake_job {
   bool step_plane(uint32_t node, uint32_t index);
   bool step_receiver(uint32_t pe, sink_kind);
   bool step_collective(uint32_t node);
-  bool deliver(uint32_t from, uint32_t to, uint32_t plane);
+  bool deliver(uint32_t from, uint32_t to, uint32_t plane) { return deliver(from, to, plane, draw_, now); }
+  /// For a plane on a thread of its own.
+  bool deliver(uint32_t from, uint32_t to, uint32_t plane, random_numbers& draw, uint64_t when);
 
   /// Somebody goes on, or everybody once, in an order drawn from the seed. Throws gravel::error when a device error was
   /// reported and not taken.

@@ -1,1 +1,268 @@
+// Operations with an answer, and waiting: against a serial model, from kernels under seeds and from host threads.
+#include "device/fetch.cuh"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
 #include "test/catch.hpp"
+#include "test/fake_job.hpp"
+
+using namespace gravel;
+
+namespace {
+
+constexpr uint32_t lanes = 36;
+
+template <class F>
+void in_every_shape(F f) {
+  uint64_t seed = 1;
+  for (auto [nodes, pes, self] : {std::tuple{1u, 1u, true}, {1u, 2u, true}, {1u, 1u, false}, {2u, 2u, true}, {3u, 1u, false}})
+    for (bool plain : {true, false}) {
+      INFO(nodes << " nodes of " << pes << " PEs, in place " << self << ", seed " << seed);
+      const auto job = fake_job::with<>({.nodes = nodes, .pes_per_node = pes, .seed = seed, .self_in_place = self});
+      f(*job, plain ? 0 : seed);
+      for (uint32_t pe = 0; pe < job->n_pes(); ++pe) REQUIRE(job->error_of(pe).code == 0);
+      ++seed;
+    }
+}
+
+/// Everybody reads from everybody.
+template <class T>
+void gets() {
+  in_every_shape([](fake_job& job, uint64_t seed) {
+    const auto value = [](uint32_t pe, uint32_t i) { return static_cast<T>(pe * 100 + i * 3 + 1); };
+    const uint32_t n = job.n_pes();
+    for (uint32_t pe = 0; pe < n; ++pe)
+      for (uint32_t i = 0; i < lanes; ++i) job.pe(pe).at<T>(0)[i] = value(pe, i);
+    const auto read = [&](const gravel_t& g, uint32_t i, uint64_t to) {
+      T* const heap = reinterpret_cast<T*>(g.heap);
+      for (uint32_t pe = 0; pe < n; ++pe) gravel_get(g, heap + to + pe * lanes + i, heap + i, static_cast<int>(pe));
+    };
+    const uint64_t by_kernel = 64, by_host = by_kernel + n * lanes;
+    for (uint32_t pe = 0; pe < n; ++pe) {
+      const auto check = [&](uint64_t to) {
+        for (uint32_t from = 0; from < n; ++from)
+          for (uint32_t i = 0; i < lanes; ++i) {
+            INFO("PE " << pe << " from " << from << ", word " << i);
+            REQUIRE(job.pe(pe).at<T>(0)[to + from * lanes + i] == value(from, i));
+          }
+      };
+      job.launch(1, lanes, seed, [&] {
+        const gravel_t& g = job.pe(pe).kernel;
+        read(g, threadIdx.x, by_kernel);
+        gravel_quiet(g);
+        // After quiet its own values are here.
+        for (uint32_t from = 0; from < n; ++from)
+          if (reinterpret_cast<T*>(g.heap)[by_kernel + from * lanes + threadIdx.x] != value(from, threadIdx.x))
+            fail("a get was not complete after gravel_quiet");
+      });
+      check(by_kernel);
+      for (uint32_t i = 0; i < lanes; ++i) read(job.pe(pe).host_thread, i, by_host);
+      gravel_quiet(job.pe(pe).host_thread);
+      check(by_host);
+    }
+  });
+}
+
+/// Everybody adds to one word of everybody: each old value is returned once.
+template <class T>
+void fetch_adds() {
+  in_every_shape([](fake_job& job, uint64_t seed) {
+    const uint32_t n = job.n_pes();
+    std::vector<std::vector<T>> old(n);
+    const auto add = [&](const gravel_t& g) {
+      for (uint32_t pe = 0; pe < n; ++pe)
+        old[pe].push_back(gravel_fetch_add(g, reinterpret_cast<T*>(g.heap), T{2}, static_cast<int>(pe)));
+    };
+    for (uint32_t pe = 0; pe < n; ++pe) {
+      job.launch(1, lanes, seed, [&] { add(job.pe(pe).kernel); });
+      for (uint32_t i = 0; i < 5; ++i) add(job.pe(pe).host_thread);
+    }
+    for (uint32_t pe = 0; pe < n; ++pe) {
+      const auto total = static_cast<uint32_t>(old[pe].size());
+      REQUIRE(total == n * (lanes + 5));
+      std::sort(old[pe].begin(), old[pe].end());
+      for (uint32_t i = 0; i < total; ++i) REQUIRE(old[pe][i] == static_cast<T>(2 * i));
+      REQUIRE(*job.pe(pe).at<T>(0) == static_cast<T>(2 * total));
+    }
+  });
+}
+
+/// A counter advanced by compare and swap: exactly as many succeed as it advances.
+template <class T>
+void compare_swaps() {
+  in_every_shape([](fake_job& job, uint64_t seed) {
+    const uint32_t n = job.n_pes();
+    const auto advance = [&](const gravel_t& g, int pe) {
+      for (T seen = static_cast<T>(-3);;) {
+        const T found = gravel_compare_swap(g, reinterpret_cast<T*>(g.heap), seen, static_cast<T>(seen + 1), pe);
+        if (found == seen) return;
+        seen = found;
+      }
+    };
+    for (uint32_t pe = 0; pe < n; ++pe) *job.pe(pe).at<T>(0) = static_cast<T>(-3);
+    for (uint32_t pe = 0; pe < n; ++pe) {
+      job.launch(1, 6, seed, [&] { advance(job.pe(pe).kernel, static_cast<int>(threadIdx.x % n)); });
+      advance(job.pe(pe).host_thread, static_cast<int>(pe));
+    }
+    for (uint32_t pe = 0; pe < n; ++pe) {
+      uint32_t times = n;  // of the host threads: one each
+      times = 1;
+      for (uint32_t lane = 0; lane < 6; ++lane) times += lane % n == pe ? n : 0;
+      REQUIRE(*job.pe(pe).at<T>(0) == static_cast<T>(-3 + static_cast<int>(times)));
+    }
+  });
+}
+
+struct blocks {
+  static constexpr const char* name = "blocks";
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint32_t which) const {
+    uint64_t* const word = reinterpret_cast<uint64_t*>(g.heap);
+    switch (which) {
+      case 0: gravel_fetch_add(g, word, 1, 0); break;
+      case 1: gravel_compare_swap(g, word, 0, 1, 0); break;
+      case 2: gravel_get(g, word, word, 0); break;
+      case 3: gravel_quiet(g); break;
+      case 4: gravel_fence(g); break;
+      default: gravel_wait_until(g, word, GRAVEL_EQ, 77);
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("get, every type") {
+  gets<uint8_t>();
+  gets<int16_t>();
+  gets<uint32_t>();
+  gets<int64_t>();
+  gets<float>();
+  gets<double>();
+}
+TEST_CASE("fetch_add, every type") {
+  fetch_adds<uint32_t>();
+  fetch_adds<int32_t>();
+  fetch_adds<uint64_t>();
+  fetch_adds<int64_t>();
+  fetch_adds<float>();
+  fetch_adds<double>();
+}
+TEST_CASE("compare_swap, every type") {
+  compare_swaps<uint32_t>();
+  compare_swaps<int32_t>();
+  compare_swaps<uint64_t>();
+  compare_swaps<int64_t>();
+}
+
+TEST_CASE("blocking reads under 100 schedules, with more lanes than reply cells") {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    INFO("seed " << seed);
+    const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1, .seed = seed});
+    constexpr uint32_t many = 96;  // 64 cells
+    std::vector<uint64_t> old;
+    job->launch(1, many, seed, [&] {
+      const gravel_t& g = job->pe(0).kernel;
+      old.push_back(gravel_fetch_add(g, reinterpret_cast<uint64_t*>(g.heap), 1, 1));
+    });
+    std::sort(old.begin(), old.end());
+    REQUIRE(old.size() == many);
+    for (uint64_t i = 0; i < many; ++i) REQUIRE(old[i] == i);
+    for (const reply_cell& cell : job->pe(0).device_cells) REQUIRE(cell.state == reply_cell::is_free);
+  }
+}
+
+TEST_CASE("gravel_quiet: all that a kernel sent before is applied when it returns, under 100 schedules") {
+  for (uint64_t seed = 1; seed <= 100; ++seed) {
+    INFO("seed " << seed);
+    const auto job = fake_job::with<>({.nodes = 5, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}}});
+    job->launch(1, 16, seed, [&] {
+      const gravel_t& g = job->pe(0).kernel;
+      uint64_t* const heap = reinterpret_cast<uint64_t*>(g.heap);
+      for (int pe = 0; pe < 5; ++pe) gravel_put(g, heap + threadIdx.x, 7 + threadIdx.x, pe);
+      if (threadIdx.x % 3 == 0) return;
+      gravel_quiet(g);
+      for (uint32_t pe = 0; pe < 5; ++pe)
+        if (job->pe(pe).at<uint64_t>(0)[threadIdx.x] != 7 + threadIdx.x) fail("not applied at PE {} after gravel_quiet", pe);
+    });
+  }
+}
+
+TEST_CASE("gravel_fence orders operations on one PE") {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    INFO("seed " << seed);
+    const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_AGGREGATOR_THREADS", "2"}}});
+    job->launch(1, 2, seed, [&] {
+      // Message passing: whoever sees the flag sees the data.
+      const gravel_t& g = job->pe(0).kernel;
+      uint64_t* const heap = reinterpret_cast<uint64_t*>(g.heap);
+      if (threadIdx.x == 0) {
+        gravel_put(g, heap, 42, 1);
+        gravel_fence(g);
+        gravel_put(g, heap + 1, 1, 1);
+      } else {
+        const gravel_t& there = job->pe(1).kernel;
+        uint64_t* const memory = reinterpret_cast<uint64_t*>(there.heap);
+        gravel_wait_until(there, memory + 1, GRAVEL_EQ, 1);
+        if (*memory != 42) fail("the flag came before the data");
+      }
+    });
+  }
+}
+
+TEST_CASE("gravel_wait_until knows all six comparisons") {
+  const auto job = fake_job::with<>({});
+  const gravel_t& g = job->pe(0).host_thread;
+  int32_t* const word = job->pe(0).at<int32_t>(0);
+  *word = -5;
+  gravel_wait_until(g, word, GRAVEL_EQ, -5);
+  gravel_wait_until(g, word, GRAVEL_NE, 5);
+  gravel_wait_until(g, word, GRAVEL_GT, -6);
+  gravel_wait_until(g, word, GRAVEL_GE, -5);
+  gravel_wait_until(g, word, GRAVEL_LT, -4);
+  gravel_wait_until(g, word, GRAVEL_LE, -5);
+  SUCCEED("none of them waited");
+  for (auto [compare, value] : {std::pair{GRAVEL_EQ, 1}, {GRAVEL_GT, 0}, {GRAVEL_GE, 1}}) {
+    *word = -5;
+    gravel_put(job->pe(1).host_thread, word + (job->pe(1).at<int32_t>(0) - word), 1, 0);
+    gravel_wait_until(g, word, compare, value);  // the rest of the job goes on meanwhile
+    CHECK(*word == 1);
+  }
+}
+
+TEST_CASE("whatever would block in a handler is an error that names it") {
+  for (auto [which, what] : {std::pair{0u, op::fetch_add}, {1u, op::compare_swap}, {2u, op::get}, {3u, op::none}, {4u, op::none},
+                             {5u, op::none}}) {
+    const auto job = fake_job::with<blocks>({});
+    gravel_am<blocks>(job->pe(0).host_thread, 1, which);
+    job->settle();
+    const device_error e = job->error_of(1);
+    CHECK(e.code == static_cast<uint64_t>(message_fault::blocking_handler) + 1);
+    CHECK(e.operation == static_cast<uint64_t>(what));
+  }
+}
+
+TEST_CASE("errors of reads name operation and place, and return zero") {
+  const auto job = fake_job::with<>({});
+  const gravel_t& g = job->pe(0).host_thread;
+  CHECK(gravel_fetch_add(g, reinterpret_cast<uint64_t*>(g.heap), 1, 2) == 0);
+  CHECK(job->error_of(0).operation == static_cast<uint64_t>(op::fetch_add));
+  CHECK(job->error_of(0).code == static_cast<uint64_t>(message_fault::bad_pe) + 1);
+  const gravel_t& h = job->pe(1).host_thread;
+  int outside;
+  gravel_get(h, &outside, reinterpret_cast<int*>(h.heap), 0);
+  CHECK(job->error_of(1).operation == static_cast<uint64_t>(op::get));
+  CHECK(job->error_of(1).code == static_cast<uint64_t>(message_fault::outside_heap) + 1);
+}
+
+TEST_CASE("gravel_ptr reaches only this PE's own memory") {
+  const auto job = fake_job::with<>({});
+  const gravel_t& g = job->pe(1).kernel;
+  int* const object = job->pe(1).at<int>(64);
+  CHECK(gravel_ptr(g, object, 1) == object);
+  CHECK(gravel_ptr(g, object, 0) == nullptr);
+  CHECK(gravel_ptr(g, object, -1) == nullptr);
+  CHECK(gravel_my_pe(g) == 1);
+  CHECK(gravel_n_pes(g) == 2);
+}

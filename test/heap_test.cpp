@@ -28,7 +28,7 @@ TEST_CASE("pieces are aligned, and as large as asked for") {
 
 TEST_CASE("what does not fit is refused, and nothing is lost by it") {
   heap_allocator heap(8 * unit);
-  for (uint64_t bytes : {8 * unit + 1, 1ull << 48, (1ull << 48) + 1, ~0ull, ~0ull - unit + 2}) CHECK_FALSE(heap.allocate(bytes));
+  for (uint64_t bytes : {8ull * unit + 1, 1ull << 48, (1ull << 48) + 1, ~0ull, ~0ull - unit + 2}) CHECK_FALSE(heap.allocate(bytes));
   CHECK(heap.largest_free() == 8 * unit);
   CHECK(heap.allocate(8 * unit) == 0);
   CHECK(heap.largest_free() == 0);

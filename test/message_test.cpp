@@ -85,7 +85,7 @@ TEST_CASE("units of each operation") {
   for (auto [bytes, units] : {std::pair{0, 1}, {1, 1}, {8, 1}, {9, 2}, {24, 2}, {25, 3}, {40, 3}, {41, 4}, {48, 4}})
     CHECK(units_of(make_word0(op::am, static_cast<uint8_t>(bytes), 0), 0) == static_cast<uint32_t>(units));
   CHECK(units_of(make_word0(op::am, 49, 0), 0) == 0);
-  for (auto [bytes, units] : {std::pair{0u, 1u}, {1u, 2u}, {16u, 2u}, {17u, 3u}, {1u << 20, 65537u}})
+  for (auto [bytes, units] : {std::pair{0u, 5u}, {1u, 5u}, {64u, 5u}, {65u, 6u}, {1u << 20, 65537u}})
     CHECK(units_of(make_word0(op::put_bulk, 0, 0), bytes) == units);
   CHECK(units_of(make_word0(op::put_bulk, 0, 0), (1u << 20) + 1) == 0);
   CHECK(units_of(make_word0(op::put_bulk, 0, 0), ~0ull) == 0);
@@ -124,8 +124,10 @@ TEST_CASE("the size must be that of the operation") {
   CHECK(am.check(1) == message_fault::bad_size);
   CHECK(am.check(3) == message_fault::bad_size);
   CHECK(made_message(op::am, static_cast<value_type>(200), 0).check(4) == message_fault::bad_size);
-  CHECK(made_message(op::put_bulk, value_type::u8, 0, 17).check(3) == message_fault::fine);
-  CHECK(made_message(op::put_bulk, value_type::u8, 0, 17).check(2) == message_fault::bad_size);
+  CHECK(made_message(op::put_bulk, value_type::u8, 0, 17).check(5) == message_fault::fine);
+  CHECK(made_message(op::put_bulk, value_type::u8, 0, 17).check(3) == message_fault::bad_size);
+  CHECK(made_message(op::put_bulk, value_type::u8, 0, 80).check(6) == message_fault::fine);
+  CHECK(made_message(op::put_bulk, value_type::u8, 0, 81).check(6) == message_fault::bad_size);
 }
 
 TEST_CASE("an address must lie in the heap, with all of the value, and be aligned") {
@@ -141,10 +143,10 @@ TEST_CASE("an address must lie in the heap, with all of the value, and be aligne
 }
 
 TEST_CASE("a bulk put must lie in the heap with all its bytes") {
-  CHECK(made_message(op::put_bulk, value_type::u8, heap - 48, 48).check(4) == message_fault::fine);
-  CHECK(made_message(op::put_bulk, value_type::u8, heap - 47, 48).check(4) == message_fault::outside_heap);
-  CHECK(made_message(op::put_bulk, value_type::u8, max_offset, 48).check(4) == message_fault::outside_heap);
-  CHECK(made_message(op::put_bulk, value_type::u8, 1, 3).check(2) == message_fault::fine);  // any alignment
+  CHECK(made_message(op::put_bulk, value_type::u8, heap - 48, 48).check(5) == message_fault::fine);
+  CHECK(made_message(op::put_bulk, value_type::u8, heap - 47, 48).check(5) == message_fault::outside_heap);
+  CHECK(made_message(op::put_bulk, value_type::u8, max_offset, 48).check(5) == message_fault::outside_heap);
+  CHECK(made_message(op::put_bulk, value_type::u8, 1, 3).check(5) == message_fault::fine);  // any alignment
   unit big[1] = {{{make_word0(op::put_bulk, 0, 0), heap + 16}}};
   CHECK(check_message(big, bulk_units(heap + 16), heap, pes, cells) == message_fault::outside_heap);
 }

@@ -1,1 +1,468 @@
+// The aggregator's plane, stepped by the test: why packets leave, routing, flushes, spilling, and what it refuses.
+#include "host/plane.hpp"
+
+#include <string>
+#include <vector>
+
+#include "lib/base/error.hpp"
 #include "test/catch.hpp"
+#include "test/fake_job.hpp"
+
+using namespace gravel;
+
+namespace {
+
+void put_word(fake_job& job, uint32_t from, uint32_t to, uint64_t word, uint64_t value) {
+  const gravel_t& g = job.pe(from).host_thread;
+  gravel_put(g, reinterpret_cast<uint64_t*>(g.heap) + word, value, static_cast<int>(to));
+}
+
+struct causes {
+  uint64_t full, age, flush, idle;
+  bool operator==(const causes&) const = default;
+};
+causes causes_of(const fake_job& job) {
+  return {job.stat_of(stat::packets_full), job.stat_of(stat::packets_age), job.stat_of(stat::packets_flush),
+          job.stat_of(stat::packets_idle)};
+}
+std::ostream& operator<<(std::ostream& out, const causes& c) {
+  return out << "full " << c.full << ", age " << c.age << ", flush " << c.flush << ", idle " << c.idle;
+}
+
+/// Hands a slot over as a producer that has gone wrong might.
+template <class F>
+void publish_slot(fake_job& job, uint32_t pe, F fill) {
+  const queue& q = job.pe(pe).host_thread.direct;
+  const uint64_t ticket = q.claim();
+  slot_header* s = q.slot(ticket);
+  uint32_t n_runs = 1, n_units = 1;
+  q.runs(s)[0] = {sink_of(0, sink_kind::device), 1, 1};
+  fill(q.runs(s), q.payload(s), n_runs, n_units);
+  q.publish(ticket, s, n_runs, n_units);
+}
+
+struct flooded {
+  static constexpr const char* name = "flooded";
+  GRAVEL_HANDLER void operator()(const gravel_t& g) const { add_in_place(reinterpret_cast<uint64_t*>(g.heap), uint64_t{1}); }
+};
+struct floods {
+  static constexpr const char* name = "floods";
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint32_t n, int to) const {
+    for (uint32_t i = 0; i < n; ++i) gravel_am<flooded>(g, to);
+  }
+};
+struct unknown_to_receiver {
+  static constexpr const char* name = "unknown to receiver";
+  GRAVEL_HANDLER void operator()(const gravel_t&, uint64_t) const {}
+};
+struct throws {
+  static constexpr const char* name = "thrower";
+  void operator()(const gravel_t&) const { throw std::runtime_error("no reason"); }
+};
+
+}  // namespace
+
+TEST_CASE("a packet leaves when full, at its age, when asked, or when idle; each is counted") {
+  const auto job = fake_job::with<>({});
+  job->clock_step = 0;
+  const auto step = [&] { job->step_plane(0, 0); };
+  causes expected{};
+
+  SECTION("idle: no input for GRAVEL_IDLE_US and nothing in flight") {
+    put_word(*job, 0, 1, 0, 1);
+    step();
+    CHECK(causes_of(*job) == expected);
+    job->now += 19;
+    step();
+    CHECK(causes_of(*job) == expected);
+    job->now += 1;
+    step();
+    ++expected.idle;
+  }
+  SECTION("age: GRAVEL_TIMEOUT_US after it was opened, also while others are in flight") {
+    put_word(*job, 0, 1, 0, 1);
+    step();
+    job->now += 20;
+    step();
+    ++expected.idle;  // this one stays in flight: nobody applies it
+    put_word(*job, 0, 1, 1, 1);
+    step();
+    job->now += 124;
+    step();
+    CHECK(causes_of(*job) == expected);
+    job->now += 1;
+    step();
+    ++expected.age;
+  }
+  SECTION("age counts from the first message, however many follow") {
+    put_word(*job, 0, 1, 0, 1);
+    step();
+    for (int i = 0; i < 12; ++i) {
+      job->now += 10;
+      put_word(*job, 0, 1, 1, 1);
+      step();
+      CHECK(causes_of(*job) == expected);
+    }
+    job->now += 5;
+    put_word(*job, 0, 1, 1, 1);
+    step();
+    ++expected.age;
+  }
+  SECTION("full: as soon as a message does not fit") {
+    const uint32_t capacity = packet_capacity_units(4096);
+    for (uint32_t i = 0; i < capacity; ++i) put_word(*job, 0, 1, i, 1);
+    job->step_until([&] { return job->stat_of(stat::messages_taken) == capacity; });
+    CHECK(causes_of(*job) == expected);
+    put_word(*job, 0, 1, 0, 1);
+    step();
+    ++expected.full;
+  }
+  SECTION("flush: at once, and everything open") {
+    put_word(*job, 0, 1, 0, 1);
+    put_word(*job, 0, 0, 0, 1);
+    job->pe(0).host_thread.direct.ask_flush(1);
+    step();
+    // PE 0's own word was applied in place.
+    ++expected.flush;
+  }
+  job->step_plane(0, 0);
+  CHECK(causes_of(*job) == expected);
+  CHECK(job->stat_of(stat::packets) == expected.full + expected.age + expected.flush + expected.idle);
+}
+
+TEST_CASE("a flush is done only when the messages are applied") {
+  for (uint32_t nodes : {1u, 2u, 4u}) {
+    INFO(nodes << " nodes");
+    const auto job = fake_job::with<>(
+        {.nodes = nodes, .pes_per_node = nodes == 1 ? 4u : 4 / nodes, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}}});
+    job->handlers_paused = true;
+    put_word(*job, 0, 3, 5, 77);
+    const queue& q = job->pe(0).host_thread.direct;
+    q.ask_flush(1);
+    for (int i = 0; i < 3000; ++i) job->step();
+    CHECK_FALSE(q.flushed(1));
+    job->handlers_paused = false;
+    job->step_until([&] { return q.flushed(1); });
+    CHECK(job->pe(3).at<uint64_t>(0)[5] == 77);
+    if (nodes == 4) CHECK(job->stat_of(stat::messages_forwarded) == 1);
+  }
+}
+
+TEST_CASE("a flush of one queue does not wait for what others send later") {
+  const auto job = fake_job::with<>({.nodes = 1, .pes_per_node = 3});
+  put_word(*job, 0, 1, 0, 1);
+  const queue& q = job->pe(0).host_thread.direct;
+  q.ask_flush(1);
+  job->step_plane(0, 0);
+  job->pe(2).receiving[0] = true;  // PE 2 applies nothing
+  put_word(*job, 1, 2, 0, 1);
+  job->step_until([&] { return q.flushed(1); });
+  CHECK(job->pe(1).at<uint64_t>(0)[0] == 1);
+}
+
+TEST_CASE("two hops: everything arrives, and quiet waits for the far end") {
+  for (uint32_t nodes : {4u, 5u, 7u, 9u})
+    for (uint64_t seed = 1; seed <= 12; ++seed) {
+      INFO(nodes << " nodes, seed " << seed);
+      const auto job = fake_job::with<>({.nodes = nodes, .pes_per_node = seed % 3 ? 1u : 2u, .seed = seed,
+                                         .settings = {{"GRAVEL_TWO_HOP_NODES", "4"},
+                                                      {"GRAVEL_AGGREGATOR_THREADS", seed % 2 ? "1" : "2"},
+                                                      {"GRAVEL_EAGER_SIZE", seed % 4 ? "2K" : "0"}}});
+      const uint32_t n = job->n_pes();
+      random_numbers draw(seed);
+      // Everybody to everybody at once, so that all rings run full in all directions.
+      for (uint32_t i = 0; i < 3000; ++i) {
+        const uint32_t from = draw.below(n), to = draw.below(n);
+        const gravel_t& g = job->pe(from).host_thread;
+        gravel_inc(g, reinterpret_cast<uint64_t*>(g.heap) + from, static_cast<int>(to));
+        ++job->pe(to).at<uint64_t>(4096)[from];
+      }
+      for (uint32_t pe = 0; pe < n; ++pe) {
+        job->quiet(pe);
+        for (uint32_t to = 0; to < n; ++to) REQUIRE(job->pe(to).at<uint64_t>(0)[pe] == job->pe(to).at<uint64_t>(4096)[pe]);
+      }
+      CHECK(job->stat_of(stat::messages_forwarded) > 0);
+      job->settle();
+      for (uint32_t node = 0; node < nodes; ++node) {
+        CHECK_FALSE(job->plane_of(node).busy());
+        const plane_counts& c = job->node(node).setup.local[0]->control()->counts[0];
+        CHECK(c.taken == c.acked);
+      }
+    }
+}
+
+TEST_CASE("with one hop nothing is forwarded") {
+  const auto job = fake_job::with<>({.nodes = 5, .pes_per_node = 1});
+  for (uint32_t to = 0; to < 5; ++to) put_word(*job, 2, to, 0, to + 1);
+  job->quiet(2);
+  for (uint32_t to = 0; to < 5; ++to) CHECK(job->pe(to).at<uint64_t>(0)[0] == to + 1);
+  CHECK(job->stat_of(stat::messages_forwarded) == 0);
+  CHECK(job->stat_of(stat::messages_off_node) == 4);
+}
+
+TEST_CASE("a busy destination stops no other queue and no other destination") {
+  const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 2});
+  job->clock_step = 0;  // so that only full packets leave
+  job->pe(3).receiving[0] = true;
+  uint32_t sent = 0;
+  const queue& q = job->pe(0).host_thread.direct;
+  const auto room = [&] {
+    for (int i = 0; i < 200 && q.state->tickets - q.read_consumed() >= q.shape.slots; ++i) job->step();
+    return q.state->tickets - q.read_consumed() < q.shape.slots;
+  };
+  for (; sent < 1000 && room(); ++sent) put_word(*job, 0, 3, sent % 64, sent + 1);
+  CHECK(sent == 2 * packet_capacity_units(4096) + q.shape.slots);  // the packets in flight and the queue are full
+  job->clock_step = 3;
+  for (uint64_t i = 0; i < 500; ++i) put_word(*job, 1, 2, 8, i);
+  job->step_until([&] { return job->pe(2).at<uint64_t>(0)[8] == 499; });
+  job->pe(3).receiving[0] = false;
+  job->quiet_all();
+  CHECK(job->stat_of(stat::stalls) > 0);
+  CHECK(job->pe(3).at<uint64_t>(0)[(sent - 1) % 64] == sent);
+}
+
+TEST_CASE("what handlers send beyond their credits spills, and comes out again") {
+  for (uint32_t nodes : {1u, 2u}) {
+    const auto job = fake_job::with<flooded, floods>({.nodes = nodes, .pes_per_node = 2 / nodes});
+    job->pe(1).receiving[0] = true;
+    gravel_am<floods>(job->pe(0).host_thread, 0, 2000, 1);
+    job->step_until([&] { return job->node(0).spill.used == (2000 - 2 * packet_capacity_units(4096)) * sizeof(unit); });
+    CHECK(job->stat_of(stat::messages_spilled) == 2000 - 2 * packet_capacity_units(4096));
+    CHECK_THAT(job->plane_of(0).describe(), contains_text("backlog"));
+    job->pe(1).receiving[0] = false;
+    job->settle();
+    CHECK(*job->pe(1).at<uint64_t>(0) == 2000);
+    CHECK(job->node(0).spill.used == 0);
+  }
+}
+
+TEST_CASE("the spill budget is for what is in memory now, not for all that ever spilled") {
+  const auto job = fake_job::with<flooded, floods>({.settings = {{"GRAVEL_SPILL_SIZE", "64K"}}});
+  uint64_t sent = 0, least = ~0ull;
+  for (; sent < 40'000; sent += 1000) {  // 10 times the budget
+    gravel_am<floods>(job->pe(0).host_thread, 0, 1000, 1);
+    job->pe(1).receiving[0] = true;
+    job->step_until([&] { return job->stat_of(stat::messages_taken) >= sent + 1000 + sent / 1000 + 1; });
+    job->pe(1).receiving[0] = false;
+    // The backlog shrinks, but some of it always stays.
+    while (job->node(0).spill.used > 20'000) job->step();
+    if (sent > 3000) least = std::min<uint64_t>(least, job->node(0).spill.used);
+  }
+  CHECK(least > 0);
+  job->settle();
+  CHECK(*job->pe(1).at<uint64_t>(0) == sent);
+  CHECK(job->node(0).spill.used == 0);
+}
+
+TEST_CASE("a spent spill budget is an error that names handler, PE and setting") {
+  const auto job = fake_job::with<flooded, floods>({.settings = {{"GRAVEL_SPILL_SIZE", "64K"}}});
+  job->pe(1).receiving[0] = true;
+  gravel_am<floods>(job->pe(0).host_thread, 0, 5000, 1);
+  CHECK_THROWS_WITH(job->step_until([] { return false; }),
+                    contains_text("'flooded'") && contains_text("PE 0") && contains_text("GRAVEL_SPILL_SIZE"));
+}
+
+TEST_CASE("a corrupt slot is refused, with PE and queue") {
+  struct row {
+    const char* what;
+    std::function<void(run*, unit*, uint32_t&, uint32_t&)> fill;
+  };
+  const row table[] = {
+      {"sink out of range", [](run* r, unit*, uint32_t&, uint32_t&) { r->sink = 4; }},
+      {"transit sink", [](run* r, unit*, uint32_t&, uint32_t&) { r->sink = transit_sink; }},
+      {"no units", [](run* r, unit*, uint32_t&, uint32_t& u) { r->units = 0, u = 0; }},
+      {"two bulk messages in a run", [](run* r, unit*, uint32_t&, uint32_t& u) { *r = {0, 2, 6}, u = 12; }},
+      {"units that the runs do not have", [](run*, unit*, uint32_t&, uint32_t& u) { u = 2; }},
+      {"runs beyond the units", [](run* r, unit*, uint32_t&, uint32_t&) { r->messages = 0xffff; }},
+      {"more units than a slot has", [](run* r, unit*, uint32_t&, uint32_t& u) { *r = {0, 129, 1}, u = 129; }},
+      {"more runs than a slot has", [](run* r, unit*, uint32_t& n, uint32_t& u) {
+         for (n = 0; n < 32; ++n) r[n] = {0, 1, 1};
+         n = u = 33;
+       }},
+      {"all ones", [](run* r, unit*, uint32_t& n, uint32_t& u) { *r = {~0u, 0xffff, 0xffff}, n = u = ~0u; }},
+  };
+  for (const row& r : table) {
+    INFO(r.what);
+    const auto job = fake_job::with<>({});
+    publish_slot(*job, 1, r.fill);
+    CHECK_THROWS_WITH(job->step_plane(0, 0), contains_text("PE 1") && contains_text("corrupt slot") && contains_text("host queue"));
+  }
+}
+
+TEST_CASE("a run without messages does no harm") {
+  const auto job = fake_job::with<>({});
+  publish_slot(*job, 1, [](run* r, unit*, uint32_t&, uint32_t& u) { r->messages = 0, u = 0; });
+  job->settle();
+  CHECK(job->stat_of(stat::slots_taken) == 1);
+  CHECK(job->stat_of(stat::messages_taken) == 0);
+}
+
+TEST_CASE("a corrupt message is refused by the receiver, with node, operation and cause") {
+  struct row {
+    unit message;
+    const char* text;
+  };
+  const row table[] = {
+      {{{make_word0(op::put, 3, 64 * 1024), 1}}, "outside the symmetric heap"},
+      {{{make_word0(op::put, 3, 4), 1}}, "misaligned"},
+      {{{make_word0(op::put, 99, 0), 1}}, "type"},
+      {{{make_word0(op::none, 0, 0), 1}}, "unknown operation"},
+      {{{~0ull, ~0ull}}, "unknown operation"},
+      {{{make_word0(op::fetch_add, 3, 0), 1}}, "size"},
+      {{{make_word0(op::get, 3, 0), make_return(9, 0)}}, "PE number"},
+      {{{make_word0(op::am, 0, 12345), 0}}, "unregistered handler"},
+      {{{make_word0(op::cell_reply, 3, 64), 0}}, "outside"},
+      {{{make_word0(op::put_bulk, 0, 0), 16}}, "size"},
+  };
+  for (const row& r : table) {
+    INFO(r.text);
+    const auto job = fake_job::with<flooded>({.nodes = 2, .pes_per_node = 1});
+    publish_slot(*job, 1, [&](run*, unit* u, uint32_t&, uint32_t&) { *u = r.message; });
+    CHECK_THROWS_WITH(job->step_until([] { return false; }), contains_text(r.text) && contains_text("node 1"));
+  }
+}
+
+TEST_CASE("a handler that this program does not have, or that throws, is named") {
+  const auto job = fake_job::with<flooded, throws>({});
+  SECTION("not registered") {
+    gravel_am<unknown_to_receiver>(job->pe(0).host_thread, 1, 5);
+    CHECK_THROWS_WITH(job->settle(), contains_text("unregistered handler"));
+  }
+  SECTION("throws") {
+    gravel_am<throws>(job->pe(0).host_thread, 1);
+    CHECK_THROWS_WITH(job->settle(), contains_text("'thrower'") && contains_text("no reason"));
+  }
+}
+
+TEST_CASE("a packet that was damaged on the way is refused, with node and cause") {
+  struct row {
+    const char* text;
+    std::function<void(fake_link::delivery&)> damage;
+  };
+  // Inside a message (data) and by a put (the notice is damaged).
+  const row table[] = {
+      {"no packet header", [](auto& d) { d.data.empty() ? void(d.header.a = 10) : void(d.data[0] ^= std::byte{1}); }},
+      {"length", [](auto& d) { d.data.empty() ? void(d.header.a -= 16) : void(d.data[4] ^= std::byte{16}); }},
+      {"corrupt packet from node 0", [](auto& d) { d.header.sequence += 1; }},
+      {"without a credit", [](auto& d) { d.header.sequence += 2; }},
+      {"without a credit", [](auto& d) { d.header.sequence = ~0ull; }},
+      {"corrupt packet from node 0", [](auto& d) { d.header.sink ^= 1; }},
+      {"not here", [](auto& d) { d.header.sink = 0; }},
+      {"not here", [](auto& d) { d.header.sink = 99; }},
+      {"not here", [](auto& d) { d.header.sink = transit_sink; }},
+      {"plane 1 of node 0", [](auto& d) { d.header.plane = 1; }},
+      {"of node 1", [](auto& d) { d.header.source_node = 1; }},
+      {"of node 77", [](auto& d) { d.header.source_node = 77; }},
+  };
+  for (const char* eager : {"64K", "0"})
+    for (const row& r : table) {
+      INFO(r.text << ", eager size " << eager);
+      const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1, .settings = {{"GRAVEL_EAGER_SIZE", eager}}});
+      put_word(*job, 0, 1, 0, 1);
+      job->tamper = r.damage;
+      CHECK_THROWS_WITH(job->settle(), contains_text(r.text));
+      CHECK(job->pe(1).at<uint64_t>(0)[0] == 0);
+    }
+}
+
+TEST_CASE("a packet whose length is no packet's, and one that comes twice") {
+  const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1});
+  SECTION("short") {
+    job->tamper = [](auto& d) { d.data.resize(100); };
+    put_word(*job, 0, 1, 0, 1);
+    CHECK_THROWS_WITH(job->settle(), contains_text("100 bytes") && contains_text("node 0"));
+  }
+  SECTION("long") {
+    job->tamper = [](auto& d) { d.data.resize(5000); };
+    put_word(*job, 0, 1, 0, 1);
+    CHECK_THROWS_WITH(job->settle(), contains_text("5000 bytes"));
+  }
+  SECTION("twice") {
+    fake_link::delivery copy;
+    job->tamper = [&](auto& d) {
+      if (d.header.word == plane_word::packet) copy = d;
+    };
+    put_word(*job, 0, 1, 0, 1);
+    job->settle();
+    CHECK_THROWS_WITH(job->plane_of(1).receive(copy.header, copy.data, job->now), contains_text("node 0"));
+  }
+}
+
+TEST_CASE("a packet that was damaged in a landing ring is refused by the receiver") {
+  const auto job = fake_job::with<>({});
+  job->handlers_paused = true;
+  put_word(*job, 0, 1, 0, 1);
+  job->settle();
+  landing ring = job->pe(1).segment->landing_of(sink_kind::device);
+  REQUIRE(ring.arrived(0, 0));
+  segments_of(ring.packet(0, 0))->messages = 9;
+  job->handlers_paused = false;
+  CHECK_THROWS_WITH(job->settle(), contains_text("corrupt packet"));
+}
+
+TEST_CASE("a credit that cannot be true is refused") {
+  // Node 0 has sent one packet to sink 2 (PE 1) of node 1, and none was freed yet.
+  struct row {
+    uint32_t node, sink, plane;
+    uint64_t freed, applied;
+    const char* text;
+  };
+  const row table[] = {
+      {1, 2, 0, 2, 0, "1 were sent"},        {1, 2, 0, 1, 2, "2 applied"},     {1, 2, 0, ~0ull, 0, "1 were sent"},
+      {1, 3, 0, 1, 1, "0 were sent"},        {1, 0, 0, 0, 0, "nothing was sent"}, {1, 4, 0, 0, 0, "nothing was sent"},
+      {1, transit_sink, 0, 0, 0, "nothing was sent"}, {1, 77, 0, 0, 0, "nothing was sent"}, {0, 2, 0, 0, 0, "node 0"},
+      {9, 2, 0, 0, 0, "node 9"},             {1, 2, 5, 0, 0, "plane 5"},
+  };
+  for (const row& r : table) {
+    INFO(r.text << ", sink " << r.sink);
+    const auto job = fake_job::with<>({.nodes = 3, .pes_per_node = 1});
+    put_word(*job, 0, 1, 0, 1);
+    job->pe(0).host_thread.direct.ask_flush(1);
+    job->step_plane(0, 0);
+    const plane_header credit{plane_word::credit, r.node, r.sink, r.plane, 0, r.freed, r.applied};
+    CHECK_THROWS_WITH(job->plane_of(0).receive(credit, {}, job->now), contains_text(r.text));
+  }
+  const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1});
+  put_word(*job, 0, 1, 0, 1);
+  job->quiet(0);
+  CHECK_THROWS_WITH(job->plane_of(0).receive({plane_word::credit, 1, 2, 0, 0, 0, 0}, {}, job->now), contains_text("0 freed"));
+}
+
+TEST_CASE("collective words are not the plane's") {
+  const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1});
+  for (plane_word w : {plane_word::contribution, plane_word::result, plane_word::abort})
+    CHECK_FALSE(job->plane_of(0).receive({w, 1, 0, 0, 0, 0, 0}, {}, job->now));
+}
+
+TEST_CASE("the dump for the watchdog names queues, tickets and destinations") {
+  const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 2});
+  job->handlers_paused = true;
+  CHECK_FALSE(job->plane_of(0).busy());
+  for (int i = 0; i < 3; ++i) put_word(*job, 1, 3, 0, 1);
+  job->pe(1).host_thread.direct.ask_flush(3);
+  job->settle();
+  CHECK(job->plane_of(0).busy());
+  CHECK(job->plane_of(1).busy());
+  CHECK_THAT(job->plane_of(0).describe(), contains_text("PE 1 host queue: 3 slots taken") && contains_text("below ticket 3") &&
+                                              contains_text("to PE 3: 1 packets sent, 0 freed"));
+  CHECK_THAT(job->plane_of(1).describe(), contains_text("from node 0 to PE 3: 1 packets arrived"));
+  job->handlers_paused = false;
+  job->settle();
+  CHECK_FALSE(job->plane_of(0).busy());
+  CHECK_FALSE(job->plane_of(1).busy());
+}
+
+TEST_CASE("statistics tell where messages went") {
+  const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 2, .self_in_place = false});
+  put_word(*job, 0, 0, 0, 1);
+  for (int i = 0; i < 2; ++i) put_word(*job, 0, 1, 0, 1);
+  for (int i = 0; i < 4; ++i) put_word(*job, 0, 2, 0, 1);
+  for (int i = 0; i < 8; ++i) put_word(*job, 3, 1, 0, 1);
+  job->quiet_all();
+  CHECK(job->stat_of(stat::messages_taken) == 15);
+  CHECK(job->stat_of(stat::messages_to_self) == 1);
+  CHECK(job->stat_of(stat::messages_off_node) == 12);
+  CHECK(job->stat_of(stat::slots_taken) == 15);
+  CHECK(job->stat_of(stat::packets) == job->stat_of(stat::packets_local) + job->stat_of(stat::packets_eager) + job->stat_of(stat::packets_put));
+  CHECK(job->stat_of(stat::packet_bytes) == job->stat_of(stat::packets) * packet_payload_offset + 15 * sizeof(unit));
+}

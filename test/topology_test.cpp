@@ -85,9 +85,9 @@ TEST_CASE("sources, targets and intermediate nodes agree with the hops, from bot
 }
 
 TEST_CASE("two hops bound the channels of a node by about twice the square root of the nodes") {
-  for (uint32_t n = 4; n <= 200; ++n) {
+  for (uint32_t n = 4; n <= 200; n += n < 60 ? 1 : 7) {
     const topology t = one_pe_per_node(n, 4);
-    const double bound = 2 * std::ceil(std::sqrt(n)) + 2;
+    const auto bound = static_cast<size_t>(2 * std::ceil(std::sqrt(n)));
     INFO(n << " nodes");
     for (uint32_t a = 0; a < n; ++a) {
       INFO("node " << a);

@@ -197,6 +197,8 @@ TEST_CASE("ucx-run finds the launcher, and says so if there is none") {
   fake_program(bin, "srun", "MPI plugin types are...\n\tpmix\n\tpmi2");
   CHECK_THAT(ucx_run(job, options).out,
              contains_text(bin.path() + "/srun --mpi=pmix -n 3 --nodelist far,away"));
+  fake_program(bin, "mpirun.openmpi", "mpirun.openmpi (OpenRTE) 4.1.4");
+  CHECK_THAT(ucx_run(job, options).out, contains_text(bin.path() + "/mpirun.openmpi -n 3 "));
   fake_program(bin, "mpirun", "mpirun (Open MPI) 4.1.4");
   result = ucx_run(job, options);
   CHECK(result.status == 0);

@@ -56,6 +56,28 @@ void write_file(const std::string& path, const std::string& text, mode_t mode) {
   REQUIRE(chmod(path.c_str(), mode) == 0);
 }
 
+size_t count_stopped(const command& running) {
+  size_t count = 0;
+  for (const pid_t pid : running.living()) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    std::string text;
+    std::getline(file, text);
+    const size_t end = text.rfind(") ");
+    if (end != std::string::npos && text[end + 2] == 'T') ++count;
+  }
+  return count;
+}
+
+/// Waits up to ten seconds for it.
+template <class Condition>
+bool comes_true(Condition condition) {
+  for (int i = 0; i < 500; ++i) {
+    if (condition()) return true;
+    usleep(20'000);
+  }
+  return false;
+}
+
 }  // namespace
 
 TEST_CASE("a job that succeeds says nothing of its own") {
@@ -155,7 +177,7 @@ TEST_CASE("--tag-output keeps lines whole and streams apart") {
   }
   CHECK(by_pe.size() == 4);
   for (int pe = 0; pe < 4; ++pe) {
-    const auto& lines = by_pe["[" + std::to_string(pe) + "] "];
+    const auto& lines = by_pe[std::string(1, '[') + std::to_string(pe) + "] "];
     REQUIRE(lines.size() == 501);
     for (int i = 0; i < 500; ++i)
       CHECK(lines[static_cast<size_t>(i)] == "line " + std::to_string(i) + " of PE " + std::to_string(pe));
@@ -192,6 +214,19 @@ TEST_CASE("control-C at a terminal reaches every PE") {
   it.options.terminal = true;
   command running(job::words({"-n", "2"}, {"wait"}), it.options);
   running.await_output(" waits\n", 2);
+  running.type("\x03");
+  CHECK(it.finish(running).status == 128 + SIGINT);
+}
+
+TEST_CASE("control-Z at a terminal stops the whole job, and it can go on") {
+  job it;
+  it.options.terminal = true;
+  command running(job::words({"-n", "2"}, {"wait"}), it.options);
+  running.await_output(" waits\n", 2);
+  running.type("\x1a");
+  CHECK(comes_true([&] { return count_stopped(running) == 3; }));
+  running.signal(SIGCONT);
+  CHECK(comes_true([&] { return count_stopped(running) == 0; }));
   running.type("\x03");
   CHECK(it.finish(running).status == 128 + SIGINT);
 }

@@ -263,9 +263,11 @@ std::vector<std::byte> bootstrap::get(uint32_t pe, std::string_view key) {
   if (pe >= s.size)
     fail("get of '{}': there is no PE {}, the job has {} (0 to {})", key, pe, s.size, s.size - 1);
   if (s.launched && (s.cached_pe != pe || s.cached_fences != s.fences)) {
+    // Of the PE asked last only what came since; if this fails halfway, all is fetched again.
+    const uint64_t first = s.cached_pe == pe ? s.cached_fences : 0;
     s.cached_pe.reset();
-    s.cached.clear();
-    for (uint64_t number = 0; number < s.fences; ++number) {
+    if (first == 0) s.cached.clear();
+    for (uint64_t number = first; number < s.fences; ++number) {
       pmix_call call;
       auto& with = call.with();
       with.proc = s.proc(pe);

@@ -43,7 +43,7 @@ class bootstrap {
   uint32_t local_size() const;  ///< number of PEs on its host
   /// A directory of the job on this host, private to the user (mode 0700), that the launcher removes when the
   /// job ends however it ends; short enough for sockets with names of up to 25 characters. Empty if the
-  /// launcher has none; the same for all PEs of a host. (ucx-run, Open MPI and PRRTE have one.)
+  /// launcher has none; the same for all PEs of a host. (ucx-run and Open MPI 4 have one.)
   const std::string& session_directory() const;
 
   /// Stages a value; others (and this PE) can get it after the next fence(). The last value put under a key
@@ -65,7 +65,8 @@ class bootstrap {
 
   /// `callback` is called once, with a sentence for the user, when the launcher reports that another PE died,
   /// or when the launcher itself is gone; at once if that has happened already. It runs on a thread of PMIx:
-  /// it must not call this object, must not throw, and must not block for long.
+  /// it must not call this object, must not throw, and must not block for long. ucx-run reports, then sends
+  /// SIGTERM; Open MPI's mpirun reports nothing and kills.
   void on_abort(std::function<void(std::string)> callback);
 
   /// Leaves the job; not collective: call barrier() before if others still need this PE. A PE that ends

@@ -55,8 +55,9 @@ ucx_endpoint::ucx_endpoint(ucx_worker& worker, std::span<const std::byte> addres
   worker.endpoints_.push_back(state.get());
   state_.reset(state.release());
   if (worker.peers_.add(process, state_.get())) state_->notices_death = true;
-  state_->prefers_messages = sends_messages_over_tcp(describe());
-  log_debug("endpoint to {}:\n{}", state_->peer, describe());
+  const std::string description = describe();
+  state_->prefers_messages = sends_messages_over_tcp(description);
+  log_debug("endpoint to {}:\n{}", state_->peer, description);
   if (!state_->notices_death)
     log_warning("no transport that UCX may use to reach {} reports its death; widen UCX_TLS", state_->peer);
 }
@@ -65,16 +66,7 @@ ucx_endpoint::~ucx_endpoint() = default;
 
 void ucx_endpoint::deleter::operator()(ucx_endpoint_state* state) const {
   ucx_worker& worker = *state->worker;
-  if (state->handle) {
-    ucp_request_param_t param{};
-    // Only an endpoint that reports failures may be closed by force; any other is left to ucp_worker_destroy.
-    if (state->by_force) {
-      param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-      param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-    }
-    const ucs_status_ptr_t request = ucp_ep_close_nbx(state->handle, &param);
-    if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
-  }
+  cut_off(*state);
   for (auto* list : {&worker.endpoints_, &worker.dirty_, &worker.failed_}) std::erase(*list, state);
   worker.peers_.remove(state);
   worker.complete_all(*state, UCS_ERR_CANCELED);
@@ -158,27 +150,29 @@ void ucx_endpoint::flush(done_callback done, void* argument) {
 void ucx_endpoint::close(ucx_endpoint_state& state) {
   if (state.closing) return;
   state.closing = true;
-  // First a flush: UCX closes an endpoint once only, and if the flush fails that must be by force, in the
-  // destructor.
+  // Not by an orderly ucp_ep_close_nbx: UCX aborts the process if its worker is destroyed before that has
+  // ended.
   state.worker->flush_puts(state, flushed_for_close, &state);
 }
 
-void ucx_endpoint::flushed_for_close(void* argument, ucs_status_t status) {
+void ucx_endpoint::flushed_for_close(void* argument, ucs_status_t) {
   auto& state = *static_cast<ucx_endpoint_state*>(argument);
-  if (status != UCS_OK) {
-    state.closed = true;
-    return;
-  }
-  const done_callback closed = [](void* endpoint, ucs_status_t) {
-    static_cast<ucx_endpoint_state*>(endpoint)->closed = true;
-  };
-  ucx_worker& worker = *state.worker;
-  ucx_operation* operation = worker.acquire(&state, closed, &state);
+  cut_off(state);
+  state.closed = true;
+}
+
+/// Gives UCX's endpoint back without waiting for anything.
+void ucx_endpoint::cut_off(ucx_endpoint_state& state) {
+  if (!state.handle) return;
   ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-  param.cb.send = ucx_worker::completed;
-  param.user_data = operation;
-  worker.start(operation, ucp_ep_close_nbx(std::exchange(state.handle, nullptr), &param));
+  // Only an endpoint that reports failures may be closed by force; with any other, UCX ends what is left when
+  // its worker is destroyed.
+  if (state.by_force) {
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  }
+  const ucs_status_ptr_t request = ucp_ep_close_nbx(std::exchange(state.handle, nullptr), &param);
+  if (UCS_PTR_IS_PTR(request)) ucp_request_free(request);
 }
 
 std::string ucx_endpoint::describe() const {

@@ -4,11 +4,12 @@
 // notice is handled there, but UCX promises no order between a put and an active message: they may take
 // different transports, NICs and ports. What holds everywhere is ucp_ep_flush_nbx: when it completes, all
 // earlier puts on the endpoint are in remote memory:
-// - TCP, and shared memory under UCX 1.13: puts are software, the target's progress() copies and acknowledges
-// each
-//   fragment, and the flush waits for the acknowledgements. The target must keep calling progress();
-// - CMA (shared memory under later releases): the sender's kernel has copied;
-// - RC, DC, UD verbs, one or several rails: the last acknowledgement of every rail has come.
+// - TCP, and shared memory (seen with UCX 1.13 and 1.16): puts are software, the target's progress() copies
+//   and acknowledges each fragment, and the flush waits for that. The target must keep calling progress();
+// - CMA, where UCX uses it: the sender's kernel has copied;
+// - RC, DC, UD verbs, one or several rails: the last acknowledgement of every rail has come. What the NIC
+//   acknowledged may still be on its way over PCIe; the notice then follows it on the same bus. (With rails
+//   on several NICs this last step rests on the round trip that lies between.)
 // So `done` of a put is called only after a flush posted behind it, and the notice is sent from there. Puts
 // posted between two rounds of progress() share one flush; several flushes may be under way.
 #pragma once
@@ -98,6 +99,7 @@ class ucx_endpoint {
   friend class ucx_remote_memory;
   static void close(ucx_endpoint_state& state);
   static void flushed_for_close(void* state, ucs_status_t status);
+  static void cut_off(ucx_endpoint_state& state);
   void check_open(const char* what) const;
 
   struct deleter {

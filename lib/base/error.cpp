@@ -15,18 +15,27 @@ void fail_errno(const std::string& what) {
   throw error(fmt::format("{}: {}", what, std::strerror(code)));
 }
 
-void install_terminate_handler() {
+namespace {
+void (*the_last_words)(const std::string&) = nullptr;
+}
+
+void install_terminate_handler(void (*last_words)(const std::string&)) {
+  the_last_words = last_words;
   std::set_terminate([] {
+    std::string text = "terminate called without an exception";
     try {
       if (auto pending = std::current_exception()) std::rethrow_exception(pending);
-      log_error("terminate called without an exception");
     } catch (const std::exception& e) {
-      log_error("{}", e.what());
+      text = e.what();
     } catch (...) {
-      log_error("uncaught exception of unknown type");
+      text = "uncaught exception of unknown type";
     }
+    if (the_last_words) the_last_words(text);
+    log_error("{}", text);
     _exit(1);
   });
 }
+
+void let_cause_speak() { usleep(300'000); }
 
 }  // namespace gravel

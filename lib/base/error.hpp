@@ -31,6 +31,11 @@ template <class... Args>
 [[noreturn]] void fail_errno(const std::string& what);
 
 /// An uncaught exception ends the process with one line on stderr and exit status 1, instead of a core dump.
-void install_terminate_handler();
+/// `last_words`, if given, is called with the exception's text first; it may end the process itself.
+void install_terminate_handler(void (*last_words)(const std::string&) = nullptr);
+
+/// To be called before reporting what is only a consequence of another process's failure: gives that process, and
+/// the launcher, which then ends this one, a moment to say the cause and nothing but the cause.
+void let_cause_speak();
 
 }  // namespace gravel

@@ -8,7 +8,7 @@
 //   compare_swap:   word 1 = desired, word 3 = expected   word 2 as above
 //   am:             bits 16-47 of word 0 = handler id; arguments from byte 8 on
 //   cell_reply:     offset = reply cell, word 1 = value
-//   put_bulk:       word 1 = bytes; data from byte 16 on, padded to a unit
+//   put_bulk:       word 1 = bytes; data from byte 16 on, padded to a unit, and to 5 units at least
 #pragma once
 #include <cstdint>
 
@@ -70,7 +70,12 @@ GRAVEL_BOTH constexpr uint32_t bytes_of(value_type t) {
 }
 
 GRAVEL_BOTH constexpr uint32_t am_units(uint32_t argument_bytes) { return (8 + argument_bytes + 15) / 16; }
-GRAVEL_BOTH constexpr uint32_t bulk_units(uint64_t bytes) { return 1 + static_cast<uint32_t>((bytes + 15) / 16); }
+/// At least max_message_units + 1: a bulk message never shares a segment with others, so a receiver that looks at the
+/// first message of a segment knows what all of them are.
+GRAVEL_BOTH constexpr uint32_t bulk_units(uint64_t bytes) {
+  const uint32_t units = 1 + static_cast<uint32_t>((bytes + 15) / 16);
+  return units > max_message_units ? units : max_message_units + 1;
+}
 
 /// Units that a message with this first word has; 0: not a valid first word. put_bulk also depends on word 1.
 GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {

@@ -15,7 +15,7 @@ namespace gravel {
 
 /// Set while this thread runs a kernel's lanes: switches to another lane. Returns false if there is none to run.
 #if !GRAVEL_CUDA
-using relax_function = bool (*)();
+using relax_function = bool (*)(uint32_t rounds);
 inline constinit thread_local relax_function relax_hook = nullptr;
 #endif
 
@@ -27,7 +27,7 @@ class relax {
     __nanosleep(rounds_ < 8 ? 20u : rounds_ < 64 ? 100u : 500u);
 #else
 #if !GRAVEL_CUDA
-    if (relax_hook && relax_hook()) return;
+    if (relax_hook && relax_hook(rounds_)) return;
 #endif
     wait_on_host();
 #endif

@@ -36,6 +36,12 @@ std::string output_of(const std::vector<std::string>& command) {
 
 bool contains(const std::string& text, const char* word) { return text.find(word) != std::string::npos; }
 
+/// Under another name than mpirun Open MPI 4 calls itself OpenRTE.
+bool is_open_mpi(const std::string& path) {
+  const std::string version = output_of({path, "--version"});
+  return contains(version, "Open MPI") || contains(version, "OpenRTE");
+}
+
 std::string host_list(const std::vector<host_slots>& hosts, bool with_slots) {
   std::string result;
   for (const auto& host : hosts) {
@@ -92,8 +98,7 @@ std::optional<launcher> find_launcher(bool in_slurm) {
   // Other MPIs have an mpirun, too, but it does not speak PMIx.
   for (const char* name : {"mpirun", "mpirun.openmpi"})
     if (const auto path = in_path(name))
-      if (contains(output_of({*path, "--version"}), "Open MPI"))
-        return launcher{launcher_kind::open_mpi, *path};
+      if (is_open_mpi(*path)) return launcher{launcher_kind::open_mpi, *path};
   if (!in_slurm) return srun();
   return std::nullopt;
 }

@@ -1,0 +1,51 @@
+// gravel-info --check: which route each pair of devices will use, why not a faster one, and what will hurt. Pure
+// functions of what was found, so that they can be tested without the hardware.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "host/info/gpus.hpp"
+#include "host/info/machine.hpp"
+
+namespace gravel {
+
+/// What the checks look at.
+struct findings {
+  gpu_report gpus;
+  machine_report machine;
+  mps_state mps{};
+  std::vector<std::string> ucx_transports;  ///< "tcp/eth0"
+  std::string ucx_error;                    ///< UCX could not list them
+  std::string ucx_tls;                      ///< UCX_TLS; "" if not set
+  std::string ucx_build_error;              ///< why a worker cannot be made with these settings; "": it can
+  std::string settings_error;               ///< GRAVEL_* variables that cannot be used
+  std::vector<std::string> unknown_variables;
+  std::string routes = "auto";              ///< GRAVEL_ROUTES
+  std::string aggregator, aggregator_error; ///< path; or why it was not found
+  uint64_t registered = 0;                  ///< bytes that a node registers with UCX for each PE of another node
+  bool built_with_cuda = false;
+};
+
+struct route {
+  std::string from, to;  ///< "GPU 0", "GPU 0, another PE", "CPU", "CPU, another PE", "another node"
+  std::string route;     ///< "self", "net", or "none"
+  std::string why;       ///< of this route and not a faster one
+};
+
+/// The routes of every pair of devices of this machine, and to other nodes.
+std::vector<route> find_routes(const findings&);
+
+struct problem {
+  bool fatal;        ///< no job can run until it is solved
+  std::string text;  ///< what is wrong, and what to do
+};
+std::vector<problem> find_problems(const findings&);
+
+/// Transports that reach other nodes: those of NICs, then TCP.
+struct network {
+  std::vector<std::string> rdma, tcp;
+};
+network network_of(const std::vector<std::string>& ucx_transports);
+
+}  // namespace gravel

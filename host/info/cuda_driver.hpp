@@ -1,0 +1,52 @@
+// The few functions of CUDA's driver (libcuda.so.1) that gravel-info calls. Neither the CUDA toolkit nor a driver is
+// needed to build or to start it. Numbers and signatures are those of the driver's stable C interface.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "host/info/shared_library.hpp"
+
+namespace gravel {
+
+struct cuda_ipc_handle {
+  char bytes[64];
+};
+
+struct cuda_driver {
+  // CUdevice_attribute and CUdevice_P2PAttribute
+  static constexpr int multiprocessors = 16, compute_mode = 20, major = 75, minor = 76, host_native_atomics = 86,
+                       host_register = 99;
+  static constexpr int p2p_rank = 1, p2p_access = 2, p2p_atomics = 3;
+  static constexpr unsigned lazy_peer_access = 1;
+
+  cuda_driver();
+  /// Empty: the driver is loaded and initialized. Else what is missing.
+  std::string why_not;
+  /// "CUDA_ERROR_...: ..." of a result other than 0.
+  std::string text_of(int result) const;
+
+  shared_library library{"libcuda.so.1"};
+  int (*init)(unsigned flags) = nullptr;
+  int (*error_name)(int, const char**) = nullptr;
+  int (*error_string)(int, const char**) = nullptr;
+  int (*driver_version)(int*) = nullptr;
+  int (*device_count)(int*) = nullptr;
+  int (*device)(int* handle, int ordinal) = nullptr;
+  int (*device_name)(char*, int bytes, int device) = nullptr;
+  int (*device_memory)(size_t*, int device) = nullptr;
+  int (*device_bus_id)(char*, int bytes, int device) = nullptr;
+  int (*device_attribute)(int*, int attribute, int device) = nullptr;
+  int (*can_access_peer)(int*, int device, int peer) = nullptr;
+  int (*p2p_attribute)(int*, int attribute, int device, int peer) = nullptr;
+  int (*retain_context)(void**, int device) = nullptr;
+  int (*release_context)(int device) = nullptr;
+  int (*set_context)(void*) = nullptr;
+  int (*allocate)(uint64_t*, size_t) = nullptr;
+  int (*release)(uint64_t) = nullptr;
+  int (*get_ipc_handle)(cuda_ipc_handle*, uint64_t) = nullptr;
+  int (*open_ipc_handle)(uint64_t*, cuda_ipc_handle, unsigned flags) = nullptr;
+  int (*close_ipc_handle)(uint64_t) = nullptr;
+};
+
+}  // namespace gravel

@@ -1,0 +1,187 @@
+#include "host/info/report.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace gravel {
+namespace {
+
+std::string yes_no(bool value) { return value ? "yes" : "no"; }
+std::string trial_text(const trial& t) { return t.works ? "works" : fmt::format("does not work: {}", t.why_not); }
+std::string gib(uint64_t bytes) { return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30)); }
+
+void row(std::string& text, const char* name, const std::string& value) { text += fmt::format("  {:<20}{}\n", name, value); }
+
+std::string locked_memory_text(const machine_report& m) {
+  if (!m.locked_memory) return "unlimited";
+  return fmt::format("{} KiB{}", *m.locked_memory / 1024, m.may_lock_any ? " (does not bind this user: CAP_IPC_LOCK)" : "");
+}
+
+/// One letter per pair, so that the matrix of eight GPUs fits a terminal.
+std::string pair_letter(const gpu_report& r, size_t i, size_t j) {
+  if (i == j) return "-";
+  const gpu_pair& p = r.pairs[i][j];
+  if (!p.access) return ".";
+  return p.nvlink.value_or(false) ? "N" : "P";
+}
+
+void add_gpus(std::string& text, const findings& f, const std::string& ipc) {
+  const gpu_report& r = f.gpus;
+  text += "GPUs\n";
+  if (r.gpus.empty()) {
+    row(text, "none", r.why_none);
+    return;
+  }
+  row(text, "driver", r.driver);
+  if (!r.nvml.empty()) row(text, "NVML", fmt::format("no NVLink state: {}", r.nvml));
+  for (const gpu& g : r.gpus) {
+    const auto near = f.machine.locality.find(g.bus_id);
+    row(text, fmt::format("GPU {}", g.ordinal).c_str(),
+        fmt::format("{}, {}, sm_{}{}, {} multiprocessors, {}{}{}", g.name, gib(g.memory), g.major, g.minor, g.multiprocessors,
+                    g.bus_id, near == f.machine.locality.end() ? "" : ", " + near->second,
+                    g.nvlinks && *g.nvlinks ? fmt::format(", {} NVLinks", *g.nvlinks) : ""));
+  }
+  const auto all = [&](auto member) {
+    std::string values;
+    for (const gpu& g : r.gpus) values += fmt::format("{}{}", values.empty() ? "" : ", ", yes_no(g.*member));
+    const bool same = std::all_of(r.gpus.begin(), r.gpus.end(), [&](const gpu& g) { return g.*member == r.gpus[0].*member; });
+    return same ? yes_no(r.gpus[0].*member) : values;
+  };
+  row(text, "host atomics", fmt::format("{} (hostNativeAtomicSupported; Gravel does not need it)", all(&gpu::host_native_atomics)));
+  row(text, "CUDA IPC", ipc.empty() ? "works" : fmt::format("does not work: {}", ipc));
+  row(text, "MPS", f.mps.text);
+  if (r.gpus.size() > 1) {
+    text += "  peer access (N: over NVLink, P: over PCIe, .: none; row reads column)\n         ";
+    for (const gpu& g : r.gpus) text += fmt::format("{:>4}", g.ordinal);
+    text += '\n';
+    for (size_t i = 0; i < r.gpus.size(); ++i) {
+      text += fmt::format("    GPU {:<2}", r.gpus[i].ordinal);
+      for (size_t j = 0; j < r.gpus.size(); ++j) text += fmt::format("{:>4}", pair_letter(r, i, j));
+      text += '\n';
+    }
+  }
+}
+
+void add_machine(std::string& text, const machine_report& m) {
+  text += "machine\n";
+  if (m.hwloc_error.empty())
+    row(text, "cores", fmt::format("{} package(s), {} cores, {} hardware threads of which {} may be used, {} NUMA node(s)", m.packages,
+                                   m.cores, m.hardware_threads, m.usable_threads, m.numa_nodes));
+  else
+    row(text, "cores", m.hwloc_error);
+  if (m.numa.size() > 1)
+    for (const auto& node : m.numa) row(text, "NUMA node", node);
+  row(text, "memory", gib(m.memory));
+  row(text, "locked memory", locked_memory_text(m));
+  row(text, "memfd", trial_text(m.memfd));
+  row(text, "CMA", fmt::format("{} (process_vm_readv)", trial_text(m.cma)));
+  row(text, "ptrace_scope", m.ptrace_scope);
+  row(text, "/dev/shm", m.dev_shm_free ? fmt::format("{} free", gib(*m.dev_shm_free)) : "does not exist");
+}
+
+}  // namespace
+
+std::string report_text(const software_report& s, const findings& f, const std::string& ipc) {
+  std::string text = fmt::format("Gravel {}\n", s.version);
+  row(text, "built with", fmt::format("{}, {}", s.compiler, s.build_type));
+  row(text, "CUDA backend", s.cuda);
+  row(text, "aggregator", f.aggregator.empty() ? f.aggregator_error : f.aggregator);
+  row(text, "PMIx", s.pmix);
+  row(text, "hwloc", s.hwloc);
+  row(text, "UCX", s.ucx);
+  row(text, "UCX transports", s.ucx_error.empty() ? fmt::format("{}", fmt::join(s.ucx_transports, " ")) : s.ucx_error);
+  add_gpus(text, f, ipc);
+  add_machine(text, f.machine);
+  text += "\ngravel-info -c lists the variables; gravel-info --check says which routes will be used, and what is wrong.\n";
+  return text;
+}
+
+std::string check_text(const findings& f) {
+  std::string text = "routes\n";
+  for (const route& r : find_routes(f)) text += fmt::format("  {} -> {}: {}. {}\n", r.from, r.to, r.route, r.why);
+  if (f.gpus.gpus.empty()) text += fmt::format("  (no GPU: {})\n", f.gpus.why_none);
+  const auto problems = find_problems(f);
+  text += "problems\n";
+  for (const bool fatal : {true, false})
+    for (const problem& p : problems)
+      if (p.fatal == fatal) text += fmt::format("  {}: {}\n", fatal ? "ERROR" : "warning", p.text);
+  if (problems.empty()) text += "  none\n";
+  const bool runs = std::none_of(problems.begin(), problems.end(), [](const problem& p) { return p.fatal; });
+  text += runs ? "Gravel can run here.\n" : "Gravel cannot run here.\n";
+  return text;
+}
+
+nlohmann::json report_json(const software_report& s, const findings& f, const std::string& ipc) {
+  using nlohmann::json;
+  const auto trial_json = [](const trial& t) {
+    return t.works ? json{{"works", true}} : json{{"works", false}, {"why_not", t.why_not}};
+  };
+  json j;
+  j["version"] = s.version;
+  j["build"] = {{"compiler", s.compiler}, {"type", s.build_type}, {"cuda", s.built_with_cuda}};
+  j["aggregator"] = f.aggregator.empty() ? json{{"why_not", f.aggregator_error}} : json{{"path", f.aggregator}};
+  j["pmix"] = s.pmix;
+  j["hwloc"] = s.hwloc;
+  j["ucx"] = {{"version", s.ucx}, {"transports", s.ucx_transports}};
+  if (!s.ucx_error.empty()) j["ucx"]["why_not"] = s.ucx_error;
+
+  json gpus = json::array();
+  for (const gpu& g : f.gpus.gpus) {
+    json one = {{"ordinal", g.ordinal},
+                {"name", g.name},
+                {"bus_id", g.bus_id},
+                {"memory", g.memory},
+                {"compute_capability", {g.major, g.minor}},
+                {"multiprocessors", g.multiprocessors},
+                {"host_native_atomics", g.host_native_atomics}};
+    if (g.nvlinks) one["nvlinks"] = *g.nvlinks;
+    if (const auto near = f.machine.locality.find(g.bus_id); near != f.machine.locality.end()) one["locality"] = near->second;
+    gpus.push_back(std::move(one));
+  }
+  json pairs = json::array();
+  for (size_t from = 0; from < f.gpus.pairs.size(); ++from)
+    for (size_t to = 0; to < f.gpus.pairs.size(); ++to) {
+      if (from == to) continue;
+      const gpu_pair& p = f.gpus.pairs[from][to];
+      json one = {{"from", from}, {"to", to}, {"access", p.access}, {"atomics", p.atomics}, {"rank", p.rank}};
+      if (p.nvlink) one["nvlink"] = *p.nvlink;
+      if (!p.status.empty()) one["why_not"] = p.status;
+      if (!p.path.empty()) one["path"] = p.path;
+      pairs.push_back(std::move(one));
+    }
+  j["gpus"] = std::move(gpus);
+  j["gpu_pairs"] = std::move(pairs);
+  if (f.gpus.gpus.empty()) {
+    j["why_no_gpu"] = f.gpus.why_none;
+  } else {
+    j["cuda_driver"] = f.gpus.driver;
+    j["cuda_ipc"] = ipc.empty() ? json{{"works", true}} : json{{"works", false}, {"why_not", ipc}};
+    j["mps"] = f.mps.running;
+  }
+  const machine_report& m = f.machine;
+  j["machine"] = {{"packages", m.packages},         {"cores", m.cores},
+                  {"hardware_threads", m.hardware_threads}, {"usable_threads", m.usable_threads},
+                  {"numa_nodes", m.numa_nodes},     {"memory", m.memory},
+                  {"locked_memory", m.locked_memory ? json(*m.locked_memory) : json("unlimited")},
+                  {"may_lock_any", m.may_lock_any}, {"memfd", trial_json(m.memfd)},
+                  {"cma", trial_json(m.cma)},       {"ptrace_scope", m.ptrace_scope},
+                  {"dev_shm_free", m.dev_shm_free ? json(*m.dev_shm_free) : json(nullptr)}};
+  return j;
+}
+
+nlohmann::json check_json(const findings& f) {
+  using nlohmann::json;
+  json routes = json::array(), problems = json::array();
+  for (const route& r : find_routes(f)) routes.push_back({{"from", r.from}, {"to", r.to}, {"route", r.route}, {"why", r.why}});
+  bool runs = true;
+  for (const problem& p : find_problems(f)) {
+    problems.push_back({{"fatal", p.fatal}, {"text", p.text}});
+    runs = runs && !p.fatal;
+  }
+  return {{"routes", std::move(routes)}, {"problems", std::move(problems)}, {"runs", runs}};
+}
+
+}  // namespace gravel

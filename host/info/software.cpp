@@ -1,0 +1,72 @@
+#include "host/info/software.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <hwloc/autogen/config.h>
+#include <pmix.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "transport/ucx_context.hpp"
+
+namespace gravel {
+namespace {
+
+/// UCX writes its log to standard output; while this object lives that is standard error.
+class output_to_error {
+ public:
+  output_to_error() : saved_(fcntl(1, F_DUPFD_CLOEXEC, 3)) {
+    std::fflush(stdout);
+    if (saved_ >= 0) dup2(2, 1);
+  }
+  ~output_to_error() {
+    std::fflush(stdout);
+    if (saved_ < 0) return;
+    dup2(saved_, 1);
+    close(saved_);
+  }
+  output_to_error(const output_to_error&) = delete;
+  output_to_error& operator=(const output_to_error&) = delete;
+
+ private:
+  int saved_;
+};
+
+/// "OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2, ...)\n": the part in front.
+std::string short_pmix(const std::string& text) {
+  const size_t end = text.find(" (");
+  return text.substr(0, end == std::string::npos ? text.find('\n') : end);
+}
+
+}  // namespace
+
+software_report look_at_software() {
+  software_report s;
+  s.version = GRAVEL_VERSION;
+#if defined(__clang__)
+  s.compiler = "clang " __clang_version__;
+#else
+  s.compiler = "g++ " __VERSION__;
+#endif
+  s.build_type = GRAVEL_BUILD_TYPE;
+  s.built_with_cuda = std::string(GRAVEL_NVCC).size() != 0;
+  s.cuda = s.built_with_cuda ? "on (" GRAVEL_NVCC ", for sm_" GRAVEL_CUDA_ARCHS " and PTX of sm_80)" : "off (no nvcc when it was built)";
+  s.ucx = ucx_version();
+  s.pmix = short_pmix(PMIx_Get_version());
+  s.hwloc = HWLOC_VERSION;  // that of its header: the library does not tell its own
+  const output_to_error quiet;
+  try {
+    s.ucx_transports = ucx_transports();
+  } catch (const error& e) {
+    s.ucx_error = e.what();
+  }
+  try {
+    const ucx_context trial(1);
+  } catch (const error& e) {
+    s.ucx_build_error = e.what();
+  }
+  return s;
+}
+
+}  // namespace gravel

@@ -1,0 +1,18 @@
+// Versions of Gravel and of what it stands on, and how it was built.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace gravel {
+
+struct software_report {
+  std::string version, compiler, build_type, cuda;  ///< cuda: "on, for sm_90 and PTX of sm_80", "off"
+  bool built_with_cuda;
+  std::string ucx, pmix, hwloc;
+  std::vector<std::string> ucx_transports;
+  std::string ucx_error;        ///< UCX could not list its transports
+  std::string ucx_build_error;  ///< UCX cannot start with this environment
+};
+software_report look_at_software();
+
+}  // namespace gravel

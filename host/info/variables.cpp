@@ -1,0 +1,107 @@
+#include "host/info/variables.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "lib/base/error.hpp"
+#include "lib/base/settings.hpp"
+
+namespace gravel {
+namespace {
+
+constexpr uint64_t unbounded = std::numeric_limits<int64_t>::max();
+
+/// 65536 as "64K".
+std::string short_size(uint64_t bytes) {
+  size_t power = 0;
+  for (; power < 4 && bytes != 0 && bytes % 1024 == 0; ++power) bytes /= 1024;
+  return power == 0 ? std::to_string(bytes) : fmt::format("{}{}", bytes, "KMGT"[power - 1]);
+}
+
+/// "4K to 1M bytes", "2 to 1024 packets", "yes or no", "".
+std::string range_of(const setting_row& row) {
+  if (row.kind == setting_kind::flag) return "yes or no";
+  if (row.kind == setting_kind::text) return "";
+  const auto number = [&](uint64_t value) {
+    return row.kind == setting_kind::size ? short_size(value) : std::to_string(value);
+  };
+  return row.most == unbounded ? fmt::format("from {}", number(row.least))
+                               : fmt::format("{} to {}", number(row.least), number(row.most));
+}
+
+std::string unit_of(const setting_row& row) { return row.kind == setting_kind::flag ? "yes or no" : row.unit; }
+
+/// What is wrong with this variable's value alone; "" if nothing.
+std::string fault_of(const setting_row& row, const char* value) {
+  try {
+    read_settings([&](const char* name) { return std::strcmp(name, row.name) == 0 ? value : nullptr; });
+  } catch (const error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+std::string shown(const char* value) { return *value ? value : "(empty)"; }
+
+/// Text in a cell of a Markdown table.
+std::string cell(std::string text) {
+  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.insert(at, 1, '\\');
+  return text;
+}
+
+}  // namespace
+
+std::string variables_text(const variable_lookup& lookup, bool* faulty) {
+  std::string text =
+      "# Variables of Gravel. '*': set in this environment. Sizes may be written as 65536, 64K or 64KiB.\n\n";
+  *faulty = false;
+  for (const setting_row& row : setting_table()) {
+    const char* found = lookup(row.name);
+    const std::string fault = found ? fault_of(row, found) : "";
+    const std::string unit = row.unit, range = range_of(row);
+    text += fmt::format("{} {}={}\n", found ? '*' : ' ', row.name, found ? found : row.default_value);
+    text += fmt::format("      {}\n      ", row.meaning);
+    text += fmt::format("default {}", shown(row.default_value));
+    if (!range.empty()) text += fmt::format("; {}{}{}", range, unit.empty() ? "" : " ", unit);
+    text += '\n';
+    if (!fault.empty()) {
+      text += fmt::format("      CANNOT BE USED: {}\n", fault);
+      *faulty = true;
+    }
+  }
+  return text;
+}
+
+std::string variables_markdown() {
+  std::string text = "| variable | default | range | unit | meaning |\n|---|---|---|---|---|\n";
+  for (const setting_row& row : setting_table()) {
+    const std::string range = row.kind == setting_kind::flag ? "" : range_of(row);
+    text += fmt::format("| `{}` | {} | {} | {} | {} |\n", row.name,
+                        *row.default_value ? fmt::format("`{}`", row.default_value) : "", range, unit_of(row),
+                        cell(row.meaning));
+  }
+  return text;
+}
+
+nlohmann::json variables_json(const variable_lookup& lookup) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const setting_row& row : setting_table()) {
+    const char* found = lookup(row.name);
+    nlohmann::json one = {{"name", row.name},          {"value", found ? found : row.default_value},
+                          {"is_set", found != nullptr}, {"default", row.default_value},
+                          {"unit", row.unit},           {"meaning", row.meaning}};
+    if (row.kind == setting_kind::number || row.kind == setting_kind::size) {
+      one["least"] = row.least;
+      if (row.most != unbounded) one["most"] = row.most;
+    }
+    if (const std::string fault = found ? fault_of(row, found) : ""; !fault.empty()) one["fault"] = fault;
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+}  // namespace gravel

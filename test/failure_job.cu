@@ -1,0 +1,287 @@
+// A job that goes wrong as it is told: one fault, at one PE, while the others do nothing wrong. test/failure_test.py
+// runs it and looks at what the job leaves behind. Prints "ready PE pid" when the moment for a signal has come.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "gravel.cuh"
+
+namespace {
+
+constexpr int threads = 128;
+int victim = 1;
+uint64_t messages = 10'000;
+
+// --- handlers -------------------------------------------------------------------------------------------------------
+__host__ __device__ uint64_t* counter(const gravel_t& g, uint64_t offset) {
+  return reinterpret_cast<uint64_t*>(g.heap + offset);
+}
+struct count {
+  static constexpr const char* name = "count";
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t where) const {
+    gravel_inc(g, counter(g, where), static_cast<int>(g.my_pe));
+  }
+};
+struct count_slowly {
+  static constexpr const char* name = "count_slowly";
+  static constexpr bool on_host = true;
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t where) const {
+#if !GRAVEL_ON_GPU
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+    gravel_inc(g, counter(g, where), static_cast<int>(g.my_pe));
+#endif
+  }
+};
+struct thrower {
+  static constexpr const char* name = "thrower";
+  GRAVEL_HANDLER void operator()(const gravel_t&, uint64_t) const {
+#if !GRAVEL_ON_GPU
+    throw std::runtime_error("the handler's own reason");
+#endif
+  }
+};
+struct host_thrower {
+  static constexpr const char* name = "host_thrower";
+  static constexpr bool on_host = true;
+  GRAVEL_HANDLER void operator()(const gravel_t&, uint64_t) const {
+#if !GRAVEL_ON_GPU
+    throw std::runtime_error("the handler's own reason");
+#endif
+  }
+};
+struct blocker {
+  static constexpr const char* name = "blocker";
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t) const { gravel_quiet(g); }
+};
+struct host_blocker {
+  static constexpr const char* name = "host_blocker";
+  static constexpr bool on_host = true;
+  GRAVEL_HANDLER void operator()(const gravel_t&, uint64_t) const {
+#if !GRAVEL_ON_GPU
+    gravel_barrier_all();
+#endif
+  }
+};
+struct breeder {
+  static constexpr const char* name = "breeder";
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t where) const {
+    for (int i = 0; i < 3; ++i) gravel_am<breeder>(g, static_cast<int>((g.my_pe + 1) % g.n_pes), where);
+  }
+};
+struct endless {
+  static constexpr const char* name = "endless";
+  GRAVEL_HANDLER void operator()(const gravel_t&, uint64_t) const {
+#if !GRAVEL_ON_GPU
+    for (;;) pause();
+#endif
+  }
+};
+
+// --- kernels --------------------------------------------------------------------------------------------------------
+template <class Handler>
+__global__ void send_handler(gravel_t g, uint64_t where, int pe, uint64_t each) {
+  for (uint64_t i = 0; i < each; ++i) gravel_am<Handler>(g, pe, where);
+}
+__global__ void send_to_all(gravel_t g, uint64_t* cell, uint64_t each) {
+  __shared__ gravel_block_sender<threads, 512> sender;
+  sender.begin(g);
+  for (uint64_t i = 0; i < each; ++i) sender.inc(cell, static_cast<int>((i + threadIdx.x) % g.n_pes));
+  sender.end();
+  gravel_inc(g, cell, static_cast<int>((g.my_pe + 1) % g.n_pes));
+}
+__global__ void put_at(gravel_t g, uint64_t* cell, int64_t bytes_off, int pe) {
+  gravel_put(g, reinterpret_cast<uint64_t*>(reinterpret_cast<char*>(cell) + bytes_off), uint64_t{1}, pe);
+}
+__global__ void bad_get(gravel_t g, uint64_t* cell, int pe) { gravel_get(g, cell, cell + (1ll << 40), pe); }
+__global__ void bad_fetch(gravel_t g, uint64_t* cell, int pe) { gravel_fetch_add(g, cell, uint64_t{1}, pe); }
+__global__ void bad_bulk(gravel_t g, char* to, uint64_t bytes, int pe) { gravel_put_bulk(g, to, to, bytes, pe); }
+__global__ void bad_block_sender(gravel_t g, uint64_t* cell, int pe) {
+  __shared__ gravel_block_sender<threads, 512> sender;
+  sender.begin(g);
+  sender.inc(cell, pe);
+  sender.end();
+}
+
+// --- faults ---------------------------------------------------------------------------------------------------------
+void ready() {
+  std::printf("ready %d %d\n", gravel_my_pe(), static_cast<int>(getpid()));
+  std::fflush(stdout);
+}
+[[noreturn]] void sleep_forever() {
+  for (;;) pause();
+}
+bool mine() { return gravel_my_pe() == victim; }
+uint64_t* new_cell() { return gravel_malloc<uint64_t>(4096); }
+uint64_t offset_of(const uint64_t* cell) {
+  return static_cast<uint64_t>(reinterpret_cast<const char*>(cell) - gravel_handle().heap);
+}
+
+/// The program is wrong in one kernel of one PE.
+template <class F>
+void one_kernel(F launch) {
+  uint64_t* cell = new_cell();
+  if (mine()) launch(cell);
+  gravel_barrier_all();
+}
+template <class Handler>
+void one_handler(uint64_t each = 1) {
+  one_kernel([=](uint64_t* cell) {
+    gravel_launch(send_handler<Handler>, 1, 1, gravel_handle(), offset_of(cell), (victim + 1) % gravel_n_pes(), each);
+  });
+  gravel_wait_quiescent();
+}
+
+/// What a broken producer would hand over: the shape of a slot, filled by `fill`.
+void hand_over_slot(const std::function<void(const gravel::queue&, gravel::slot_header*)>& fill) {
+  const gravel::queue& q = gravel_host_handle().direct;
+  if (mine()) {
+    const uint64_t ticket = q.claim();
+    gravel::slot_header* slot = q.slot(ticket);
+    fill(q, slot);
+    q.publish(ticket, slot, slot->n_runs, slot->n_units);
+  }
+  gravel_barrier_all();
+}
+
+void traffic() {
+  uint64_t* cell = new_cell();
+  ready();
+  for (;;) {
+    gravel_launch(send_to_all, 2, threads, gravel_handle(), cell, 2000ull);
+    gravel_launch(send_handler<count>, 1, 32, gravel_handle(), offset_of(cell), (gravel_my_pe() + 1) % gravel_n_pes(),
+                  uint64_t{10});
+    gravel_barrier_all();
+  }
+}
+
+/// Everybody to everybody, and the sum must be right.
+void many() {
+  const uint64_t n = uint64_t(gravel_n_pes());
+  uint64_t* cell = new_cell();
+  const uint64_t each = messages / (2 * threads);
+  gravel_launch(send_to_all, 2, threads, gravel_handle(), cell, each);
+  gravel_barrier_all();
+  uint64_t got;
+  gravel_copy(&got, cell, sizeof(got));
+  const uint64_t all = gravel_sum_all(got), wanted = n * 2 * threads * (each + 1);
+  if (all != wanted) gravel_abort(("got " + std::to_string(all) + " of " + std::to_string(wanted)).c_str());
+}
+
+/// A receiver that is slower than everybody, behind queues of a few slots.
+void slow() {
+  uint64_t* cell = new_cell();
+  gravel_launch(send_handler<count_slowly>, 1, threads, gravel_handle(), offset_of(cell), victim, messages / threads);
+  gravel_wait_quiescent();
+  uint64_t got;
+  gravel_copy(&got, cell, sizeof(got));
+  const uint64_t wanted = mine() ? uint64_t(gravel_n_pes()) * threads * (messages / threads) : 0;
+  if (got != wanted) gravel_abort(("got " + std::to_string(got) + " of " + std::to_string(wanted)).c_str());
+}
+
+const std::map<std::string, void (*)()> faults = {
+    {"none", [] { gravel_barrier_all(); }},
+    {"idle", [] { ready(); sleep_forever(); }},
+    {"traffic", traffic},
+    {"barrier", [] { ready(); if (mine()) sleep_forever(); gravel_barrier_all(); }},
+    {"finalize", [] { ready(); if (mine()) sleep_forever(); }},
+    {"all-finalize", [] { gravel_barrier_all(); ready(); }},
+    {"many", many},
+    {"slow", slow},
+    {"throw", [] { one_handler<thrower>(); }},
+    {"throw-host", [] { one_handler<host_thrower>(); }},
+    {"block", [] { one_handler<blocker>(); }},
+    {"block-host", [] { one_handler<host_blocker>(); }},
+    {"breed", [] { one_handler<breeder>(); }},
+    {"endless", [] { one_handler<endless>(); }},
+    {"outside", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{1} << 41, 0); }); }},
+    {"before", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, -(int64_t{1} << 20), 0); }); }},
+    {"misaligned", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{4}, 0); }); }},
+    {"pe-high", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{0}, 99); }); }},
+    {"pe-negative", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{0}, -1); }); }},
+    {"am-pe", [] { one_kernel([](uint64_t* c) { gravel_launch(send_handler<count>, 1, 1, gravel_handle(), offset_of(c), 99, uint64_t{1}); }); }},
+    {"get", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_get, 1, 1, gravel_handle(), c, 0); }); }},
+    {"fetch", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_fetch, 1, 1, gravel_handle(), c, 99); }); }},
+    {"bulk", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_bulk, 1, threads, gravel_handle(), reinterpret_cast<char*>(c), uint64_t{1} << 50, 0); }); }},
+    {"block-sender", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_block_sender, 1, threads, gravel_handle(), c, 99); }); }},
+    {"host-outside", [] { one_kernel([](uint64_t* c) { gravel_put(gravel_host_handle(), c + (1ll << 40), uint64_t{1}, 0); }); }},
+    {"corrupt-slot", [] {
+       hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
+         s->n_runs = 1, s->n_units = 3;
+         q.runs(s)[0] = {0xfffffff0u, 7, 900};
+       });
+     }},
+    {"corrupt-runs", [] {
+       hand_over_slot([](const gravel::queue&, gravel::slot_header* s) { s->n_runs = 0x7fffffff, s->n_units = 0x7fffffff; });
+     }},
+    {"corrupt-message", [] {
+       hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
+         s->n_runs = s->n_units = 1;
+         q.runs(s)[0] = {gravel::sink_of(0, gravel::sink_kind::device), 1, 1};
+         *q.payload(s) = {{gravel::make_word0(gravel::op::put, uint8_t(gravel::value_type::u64), (1ull << 44) - 8), 7}};
+       });
+     }},
+    {"corrupt-operation", [] {
+       hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
+         s->n_runs = s->n_units = 1;
+         q.runs(s)[0] = {gravel::sink_of(0, gravel::sink_kind::device), 1, 1};
+         *q.payload(s) = {{~0ull, ~0ull}};
+       });
+     }},
+    {"corrupt-handler", [] {
+       hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
+         s->n_runs = s->n_units = 1;
+         q.runs(s)[0] = {gravel::sink_of(0, gravel::sink_kind::device), 1, 1};
+         *q.payload(s) = {{gravel::make_word0(gravel::op::am, 0, 12345), 0}};
+       });
+     }},
+    {"malloc-huge", [] { gravel_malloc<char>(1ull << 46); }},
+    {"malloc-differs", [] { gravel_malloc<char>(mine() ? 512 : 256); }},
+    {"double-free", [] {
+       uint64_t* cell = new_cell();
+       gravel_free(cell);
+       gravel_free(cell);
+     }},
+    {"exit", [] { if (mine()) std::exit(0); gravel_barrier_all(); }},
+    {"exit-3", [] { if (mine()) std::exit(3); gravel_barrier_all(); }},
+    {"quick-exit", [] { if (mine()) _exit(0); gravel_barrier_all(); }},
+    {"crash", [] { if (mine()) std::abort(); gravel_barrier_all(); }},
+    {"exception", [] { if (mine()) throw std::runtime_error("the program's own reason"); gravel_barrier_all(); }},
+    {"thread-exception", [] {
+       if (mine()) std::thread([] { throw std::runtime_error("the program's own reason"); }).join();
+       gravel_barrier_all();
+     }},
+    {"abort", [] { if (mine()) gravel_abort("the program gives up", 7); gravel_barrier_all(); }},
+    {"init-twice", [] { if (mine()) gravel_init<>(); gravel_barrier_all(); }},
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"failure_job: a job that goes wrong as it is told, for test/failure_test.py"};
+  std::string fault;
+  app.add_option("--fault", fault, "what goes wrong")->required();
+  app.add_option("--pe", victim, "at which PE");
+  app.add_option("--messages", messages, "for many and slow: messages of each PE");
+  CLI11_PARSE(app, argc, argv);
+  if (fault == "before-init") gravel_barrier_all();
+  // Which PE this is, before gravel_init says so.
+  const char* rank = std::getenv("PMIX_RANK");
+  if (fault == "other-handlers" && rank && std::atoi(rank) == victim) gravel_init<breeder, count>();
+  else gravel_init<count, count_slowly, thrower, host_thrower, blocker, host_blocker, breeder, endless>();
+  if (fault != "other-handlers" && fault != "before-init" && fault != "after-finalize") {
+    const auto found = faults.find(fault);
+    if (found == faults.end()) gravel_abort(("no fault is called " + fault).c_str());
+    found->second();
+  }
+  gravel_finalize();
+  if (fault == "after-finalize") gravel_barrier_all();
+  std::printf("done\n");
+}

@@ -1,0 +1,45 @@
+// cudaMalloc, cudaFree and cudaDeviceSynchronize in the middle of traffic must not hang: while kernels send, while
+// handlers of other PEs' messages run here, and while nothing of this PE runs but messages still arrive.
+#include <cstdio>
+
+#include "gravel.cuh"
+
+__global__ void spray(gravel_t g, uint64_t* table, uint64_t words, int each) {
+  __shared__ gravel_block_sender<256> sender;
+  sender.begin(g);
+  uint64_t x = (blockIdx.x * blockDim.x + threadIdx.x + 1) * 0x9e3779b97f4a7c15ull * (g.my_pe + 1);
+  for (int i = 0; i < each; ++i) {
+    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    sender.inc(&table[x % words], static_cast<int>((x >> 40) % g.n_pes));
+  }
+  sender.end();
+}
+
+int main() {
+  gravel_init<>();
+  constexpr uint64_t words = 1 << 16;
+  constexpr int each = 200, rounds = 10, blocks = GRAVEL_CUDA ? 264 : 8;
+  auto* table = gravel_malloc<uint64_t>(words * sizeof(uint64_t));
+  for (int round = 0; round < rounds; ++round) {
+    gravel_launch(spray, blocks, 256, gravel_handle(), table, words, each);
+#if GRAVEL_CUDA
+    for (int i = 0; i < 3; ++i) {
+      void* memory = nullptr;
+      gravel::cuda_check(cudaMalloc(&memory, 64 << 20), "cudaMalloc in traffic");
+      if (i == 1) gravel::cuda_check(cudaDeviceSynchronize(), "cudaDeviceSynchronize in traffic");
+      gravel::cuda_check(cudaFree(memory), "cudaFree in traffic");
+    }
+#endif
+  }
+  gravel_barrier_all();
+  uint64_t sum = 0;
+  for (uint64_t at = 0; at < words; at += 4096) {
+    uint64_t part[4096];
+    gravel_copy(part, table + at, sizeof(part));
+    for (uint64_t value : part) sum += value;
+  }
+  const uint64_t all = gravel_sum_all(sum), wanted = uint64_t(blocks) * 256 * each * rounds * uint64_t(gravel_n_pes());
+  if (gravel_my_pe() == 0) printf("%s: %llu increments, expected %llu\n", all == wanted ? "ok" : "FAILED", (unsigned long long)all, (unsigned long long)wanted);
+  gravel_finalize();
+  return all != wanted;
+}
