@@ -11,6 +11,20 @@
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 
+namespace {
+
+/// A descriptor for each PE's segment and socket, and UCX's own, some of which are for each other node.
+void raise_descriptor_limit(uint64_t pes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur < 2 * pes + 64)
+    gravel::log_warning("only {} files may be open at once (ulimit -n -H), which may be too few", limit.rlim_max);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   CLI::App app{"gravel-aggregator: combines the messages of a node's PEs into packets and moves them.\n"
                "Started by Gravel itself: one per node, by the node's first PE. See ucx-run."};
@@ -29,6 +43,7 @@ int main(int argc, char** argv) {
   std::signal(SIGHUP, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   try {
+    raise_descriptor_limit(pes);
     gravel::aggregator node(listener, pes, parent, gravel::resolved_settings(std::max(local_pes, pes)));
     return node.run();
   } catch (const std::exception& e) {

@@ -28,6 +28,7 @@ class cuda_launcher {
   /// Calls `start`, which puts a kernel into the user's stream, when the resolver is resident and sure to stay.
   template <class F>
   void launch(F start) {
+    if (!resident_) return start(user_);
     std::unique_lock lock(lock_);
     ++launching_;  // until the kernel is in its stream, an idle stream is no reason to end the hold
     if (!holding_) {
@@ -53,6 +54,7 @@ class cuda_launcher {
   uint64_t hold_ = 0;
   bool holding_ = false;
   int launching_ = 0;
+  bool resident_ = true;
 };
 
 backend& current_backend();
@@ -92,6 +94,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     *mailbox_ = {};
     const settings& s = current_settings();
     blocks_ = static_cast<unsigned>(std::min<uint64_t>(s.resolver_blocks, static_cast<uint64_t>(properties.multiProcessorCount) / 2));
+    resident_ = s.resolver_resident;
     limits_ = {s.resolver_quantum_us * 1000, 200'000};
   }
 

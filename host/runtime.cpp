@@ -285,6 +285,8 @@ void runtime::monitor_loop() {
     }
   } catch (const std::exception& e) {
     if (leaving_) return;
+    ended_elsewhere_ = true;
+    if (!is_leader_) let_cause_speak();
     log_error("{}", e.what());
   }
   _exit(1);

@@ -1,0 +1,588 @@
+"""What happens when a job fails: it ends within ten seconds, says which PE did what and why, and leaves nothing behind.
+
+Run by Meson with UCX_RUN, FAILURE_JOB and MPIRUN (may be empty) in the environment.
+"""
+import glob
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+import uuid
+
+UCX_RUN = os.environ["UCX_RUN"]
+FAILURE_JOB = os.environ["FAILURE_JOB"]
+MPIRUN = os.environ.get("MPIRUN", "")
+SEED = int(os.environ.get("FAILURE_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
+LIMIT_S = 10  # from the fault to the end of every process of the job
+OURS = re.compile(r"gravel|ucx|pmix|uct", re.I)
+
+
+def read(path):
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def shared_state():
+    """What a job might leave outside its own TMPDIR: files, and System V segments that nobody is attached to."""
+    found = {f"{d}/{name}" for d in ("/tmp", "/dev/shm") for name in os.listdir(d) if OURS.search(name)}
+    rows = [line.split() for line in read("/proc/sysvipc/shm").decode().splitlines()]
+    return found | {"shmid " + row[1] for row in rows[1:] if row[6] == "0"}
+
+
+def belongs_to_another_job(path):
+    """Other jobs may run on this machine: the directory of a ucx-run that lives."""
+    pid = read(path + "/launcher.pid").strip()
+    return pid.isdigit() and os.path.exists("/proc/" + pid.decode())
+
+
+def wait_for(condition, limit_s):
+    """Polls until condition() is true; its last value."""
+    end = time.monotonic() + limit_s
+    while True:
+        value = condition()
+        if value or time.monotonic() > end:
+            return value
+        time.sleep(0.002)
+
+
+class Job:
+    """A job started by a launcher. All its processes carry a marker in their environment."""
+
+    def __init__(self, command, **environment):
+        self.marker = "FAILURE_TEST_JOB=" + uuid.uuid4().hex
+        self.tmp = tempfile.mkdtemp(prefix="ft-", dir="/tmp")
+        self.before = shared_state()
+        env = dict(os.environ, TMPDIR=self.tmp)
+        key, value = self.marker.split("=")
+        env[key] = value
+        env["OMPI_ALLOW_RUN_AS_ROOT"] = env["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+        limits = environment.pop("limits", {})
+        for name, text in environment.items():
+            env.pop(name, None)
+            if text is not None:
+                env[name] = str(text)
+
+        def set_limits():
+            for what, number in limits.items():
+                resource.setrlimit(what, (number, number))
+
+        self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, start_new_session=True, preexec_fn=set_limits)
+        self.out, self.err = b"", b""
+        self.readers = [threading.Thread(target=self.collect, args=a, daemon=True)
+                        for a in (("out", self.process.stdout), ("err", self.process.stderr))]
+        for reader in self.readers:
+            reader.start()
+
+    def collect(self, name, pipe):
+        while data := pipe.read1(65536):
+            setattr(self, name, getattr(self, name) + data)
+
+    def processes(self):
+        """{pid: name} of those that live and carry the marker."""
+        found = {}
+        for path in glob.glob("/proc/[0-9]*/environ"):
+            if self.marker.encode() in read(path).split(b"\0"):
+                pid = path.split("/")[2]
+                state = re.search(rb"\) (\w)", read(f"/proc/{pid}/stat"))
+                if state and state[1] not in b"ZX":
+                    found[int(pid)] = read(f"/proc/{pid}/comm").decode().strip()
+        return found
+
+    def pes(self):
+        """{PE: pid} of those that run the program."""
+        found = {}
+        for pid, name in self.processes().items():
+            rank = re.search(rb"(?:^|\0)PMIX_RANK=(\d+)", read(f"/proc/{pid}/environ"))
+            if rank and name.startswith("failure_job"):
+                found[int(rank[1])] = pid
+        return found
+
+    def aggregators(self):
+        """{PE that started it: pid}."""
+        found = {}
+        for pid, name in self.processes().items():
+            if name.startswith("gravel-agg"):
+                rank = re.search(rb"(?:^|\0)PMIX_RANK=(\d+)", read(f"/proc/{pid}/environ"))
+                found[int(rank[1]) if rank else 0] = pid
+        return found
+
+    def ready(self, n):
+        """Waits until n PEs have said so; {PE: pid}."""
+        wait_for(lambda: self.process.poll() is not None or self.out.count(b"ready") >= n, 30)
+        return {int(pe): int(pid) for pe, pid in re.findall(rb"ready (\d+) (\d+)", self.out)}
+
+    def end(self, limit_s=LIMIT_S):
+        """Waits for the launcher and for all processes. (exit status or None, those that are left)."""
+        end = time.monotonic() + limit_s
+        try:
+            status = self.process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            status = None
+        left = {}
+
+        def all_gone():
+            left.clear()
+            left.update(self.processes())
+            return not left
+
+        wait_for(all_gone, max(0, end - time.monotonic()))
+        return status, left
+
+    def leftovers(self):
+        """What was not there before. That of other jobs on this machine goes away while we wait."""
+        def look():
+            return {path for path in shared_state() - self.before if not belongs_to_another_job(path)}
+        wait_for(lambda: not look(), LIMIT_S)
+        return look() | {os.path.join(where, name) for where, folders, files in os.walk(self.tmp) for name in folders + files}
+
+    def clean_up(self):
+        if os.environ.get("FAILURE_SHOW"):
+            print(" ".join(self.process.args[1:]), "->", self.process.returncode, "\n" + self.text, file=sys.stderr)
+        for pid in self.processes():
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+        for reader in self.readers:
+            reader.join(5)
+        for pipe in (self.process.stdout, self.process.stderr):
+            pipe.close()
+        shutil.rmtree(self.tmp, ignore_errors=True)
+
+    @property
+    def text(self):
+        return self.err.decode(errors="replace")
+
+
+class FailureTest(unittest.TestCase):
+    n, nodes = 4, 2
+
+    def start(self, fault, *arguments, launcher="ucx-run", options=(), **environment):
+        program = [FAILURE_JOB, "--fault", fault, *map(str, arguments)]
+        if launcher == "ucx-run":
+            command = [UCX_RUN, "-n", str(self.n), "--nodes", str(self.nodes), *options, *program]
+        elif launcher == "mpirun":
+            environment.setdefault("GRAVEL_NODES", self.nodes)
+            command = [MPIRUN, "--oversubscribe", "-n", str(self.n), *options, *program]
+        else:
+            command = [*launcher, *program]
+        job = Job(command, **environment)
+        self.addCleanup(job.clean_up)
+        return job
+
+    def assert_clean(self, job, left):
+        self.assertEqual(left, {}, "processes left behind; stderr:\n" + job.text)
+        for reader in job.readers:
+            reader.join(5)
+        self.assertEqual(job.leftovers(), set(), "files left behind; stderr:\n" + job.text)
+
+    def assert_failed(self, job, *causes, status=None, limit_s=LIMIT_S):
+        """Ends in time, not well, with each of the causes (regular expressions) on stderr, and leaves nothing."""
+        got, left = job.end(limit_s)
+        self.assertIsNotNone(got, f"still running after {limit_s} s; stderr:\n{job.text}")
+        self.assert_clean(job, left)
+        self.assertNotEqual(got, 0, "stderr:\n" + job.text)
+        if status is not None:
+            self.assertEqual(got, status, "stderr:\n" + job.text)
+        for cause in causes:
+            self.assertRegex(job.text, cause)
+
+    def assert_fine(self, job, limit_s=60):
+        got, left = job.end(limit_s)
+        self.assertEqual(got, 0, "stderr:\n" + job.text)
+        self.assert_clean(job, left)
+
+    def kill_at(self, fault, victim, launcher="ucx-run", arguments=()):
+        """Kills PE `victim`, or with ("aggregator", PE) the aggregator which that PE started."""
+        job = self.start(fault, *arguments, launcher=launcher)
+        ready = job.ready(self.n)
+        self.assertEqual(sorted(ready), list(range(self.n)), job.text)
+        if fault in ("barrier", "finalize"):
+            time.sleep(0.1)  # most of them wait by now; if not, that is a moment like any other
+        if isinstance(victim, int):
+            os.kill(ready[victim], signal.SIGKILL)
+            if launcher == "mpirun":
+                self.assert_failed(job, rf"(rank {victim} .*exited on signal 9|PE {victim} .*ended without)")
+            else:
+                self.assert_failed(job, rf"PE {victim} \(pid {ready[victim]}, .*killed by signal 9", status=137)
+        else:
+            node = victim[1] * self.nodes // self.n
+            os.kill(job.aggregators()[victim[1]], signal.SIGKILL)
+            self.assert_failed(job, rf"aggregator of node {node} \(process \d+\) was killed by signal 9")
+
+
+class Killed(FailureTest):
+    victims = (0, 2, 3, ("aggregator", 0), ("aggregator", 2))
+
+    def kill_each(self, fault, arguments=()):
+        for victim in self.victims:
+            with self.subTest(victim=victim):
+                self.kill_at(fault, victim, arguments=arguments)
+
+    def test_while_idle(self):
+        self.kill_each("idle")
+
+    def test_in_traffic(self):
+        self.kill_each("traffic")
+
+    def test_in_a_barrier(self):
+        self.kill_each("barrier", ("--pe", 3))
+
+    def test_in_finalize(self):
+        self.kill_each("finalize", ("--pe", 1))
+
+    def test_while_all_finalize(self):
+        chance = random.Random(SEED)
+        for victim in (*range(self.n), ("aggregator", 0), ("aggregator", 2)):
+            with self.subTest(victim=victim, FAILURE_SEED=SEED):
+                job = self.start("all-finalize")
+                ready = job.ready(self.n)
+                pid = ready.get(victim) if isinstance(victim, int) else job.aggregators().get(victim[1])
+                time.sleep(chance.uniform(0, 0.02))
+                try:
+                    os.kill(pid or 0x7ffffff0, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+                status, left = job.end()
+                self.assertIsNotNone(status, job.text)
+                self.assert_clean(job, left)
+                # Too late to matter, or a failure with a cause; nothing in between.
+                if status == 0:
+                    self.assertEqual(job.out.count(b"done"), self.n, job.text)
+                else:
+                    self.assertRegex(job.text, "killed by signal 9|ended without gravel_finalize|lost the")
+
+    def test_during_init(self):
+        chance = random.Random(SEED)
+        for number in range(24):
+            victim = (0, 1, 2, 3, ("aggregator", 0), ("aggregator", 2))[number % 6]
+            delay = chance.uniform(0, 0.2)
+            with self.subTest(victim=victim, delay=delay, FAILURE_SEED=SEED):
+                job = self.start("idle")
+                if isinstance(victim, int):
+                    pid = wait_for(lambda: job.pes().get(victim), 10)
+                else:
+                    pid = wait_for(lambda: job.aggregators().get(victim[1]), 10)
+                self.assertTrue(pid, job.text)
+                time.sleep(delay)
+                os.kill(pid, signal.SIGKILL)
+                if isinstance(victim, int):
+                    self.assert_failed(job, rf"PE {victim} .*killed by signal 9", status=137)
+                else:
+                    self.assert_failed(job, rf"aggregator of node {victim[1] // 2}|aggregator at '")
+
+    @unittest.skipUnless(MPIRUN, "no Open MPI")
+    def test_under_mpirun(self):
+        for fault, victim in (("idle", 0), ("traffic", 3), ("barrier", 2), ("finalize", ("aggregator", 0)),
+                              ("traffic", ("aggregator", 2))):
+            with self.subTest(fault=fault, victim=victim):
+                self.kill_at(fault, victim, launcher="mpirun")
+
+    def test_without_a_launcher(self):
+        for what in ("PE", "aggregator"):
+            with self.subTest(what):
+                job = self.start("traffic", launcher=())
+                pid = job.ready(1)[0]
+                os.kill(pid if what == "PE" else job.aggregators()[0], signal.SIGKILL)
+                self.assert_failed(job, "PE 0 .process .*ended without gravel_finalize" if what == "PE" else
+                                   "aggregator of node 0 .*was killed by signal 9")
+
+    def test_launcher(self):
+        for launcher in ("ucx-run",) + (("mpirun",) if MPIRUN else ()):
+            for fault in ("idle", "traffic"):
+                with self.subTest(launcher, fault=fault):
+                    job = self.start(fault, launcher=launcher)
+                    self.assertEqual(len(job.ready(self.n)), self.n, job.text)
+                    job.process.kill()
+                    status, left = job.end()
+                    self.assertEqual((status, left), (-9, {}), job.text)
+                    if launcher == "ucx-run":  # what it could not remove itself, the next one does
+                        again = Job([UCX_RUN, "-n", "1", FAILURE_JOB, "--fault", "none"], TMPDIR=job.tmp)
+                        self.addCleanup(again.clean_up)
+                        self.assert_fine(again)
+                        self.assertEqual(os.listdir(job.tmp), [])
+
+    def test_launcher_during_init(self):
+        chance = random.Random(SEED)
+        for _ in range(6):
+            delay = chance.uniform(0, 0.3)
+            with self.subTest(delay=delay, FAILURE_SEED=SEED):
+                job = self.start("idle")
+                time.sleep(delay)
+                job.process.kill()
+                status, left = job.end()
+                self.assertEqual((status, left), (-9, {}), job.text)
+
+    def test_by_polite_signals(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            with self.subTest(number.name):
+                job = self.start("traffic")
+                self.assertEqual(len(job.ready(self.n)), self.n, job.text)
+                os.kill(job.process.pid, number)
+                self.assert_failed(job, rf"PE \d .*signal {number.value} ", status=128 + number)
+
+    def test_by_the_time_limit(self):
+        job = self.start("traffic", options=("--timeout", "1"))
+        self.assert_failed(job, "--timeout", status=124, limit_s=LIMIT_S + 1)
+
+
+class Stopped(FailureTest):
+    def test_pe(self):
+        for pe in (0, 3):
+            with self.subTest(pe=pe):
+                job = self.start("traffic", GRAVEL_WATCHDOG_S=2)
+                os.kill(job.ready(self.n)[pe], signal.SIGSTOP)
+                self.assert_failed(job, r"no progress for 2 s \(GRAVEL_WATCHDOG_S\)", r"plane 0 of node \d: \d+ messages taken",
+                                   rf"to PE {pe}.*: \d+ packets sent, \d+ freed, \d+ applied", r"PE \d .*queue: \d+ slots taken",
+                                   r"collective \d+", limit_s=LIMIT_S + 2)
+
+    def test_aggregator(self):
+        job = self.start("traffic", GRAVEL_WATCHDOG_S=2)
+        job.ready(self.n)
+        os.kill(job.aggregators()[2], signal.SIGSTOP)
+        self.assert_failed(job, r"the aggregator of node 1 has not run for 2 s|no progress for 2 s", limit_s=LIMIT_S + 2)
+
+    def test_whole_job_goes_on_afterwards(self):
+        job = self.start("slow", "--messages", 3000, GRAVEL_WATCHDOG_S=2)
+        pids = wait_for(lambda: len(p := list(job.processes())) == self.n + self.nodes + 1 and p, 10)
+        self.assertTrue(pids, job.text)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(3)
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        self.assert_fine(job)
+
+    def test_pe_that_never_starts(self):
+        job = self.start("none", GRAVEL_CONNECT_TIMEOUT_S=2)
+        pid = wait_for(lambda: job.pes().get(1), 10)
+        os.kill(pid, signal.SIGSTOP)
+        self.assert_failed(job, "GRAVEL_CONNECT_TIMEOUT_S", limit_s=LIMIT_S + 2)
+
+
+class Handlers(FailureTest):
+    def test_that_throws(self):
+        for fault, name in (("throw", "thrower"), ("throw-host", "host_thrower")):
+            with self.subTest(fault):
+                self.assert_failed(self.start(fault), rf"PE 2: .*handler '{name}' threw: the handler's own reason")
+
+    def test_that_blocks(self):
+        self.assert_failed(self.start("block"), "PE 2: .*gravel_quiet.* inside a handler: handlers must not wait")
+        self.assert_failed(self.start("block-host"),
+                           "PE 2: .*handler 'host_blocker' threw: gravel_barrier_all inside a handler")
+
+    def test_that_sends_without_end(self):
+        self.assert_failed(self.start("breed", GRAVEL_SPILL_SIZE="1M"),
+                           r"handlers of PE \d send faster .*handler 'breeder' exceeds GRAVEL_SPILL_SIZE")
+
+    def test_that_never_returns(self):
+        self.assert_failed(self.start("endless", GRAVEL_WATCHDOG_S=2), "no progress for 2 s", r"to PE 2: \d+ packets sent",
+                           limit_s=LIMIT_S + 2)
+
+
+class WrongArguments(FailureTest):
+    def test_operations(self):
+        for fault, cause in {
+                "outside": "gravel_put to PE 0: an address outside the symmetric heap: offset 0x200",
+                "before": "gravel_put to PE 0: an address outside the symmetric heap",
+                "misaligned": "gravel_put to PE 0: a misaligned address: offset 0x",
+                "pe-high": "gravel_put to PE 99: the job has PEs 0 to 3",
+                "pe-negative": "gravel_put to PE -1: the job has PEs 0 to 3",
+                "am-pe": "gravel_am to PE 99",
+                "get": "gravel_get to PE 0: an address outside",
+                "fetch": "gravel_fetch_add to PE 99",
+                "bulk": "gravel_put_bulk to PE 0: an address outside .* 1125899906842624 bytes",
+                "block-sender": "gravel_add to PE 99",
+                "host-outside": "gravel_put to PE 0: an address outside"}.items():
+            with self.subTest(fault):
+                self.assert_failed(self.start(fault, "--pe", 3), "PE 3: error: " + cause)
+
+    def test_heap(self):
+        self.assert_failed(self.start("none", GRAVEL_SYMMETRIC_SIZE="100T"), "symmetric heap of .* does not fit",
+                           "GRAVEL_SYMMETRIC_SIZE")
+        self.assert_failed(self.start("malloc-huge"), "gravel_malloc: 70368744177664 bytes do not fit")
+        self.assert_failed(self.start("malloc-differs"), "gravel_malloc: the PEs ask for different sizes, 256 to 512")
+        self.assert_failed(self.start("double-free"), "gravel_free: .* is free already")
+
+    def test_program(self):
+        for fault, cause, status in (
+                ("exit", "PE 1: error: the program ended with exit status 0 without gravel_finalize", 1),
+                ("exit-3", "PE 1: error: the program ended with exit status 3 without gravel_finalize", 3),
+                ("quick-exit", "PE 1 .*left the job without finalizing", 1),
+                ("crash", "PE 1 .*killed by signal 6", 134),
+                ("exception", "PE 1: error: the program's own reason", 1),
+                ("thread-exception", "PE 1: error: the program's own reason", 1),
+                ("abort", "PE 1: error: the program gives up", 7),
+                ("init-twice", "PE 1: error: gravel_init was called twice", 1),
+                ("before-init", "PE 0: error: gravel_barrier_all was called before gravel_init", 1),
+                ("after-finalize", "gravel_barrier_all was called after gravel_finalize", 1)):
+            with self.subTest(fault):
+                self.assert_failed(self.start(fault), cause, status=status)
+
+    @unittest.skipUnless(MPIRUN, "no Open MPI")
+    def test_program_under_mpirun(self):
+        for fault, cause in (("abort", "PE 1: error: the program gives up"), ("exit", "PE 1: .*without gravel_finalize"),
+                             ("corrupt-slot", "PE 1 handed over a corrupt slot"),
+                             ("other-handlers", "PE 1: error: handler 0 differs")):
+            with self.subTest(fault):
+                self.assert_failed(self.start(fault, launcher="mpirun"), cause)
+
+    def test_pes_that_differ(self):
+        self.assert_failed(self.start("other-handlers"), "PE 1: error: handler 0 differs: 'breeder' here, 'count' at PE 0")
+        for name, value, cause in (
+                ("GRAVEL_PACKET_SIZE", "32K", "PE 1: error: GRAVEL_PACKET_SIZE differs: 32768 here, 65536 at PE 0"),
+                ("GRAVEL_SYMMETRIC_SIZE", "2G", "GRAVEL_SYMMETRIC_SIZE differs"),
+                ("GRAVEL_AGGREGATOR_THREADS", "2", "GRAVEL_AGGREGATOR_THREADS differs"),
+                ("GRAVEL_NODES", "4", "GRAVEL_NODES differs"),
+                ("GRAVEL_SLOTS", "512", "PE 1 .*GRAVEL_")):
+            with self.subTest(name):
+                script = f'if [ "$PMIX_RANK" = 1 ]; then export {name}={value}; fi; exec "$0" "$@"'
+                job = self.start("none", launcher=(UCX_RUN, "-n", "4", "--nodes", "2", "sh", "-c", script))
+                self.assert_failed(job, cause)
+
+
+class Corruption(FailureTest):
+    def test_packet(self):
+        for pe, count in ((2, 1), (3, 5)):  # from another node, and built in place
+            with self.subTest(pe=pe, count=count):
+                job = self.start("many", "--messages", 1_000_000, GRAVEL_FAULT=f"corrupt-packet:{pe}:{count}")
+                self.assert_failed(job, rf"corrupt packet from node \d for PE {pe}|PE {pe}: error: a corrupt packet arrived")
+        self.nodes = 1
+        job = self.start("many", "--messages", 1_000_000, GRAVEL_FAULT="corrupt-packet:1:3")
+        self.assert_failed(job, "PE 1: error: a corrupt packet arrived: a bad segment table")
+
+    def test_slot(self):
+        for fault in ("corrupt-slot", "corrupt-runs"):
+            with self.subTest(fault):
+                self.assert_failed(self.start(fault, "--pe", 3), "PE 3 handed over a corrupt slot in its host queue")
+
+    def test_message(self):
+        for fault, cause in (("corrupt-message", "gravel_put with an address outside the symmetric heap"),
+                             ("corrupt-operation", "unknown operation"),
+                             ("corrupt-handler", "gravel_am with an unregistered handler")):
+            for pe in (1, 3):  # on the same node, and on another
+                with self.subTest(fault, pe=pe):
+                    self.assert_failed(self.start(fault, "--pe", pe),
+                                       rf"PE 0: error: a corrupt message arrived from node {pe // 2}: {cause}")
+
+    def test_fault_that_nobody_knows(self):
+        self.assert_failed(self.start("none", GRAVEL_FAULT="corrupt-packet:x"), "GRAVEL_FAULT: 'corrupt-packet:x' is not")
+
+
+class Loads(FailureTest):
+    def test_no_messages(self):
+        self.assert_fine(self.start("many", "--messages", 0))
+
+    def test_many_messages(self):
+        self.assert_fine(self.start("many", "--messages", os.environ.get("FAILURE_MESSAGES", 2_500_000)), limit_s=3600)
+
+    def test_full_rings(self):
+        tiny = {"GRAVEL_WARP_SLOTS": 4, "GRAVEL_SLOTS": 4, "GRAVEL_PACKETS_PER_DESTINATION": 2, "GRAVEL_PACKET_SIZE": "4K",
+                "GRAVEL_SLOT_SIZE": "4K"}
+        self.assert_fine(self.start("slow", "--messages", 2000, **tiny))
+        self.assert_fine(self.start("many", "--messages", 200_000, **tiny))
+
+
+class Surroundings(FailureTest):
+    def test_aggregator_missing(self):
+        self.assert_failed(self.start("none", GRAVEL_AGGREGATOR="/nonexistent"), "GRAVEL_AGGREGATOR: '/nonexistent'")
+        # One that starts and fails.
+        self.assert_failed(self.start("none", GRAVEL_AGGREGATOR="/bin/false"), r"the aggregator of node \d .* ended")
+
+    def test_unknown_transport(self):
+        self.assert_failed(self.start("none", UCX_TLS="nonsense"), "UCX .* cannot start .UCX_TLS=nonsense")
+
+    def test_bad_setting(self):
+        self.assert_failed(self.start("none", GRAVEL_PACKET_SIZE="7"), "PE 0: error: GRAVEL_PACKET_SIZE: '7' is out of range")
+
+    def test_no_directory_for_temporary_files(self):
+        job = self.start("none", TMPDIR="/nonexistent/directory")  # then it takes /tmp
+        self.assert_fine(job)
+
+    def test_read_only_tmp(self):
+        probe = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs -o ro none /tmp && exec "$@"', "sh"]
+        if not shutil.which("unshare") or subprocess.run([*probe, "true"], capture_output=True).returncode:
+            self.skipTest("no permission to mount a read-only /tmp")
+        if any(path.startswith("/tmp") for path in (UCX_RUN, FAILURE_JOB)):
+            self.skipTest("what it would run is in /tmp itself")
+        job = self.start("none", launcher=(*probe, UCX_RUN, "-n", "2"), TMPDIR=None)
+        self.assert_failed(job, "cannot make a directory for the job under /tmp .set TMPDIR")
+
+    def test_few_descriptors(self):
+        for number in (12, 24, 48, 60, 70):
+            with self.subTest(number=number):
+                job = self.start("many", "--messages", 10000, limits={resource.RLIMIT_NOFILE: number})
+                status, left = job.end()
+                self.assertIsNotNone(status, job.text)
+                self.assert_clean(job, left)
+                if status:
+                    self.assertRegex(job.text, "[Tt]oo many open files|files may be open at once")
+
+    def test_little_locked_memory(self):
+        self.assert_fine(self.start("many", "--messages", 10000, limits={resource.RLIMIT_MEMLOCK: 65536}))
+
+    def test_idle_job_uses_little_of_a_core(self):
+        job = self.start("idle")
+        self.assertEqual(len(job.ready(self.n)), self.n, job.text)
+        time.sleep(1)  # caches of start-up
+
+        def cpu_s():
+            files = [f for pid in job.processes() for f in glob.glob(f"/proc/{pid}/task/*/schedstat")]
+            return sum(int((read(f).split() or [0])[0]) for f in files) / 1e9
+
+        begin, before = time.monotonic(), cpu_s()
+        time.sleep(8)
+        share = (cpu_s() - before) / (time.monotonic() - begin)
+        print(f"an idle job of {self.n} PEs on {self.nodes} nodes uses {100 * share:.2f} % of a core ", end="", file=sys.stderr)
+        self.assertLess(share, 0.05)
+
+
+class OtherUsers(FailureTest):
+    def socket_of(self, job):
+        """Path of the socket of node 0, while PE 1 keeps the others waiting."""
+        pe1 = wait_for(lambda: job.pes().get(1), 10)
+        os.kill(pe1, signal.SIGSTOP)
+        paths = wait_for(lambda: glob.glob(job.tmp + "/**/gravel-node-*/s", recursive=True), 10)
+        self.assertTrue(paths, job.text)
+        return pe1, paths[0]
+
+    def connect_as_nobody(self, path):
+        code = f"import socket; socket.socket(socket.AF_UNIX).connect({path!r})"
+        return subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", code],
+                              capture_output=True, text=True)
+
+    def test_cannot_reach_the_socket(self):
+        job = self.start("none")
+        pe1, path = self.socket_of(job)
+        wait_for(lambda: os.stat(path).st_mode & 0o777 == 0o600, 5)
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        self.assertEqual(os.stat(os.path.dirname(path)).st_mode & 0o777, 0o700)
+        self.assertEqual(os.stat(path).st_uid, os.geteuid())
+        if os.geteuid() == 0 and shutil.which("setpriv"):
+            self.assertIn("PermissionError", self.connect_as_nobody(path).stderr)
+            # Even where the way is open, who comes is looked at.
+            at = path
+            while at != "/tmp":
+                os.chmod(at, 0o777)
+                at = os.path.dirname(at)
+            self.assertEqual(self.connect_as_nobody(path).returncode, 0)
+            wait_for(lambda: b"refused" in job.err, 10)
+            self.assertRegex(job.text, r"process \d+ of user 65534 connected to a socket of user 0; refused")
+        os.kill(pe1, signal.SIGCONT)
+        self.assert_fine(job)
+
+
+if __name__ == "__main__":
+    print(f"FAILURE_SEED={SEED}", file=sys.stderr)
+    unittest.main()

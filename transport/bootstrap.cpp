@@ -280,6 +280,7 @@ std::vector<std::byte> bootstrap::get(uint32_t pe, std::string_view key) {
       }
       switch (call.wait(current_settings().connect_timeout_s)) {
         case pmix_call::outcome::death:
+          let_cause_speak();
           fail("cannot get '{}' of PE {}: {}", key, pe, death_notices::first());
         case pmix_call::outcome::timeout:
           fail("cannot get '{}' of PE {}: the launcher does not answer", key, pe);
@@ -344,6 +345,7 @@ void bootstrap::wait_for_all(bool exchange) {
   const uint64_t limit = current_settings().connect_timeout_s;
   switch (call.wait(limit)) {
     case pmix_call::outcome::death:
+      let_cause_speak();
       fail("fence {} of the job cannot complete: {}", s.waits, death_notices::first());
     case pmix_call::outcome::timeout:
       fail(
@@ -357,9 +359,11 @@ void bootstrap::wait_for_all(bool exchange) {
       break;
   }
   // "Partial success" is how PMIx says that the fence went on without a PE that is gone.
-  if (call.status() != PMIX_SUCCESS)
+  if (call.status() != PMIX_SUCCESS) {
+    let_cause_speak();
     fail("fence {} of the job failed: a PE has died or left the job ({})", s.waits,
          PMIx_Error_string(call.status()));
+  }
 }
 
 void bootstrap::abort(int status, const std::string& text) {

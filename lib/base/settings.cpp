@@ -88,6 +88,9 @@ const std::vector<setting_row>& setting_table() {
                  "CUDA: thread blocks of the kernel that applies arriving messages"),
       number_row("GRAVEL_RESOLVER_QUANTUM_US", "2000", "us", 10, 1'000'000, &s::resolver_quantum_us,
                  "CUDA: longest life of one resolver kernel while no kernel of gravel_launch runs"),
+      flag_row("GRAVEL_RESOLVER_RESIDENT", "yes", &s::resolver_resident,
+               "CUDA: keep the resolver kernel running beside kernels of gravel_launch; no is for tools that run one "
+               "kernel at a time (compute-sanitizer), and then kernels must not wait for answers"),
       number_row("GRAVEL_WATCHDOG_S", "60", "s", 0, 86400, &s::watchdog_s,
                  "a wait without any progress for this long dumps the state and ends the job (0: never)"),
       number_row("GRAVEL_CONNECT_TIMEOUT_S", "60", "s", 1, 3600, &s::connect_timeout_s,

@@ -28,6 +28,7 @@ struct settings {
   uint64_t cpu_seed;
   uint64_t resolver_blocks;
   uint64_t resolver_quantum_us;
+  bool resolver_resident;
   uint64_t watchdog_s;
   uint64_t connect_timeout_s;
   bool stats;

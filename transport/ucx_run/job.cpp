@@ -36,11 +36,14 @@ struct pe_process {
   int wait_status = 0;
 };
 
-/// Each PE needs a connection, and two pipes with --tag-output.
-void raise_descriptor_limit(uint64_t needed) {
+/// Each PE needs a connection, and two pipes with --tag-output; PMIx some more.
+void raise_descriptor_limit(uint32_t n_pes) {
+  const uint64_t wanted = 3ull * n_pes + 256, least = 3ull * n_pes + 48;
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= needed) return;
-  limit.rlim_cur = std::min<rlim_t>(needed, limit.rlim_max);
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  if (limit.rlim_max < least)
+    fail("only {} files may be open at once (ulimit -n -H), but a job of {} PEs needs {}", limit.rlim_max, n_pes, least);
+  limit.rlim_cur = std::min<rlim_t>(wanted, limit.rlim_max);
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
@@ -82,7 +85,6 @@ class job {
 
   void start_all() {
     const std::string program = find_program(options_.program[0], options_.working_directory);
-    raise_descriptor_limit(3 * pes_.size() + 256);
     std::vector<std::string> base;
     for (char** entry = environ; *entry; ++entry) base.emplace_back(*entry);
     for (const auto& variable : job_variables(options_)) {
@@ -313,6 +315,9 @@ std::vector<std::string> job_variables(const run_options& options) {
   return result;
 }
 
-int run_job(const run_options& options, uint32_t n_pes) { return job(options, n_pes).run(); }
+int run_job(const run_options& options, uint32_t n_pes) {
+  raise_descriptor_limit(n_pes);
+  return job(options, n_pes).run();
+}
 
 }  // namespace gravel
