@@ -259,6 +259,10 @@ void aggregator::start_planes() {
   for (auto& p : planes_) p->thread = std::jthread([this, &p = *p] { run_plane(p); });
 }
 
+std::string aggregator::describe(const plane_thread& p) const {
+  return p.work->describe() + (p.collectives ? p.collectives->describe() : std::string());
+}
+
 void aggregator::run_plane(plane_thread& p) {
   relax wait;
   uint64_t last_progress = now_us();
@@ -271,10 +275,11 @@ void aggregator::run_plane(plane_thread& p) {
       const bool awake = p.worker && p.worker->progress();
       if (!p.heard.empty()) return fail_job(p.heard, true);
       const uint64_t now = now_us();
+      if (pe_stopped_) return fail_job(stopped_text_ + ":\n" + describe(p));
       if (!p.lost.empty() && !over_ && now - p.lost_at > lost_patience) return fail_job(p.lost);
       bool moved = p.work->step(now) || p.received;
       if (p.collectives) {
-        for (auto& segment : segments_) store_relaxed(&segment.control()->heartbeat, now);
+        for (auto& segment : segments_) store_relaxed(&segment.control()->aggregator_heartbeat, now);
         moved |= p.collectives->step();
         if (p.collectives->over() && !over_.exchange(true))
           for (auto& any : planes_)
@@ -288,11 +293,9 @@ void aggregator::run_plane(plane_thread& p) {
       if (!p.work->busy()) {
         last_progress = now;
       } else if (patience && now - last_progress > patience) {
-        std::string dump = p.work->describe();
-        if (p.collectives) dump += p.collectives->describe();
         return fail_job(fmt::format("no progress for {} s (GRAVEL_WATCHDOG_S); a PE may be stopped, or its kernels may "
                                     "leave no room for the resolver:\n{}",
-                                    setup_.values.watchdog_s, dump));
+                                    setup_.values.watchdog_s, describe(p)));
       }
       if (!awake) wait();
     }
@@ -345,13 +348,33 @@ void aggregator::end_planes() {
       }
 }
 
+/// A PE that is stopped sends nothing and answers nothing, and those that wait for it cannot know. Called after each
+/// look in vain for words from the PEs; `watched[i].fd` is -1 for those that have left.
+void aggregator::look_for_stopped_pes(const std::vector<pollfd>& watched) {
+  for (size_t i = 0; i < segments_.size(); ++i) {
+    const uint64_t beat = load_relaxed(&segments_[i].control()->pe_heartbeat);
+    looks_in_vain_[i] = beat == seen_beats_[i] && watched[i].fd >= 0 ? looks_in_vain_[i] + 1 : 0;
+    seen_beats_[i] = beat;
+    // Twice as patient as the planes, whose reason is the better one if messages wait.
+    if (looks_in_vain_[i] < 2 * heartbeat_looks || pe_stopped_) continue;
+    stopped_text_ = fmt::format("PE {} (process {}) has not run for {} s (twice GRAVEL_WATCHDOG_S); is it stopped?", pes_[i],
+                                pids_[i], 2 * setup_.values.watchdog_s);
+    pe_stopped_ = true;  // a plane describes itself and ends the job
+  }
+}
+
 int aggregator::watch_pes() {
+  looks_in_vain_.assign(segments_.size(), 0);
+  seen_beats_.assign(segments_.size(), 0);
+  const int look_ms = setup_.values.watchdog_s ? static_cast<int>(setup_.values.watchdog_s * 1000 / heartbeat_looks) : -1;
   std::vector<pollfd> watched;
   for (const auto& channel : channels_) watched.push_back({channel.descriptor(), POLLIN, 0});
   watched.push_back({wake_[0], POLLIN, 0});
   size_t left = channels_.size();
   while (left != 0) {
-    if (poll(watched.data(), watched.size(), -1) < 0) continue;
+    const int n_ready = poll(watched.data(), watched.size(), look_ms);
+    if (n_ready == 0) look_for_stopped_pes(watched);
+    if (n_ready <= 0) continue;
     if (watched.back().revents) {
       std::string text;
       bool heard;

@@ -1,6 +1,7 @@
 // The aggregator process: one per node. Accepts its PEs, maps their segments, wires itself to the other nodes, runs
 // the planes, and ends when its PEs have said goodbye. If anything dies, it ends the job with a message.
 #pragma once
+#include <poll.h>
 #include <sys/types.h>
 
 #include <atomic>
@@ -41,6 +42,8 @@ class aggregator {
   void fail_job(const std::string& text, bool heard = false);
   void tell_everybody(const std::string& text);
   void end_planes();
+  std::string describe(const plane_thread&) const;
+  void look_for_stopped_pes(const std::vector<pollfd>& watched);
   void remove_listener();
 
   int listener_;
@@ -63,6 +66,10 @@ class aggregator {
   uint64_t transit_bytes_ = 0;
   std::vector<std::unique_ptr<plane_thread>> planes_;
 
+  std::vector<int> looks_in_vain_;     ///< by local PE: looks since its heartbeat changed
+  std::vector<uint64_t> seen_beats_;
+  std::string stopped_text_;           ///< written before pe_stopped_
+  std::atomic<bool> pe_stopped_{false};
   std::atomic<bool> stop_{false};
   std::atomic<bool> over_{false};
   int wake_[2] = {-1, -1};  ///< pipe: planes wake the watching thread

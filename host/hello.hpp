@@ -89,7 +89,7 @@ struct hello {
     if (version != hello_version) fail("a PE of another version of Gravel connected (protocol {})", version);
     in >> h.pe >> h.node >> h.shape >> nodes >> count;
     h.node_of_pe.resize(nodes.size() / sizeof(uint32_t));
-    std::memcpy(h.node_of_pe.data(), nodes.data(), h.node_of_pe.size() * sizeof(uint32_t));
+    if (!h.node_of_pe.empty()) std::memcpy(h.node_of_pe.data(), nodes.data(), h.node_of_pe.size() * sizeof(uint32_t));
     for (uint32_t i = 0; i < count; ++i) {
       auto& [id, name] = h.handlers.emplace_back();
       in >> id >> name;

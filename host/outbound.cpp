@@ -120,10 +120,11 @@ void outbound::advance(uint64_t freed, uint64_t applied) {
 }
 
 std::string outbound::describe() const {
-  return fmt::format("to {}: {} packets sent, {} freed, {} applied, {} messages in the open packet, backlog {}",
+  return fmt::format("to {}: {} packets sent, {} freed, {} applied, {} credits left, {} messages in the open packet, "
+                     "backlog of {} pieces",
                      sink_ == transit_sink ? std::string("an intermediate node")
                                            : fmt::format("PE {}{}", pe_of_sink(sink_), sink_ & 1 ? " (host)" : ""),
-                     sequence_, freed_, applied_, writer_.is_open() ? writer_.messages() : 0, backlog_.size());
+                     sequence_, freed_, applied_, c_.packets - (sequence_ - freed_), writer_.is_open() ? writer_.messages() : 0, backlog_.size());
 }
 
 }  // namespace gravel

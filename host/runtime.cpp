@@ -292,21 +292,21 @@ void runtime::monitor_loop() {
   _exit(1);
 }
 
-/// The aggregator's next word. Meanwhile looks whether the aggregator runs at all: one that is stopped cannot tell.
+/// The aggregator's next word. Meanwhile looks whether the aggregator runs at all (one that is stopped cannot tell), and
+/// shows that this process does.
 std::optional<frame> runtime::wait_for_word() {
-  // Many short looks, not one long: when the whole job was stopped for a while, only one of them is in vain.
-  constexpr int looks = 20;
+  if (values_.watchdog_s == 0) return channel_->receive();
+  pe_control& shared = *segment_->control();
   uint64_t last = 0;
-  for (int in_vain = 0; values_.watchdog_s && in_vain < looks;) {
+  for (int in_vain = 0; in_vain < heartbeat_looks;) {
     pollfd watched{channel_->descriptor(), POLLIN, 0};
-    if (poll(&watched, 1, static_cast<int>(values_.watchdog_s * 1000 / looks)) != 0) return channel_->receive();
-    const uint64_t beat = load_relaxed(&segment_->control()->heartbeat);
+    if (poll(&watched, 1, static_cast<int>(values_.watchdog_s * 1000 / heartbeat_looks)) != 0) return channel_->receive();
+    store_relaxed(&shared.pe_heartbeat, shared.pe_heartbeat + 1);
+    const uint64_t beat = load_relaxed(&shared.aggregator_heartbeat);
     in_vain = beat == last ? in_vain + 1 : 0;
     last = beat;
-    if (in_vain == looks)
-      fail("the aggregator of node {} has not run for {} s (GRAVEL_WATCHDOG_S); is it stopped?", node_, values_.watchdog_s);
   }
-  return channel_->receive();
+  fail("the aggregator of node {} has not run for {} s (GRAVEL_WATCHDOG_S); is it stopped?", node_, values_.watchdog_s);
 }
 
 std::string runtime::describe_lost_aggregator() const {
@@ -314,13 +314,11 @@ std::string runtime::describe_lost_aggregator() const {
   int status = 0;
   pid_t ended = 0;
   for (int i = 0; i < 1000 && ended == 0; ++i, usleep(1000)) ended = waitpid(aggregator_pid_, &status, WNOHANG);
-  const char* how = "closed its connection";
-  std::string signal;
+  std::string how = "closed its connection";
   if (ended == aggregator_pid_ && WIFSIGNALED(status)) {
-    signal = fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
-    how = signal.c_str();
+    how = fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
   } else if (ended == aggregator_pid_) {
-    how = "ended; its message is above";
+    how = fmt::format("ended with exit status {}; its message is above", WEXITSTATUS(status));
   }
   return fmt::format("the aggregator of node {} (process {}) {}", node_, aggregator_pid_, how);
 }

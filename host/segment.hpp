@@ -62,6 +62,10 @@ struct alignas(64) device_error {
 };
 static_assert(sizeof(device_error) == 64);
 
+/// The heartbeats are looked at this many times in GRAVEL_WATCHDOG_S. Many short looks, not one long: when the whole job
+/// was stopped for a while, only one of them is in vain.
+constexpr int heartbeat_looks = 20;
+
 struct pe_control {
   alignas(64) uint64_t magic;
   struct alignas(64) {
@@ -71,7 +75,8 @@ struct pe_control {
   collective_words collective_in;            ///< PE
   collective_words collective_out;           ///< aggregator
   device_error error;                        ///< device
-  alignas(64) uint64_t heartbeat;            ///< aggregator: changes while it runs
+  alignas(64) uint64_t aggregator_heartbeat;  ///< aggregator: changes while it runs
+  alignas(64) uint64_t pe_heartbeat;          ///< PE: changes while it runs
   plane_counts counts[max_planes];           ///< aggregator, plane p
   alignas(64) uint64_t stats[max_planes][max_stats];  ///< aggregator, plane p
 };

@@ -203,9 +203,9 @@ class FailureTest(unittest.TestCase):
         self.assertEqual(got, 0, "stderr:\n" + job.text)
         self.assert_clean(job, left)
 
-    def kill_at(self, fault, victim, launcher="ucx-run", arguments=()):
+    def kill_at(self, fault, victim, launcher="ucx-run", arguments=(), **environment):
         """Kills PE `victim`, or with ("aggregator", PE) the aggregator which that PE started."""
-        job = self.start(fault, *arguments, launcher=launcher)
+        job = self.start(fault, *arguments, launcher=launcher, **environment)
         ready = job.ready(self.n)
         self.assertEqual(sorted(ready), list(range(self.n)), job.text)
         if fault in ("barrier", "finalize"):
@@ -238,6 +238,12 @@ class Killed(FailureTest):
 
     def test_in_a_barrier(self):
         self.kill_each("barrier", ("--pe", 3))
+
+    def test_in_two_hops(self):
+        self.n = self.nodes = 6
+        for victim in (4, ("aggregator", 1)):
+            with self.subTest(victim=victim):
+                self.kill_at("traffic", victim, GRAVEL_TWO_HOP_NODES=4)
 
     def test_in_finalize(self):
         self.kill_each("finalize", ("--pe", 1))
@@ -344,8 +350,14 @@ class Stopped(FailureTest):
                 job = self.start("traffic", GRAVEL_WATCHDOG_S=2)
                 os.kill(job.ready(self.n)[pe], signal.SIGSTOP)
                 self.assert_failed(job, r"no progress for 2 s \(GRAVEL_WATCHDOG_S\)", r"plane 0 of node \d: \d+ messages taken",
-                                   rf"to PE {pe}.*: \d+ packets sent, \d+ freed, \d+ applied", r"PE \d .*queue: \d+ slots taken",
+                                   rf"to PE {pe}.*: \d+ packets sent, \d+ freed, \d+ applied, \d+ credits left", r"PE \d .*queue: \d+ slots taken",
                                    r"collective \d+", limit_s=LIMIT_S + 2)
+
+    def test_pe_to_which_nobody_sends(self):
+        job = self.start("barrier", "--pe", 3, GRAVEL_WATCHDOG_S=1)
+        os.kill(job.ready(self.n)[3], signal.SIGSTOP)
+        self.assert_failed(job, r"PE 3 \(process \d+\) has not run for 2 s", r"collective \d+: this node waits for PE 3",
+                           limit_s=LIMIT_S + 2)
 
     def test_aggregator(self):
         job = self.start("traffic", GRAVEL_WATCHDOG_S=2)
