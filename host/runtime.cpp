@@ -42,9 +42,16 @@ runtime::runtime(std::unique_ptr<backend> device) : device_(std::move(device)) {
   start_aggregator();
   check_same_program();
   connect();
-  make_handles();
-  receiver_ = std::thread([this] { receive_loop(); });
   monitor_ = std::thread([this] { monitor_loop(); });
+  try {
+    make_handles();
+  } catch (...) {
+    leaving_ = true;
+    channel_->shut_down();
+    monitor_.join();
+    throw;
+  }
+  receiver_ = std::thread([this] { receive_loop(); });
   boot_->on_abort([this](const std::string& text) {
     launcher_text_ = text;
     launcher_reports_ = true;

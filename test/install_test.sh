@@ -27,7 +27,7 @@ case "$("$prefix/bin/gravel-info")" in
   *"$prefix/bin/gravel-aggregator"*) ;;
   *) fail "gravel-info does not find the aggregator beside it" ;;
 esac
-[ -L "$libdir/libgravel.so" ] && [ -e "$libdir/libgravel.so.0" ] || fail "libgravel.so has no soname links"
+if [ ! -L "$libdir/libgravel.so" ] || [ ! -e "$libdir/libgravel.so.0" ]; then fail "libgravel.so has no soname links"; fi
 if grep -rlF --include='*.pc' --include='*.cmake' --include='*.hpp' --include='*.cuh' -e "$(realpath "$build")" -e "$work" "$prefix"; then
   fail "these files name the build directory or the place of the installation"
 fi

@@ -20,7 +20,9 @@ std::string path_words(const gpu& from, const gpu_pair& pair) {
 }
 
 route self_route(const findings& f, const std::string& device) {
-  if (f.routes == "net") return {device, device, "net", "not self: GRAVEL_ROUTES=net sends even what stays in a PE through the network path"};
+  if (f.routes == "net")
+    return {device, device, "net",
+            "not self: GRAVEL_ROUTES=net sends even what stays in a PE through the network path"};
   return {device, device, "self", "done in place; nothing is faster"};
 }
 
@@ -42,9 +44,12 @@ route gpu_route(const findings& f, size_t i, size_t j) {
 std::string to_other_nodes(const findings& f) {
   const network n = network_of(f.ucx_transports);
   std::string text;
-  if (!n.rdma.empty()) text = fmt::format("UCX over {}", fmt::join(n.rdma, ", "));
-  else if (!n.tcp.empty()) text = fmt::format("UCX over {}; not RDMA: UCX finds no NIC that can do it", fmt::join(n.tcp, ", "));
-  else text = "UCX finds no network: jobs stay on this machine";
+  if (!n.rdma.empty())
+    text = fmt::format("UCX over {}", fmt::join(n.rdma, ", "));
+  else if (!n.tcp.empty())
+    text = fmt::format("UCX over {}; not RDMA: UCX finds no NIC that can do it", fmt::join(n.tcp, ", "));
+  else
+    text = "UCX finds no network: jobs stay on this machine";
   if (!f.ucx_tls.empty()) text += fmt::format("; UCX_TLS={} limits the choice", f.ucx_tls);
   return text;
 }
@@ -56,8 +61,10 @@ network network_of(const std::vector<std::string>& transports) {
   for (const auto& t : transports) {
     const std::string_view family = std::string_view(t).substr(0, t.find('/'));
     const bool is_rdma = family.starts_with("rc") || family.starts_with("dc") || family.starts_with("ud");
-    if (is_rdma) n.rdma.push_back(t);
-    else if (family == "tcp" && t.substr(t.find('/') + 1) != "lo") n.tcp.push_back(t);
+    if (is_rdma)
+      n.rdma.push_back(t);
+    else if (family == "tcp" && t.substr(t.find('/') + 1) != "lo")
+      n.tcp.push_back(t);
   }
   return n;
 }
@@ -94,39 +101,61 @@ std::vector<problem> find_problems(const findings& f) {
   const machine_report& m = f.machine;
 
   if (!f.settings_error.empty()) fatal(f.settings_error);
-  if (!m.memfd.works) fatal(fmt::format("no shared memory: {}; Gravel shares its segments as memfds", m.memfd.why_not));
+  if (!m.memfd.works)
+    fatal(fmt::format("no shared memory: {}; Gravel shares its segments as memfds", m.memfd.why_not));
   if (!f.ucx_error.empty()) fatal(f.ucx_error);
   if (!f.ucx_build_error.empty()) fatal(f.ucx_build_error);
   if (!f.aggregator_error.empty()) fatal(f.aggregator_error);
 
-  for (const auto& name : f.unknown_variables) warn(fmt::format("{} is not a variable of Gravel (a typing error?); gravel-info -c lists them", name));
+  for (const auto& name : f.unknown_variables)
+    warn(fmt::format("{} is not a variable of Gravel (a typing error?); gravel-info -c lists them", name));
   if (m.usable_threads == 1)
     warn("one core only: PEs and the aggregator take turns on it; results are right, rates mean nothing");
   const bool rdma = !network_of(f.ucx_transports).rdma.empty();
   if (constexpr uint64_t enough = 64 << 20; m.locked_memory && *m.locked_memory < enough && !m.may_lock_any)
-    warn(fmt::format("the limit of locked memory is {} KiB{}; raise it with `ulimit -l unlimited`, or for all logins with "
-                     "'* - memlock unlimited' in /etc/security/limits.conf",
-                     *m.locked_memory / 1024,
-                     rdma ? fmt::format(": Gravel registers {} KiB with the NIC for each PE of another node", f.registered / 1024)
-                          : std::string(" (it matters once there is a NIC that does RDMA: UCX registers memory with it)")));
+    warn(fmt::format(
+        "the limit of locked memory is {} KiB{}; raise it with `ulimit -l unlimited`, or for all logins with "
+        "'* - memlock unlimited' in /etc/security/limits.conf",
+        *m.locked_memory / 1024,
+        rdma
+            ? fmt::format(": Gravel registers {} KiB with the NIC for each PE of another node",
+                          f.registered / 1024)
+            : std::string(" (it matters once there is a NIC that does RDMA: UCX registers memory with it)")));
   if (!m.cma.works)
-    warn(fmt::format("UCX cannot use CMA ({}; yama ptrace_scope: {}): between nodes emulated on one machine every packet is copied "
-                     "once more; jobs on one node and over a network do not care",
-                     m.cma.why_not, m.ptrace_scope));
-  if (!m.dev_shm_free) warn("there is no /dev/shm: UCX has no shared memory between emulated nodes, and takes TCP");
+    warn(
+        fmt::format("UCX cannot use CMA ({}; yama ptrace_scope: {}): between nodes emulated on one machine "
+                    "every packet is copied "
+                    "once more; jobs on one node and over a network do not care",
+                    m.cma.why_not, m.ptrace_scope));
+  if (!m.dev_shm_free)
+    warn("there is no /dev/shm: UCX has no shared memory between emulated nodes, and takes TCP");
   else if (*m.dev_shm_free < (32 << 20))
-    warn(fmt::format("only {} KiB are free in /dev/shm, which UCX uses between emulated nodes; in a container start it with "
-                     "--shm-size=1g",
-                     *m.dev_shm_free / 1024));
+    warn(
+        fmt::format("only {} KiB are free in /dev/shm, which UCX uses between emulated nodes; in a container "
+                    "start it with "
+                    "--shm-size=1g",
+                    *m.dev_shm_free / 1024));
   for (const gpu& g : f.gpus.gpus) {
-    if (g.major < 8) warn(fmt::format("{} ({}) is of compute capability {}.{}: Gravel's kernels need 8.0", name_of(g), g.name, g.major, g.minor));
-    if (g.compute_mode == 2) warn(fmt::format("{} is in compute mode 'prohibited': no program can use it; `nvidia-smi -c DEFAULT` allows it", name_of(g)));
+    if (g.major < 8)
+      warn(fmt::format("{} ({}) is of compute capability {}.{}: Gravel's kernels need 8.0", name_of(g),
+                       g.name, g.major, g.minor));
+    if (g.compute_mode == 2)
+      warn(fmt::format(
+          "{} is in compute mode 'prohibited': no program can use it; `nvidia-smi -c DEFAULT` allows it",
+          name_of(g)));
     if (g.compute_mode == 3 && !f.mps.running)
-      warn(fmt::format("{} is in compute mode 'exclusive process': one PE only; `nvidia-smi -c DEFAULT` or MPS allow more", name_of(g)));
-    if (!g.host_register) warn(fmt::format("{} cannot use pinned host memory of other libraries (no cudaHostRegister): Gravel cannot use it", name_of(g)));
+      warn(fmt::format(
+          "{} is in compute mode 'exclusive process': one PE only; `nvidia-smi -c DEFAULT` or MPS allow more",
+          name_of(g)));
+    if (!g.host_register)
+      warn(fmt::format(
+          "{} cannot use pinned host memory of other libraries (no cudaHostRegister): Gravel cannot use it",
+          name_of(g)));
   }
   if (!f.gpus.gpus.empty() && !f.built_with_cuda)
-    warn("this Gravel was built without nvcc: its examples use the CPU backend; programs compiled by nvcc against it can use the GPUs");
+    warn(
+        "this Gravel was built without nvcc: its examples use the CPU backend; programs compiled by nvcc "
+        "against it can use the GPUs");
   return found;
 }
 

@@ -1,5 +1,5 @@
-// gravel-info --check: which route each pair of devices will use, why not a faster one, and what will hurt. Pure
-// functions of what was found, so that they can be tested without the hardware.
+// gravel-info --check: which route each pair of devices will use, why not a faster one, and what will hurt.
+// Pure functions of what was found, so that they can be tested without the hardware.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -21,9 +21,9 @@ struct findings {
   std::string ucx_build_error;              ///< why a worker cannot be made with these settings; "": it can
   std::string settings_error;               ///< GRAVEL_* variables that cannot be used
   std::vector<std::string> unknown_variables;
-  std::string routes = "auto";              ///< GRAVEL_ROUTES
-  std::string aggregator, aggregator_error; ///< path; or why it was not found
-  uint64_t registered = 0;                  ///< bytes that a node registers with UCX for each PE of another node
+  std::string routes = "auto";               ///< GRAVEL_ROUTES
+  std::string aggregator, aggregator_error;  ///< path; or why it was not found
+  uint64_t registered = 0;  ///< bytes that a node registers with UCX for each PE of another node
   bool built_with_cuda = false;
 };
 

@@ -70,29 +70,44 @@ std::optional<uint32_t> count_nvlinks(const nvml& n, void* device) {
 
 const char* p2p_reason(int status) {
   switch (status) {
-    case 0: return "";
-    case 1: return "chipset not supported";
-    case 2: return "GPU not supported";
-    case 3: return "the GPUs are behind different I/O hubs";
-    case 4: return "disabled in the driver's configuration";
-    case 5: return "not supported";
-    default: return "unknown reason";
+    case 0:
+      return "";
+    case 1:
+      return "chipset not supported";
+    case 2:
+      return "GPU not supported";
+    case 3:
+      return "the GPUs are behind different I/O hubs";
+    case 4:
+      return "disabled in the driver's configuration";
+    case 5:
+      return "not supported";
+    default:
+      return "unknown reason";
   }
 }
 
 const char* path_of_level(int level) {
   switch (level) {
-    case 0: return "same board";
-    case 10: return "same PCIe switch";
-    case 20: return "several PCIe switches";
-    case 30: return "same PCIe host bridge";
-    case 40: return "same NUMA node";
-    case 50: return "different NUMA nodes";
-    default: return "";
+    case 0:
+      return "same board";
+    case 10:
+      return "same PCIe switch";
+    case 20:
+      return "several PCIe switches";
+    case 30:
+      return "same PCIe host bridge";
+    case 40:
+      return "same NUMA node";
+    case 50:
+      return "different NUMA nodes";
+    default:
+      return "";
   }
 }
 
-void describe_pair(const cuda_driver& cuda, const nvml& n, int from, int to, void* nvml_from, void* nvml_to, gpu_pair& pair) {
+void describe_pair(const cuda_driver& cuda, const nvml& n, int from, int to, void* nvml_from, void* nvml_to,
+                   gpu_pair& pair) {
   int value = 0;
   pair.access = cuda.can_access_peer(&value, from, to) == 0 && value != 0;
   pair.atomics = cuda.p2p_attribute(&value, cuda_driver::p2p_atomics, from, to) == 0 && value != 0;
@@ -102,10 +117,12 @@ void describe_pair(const cuda_driver& cuda, const nvml& n, int from, int to, voi
   if (n.p2p_status) {
     int status = 0;
     if (n.p2p_status(nvml_from, nvml_to, index_nvlink, &status) == 0) pair.nvlink = status == 0;
-    if (!pair.access && n.p2p_status(nvml_from, nvml_to, index_read, &status) == 0) pair.status = p2p_reason(status);
+    if (!pair.access && n.p2p_status(nvml_from, nvml_to, index_read, &status) == 0)
+      pair.status = p2p_reason(status);
   }
   int level = 0;
-  if (n.common_ancestor && n.common_ancestor(nvml_from, nvml_to, &level) == 0) pair.path = path_of_level(level);
+  if (n.common_ancestor && n.common_ancestor(nvml_from, nvml_to, &level) == 0)
+    pair.path = path_of_level(level);
 }
 
 }  // namespace
@@ -184,7 +201,8 @@ mps_state find_mps() {
   pid_t pid = 0;
   if (!(file >> pid) || pid <= 0) return {false, fmt::format("not running (nothing in {})", folder)};
   // EPERM: it is there, and another user's.
-  if (kill(pid, 0) == 0 || errno == EPERM) return {true, fmt::format("running (process {}, {})", pid, folder)};
+  if (kill(pid, 0) == 0 || errno == EPERM)
+    return {true, fmt::format("running (process {}, {})", pid, folder)};
   return {false, fmt::format("not running (process {} of {} is gone)", pid, folder)};
 }
 

@@ -12,20 +12,21 @@ struct gpu {
   std::string name, bus_id;
   uint64_t memory;  ///< bytes
   int major, minor, multiprocessors;
-  bool host_native_atomics;  ///< hostNativeAtomicSupported: read-modify-write on host memory is atomic for CPU and GPU
+  bool host_native_atomics;  ///< hostNativeAtomicSupported: read-modify-write on host memory is atomic for
+                             ///< CPU and GPU
   bool host_register;
-  int compute_mode;  ///< 0: shared, 2: prohibited, 3: one process
+  int compute_mode;                 ///< 0: shared, 2: prohibited, 3: one process
   std::optional<uint32_t> nvlinks;  ///< active links; nullopt: NVML did not say
 };
 
 /// How GPU i reaches the memory of GPU j.
 struct gpu_pair {
-  bool access = false;   ///< loads and stores
-  bool atomics = false;  ///< native atomics
-  int rank = 0;          ///< CUDA's performance rank: lower is faster
+  bool access = false;         ///< loads and stores
+  bool atomics = false;        ///< native atomics
+  int rank = 0;                ///< CUDA's performance rank: lower is faster
   std::optional<bool> nvlink;  ///< the path is NVLink; nullopt: NVML did not say
-  std::string status;    ///< NVML's word for why there is no access; may be empty
-  std::string path;      ///< "same PCIe switch", ...; may be empty
+  std::string status;          ///< NVML's word for why there is no access; may be empty
+  std::string path;            ///< "same PCIe switch", ...; may be empty
 };
 
 struct gpu_report {
@@ -38,10 +39,11 @@ struct gpu_report {
 
 gpu_report find_gpus();
 
-/// Whether one process can map another's GPU memory. Starts a copy of this program, which makes a CUDA context on GPU
-/// 0, as this process does. Empty: it works; else the reason.
+/// Whether one process can map another's GPU memory. Starts a copy of this program, which makes a CUDA
+/// context on GPU 0, as this process does. Empty: it works; else the reason.
 std::string try_cuda_ipc();
-/// The copy's part: opens the handle (in hexadecimal). Returns an exit status, and prints the reason if it is not 0.
+/// The copy's part: opens the handle (in hexadecimal). Returns an exit status, and prints the reason if it is
+/// not 0.
 int open_cuda_ipc(const std::string& handle);
 
 /// The MPS daemon's state in words: "running (process 12)", "not running".

@@ -33,7 +33,9 @@ std::string range_of(const setting_row& row) {
                                : fmt::format("{} to {}", number(row.least), number(row.most));
 }
 
-std::string unit_of(const setting_row& row) { return row.kind == setting_kind::flag ? "yes or no" : row.unit; }
+std::string unit_of(const setting_row& row) {
+  return row.kind == setting_kind::flag ? "yes or no" : row.unit;
+}
 
 /// What is wrong with this variable's value alone; "" if nothing.
 std::string fault_of(const setting_row& row, const char* value) {
@@ -91,7 +93,7 @@ nlohmann::json variables_json(const variable_lookup& lookup) {
   nlohmann::json all = nlohmann::json::array();
   for (const setting_row& row : setting_table()) {
     const char* found = lookup(row.name);
-    nlohmann::json one = {{"name", row.name},          {"value", found ? found : row.default_value},
+    nlohmann::json one = {{"name", row.name},           {"value", found ? found : row.default_value},
                           {"is_set", found != nullptr}, {"default", row.default_value},
                           {"unit", row.unit},           {"meaning", row.meaning}};
     if (row.kind == setting_kind::number || row.kind == setting_kind::size) {

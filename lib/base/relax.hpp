@@ -46,9 +46,9 @@ class relax {
     } else if (rounds_ < 256) {
       sched_yield();
     } else {
-      // 20 us, doubling every 64 rounds up to 2.5 ms: some hundred wake-ups a second when idle.
+      // 20 us, doubling every 64 rounds up to 5 ms: some hundred wake-ups a second when idle.
       const unsigned step = (rounds_ - 256) / 64;
-      const timespec pause{0, 20'000l << (step < 7 ? step : 7)};
+      const timespec pause{0, 20'000l << (step < 8 ? step : 8)};
       nanosleep(&pause, nullptr);
     }
   }
