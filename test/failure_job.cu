@@ -1,5 +1,6 @@
-// A job that goes wrong as it is told: one fault, at one PE, while the others do nothing wrong. test/failure_test.py
-// runs it and looks at what the job leaves behind. Prints "ready PE pid" when the moment for a signal has come.
+// A job that goes wrong as it is told: one fault, at one PE, while the others do nothing wrong.
+// test/failure_test.py runs it and looks at what the job leaves behind. Prints "ready PE pid" when the moment
+// for a signal has come.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -20,7 +21,8 @@ constexpr int threads = 128;
 int victim = 1;
 uint64_t messages = 10'000;
 
-// --- handlers -------------------------------------------------------------------------------------------------------
+// --- handlers
+// -------------------------------------------------------------------------------------------------------
 __host__ __device__ uint64_t* counter(const gravel_t& g, uint64_t offset) {
   return reinterpret_cast<uint64_t*>(g.heap + offset);
 }
@@ -85,7 +87,8 @@ struct endless {
   }
 };
 
-// --- kernels --------------------------------------------------------------------------------------------------------
+// --- kernels
+// --------------------------------------------------------------------------------------------------------
 template <class Handler>
 __global__ void send_handler(gravel_t g, uint64_t where, int pe, uint64_t each) {
   for (uint64_t i = 0; i < each; ++i) gravel_am<Handler>(g, pe, where);
@@ -102,7 +105,9 @@ __global__ void put_at(gravel_t g, uint64_t* cell, int64_t bytes_off, int pe) {
 }
 __global__ void bad_get(gravel_t g, uint64_t* cell, int pe) { gravel_get(g, cell, cell + (1ll << 40), pe); }
 __global__ void bad_fetch(gravel_t g, uint64_t* cell, int pe) { gravel_fetch_add(g, cell, uint64_t{1}, pe); }
-__global__ void bad_bulk(gravel_t g, char* to, uint64_t bytes, int pe) { gravel_put_bulk(g, to, to, bytes, pe); }
+__global__ void bad_bulk(gravel_t g, char* to, uint64_t bytes, int pe) {
+  gravel_put_bulk(g, to, to, bytes, pe);
+}
 __global__ void bad_block_sender(gravel_t g, uint64_t* cell, int pe) {
   __shared__ gravel_block_sender<threads, 512> sender;
   sender.begin(g);
@@ -110,7 +115,8 @@ __global__ void bad_block_sender(gravel_t g, uint64_t* cell, int pe) {
   sender.end();
 }
 
-// --- faults ---------------------------------------------------------------------------------------------------------
+// --- faults
+// ---------------------------------------------------------------------------------------------------------
 void ready() {
   std::printf("ready %d %d\n", gravel_my_pe(), static_cast<int>(getpid()));
   std::fflush(stdout);
@@ -134,7 +140,8 @@ void one_kernel(F launch) {
 template <class Handler>
 void one_handler(uint64_t each = 1) {
   one_kernel([=](uint64_t* cell) {
-    gravel_launch(send_handler<Handler>, 1, 1, gravel_handle(), offset_of(cell), (victim + 1) % gravel_n_pes(), each);
+    gravel_launch(send_handler<Handler>, 1, 1, gravel_handle(), offset_of(cell),
+                  (victim + 1) % gravel_n_pes(), each);
   });
   gravel_wait_quiescent();
 }
@@ -156,8 +163,8 @@ void traffic() {
   ready();
   for (;;) {
     gravel_launch(send_to_all, 2, threads, gravel_handle(), cell, 2000ull);
-    gravel_launch(send_handler<count>, 1, 32, gravel_handle(), offset_of(cell), (gravel_my_pe() + 1) % gravel_n_pes(),
-                  uint64_t{10});
+    gravel_launch(send_handler<count>, 1, 32, gravel_handle(), offset_of(cell),
+                  (gravel_my_pe() + 1) % gravel_n_pes(), uint64_t{10});
     gravel_barrier_all();
   }
 }
@@ -178,7 +185,8 @@ void many() {
 /// A receiver that is slower than everybody, behind queues of a few slots.
 void slow() {
   uint64_t* cell = new_cell();
-  gravel_launch(send_handler<count_slowly>, 1, threads, gravel_handle(), offset_of(cell), victim, messages / threads);
+  gravel_launch(send_handler<count_slowly>, 1, threads, gravel_handle(), offset_of(cell), victim,
+                messages / threads);
   gravel_wait_quiescent();
   uint64_t got;
   gravel_copy(&got, cell, sizeof(got));
@@ -188,11 +196,28 @@ void slow() {
 
 const std::map<std::string, void (*)()> faults = {
     {"none", [] { gravel_barrier_all(); }},
-    {"idle", [] { ready(); sleep_forever(); }},
+    {"idle",
+     [] {
+       ready();
+       sleep_forever();
+     }},
     {"traffic", traffic},
-    {"barrier", [] { ready(); if (mine()) sleep_forever(); gravel_barrier_all(); }},
-    {"finalize", [] { ready(); if (mine()) sleep_forever(); }},
-    {"all-finalize", [] { gravel_barrier_all(); ready(); }},
+    {"barrier",
+     [] {
+       ready();
+       if (mine()) sleep_forever();
+       gravel_barrier_all();
+     }},
+    {"finalize",
+     [] {
+       ready();
+       if (mine()) sleep_forever();
+     }},
+    {"all-finalize",
+     [] {
+       gravel_barrier_all();
+       ready();
+     }},
     {"many", many},
     {"slow", slow},
     {"throw", [] { one_handler<thrower>(); }},
@@ -201,41 +226,81 @@ const std::map<std::string, void (*)()> faults = {
     {"block-host", [] { one_handler<host_blocker>(); }},
     {"breed", [] { one_handler<breeder>(); }},
     {"endless", [] { one_handler<endless>(); }},
-    {"outside", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{1} << 41, 0); }); }},
-    {"before", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, -(int64_t{1} << 20), 0); }); }},
-    {"misaligned", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{4}, 0); }); }},
-    {"pe-high", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{0}, 99); }); }},
-    {"pe-negative", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{0}, -1); }); }},
-    {"am-pe", [] { one_kernel([](uint64_t* c) { gravel_launch(send_handler<count>, 1, 1, gravel_handle(), offset_of(c), 99, uint64_t{1}); }); }},
+    {"outside",
+     [] {
+       one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{1} << 41, 0); });
+     }},
+    {"before",
+     [] {
+       one_kernel(
+           [](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, -(int64_t{1} << 20), 0); });
+     }},
+    {"misaligned",
+     [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{4}, 0); }); }},
+    {"pe-high",
+     [] {
+       one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{0}, 99); });
+     }},
+    {"pe-negative",
+     [] {
+       one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{0}, -1); });
+     }},
+    {"am-pe",
+     [] {
+       one_kernel([](uint64_t* c) {
+         gravel_launch(send_handler<count>, 1, 1, gravel_handle(), offset_of(c), 99, uint64_t{1});
+       });
+     }},
     {"get", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_get, 1, 1, gravel_handle(), c, 0); }); }},
-    {"fetch", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_fetch, 1, 1, gravel_handle(), c, 99); }); }},
-    {"bulk", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_bulk, 1, threads, gravel_handle(), reinterpret_cast<char*>(c), uint64_t{1} << 50, 0); }); }},
-    {"block-sender", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_block_sender, 1, threads, gravel_handle(), c, 99); }); }},
-    {"host-outside", [] { one_kernel([](uint64_t* c) { gravel_put(gravel_host_handle(), c + (1ll << 40), uint64_t{1}, 0); }); }},
-    {"corrupt-slot", [] {
+    {"fetch",
+     [] { one_kernel([](uint64_t* c) { gravel_launch(bad_fetch, 1, 1, gravel_handle(), c, 99); }); }},
+    {"bulk",
+     [] {
+       one_kernel([](uint64_t* c) {
+         gravel_launch(bad_bulk, 1, threads, gravel_handle(), reinterpret_cast<char*>(c), uint64_t{1} << 50,
+                       0);
+       });
+     }},
+    {"block-sender",
+     [] {
+       one_kernel([](uint64_t* c) { gravel_launch(bad_block_sender, 1, threads, gravel_handle(), c, 99); });
+     }},
+    {"host-outside",
+     [] {
+       one_kernel([](uint64_t* c) { gravel_put(gravel_host_handle(), c + (1ll << 40), uint64_t{1}, 0); });
+     }},
+    {"corrupt-slot",
+     [] {
        hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
          s->n_runs = 1, s->n_units = 3;
          q.runs(s)[0] = {0xfffffff0u, 7, 900};
        });
      }},
-    {"corrupt-runs", [] {
-       hand_over_slot([](const gravel::queue&, gravel::slot_header* s) { s->n_runs = 0x7fffffff, s->n_units = 0x7fffffff; });
+    {"corrupt-runs",
+     [] {
+       hand_over_slot([](const gravel::queue&, gravel::slot_header* s) {
+         s->n_runs = 0x7fffffff, s->n_units = 0x7fffffff;
+       });
      }},
-    {"corrupt-message", [] {
+    {"corrupt-message",
+     [] {
        hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
          s->n_runs = s->n_units = 1;
          q.runs(s)[0] = {gravel::sink_of(0, gravel::sink_kind::device), 1, 1};
-         *q.payload(s) = {{gravel::make_word0(gravel::op::put, uint8_t(gravel::value_type::u64), (1ull << 44) - 8), 7}};
+         *q.payload(s) = {
+             {gravel::make_word0(gravel::op::put, uint8_t(gravel::value_type::u64), (1ull << 44) - 8), 7}};
        });
      }},
-    {"corrupt-operation", [] {
+    {"corrupt-operation",
+     [] {
        hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
          s->n_runs = s->n_units = 1;
          q.runs(s)[0] = {gravel::sink_of(0, gravel::sink_kind::device), 1, 1};
          *q.payload(s) = {{~0ull, ~0ull}};
        });
      }},
-    {"corrupt-handler", [] {
+    {"corrupt-handler",
+     [] {
        hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
          s->n_runs = s->n_units = 1;
          q.runs(s)[0] = {gravel::sink_of(0, gravel::sink_kind::device), 1, 1};
@@ -244,22 +309,52 @@ const std::map<std::string, void (*)()> faults = {
      }},
     {"malloc-huge", [] { gravel_malloc<char>(1ull << 46); }},
     {"malloc-differs", [] { gravel_malloc<char>(mine() ? 512 : 256); }},
-    {"double-free", [] {
+    {"double-free",
+     [] {
        uint64_t* cell = new_cell();
        gravel_free(cell);
        gravel_free(cell);
      }},
-    {"exit", [] { if (mine()) std::exit(0); gravel_barrier_all(); }},
-    {"exit-3", [] { if (mine()) std::exit(3); gravel_barrier_all(); }},
-    {"quick-exit", [] { if (mine()) _exit(0); gravel_barrier_all(); }},
-    {"crash", [] { if (mine()) std::abort(); gravel_barrier_all(); }},
-    {"exception", [] { if (mine()) throw std::runtime_error("the program's own reason"); gravel_barrier_all(); }},
-    {"thread-exception", [] {
+    {"exit",
+     [] {
+       if (mine()) std::exit(0);
+       gravel_barrier_all();
+     }},
+    {"exit-3",
+     [] {
+       if (mine()) std::exit(3);
+       gravel_barrier_all();
+     }},
+    {"quick-exit",
+     [] {
+       if (mine()) _exit(0);
+       gravel_barrier_all();
+     }},
+    {"crash",
+     [] {
+       if (mine()) std::abort();
+       gravel_barrier_all();
+     }},
+    {"exception",
+     [] {
+       if (mine()) throw std::runtime_error("the program's own reason");
+       gravel_barrier_all();
+     }},
+    {"thread-exception",
+     [] {
        if (mine()) std::thread([] { throw std::runtime_error("the program's own reason"); }).join();
        gravel_barrier_all();
      }},
-    {"abort", [] { if (mine()) gravel_abort("the program gives up", 7); gravel_barrier_all(); }},
-    {"init-twice", [] { if (mine()) gravel_init<>(); gravel_barrier_all(); }},
+    {"abort",
+     [] {
+       if (mine()) gravel_abort("the program gives up", 7);
+       gravel_barrier_all();
+     }},
+    {"init-twice",
+     [] {
+       if (mine()) gravel_init<>();
+       gravel_barrier_all();
+     }},
 };
 
 }  // namespace
@@ -274,8 +369,10 @@ int main(int argc, char** argv) {
   if (fault == "before-init") gravel_barrier_all();
   // Which PE this is, before gravel_init says so.
   const char* rank = std::getenv("PMIX_RANK");
-  if (fault == "other-handlers" && rank && std::atoi(rank) == victim) gravel_init<breeder, count>();
-  else gravel_init<count, count_slowly, thrower, host_thrower, blocker, host_blocker, breeder, endless>();
+  if (fault == "other-handlers" && rank && std::atoi(rank) == victim)
+    gravel_init<breeder, count>();
+  else
+    gravel_init<count, count_slowly, thrower, host_thrower, blocker, host_blocker, breeder, endless>();
   if (fault != "other-handlers" && fault != "before-init" && fault != "after-finalize") {
     const auto found = faults.find(fault);
     if (found == faults.end()) gravel_abort(("no fault is called " + fault).c_str());

@@ -127,6 +127,8 @@ class job {
     take_signals_in();
     const bool children_left = reap();
     look_at_memberships();
+    if (server_.crashed() && alive_ > 0)
+      verdict_.add({0, 1, "PMIx, which connects the PEs, has crashed: the job cannot go on"}, false, clock::now());
     if (!stopping_)
       if (const auto what = verdict_.reached(clock::now(), alive_ == 0)) report(*what);
     if (!children_left) return false;

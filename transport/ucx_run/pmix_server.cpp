@@ -5,7 +5,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
@@ -24,6 +26,8 @@ struct server_state {
   std::vector<pe_membership> memberships;
   std::vector<abort_request> aborts;
   int change_fd = -1;
+  std::atomic<pid_t> thread{0};  ///< PMIx's, once a PE has connected
+  std::atomic<bool> crashed{false};
 
   void changed() const {
     const uint64_t one = 1;
@@ -36,9 +40,24 @@ server_state& the_state() {
   return instance;
 }
 
+/// PMIx 4.2.2 (Debian 12) uses memory after freeing it when several PEs die at once in a fence, and may then crash. Its
+/// thread stops there. It must not take down this process, which has the PEs to end and a directory to remove.
+void contain_crash(int number) {
+  auto& state = the_state();
+  if (gettid() != state.thread) {
+    std::signal(number, SIG_DFL);
+    std::raise(number);
+    return;
+  }
+  state.crashed = true;
+  state.changed();
+  for (;;) pause();
+}
+
 pmix_status_t client_connected(const pmix_proc_t* proc, void*, pmix_info_t*, size_t, pmix_op_cbfunc_t,
                                void*) {
   auto& state = the_state();
+  state.thread = gettid();
   std::lock_guard lock(state.mutex);
   if (proc->rank < state.memberships.size()) state.memberships[proc->rank].connected = true;
   state.changed();
@@ -148,6 +167,7 @@ pmix_server::pmix_server(uint32_t n_pes, const std::string& directory)
   state.aborts.clear();
   state.change_fd = change_fd_;
 
+  for (const int number : {SIGSEGV, SIGBUS, SIGABRT}) std::signal(number, contain_crash);
   // PMIx's stores in shared memory keep locks there, which a PE that is killed may hold; the plain store has
   // none.
   set_default("PMIX_MCA_gds", "hash");
@@ -257,7 +277,10 @@ std::vector<abort_request> pmix_server::aborts() const {
   return the_state().aborts;
 }
 
+bool pmix_server::crashed() const { return the_state().crashed; }
+
 void pmix_server::announce_death(uint32_t pe, const std::string& text) {
+  if (crashed()) return;
   pmix_proc_t dead;
   PMIX_LOAD_PROCID(&dead, namespace_.c_str(), pe);
   // PMIx may look at the attributes after this function has returned.

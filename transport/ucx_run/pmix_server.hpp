@@ -41,6 +41,9 @@ class pmix_server {
   /// Abort requests in the order they came.
   std::vector<abort_request> aborts() const;
 
+  /// PMIx has crashed. Its thread is kept where it is, so that this process can still end the job and clean up.
+  bool crashed() const;
+
   /// Tells the PEs that are still there that `pe` is dead, with a sentence that says how.
   void announce_death(uint32_t pe, const std::string& text);
 
