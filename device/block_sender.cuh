@@ -29,6 +29,9 @@ namespace gravel {
 GRAVEL_DEVICE uint32_t block_add(uint32_t* word, uint32_t value) {
   return detail::atomic_ref<scope::block, uint32_t>(*word).fetch_add(value, cuda::std::memory_order_acq_rel);
 }
+GRAVEL_DEVICE void block_add_release(uint32_t* word, uint32_t value) {
+  fetch_add_release<scope::block>(word, value);
+}
 #else
 /// On the CPU backend a block is run by one thread: plain arithmetic is atomic between its lanes.
 GRAVEL_DEVICE uint32_t block_add(uint32_t* word, uint32_t value) {
@@ -37,6 +40,56 @@ GRAVEL_DEVICE uint32_t block_add(uint32_t* word, uint32_t value) {
   *word = old + value;
   return old;
 }
+GRAVEL_DEVICE void block_add_release(uint32_t* word, uint32_t value) { block_add(word, value); }
+
+/// Operations on this PE's own memory that wait for their cache line: on a CPU an atomic operation that misses holds
+/// up all that follows, and does not where the line was asked for some operations earlier. A GPU has no such trouble.
+/// Thread scope: the thread that runs the block.
+class own_operations {
+ public:
+  template <class T>
+  void add(op o, T* dest, T value) {
+    __builtin_prefetch(dest, 1);
+    entry& oldest = entries_[count_++ % depth];
+    if (oldest.apply) oldest.apply(oldest);
+    oldest = {&apply_entry<T>, o, dest, to_word(value)};
+  }
+  void finish() {
+    for (uint32_t i = 0; i < depth; ++i) {  // from the oldest on: two operations of one lane keep their order
+      entry& oldest = entries_[count_++ % depth];
+      if (oldest.apply) oldest.apply(oldest);
+      oldest.apply = nullptr;
+    }
+  }
+
+ private:
+  static constexpr uint32_t depth = 16;
+  struct entry {
+    void (*apply)(const entry&);
+    op o;
+    void* dest;
+    uint64_t value;
+  };
+  template <class T>
+  static void apply_entry(const entry& e) {
+    if (e.o == op::put) put_in_place(static_cast<T*>(e.dest), from_word<T>(e.value));
+    else if constexpr (is_addable<T>) apply_in_place(e.o, static_cast<T*>(e.dest), from_word<T>(e.value));
+  }
+  entry entries_[depth];
+  uint32_t count_;
+};
+
+/// What a lone lane is to the functions that a group calls: they become plain loops. (The CPU backend without a seed
+/// has no other groups.)
+struct lone_lane {
+  static constexpr uint32_t size() { return 1; }
+  static constexpr uint32_t rank() { return 0; }
+  static constexpr bool is_leader() { return true; }
+  static constexpr uint32_t rank_in(uint32_t) { return 0; }
+  static constexpr uint32_t ballot(bool vote) { return vote; }
+  static constexpr uint32_t match(uint32_t) { return 1; }
+  static void sync() {}
+};
 #endif
 
 }  // namespace gravel
@@ -57,6 +110,9 @@ struct gravel_block_sender {
       reserved = written = 0;
       emptied = 0;
       in_place = 0;
+#if !GRAVEL_CUDA
+      own = {};
+#endif
     }
     __syncthreads();
   }
@@ -66,6 +122,9 @@ struct gravel_block_sender {
     empty_converged(written);
     __syncthreads();
     if (block_rank() == 0) {
+#if !GRAVEL_CUDA
+      own.finish();
+#endif
       reserved = written = 0;
       if (in_place) gravel::fetch_add<gravel::scope::device>(&g.counters->in_place, uint64_t{in_place});
       in_place = 0;
@@ -107,6 +166,9 @@ struct gravel_block_sender {
   uint32_t reserved, written, emptied, in_place;
   uint32_t n_runs, n_messages;
   uint64_t ticket;
+#if !GRAVEL_CUDA
+  gravel::own_operations own;
+#endif
   gravel::unit buffer[CAPACITY];
   /// Of each message: sink << 2 | units - 1, at its first unit; no_message at its other units.
   uint32_t key[CAPACITY];
@@ -133,12 +195,13 @@ struct gravel_block_sender {
     uint64_t offset;
     if (!locate(g, dest, sizeof(T), sizeof(T), pe, o, &offset)) return;
     if (is_self(g, pe)) {
+#if GRAVEL_CUDA
       if (o == op::put) put_in_place(dest, value);
       else if constexpr (is_addable<T>) apply_in_place(o, dest, value);
-#if GRAVEL_ON_GPU
       const lane_group group = lane_group::active();
       if (group.is_leader()) block_add(&in_place, group.size());
 #else
+      own.add(o, dest, value);
       ++in_place;
 #endif
       return;
@@ -152,43 +215,55 @@ struct gravel_block_sender {
     using namespace gravel;
     const lane_group group = lane_group::active();
     const uint32_t wanted = group.size() * UNITS;
-    for (relax wait;; wait()) {
-      // One lane looks at `emptied`, for all: a lane that looked later might wait for an empty after the one that the
-      // others wait for.
-      uint32_t round = 0, at = 0;
-      if (group.is_leader()) {
-        round = load_acquire<scope::block>(&emptied);  // [B2]
-        at = block_add(&reserved, wanted);
+    uint32_t at;
+    while ((at = reserve(group, wanted)) + wanted > capacity) {
+    }
+    const uint32_t mine = at + group.rank() * UNITS;
+    for (uint32_t u = 0; u < UNITS; ++u) {
+      store_unit(&buffer[mine + u], message[u]);
+      key[mine + u] = u == 0 ? sink << 2 | (UNITS - 1) : no_message;
+    }
+    group.sync();
+    if (group.is_leader()) block_add_release(&written, wanted);  // [B1]
+  }
+
+  /// One try to reserve `wanted` places for the group. Returns the first, or, if they are not all there, something for
+  /// which the reservation does not end within `capacity`; by then the buffer has been emptied.
+  GRAVEL_DEVICE uint32_t reserve(const gravel::lane_group& group, uint32_t wanted) {
+    using namespace gravel;
+    // One lane looks at `emptied`, for all: a lane that looked later might wait for an empty after the one that the
+    // others wait for.
+    uint32_t round = 0, at = 0;
+    if (group.is_leader()) {
+      round = load_acquire<scope::block>(&emptied);  // [B2]
+      at = block_add(&reserved, wanted);
+    }
+    at = group.from_leader(at);
+    if (at + wanted > capacity) make_room(group, at, group.from_leader(round));
+    return at;
+  }
+
+  GRAVEL_SELDOM void make_room(const gravel::lane_group& group, uint32_t at, uint32_t round) {
+    using namespace gravel;
+    if (at <= capacity) {
+      for (relax others; load_acquire<scope::block>(&written) != at; others()) {  // [B1]
       }
-      at = group.from_leader(at);
-      round = group.from_leader(round);
-      if (at + wanted <= capacity) {
-        const uint32_t mine = at + group.rank() * UNITS;
-        for (uint32_t u = 0; u < UNITS; ++u) {
-          store_unit(&buffer[mine + u], message[u]);
-          key[mine + u] = u == 0 ? sink << 2 | (UNITS - 1) : no_message;
-        }
-        group.sync();
-        if (group.is_leader()) fetch_add_release<scope::block>(&written, wanted);  // [B1]
-        return;
-      }
-      if (at <= capacity) {
-        for (relax others; load_acquire<scope::block>(&written) != at; others()) {  // [B1]
-        }
+#if !GRAVEL_CUDA
+      if (group.size() == 1) empty_diverged(lone_lane(), at);
+      else
+#endif
         empty_diverged(group, at);
-        group.sync();
-        if (group.is_leader()) {
-          store_relaxed<scope::block>(&written, 0u);
-          store_release<scope::block>(&reserved, 0u);
-          // Atomically: once `reserved` is 0 another group may fill the buffer, and empty it, before this is done.
-          fetch_add_release<scope::block>(&emptied, 1u);  // [B2]
-        }
-        group.sync();
-      } else {
-        for (relax empty; load_acquire<scope::block>(&emptied) == round; empty()) {  // [B2]
-        }
+      group.sync();
+      if (group.is_leader()) {
+        store_relaxed<scope::block>(&written, 0u);
+        store_release<scope::block>(&reserved, 0u);
+        // Atomically: once `reserved` is 0 another group may fill the buffer, and empty it, before this is done.
+        fetch_add_release<scope::block>(&emptied, 1u);  // [B2]
       }
-      wait.reset();
+      group.sync();
+    } else {
+      for (relax empty; load_acquire<scope::block>(&emptied) == round; empty()) {  // [B2]
+      }
     }
   }
 
@@ -199,7 +274,8 @@ struct gravel_block_sender {
   }
 
   /// Sorts the first `units` positions with the lanes of a group: a stable radix sort, 8 bits a pass.
-  GRAVEL_DEVICE void empty_diverged(const gravel::lane_group& group, uint32_t units) {
+  template <class Group>
+  GRAVEL_DEVICE void empty_diverged(const Group& group, uint32_t units) {
     using namespace gravel;
     uint16_t* from = order;
     uint16_t* to = scratch.radix.other;
@@ -280,7 +356,8 @@ struct gravel_block_sender {
   }
 
   /// Finds where each run of equal keys begins in `order`. Thread scope: the group.
-  GRAVEL_DEVICE void find_runs(const gravel::lane_group& group, uint32_t count) {
+  template <class Group>
+  GRAVEL_DEVICE void find_runs(const Group& group, uint32_t count) {
     using namespace gravel;
     uint32_t runs = 0;
     for (uint32_t base = 0; base < count; base += group.size()) {
