@@ -297,7 +297,9 @@ void aggregator::run_plane(plane_thread& p) {
                                     "leave no room for the resolver:\n{}",
                                     setup_.values.watchdog_s, describe(p)));
       }
-      if (!awake) wait();
+      if (awake) continue;
+      if (p.work->busy()) wait.briefly();
+      else wait();
     }
   } catch (const std::exception& e) {
     fail_job(e.what());

@@ -63,6 +63,20 @@ GRAVEL_BOTH T load_acquire(const T* word) {
   GRAVEL_ATOMIC((detail::atomic_ref<S, T>(*const_cast<T*>(word)).load(cuda::std::memory_order_acquire)),
                 __atomic_load_n(word, __ATOMIC_ACQUIRE))
 }
+/// Several acquiring loads at once: on the GPU they are relaxed, and ordered by acquire_now() behind the last.
+template <class T>
+GRAVEL_BOTH T load_acquire_later(const T* word) {
+#if GRAVEL_ON_GPU
+  return load_relaxed(word);
+#else
+  return load_acquire(word);
+#endif
+}
+GRAVEL_BOTH void acquire_now() {
+#if GRAVEL_ON_GPU
+  cuda::atomic_thread_fence(cuda::std::memory_order_acquire, cuda::thread_scope_system);
+#endif
+}
 template <scope S = scope::system, class T>
 GRAVEL_BOTH void store_relaxed(T* word, T value) {
   GRAVEL_ATOMIC((detail::atomic_ref<S, T>(*word).store(value, cuda::std::memory_order_relaxed)),

@@ -68,6 +68,7 @@ static_assert(sizeof(queue_control) == 64 * (1 + max_planes));
 struct queue_state {
   alignas(64) uint64_t tickets;         ///< slots claimed so far
   alignas(64) uint64_t consumed_below;  ///< cached: every ticket below this was consumed
+  alignas(64) uint64_t polling;         ///< 1: somebody reads the consumers' words, for all who wait
 };
 
 GRAVEL_BOTH bool slot_is_free(uint64_t ticket, uint64_t consumed_below, uint32_t slots) {
@@ -94,19 +95,29 @@ struct queue {
   /// Lowest ticket that is not yet consumed, read from the planes' words [Q2].
   GRAVEL_BOTH uint64_t read_consumed() const {
     uint64_t lowest = ~0ull;
+#if GRAVEL_ON_GPU
+    // Each read crosses PCIe: several are under way at once, and ordered once for all.
+#pragma unroll 4
+#endif
     for (uint32_t p = 0; p < shape.n_planes; ++p) {
-      const uint64_t t = next_ticket(load_acquire(&control->plane[p].consumed), p, shape.n_planes);
+      const uint64_t t = next_ticket(load_acquire_later(&control->plane[p].consumed), p, shape.n_planes);
       if (t < lowest) lowest = t;
     }
+    acquire_now();
     return lowest;
   }
 
   /// One lane claims a slot and waits until it is free. Thread scope: lane. After it, publish() must follow.
   GRAVEL_BOTH uint64_t claim() const {
     const uint64_t ticket = fetch_add(&state->tickets, uint64_t{1});
-    if (slot_is_free(ticket, load_acquire<scope::device>(&state->consumed_below), shape.slots)) return ticket;
-    for (relax wait;; wait())
-      if (slot_is_free(ticket, raise_to(&state->consumed_below, read_consumed()), shape.slots)) return ticket;
+    for (relax wait;; wait()) {
+      if (slot_is_free(ticket, load_acquire<scope::device>(&state->consumed_below), shape.slots)) return ticket;
+      // Only one of all that wait reads over PCIe; hundreds would keep the packets' data from passing.
+      if (!compare_swap_acquire<scope::device>(&state->polling, uint64_t{0}, uint64_t{1})) continue;
+      const uint64_t below = raise_to(&state->consumed_below, read_consumed());
+      store_release<scope::device>(&state->polling, uint64_t{0});
+      if (slot_is_free(ticket, below, shape.slots)) return ticket;
+    }
   }
 
   /// The lane that claimed hands over what its group wrote. The group must have synchronized before. Pairs with [Q1].
