@@ -1,0 +1,138 @@
+// gups and packet_size: random 8-byte increments of a table over all PEs. The table begins poisoned; afterwards the sum
+// of all words must be right, and a sample of the words (all of a small table) is compared with the updates of all PEs,
+// which every PE draws again for itself.
+#pragma once
+#include "bench/perf/limits.cuh"
+#include "bench/perf/options.hpp"
+#include "bench/perf/rate.cuh"
+#include "bench/perf/report.hpp"
+#include "examples/gups_table.hpp"
+
+namespace gravel::perf {
+
+struct update_job {
+  gups_table map;
+  uint64_t* table;
+  uint64_t count;  ///< updates of each PE
+};
+
+template <class Sender>
+GRAVEL_DEVICE void send_updates(Sender& s, const update_job& job, uint32_t me) {
+  const lane_share mine(job.count);
+  uint64_t ran = random_stream::at(me * job.count + mine.first);
+  for (uint64_t n = mine.first; n < mine.last; ++n) {
+    ran = random_stream::next(ran);
+    s.inc(&job.table[job.map.word_of(ran)], static_cast<int>(job.map.pe_of(ran, me)));
+  }
+}
+template <int BLOCK>
+__global__ void __launch_bounds__(BLOCK) update_by_block(gravel_t g, update_job job) {
+  __shared__ gravel_block_sender<BLOCK> sender;
+  sender.begin(g);
+  send_updates(sender, job, g.my_pe);
+  sender.end();
+}
+__global__ void update_by_warp(gravel_t g, update_job job) {
+  direct sender{g};
+  send_updates(sender, job, g.my_pe);
+}
+
+/// Words of the table that are compared: every 2^shift-th.
+struct word_sample {
+  uint32_t shift;
+  uint64_t first;
+};
+
+/// Counts in `expected` what the updates of all PEs do to this PE's sampled words.
+__global__ void count_updates(update_job job, word_sample sample, uint32_t me, uint64_t* expected) {
+  const lane_share mine(job.count);
+  for (uint32_t from = 0; from < job.map.n_pes; ++from) {
+    uint64_t ran = random_stream::at(from * job.count + mine.first);
+    for (uint64_t n = mine.first; n < mine.last; ++n) {
+      ran = random_stream::next(ran);
+      const uint64_t word = job.map.word_of(ran);
+      if ((word & ((uint64_t{1} << sample.shift) - 1)) == sample.first && job.map.pe_of(ran, from) == me)
+        fetch_add<scope::device>(&expected[word >> sample.shift], uint64_t{1});
+    }
+  }
+}
+__global__ void compare_sample(const uint64_t* table, word_sample sample, const uint64_t* expected, uint64_t count, uint64_t* wrong) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += lanes)
+    if (table[i << sample.shift | sample.first] != poison + expected[i]) fetch_add<scope::device>(wrong, uint64_t{1});
+}
+
+inline measured run_updates(const options& o, bool remote_only, const std::string& scope) {
+  const auto me = static_cast<uint32_t>(gravel_my_pe()), n_pes = static_cast<uint32_t>(gravel_n_pes());
+  const gups_table map(o.table_log2, n_pes, remote_only);
+  auto* table = gravel_malloc<uint64_t>(map.words() * sizeof(uint64_t));
+  const update_job job{map, table, o.updates};
+  const unsigned fill_grid = blocks_to_fill_device(), grid = o.grid ? o.grid : fill_grid;
+  const word_sample sample{o.table_log2 > 20 ? o.table_log2 - 20 : 0, o.table_log2 > 20 ? (5 + me) % 2 : 0};
+  const uint64_t sampled = map.words() >> sample.shift;
+  const device_array<uint64_t> expected(sampled), wrong(1);
+  launch_plain(count_updates, 4 * fill_grid, lanes_of_block, job, sample, me, expected.data());
+  gravel_synchronize();
+
+  measured result;
+  std::vector<double> seconds;
+  uint64_t wrong_sums = 0;
+  for (unsigned run = 0; run <= o.repeat; ++run) {  // the first one warms up
+    fill_with(table, map.words(), poison);
+    gravel_barrier_all();
+    const double begin = seconds_now();
+    if (scope == "block") gravel_launch(update_by_block<lanes_of_block>, grid, lanes_of_block, gravel_handle(), job);
+    else gravel_launch(update_by_warp, grid, lanes_of_block, gravel_handle(), job);
+    gravel_barrier_all();
+    const double took = slowest(seconds_now() - begin);
+    if (run) seconds.push_back(took);
+    wrong_sums += gravel_sum_all(sum_of(table, map.words()) - poison * map.words()) != o.updates * n_pes;
+    launch_plain(compare_sample, fill_grid, lanes_of_block, table, sample, expected.data(), sampled, wrong.data());
+    gravel_synchronize();
+    result.check.checked += sampled;
+  }
+  result.seconds = median(seconds);
+  result.check = {gravel_sum_all(result.check.checked), gravel_sum_all(wrong.read()) + wrong_sums};
+  gravel_barrier_all();
+  gravel_free(table);
+  return result;
+}
+
+inline void gups_rows(report& r, const options& o, const limits& l, bool with_packet_size) {
+  const bool alone = gravel_n_pes() == 1;
+  for (const std::string& scope : o.scopes) {
+    if (scope == "thread") continue;
+    for (bool remote_only : {true, false}) {
+      if (o.targets == (remote_only ? "uniform" : "remote") || (remote_only && alone)) continue;
+      const measured m = run_updates(o, remote_only, scope);
+      const double rate = static_cast<double>(o.updates) / m.seconds;
+      const limit most = remote_only ? wire_limit(l, is_peer((gravel_my_pe() + 1) % gravel_n_pes())) : increments_limit(l);
+      const double limit_rate = remote_only ? std::min(most.per_s / sizeof(unit), l.increments) : most.per_s;
+      std::vector<cell> cells{{"targets", "targets", std::string(remote_only ? "remote" : "uniform")}};
+      if (with_packet_size) cells.push_back({"packet_bytes", "packet B", current_settings().packet_size});
+      for (const cell& c : std::initializer_list<cell>{{"scope", "scope", scope},
+                                                      {"table_log2", "table log2", uint64_t{o.table_log2}},
+                                                      {"updates", "updates", o.updates},
+                                                      {"ms", "ms", m.seconds * 1e3},
+                                                      {"million_updates_per_s", "M upd/s", rate / 1e6},
+                                                      {"message_gb_per_s", "message GB/s", rate * sizeof(unit) / 1e9},
+                                                      {"gups_of_job", "GUPS (job)", rate * gravel_n_pes() / 1e9},
+                                                      {"limit", "limit", limit_rate == l.increments ? increments_limit(l).name : most.name},
+                                                      {"limit_million_per_s", "limit M/s", limit_rate / 1e6},
+                                                      {"ratio", "ratio", rate / limit_rate}})
+        cells.push_back(c);
+      r.row(std::move(cells), m.check);
+    }
+  }
+}
+
+inline void gups(report& r, const options& o, limits& l) {
+  measure(l, true, o.table_log2);
+  gups_rows(r, o, l, false);
+}
+inline void packet_size(report& r, const options& o, limits& l) {
+  measure(l, true, o.table_log2);
+  gups_rows(r, o, l, true);
+}
+
+}  // namespace gravel::perf

@@ -1,0 +1,218 @@
+// Latencies: one lane (for gravel_put_bulk one block) of PE 0 does one operation after the other; each is timed by the
+// device's clock. The others wait in the barrier behind it.
+#pragma once
+#if !GRAVEL_CUDA
+#include <time.h>
+#endif
+
+#include "bench/perf/rate.cuh"
+
+namespace gravel::perf {
+
+enum class timed : uint32_t { put_quiet, inc_quiet, fetch_add, compare_swap, quiet, put_bulk_quiet };
+
+struct latency_job {
+  timed op;
+  uint32_t pe, iterations;
+  uint64_t* word;        ///< symmetric; the operation's destination
+  const char* from;      ///< put_bulk_quiet
+  char* to;              ///< symmetric
+  uint64_t size;         ///< of put_bulk; quiet: messages sent before it, untimed
+  uint64_t* ticks;       ///< of each iteration, by clock64
+  uint64_t* all;         ///< {ticks, nanoseconds} of the whole, and how many answers were wrong
+};
+
+GRAVEL_DEVICE uint64_t nanoseconds_now() {
+#if GRAVEL_ON_GPU
+  uint64_t now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  return now;
+#elif !GRAVEL_CUDA
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
+#else
+  return 0;
+#endif
+}
+
+GRAVEL_DEVICE uint64_t do_timed(const gravel_t& g, const latency_job& job, uint64_t i) {
+  const int pe = static_cast<int>(job.pe);
+  switch (job.op) {
+    case timed::put_quiet: gravel_put(g, job.word, i + 1, pe); break;
+    case timed::inc_quiet: gravel_inc(g, job.word, pe); break;
+    case timed::fetch_add: return gravel_fetch_add(g, job.word, 1, pe) != i;
+    case timed::compare_swap: return gravel_compare_swap(g, job.word, i, i + 1, pe) != i;
+    case timed::quiet:
+    case timed::put_bulk_quiet: break;
+  }
+  gravel_quiet(g);
+  return 0;
+}
+
+__global__ void time_operations(gravel_t g, latency_job job) {
+  uint64_t wrong = 0;
+  const uint64_t begin = nanoseconds_now(), first = static_cast<uint64_t>(clock64());
+  for (uint64_t i = 0; i < job.iterations; ++i) {
+    if (job.op == timed::quiet)
+      for (uint64_t m = 0; m < job.size; ++m) gravel_inc(g, job.word, static_cast<int>(job.pe));
+    const uint64_t start = static_cast<uint64_t>(clock64());
+    if (job.op == timed::put_bulk_quiet) gravel_put_bulk(g, job.to, job.from, job.size, static_cast<int>(job.pe));
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      wrong += do_timed(g, job, i);
+      job.ticks[i] = static_cast<uint64_t>(clock64()) - start;
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) {
+    job.all[0] = static_cast<uint64_t>(clock64()) - first;
+    job.all[1] = nanoseconds_now() - begin;
+    job.all[2] = wrong;
+  }
+}
+
+/// PE 0 and its partner answer each other by puts. `asks`: each also asks its aggregator to send at once.
+__global__ void play_ping_pong(gravel_t g, uint64_t* flag, uint32_t partner, bool starts, bool asks, uint32_t iterations, uint64_t* ticks,
+                               uint64_t* all) {
+  const uint64_t begin = nanoseconds_now(), first = static_cast<uint64_t>(clock64());
+  for (uint64_t i = 1; i <= iterations; ++i) {
+    const uint64_t start = static_cast<uint64_t>(clock64());
+    if (!starts) gravel_wait_until(g, flag, GRAVEL_GE, i);
+    gravel_put(g, flag, i, static_cast<int>(partner));
+    if (asks) g.direct.ask_flush(load_acquire<scope::device>(&g.direct.state->tickets));
+    if (starts) gravel_wait_until(g, flag, GRAVEL_GE, i);
+    ticks[i - 1] = static_cast<uint64_t>(clock64()) - start;
+  }
+  all[0] = static_cast<uint64_t>(clock64()) - first;
+  all[1] = nanoseconds_now() - begin;
+}
+
+/// Microseconds, sorted.
+inline void latency_row(report& r, const char* what, const std::string& to, uint64_t size, std::vector<double> us, verified v) {
+  std::sort(us.begin(), us.end());
+  const auto part = [&](double p) { return us[static_cast<size_t>(p * static_cast<double>(us.size() - 1))]; };
+  r.row({{"operation", "operation", std::string(what)},
+         {"to", "to", to},
+         {"size", "size", size},
+         {"iterations", "iterations", static_cast<uint64_t>(us.size())},
+         {"min_us", "min us", us.front()},
+         {"median_us", "median us", part(0.5)},
+         {"p99_us", "p99 us", part(0.99)},
+         {"max_us", "max us", us.back()}},
+        v);
+}
+
+/// Times of the iterations in microseconds, from ticks; `all` holds the ticks and nanoseconds of the whole.
+inline std::vector<double> microseconds(const device_array<uint64_t>& ticks, const device_array<uint64_t>& all, unsigned count, double trips) {
+  std::vector<uint64_t> raw(count);
+  gravel_copy(raw.data(), ticks.data(), count * sizeof(uint64_t));
+  const double us_per_tick = static_cast<double>(all.read(1)) / 1e3 / static_cast<double>(std::max<uint64_t>(all.read(0), 1));
+  std::vector<double> us;
+  for (uint64_t t : raw) us.push_back(static_cast<double>(t) * us_per_tick / trips);
+  return us;
+}
+
+inline void time_row(report& r, const options& o, timed op, const char* what, uint64_t size = 8) {
+  const int pe = destination_of(o, 0), me = gravel_my_pe();
+  const bool bulk = op == timed::put_bulk_quiet;
+  const unsigned warm = 10, block = bulk ? lanes_of_block : 1;
+  auto* words = gravel_malloc<uint64_t>(64);  // the operation's word, and one that must stay poisoned
+  auto* buffer = gravel_malloc<char>(2 * size + 64);
+  const uint64_t half = (size + 31) / 16 * 16;  // something stays poisoned behind what is put
+  const device_array<uint64_t> ticks(o.iterations + warm), all(3);
+  fill_with(reinterpret_cast<uint64_t*>(buffer), (2 * size + 64) / 8, poison);
+  std::vector<char> pattern(size);
+  for (uint64_t i = 0; i < size; ++i) pattern[i] = static_cast<char>(i * 131 + 7);
+  gravel_copy(buffer + half, pattern.data(), std::min(size, 2 * size + 64 - half));
+  uint64_t wrong = 0;
+  latency_job job{op, static_cast<uint32_t>(pe), warm, words, buffer + half, buffer, size, ticks.data(), all.data()};
+  for (unsigned n : {warm, o.iterations}) {
+    job.iterations = n;
+    fill_with(words, 8, poison);
+    const uint64_t zero = 0;
+    gravel_copy(words, &zero, 8);
+    gravel_barrier_all();
+    if (me == 0) gravel_launch(time_operations, 1, block, gravel_handle(), job);
+    gravel_barrier_all();
+    if (me == 0) wrong += all.read(2);
+    if (me != pe) continue;
+    uint64_t got[8];
+    gravel_copy(got, words, sizeof(got));
+    wrong += got[0] != (bulk ? 0 : op == timed::quiet ? n * size : n);
+    for (int i = 1; i < 8; ++i) wrong += got[i] != poison;
+    std::vector<char> arrived(half);
+    gravel_copy(arrived.data(), buffer, half);
+    for (uint64_t i = 0; i < half; ++i)
+      wrong += arrived[i] != (bulk && i < size ? pattern[i] : static_cast<char>(poison & 255));
+  }
+  const verified v{gravel_sum_all(me == pe ? 16 + 2 * half : 0), gravel_sum_all(wrong)};
+  std::vector<double> us(1);
+  if (me == 0) us = microseconds(ticks, all, o.iterations, 1);
+  latency_row(r, what, name_of_target(o), size, std::move(us), v);
+  gravel_barrier_all();
+  gravel_free(buffer);
+  gravel_free(words);
+}
+
+inline void p_latency(report& r, const options& o, limits&) { time_row(r, o, timed::put_quiet, "put, quiet"); }
+inline void atomic_latency(report& r, const options& o, limits&) {
+  time_row(r, o, timed::inc_quiet, "inc, quiet");
+  time_row(r, o, timed::fetch_add, "fetch_add");
+  time_row(r, o, timed::compare_swap, "compare_swap");
+}
+/// Sizes are numbers of messages here.
+inline void quiet_latency(report& r, const options& o, limits&) {
+  for (uint64_t messages : {0, 1, 32, 1024}) time_row(r, o, timed::quiet, "quiet", messages);
+}
+inline void put_latency(report& r, const options& o, limits&) {
+  for (uint64_t size : o.sizes) time_row(r, o, timed::put_bulk_quiet, "put_bulk", size);
+}
+
+inline void ping_pong_latency(report& r, const options& o, limits&) {
+  const int me = gravel_my_pe(), partner = destination_of(o, 0);
+  const double trips = partner == 0 ? 1 : 2;
+  for (bool asks : {true, false}) {
+    auto* flag = gravel_malloc<uint64_t>(sizeof(uint64_t));
+    const device_array<uint64_t> ticks(o.iterations), all(2);
+    gravel_barrier_all();
+    if (me == 0 || me == partner)
+      gravel_launch(play_ping_pong, 1, 1, gravel_handle(), flag, static_cast<uint32_t>(me == 0 ? partner : 0), me == 0, asks,
+                    o.iterations, ticks.data(), all.data());
+    gravel_barrier_all();
+    uint64_t got = 0;
+    gravel_copy(&got, flag, sizeof(got));
+    const verified v{1, gravel_sum_all((me == 0 || me == partner) && got != o.iterations)};
+    std::vector<double> us(1);
+    if (me == 0) us = microseconds(ticks, all, o.iterations, trips);
+    latency_row(r, asks ? "put, flushed" : "put", name_of_target(o), 8, std::move(us), v);
+    gravel_barrier_all();
+    gravel_free(flag);
+  }
+}
+
+/// First some barriers that must have something to wait for: an increment to the next PE before each.
+inline void barrier_latency(report& r, const options& o, limits&) {
+  auto* count = gravel_malloc<uint64_t>(sizeof(uint64_t));
+  uint64_t wrong = 0;
+  const uint64_t checks = 10;
+  for (uint64_t i = 1; i <= checks; ++i) {
+    gravel_inc(gravel_host_handle(), count, (gravel_my_pe() + 1) % gravel_n_pes());
+    gravel_barrier_all();
+    uint64_t got = 0;
+    gravel_copy(&got, count, sizeof(got));
+    wrong += got != i;
+    gravel_barrier_all();  // nobody increments again before all have looked
+  }
+  std::vector<double> us;
+  for (unsigned i = 0; i < o.iterations; ++i) {
+    const double begin = seconds_now();
+    gravel_barrier_all();
+    us.push_back((seconds_now() - begin) * 1e6);
+  }
+  const verified v{gravel_sum_all(checks), gravel_sum_all(wrong)};
+  latency_row(r, "barrier", "all", 0, std::move(us), v);
+  gravel_free(count);
+}
+
+}  // namespace gravel::perf

@@ -1,0 +1,178 @@
+#include "bench/perf/options.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+
+#include "examples/program.hpp"
+#include "lib/base/error.hpp"
+
+namespace gravel::perf {
+namespace {
+
+struct entry {
+  const char* name;
+  const char* text;
+  enum { rate = 1, bulk = 2, latency = 4, updates = 8, queue = 16, divergence = 32 };
+  int takes;
+};
+
+const entry entries[] = {
+    {"p_bw", "Rate of gravel_put of 8 bytes", entry::rate},
+    {"p_latency", "Time of a gravel_put and the gravel_quiet behind it", entry::latency},
+    {"put_bw", "Bandwidth of gravel_put_bulk, by size", entry::bulk},
+    {"put_latency", "Time of a gravel_put_bulk and the gravel_quiet behind it, by size", entry::bulk | entry::latency},
+    {"atomic_bw", "Rate of gravel_inc", entry::rate},
+    {"atomic_latency", "Time of gravel_inc and quiet, of gravel_fetch_add, of gravel_compare_swap", entry::latency},
+    {"am_rate", "Rate of active messages of 16, 32 and 64 bytes", entry::rate},
+    {"ping_pong_latency", "Half of the time from PE 0 to PE 1 and back", entry::latency},
+    {"quiet_latency", "Time of gravel_quiet, by the number of messages that are under way", entry::latency},
+    {"barrier_latency", "Time of gravel_barrier_all", entry::latency},
+    {"gups", "Random increments of a table over all PEs, to other PEs only and to all", entry::updates},
+    {"queue", "From a kernel to host threads through the queue alone (figures 6 and 8 of the paper)", entry::queue},
+    {"packet_size", "gups with the GRAVEL_PACKET_SIZE of this job (figure 14; bench/run_perf runs it for several)",
+     entry::updates},
+    {"destinations", "The queue with 1 to 1024 destinations, the host appends runs to packets", entry::queue},
+    {"divergence", "GUPS-mod: few work-items send; predication, direct sends and block sender", entry::divergence},
+};
+
+void add_options(CLI::App& app, options& o, const entry& e) {
+  const CLI::Range counts(uint64_t{1}, uint64_t{1} << 40);
+  const auto list = [&](const char* name, auto& values, const char* text) {
+    return app.add_option(name, values, text)->delimiter(',')->capture_default_str();
+  };
+  if (e.takes & (entry::rate | entry::queue))
+    app.add_option("--messages", o.messages, "Messages of each PE, rounded down to a power of two")->check(counts);
+  if (e.takes & (entry::rate | entry::queue | entry::updates))
+    list("--scope", o.scopes, "Who hands messages over together: block (gravel_block_sender), warp, thread (one lane of a warp)")
+        ->check(CLI::IsMember({"thread", "warp", "block"}));
+  if (e.takes & (entry::rate | entry::bulk | entry::latency))
+    app.add_option("--to", o.to, "Destination: the next PE, or the PE itself")
+        ->check(CLI::IsMember({"next", "self"}))
+        ->capture_default_str();
+  if (e.takes & entry::bulk) list("--size", o.sizes, "Sizes in bytes")->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30));
+  if (e.takes == entry::bulk) app.add_option("--bytes", o.bytes, "Bytes that a row moves, at most")->check(counts);
+  if (e.takes & entry::latency)
+    app.add_option("--iterations", o.iterations, "Timed operations")->check(CLI::Range(1u, 1u << 20));
+  if (e.takes & (entry::updates | entry::divergence))
+    app.add_option("--table-log2", o.table_log2, "Words of the table per PE, as a power of two")->check(CLI::Range(1, 34));
+  if (e.takes & entry::updates) {
+    app.add_option("--updates", o.updates, "Updates of each PE")->check(counts);
+    app.add_option("--targets", o.targets, "remote (other PEs only), uniform (all PEs), or both")
+        ->check(CLI::IsMember({"remote", "uniform", "both"}))
+        ->capture_default_str();
+  }
+  if (e.takes & entry::divergence) {
+    app.add_option("--messages", o.messages, "Work-items of each PE, rounded down to a power of two")->check(counts);
+    app.add_option("--active", o.active, "Per cent of the work-items that send")->check(CLI::Range(1, 100))->capture_default_str();
+    app.add_option("--most", o.most, "Messages of a work-item that sends: 1 to this")->check(CLI::Range(1, 4096))->capture_default_str();
+  }
+  if (e.takes & entry::queue) {
+    list("--block", o.blocks, "Threads of a block")->check(CLI::IsMember({32, 64, 128, 256, 512, 1024}));
+    list("--message", o.units, "Units of 16 bytes of a message")->check(CLI::IsMember({1, 2, 4}));
+    list("--threads", o.threads, "Threads that consume")->check(CLI::Range(1, 64));
+    list("--destinations", o.destinations, "Destinations of the messages")->check(CLI::Range(1, 16384));
+    app.add_option("--slot-size", o.slot_size, "Payload of a block's slot")
+        ->transform(CLI::AsSizeValue(false))
+        ->check(CLI::Range(1024, 1 << 20))
+        ->capture_default_str();
+    app.add_option("--slots", o.slots, "Slots, a power of two; 0: 256 for blocks, 2048 for warps")->check(CLI::Range(0, 1 << 20));
+    app.add_option("--consume", o.consume, "What a consumer does: skip, sum (reads all), append (runs to packets)")
+        ->check(CLI::IsMember({"skip", "sum", "append"}));
+  }
+}
+
+/// Defaults that depend on the backend and on what runs; `brief` for `all`.
+void fill_in(options& o, bool gpu, bool brief) {
+  const bool divergence = o.benchmark == "divergence", queue = o.benchmark == "queue" || o.benchmark == "destinations";
+  if (!o.messages)
+    o.messages = queue ? uint64_t{1} << (gpu ? 26 : 20) : divergence ? uint64_t{1} << (gpu ? 24 : 18) : uint64_t{1} << (gpu ? 24 : 18);
+  if (brief) o.messages >>= 2;
+  o.messages = std::bit_floor(o.messages);
+  if (!o.iterations) o.iterations = brief ? 50 : 1000;
+  if (!o.bytes) o.bytes = uint64_t{1} << (gpu ? 28 : 23);
+  if (o.sizes.empty())
+    for (uint64_t size = o.benchmark == "put_bw" ? 64 : 8; size <= 1 << 20; size *= brief ? 64 : 4) o.sizes.push_back(size);
+  if (!o.table_log2) o.table_log2 = divergence ? 16 : gpu && !brief ? 28 : gpu ? 24 : 20;
+  if (!o.updates) o.updates = uint64_t{1} << (gpu ? 26 : 18);
+  if (o.threads.empty()) o.threads = {gpu ? 8u : 1u};
+  if (o.destinations.empty()) {
+    if (o.benchmark == "destinations")
+      for (unsigned n = 1; n <= 1024; n *= 4) o.destinations.push_back(n);
+    else
+      o.destinations = {8};
+  }
+  if (o.consume.empty()) o.consume = o.benchmark == "destinations" ? "append" : "sum";
+  if (o.benchmark == "destinations" && o.scopes.size() == 3) o.scopes = {"block"};
+  if (brief || o.benchmark == "destinations") {
+    if (o.blocks.size() == 6) o.blocks = {256};
+    if (o.units.size() == 3 && o.benchmark == "destinations") o.units = {1};
+  }
+}
+
+uint64_t symmetric_bytes(const options& o) {
+  if (o.benchmark == "gups" || o.benchmark == "packet_size" || o.benchmark == "divergence") return uint64_t{8} << o.table_log2;
+  if (o.benchmark == "put_bw") return 2 * std::max(o.bytes, *std::max_element(o.sizes.begin(), o.sizes.end()));
+  if (o.benchmark == "put_latency") return 2 * *std::max_element(o.sizes.begin(), o.sizes.end());
+  return 8 * o.messages;
+}
+
+}  // namespace
+
+const std::vector<std::string>& benchmark_names() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const entry& e : entries) all.push_back(e.name);
+    return all;
+  }();
+  return names;
+}
+
+options settle(options o, const std::string& benchmark, bool gpu) {
+  const bool brief = o.benchmark == "all";
+  o.benchmark = benchmark;
+  fill_in(o, gpu, brief);
+  return o;
+}
+
+options parse_options(int argc, char** argv, bool gpu) {
+  options o;
+  std::string route;
+  CLI::App app("Measures Gravel: rates, latencies, the queue, and the applications' patterns. Every result is checked; a wrong "
+               "one ends the run with status 1.\nRun it alone or as a job: ucx-run -n 2 gravel-perf p_bw",
+               gpu ? "gravel-perf" : "gravel-perf-cpu");
+  app.require_subcommand(1);
+  app.fallthrough();
+  app.add_option("--json", o.json, "Write the results to this file too");
+  app.add_option("--repeat", o.repeat, "Timed repetitions of each row; the median counts")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--grid", o.grid, "Thread blocks; 0: as many as fill the device")->check(CLI::Range(0, 1 << 20))->capture_default_str();
+  app.add_option("--route", route, "Routes that messages may take (sets GRAVEL_ROUTES)");
+  for (const entry& e : entries) {
+    CLI::App* sub = app.add_subcommand(e.name, e.text);
+    add_options(*sub, o, e);
+    sub->callback([&o, &e] { o.benchmark = e.name; });
+  }
+  app.add_subcommand("all", "All of these, short")->callback([&o] { o.benchmark = "all"; });
+  parse_or_exit(app, argc, argv, [&] {
+    uint64_t symmetric = 0;
+    for (const std::string& name : benchmark_names())
+      if (o.benchmark == "all" || o.benchmark == name) symmetric = std::max(symmetric, symmetric_bytes(settle(o, name, gpu)));
+    need_symmetric(symmetric + 4096);
+    if (!o.json.empty()) need_writable(o.json);
+    if (o.slots & (o.slots - 1)) fail("--slots: {} is no power of two", o.slots);
+  });
+  if (!route.empty()) setenv("GRAVEL_ROUTES", route.c_str(), 1);
+  o.command = app.get_name();
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--json") ++i;
+    else if (!word.starts_with("--json")) o.command += fmt::format(" {}", word);
+  }
+  return o;
+}
+
+}  // namespace gravel::perf

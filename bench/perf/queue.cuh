@@ -1,0 +1,96 @@
+// queue and destinations: the producer/consumer queue alone, from a kernel to threads of the host (figures 6 and 8 of
+// the paper). Each row is checked twice: an untimed run in which every message is looked at (it is one of those sent,
+// in a run for its own sink, and comes once), and the timed runs by what they can: count, sum of all words, counts of
+// the sinks.
+#pragma once
+#include "bench/perf/limits.cuh"
+#include "bench/perf/options.hpp"
+#include "bench/perf/queue_rig.cuh"
+#include "bench/perf/report.hpp"
+
+namespace gravel::perf {
+
+/// Sum of all words of the job's messages, modulo 2^64.
+inline uint64_t sum_of_words(const send_job& job) {
+  const uint64_t n = job.count, half = n % 2 ? n * ((n - 1) / 2) : n / 2 * (n - 1), values = n * job.salt + half;
+  const uint64_t header = job.op == operation::put    ? make_word0(op::put, static_cast<uint8_t>(value_type::u64), 0)
+                          : job.op == operation::am32 ? make_word0(op::am, 24, handler_id<am32>::value)
+                                                      : make_word0(op::am, 48, handler_id<am64>::value);
+  return n * header + values * (job.op == operation::put ? 1 : job.op == operation::am32 ? 2 : 5);
+}
+
+struct queue_row {
+  std::string scope;
+  unsigned block, units, threads, destinations;
+};
+
+inline void measure_queue(report& r, const options& o, const limits& l, const queue_row& row) {
+  const bool by_block = row.scope == "block";
+  queue_rig rig(by_block, o.slots, o.slot_size, row.threads, row.destinations);
+  const operation op = row.units == 1 ? operation::put : row.units == 2 ? operation::am32 : operation::am64;
+  const uint64_t count = std::max<uint64_t>(o.messages / row.units, 1);
+  // As many threads as fill the device, whatever the size of the blocks.
+  const unsigned grid = o.grid ? o.grid : std::max(1u, blocks_to_fill_device() * lanes_of_block / std::max(row.block, lanes_of_block));
+  verified v;
+
+  const send_job small = rig.job(op, std::min<uint64_t>(count, 1 << 20), uint64_t{1} << 50);
+  consumed_totals looked_at;
+  rig.transfer(row.scope, grid, row.block, small, consume_mode::check, looked_at);
+  v.checked += small.count;
+  v.wrong += looked_at.wrong + (looked_at.messages != small.count);
+
+  const consume_mode mode = o.consume == "skip" ? consume_mode::skip : o.consume == "sum" ? consume_mode::sum : consume_mode::append;
+  std::vector<uint64_t> expected(row.destinations);
+  const send_job job = rig.job(op, count, 0);
+  if (mode == consume_mode::append)
+    for (uint64_t i = 0; i < count; ++i) ++expected[job.pe_of(i)];
+  std::vector<double> seconds;
+  consumed_totals last;
+  for (unsigned run = 0; run <= o.repeat; ++run) {  // the first one warms up
+    send_job now = job;
+    now.salt = uint64_t{run + 2} << 50;  // so that what an earlier run left is not taken for this one's
+    consumed_totals totals;
+    gravel_barrier_all();
+    const double took = rig.transfer(row.scope, grid, row.block, now, mode, totals);
+    if (run) seconds.push_back(slowest(took));
+    v.wrong += totals.wrong + (totals.messages != count);
+    if (mode == consume_mode::sum) v.wrong += totals.sum != sum_of_words(now);
+    if (mode == consume_mode::append) v.wrong += totals.of_sink != expected;
+    v.checked += count;
+    last = totals;
+  }
+  gravel_barrier_all();
+  v = {gravel_sum_all(v.checked), gravel_sum_all(v.wrong)};
+
+  const double rate = static_cast<double>(count) / median(seconds);
+  const uint64_t message = row.units * sizeof(unit);
+  const limit most = stores_limit(l);
+  r.row({{"scope", "scope", row.scope},
+         {"block", "block", uint64_t{row.block}},
+         {"grid", "grid", uint64_t{grid}},
+         {"message_bytes", "message B", message},
+         {"destinations", "dest.", uint64_t{row.destinations}},
+         {"slot_bytes", "slot B", by_block ? o.slot_size : 32 * message},
+         {"consumers", "consumers", uint64_t{row.threads}},
+         {"consume", "consume", o.consume},
+         {"messages", "messages", count},
+         {"messages_per_slot", "msg/slot", static_cast<double>(last.messages) / static_cast<double>(std::max<uint64_t>(last.slots, 1))},
+         {"ms", "ms", median(seconds) * 1e3},
+         {"million_messages_per_s", "M msg/s", rate / 1e6},
+         {"gb_per_s", "GB/s", rate * static_cast<double>(message) / 1e9},
+         {"limit", "limit", most.name},
+         {"limit_gb_per_s", "limit GB/s", most.per_s / 1e9},
+         {"ratio", "ratio", rate * static_cast<double>(message) / most.per_s}},
+        v);
+}
+
+inline void queue_rates(report& r, const options& o, limits& l) {
+  measure(l, true, 0);
+  for (const std::string& scope : o.scopes)
+    for (unsigned units : o.units)
+      for (unsigned threads : o.threads)
+        for (unsigned destinations : o.destinations)
+          for (unsigned block : o.blocks) measure_queue(r, o, l, {scope, block, units, threads, destinations});
+}
+
+}  // namespace gravel::perf

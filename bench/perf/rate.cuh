@@ -1,0 +1,113 @@
+// p_bw, atomic_bw, am_rate: how many messages of one kind a PE sends to another in a second. Timed from the launch until
+// all PEs' messages are applied.
+#pragma once
+#include "bench/perf/limits.cuh"
+#include "bench/perf/options.hpp"
+#include "bench/perf/report.hpp"
+#include "bench/perf/send.cuh"
+
+namespace gravel::perf {
+
+__global__ void check_puts(send_job job, uint64_t* wrong) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  uint64_t mine = 0;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < job.count; i += lanes)
+    mine += job.words[job.word_of(i)] != job.salt + i;
+  if (mine) fetch_add<scope::device>(wrong, mine);
+}
+__global__ void check_words(const uint64_t* words, uint64_t count, uint64_t value, uint64_t* wrong) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  uint64_t mine = 0;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += lanes) mine += words[i] != value;
+  if (mine) fetch_add<scope::device>(wrong, mine);
+}
+
+inline int destination_of(const options& o, int pe) { return o.to == "self" ? pe : (pe + 1) % gravel_n_pes(); }
+inline int source_of(const options& o, int pe) { return o.to == "self" ? pe : (pe + gravel_n_pes() - 1) % gravel_n_pes(); }
+inline uint64_t salt_of(int pe) { return static_cast<uint64_t>(pe + 1) << 40; }
+
+/// May messages to that PE go over NVLink?
+inline bool is_peer(int pe) {
+  const char* routes = std::getenv("GRAVEL_ROUTES");
+  return pe != gravel_my_pe() && gravel_node_of(pe) == gravel_node_of(gravel_my_pe()) && (!routes || std::string(routes) != "net");
+}
+inline std::string name_of_target(const options& o) { return destination_of(o, 0) == 0 ? "self" : "next"; }
+
+struct measured {
+  double seconds = 0;
+  verified check;
+};
+
+/// Every word of this PE is written by exactly one message (puts), or counted up once (the others). Collective.
+inline measured run_messages(const options& o, operation op, const std::string& scope) {
+  const int me = gravel_my_pe();
+  auto* words = gravel_malloc<uint64_t>(o.messages * sizeof(uint64_t));
+  const send_job job{op, words, o.messages - 1, o.messages, salt_of(me), static_cast<uint32_t>(destination_of(o, me)), 0};
+  send_job arriving = job;
+  arriving.salt = salt_of(source_of(o, me));
+  const device_array<uint64_t> wrong(1);
+  const unsigned grid = o.grid ? o.grid : blocks_to_fill_device();
+  measured result;
+  std::vector<double> seconds;
+  for (unsigned run = 0; run <= o.repeat; ++run) {  // the first one warms up
+    fill_with(words, o.messages, poison);
+    gravel_barrier_all();
+    const double begin = seconds_now();
+    with_sending_kernel(scope, lanes_of_block, [&](auto kernel, unsigned) { gravel_launch(kernel, grid, lanes_of_block, gravel_handle(), job); });
+    gravel_barrier_all();
+    const double took = slowest(seconds_now() - begin);
+    if (run) seconds.push_back(took);
+    if (op == operation::put) launch_plain(check_puts, grid, lanes_of_block, arriving, wrong.data());
+    else launch_plain(check_words, grid, lanes_of_block, words, o.messages, poison + 1, wrong.data());
+    gravel_synchronize();
+    result.check.checked += o.messages;
+  }
+  result.seconds = median(seconds);
+  result.check = {gravel_sum_all(result.check.checked), gravel_sum_all(wrong.read())};
+  gravel_barrier_all();
+  gravel_free(words);
+  return result;
+}
+
+/// `value_bytes`: what the program sends; the message carries it in units of 16 bytes.
+inline void rate_row(report& r, const options& o, const limits& l, operation op, const char* name, uint64_t value_bytes) {
+  for (const std::string& scope : o.scopes) {
+    const measured m = run_messages(o, op, scope);
+    const bool is_self = destination_of(o, 0) == 0;
+    const double rate = static_cast<double>(o.messages) / m.seconds;
+    const uint64_t message = units_of(op) * sizeof(unit);
+    const limit most = is_self ? increments_limit(l) : wire_limit(l, is_peer(destination_of(o, gravel_my_pe())));
+    const double limit_rate = is_self ? most.per_s : most.per_s / static_cast<double>(message);
+    r.row({{"operation", "operation", std::string(name)},
+           {"scope", "scope", scope},
+           {"to", "to", name_of_target(o)},
+           {"value_bytes", "value B", value_bytes},
+           {"message_bytes", "message B", message},
+           {"messages", "messages", o.messages},
+           {"ms", "ms", m.seconds * 1e3},
+           {"million_messages_per_s", "M msg/s", rate / 1e6},
+           {"value_gb_per_s", "value GB/s", rate * static_cast<double>(value_bytes) / 1e9},
+           {"message_gb_per_s", "message GB/s", rate * static_cast<double>(message) / 1e9},
+           {"limit", "limit", most.name},
+           {"limit_million_per_s", "limit M/s", limit_rate / 1e6},
+           {"ratio", "ratio", rate / limit_rate}},
+          m.check);
+  }
+}
+
+inline void p_bw(report& r, const options& o, limits& l) {
+  measure(l, true, own_table_log2);
+  rate_row(r, o, l, operation::put, "put", 8);
+}
+inline void atomic_bw(report& r, const options& o, limits& l) {
+  measure(l, true, own_table_log2);
+  rate_row(r, o, l, operation::inc, "inc", 8);
+}
+inline void am_rate(report& r, const options& o, limits& l) {
+  measure(l, true, own_table_log2);
+  rate_row(r, o, l, operation::am16, "am", 8);
+  rate_row(r, o, l, operation::am32, "am", 24);
+  rate_row(r, o, l, operation::am64, "am", 48);
+}
+
+}  // namespace gravel::perf
