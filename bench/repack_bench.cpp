@@ -1,6 +1,7 @@
-// From slots to packets: one plane of an aggregator (host/plane.hpp) takes slots and appends their runs to packets for 1 to
-// 512 PEs of another node. Slots as a block sorts them, beside slots whose every message is a run of its own. The link
-// takes packets and gives them back at once: what is measured is the plane's work and nothing else.
+// From slots to packets: one plane of an aggregator (host/plane.hpp) takes slots and appends their runs to
+// packets for 1 to 512 PEs of another node. Slots as a block sorts them, beside slots whose every message is
+// a run of its own. The link takes packets and gives them back at once: what is measured is the plane's work
+// and nothing else.
 #include <random>
 
 #include "bench/bench.hpp"
@@ -81,7 +82,8 @@ class repack_job {
     const double begin = seconds_now();
     for (uint64_t round = 0; round < rounds; ++round) {
       const uint64_t end = tickets_ + queue_.shape.slots;
-      for (; tickets_ != end; ++tickets_) store_release(&queue_.slot(tickets_)->published, tickets_ + 1);  // [Q1]
+      for (; tickets_ != end; ++tickets_)
+        store_release(&queue_.slot(tickets_)->published, tickets_ + 1);  // [Q1]
       while (load_acquire(&queue_.control->plane[0].consumed) != end) step();
     }
     for (; !queue_.flushed(tickets_); step()) queue_.ask_flush(tickets_);  // packets that are not full
@@ -120,12 +122,14 @@ class repack_job {
     for (uint32_t i = 0; i < shape.slots; ++i) {
       slot_header* slot = queue_.slot(i);
       std::vector<uint32_t> sinks(in_slot);
-      for (uint32_t& sink : sinks) sink = sink_of(1 + static_cast<uint32_t>(draw() % destinations), sink_kind::device);
+      for (uint32_t& sink : sinks)
+        sink = sink_of(1 + static_cast<uint32_t>(draw() % destinations), sink_kind::device);
       if (sorted) std::sort(sinks.begin(), sinks.end());
       slot->n_runs = 0;
       slot->n_units = in_slot;
       for (uint32_t m = 0; m < in_slot; ++m) {
-        if (!sorted || m == 0 || sinks[m] != sinks[m - 1]) queue_.runs(slot)[slot->n_runs++] = {sinks[m], 0, 1};
+        if (!sorted || m == 0 || sinks[m] != sinks[m - 1])
+          queue_.runs(slot)[slot->n_runs++] = {sinks[m], 0, 1};
         ++queue_.runs(slot)[slot->n_runs - 1].messages;
         queue_.payload(slot)[m] = make_message(sinks[m], ++messages_);
         sum_ += digest(queue_.payload(slot)[m]);
@@ -187,8 +191,8 @@ int main(int argc, char** argv) {
         repack_job job(n, kib * 1024, sorted);
         const double limit = memcpy_rate(ring_bytes, job.staging(), kib * 1024) / 1e9;
         const uint64_t rounds = messages / job.ring_messages() + 1;
-        const double rate =
-            static_cast<double>(rounds * job.ring_messages()) / b.median_of([&] { return job.run(rounds); }) / 1e6;
+        const double rate = static_cast<double>(rounds * job.ring_messages()) /
+                            b.median_of([&] { return job.run(rounds); }) / 1e6;
         const double bytes = rate * sizeof(unit) / 1e3;
         b.row({sorted ? "sorted" : "unsorted", kib, n, job.mean_run(), rate, bytes, limit, bytes / limit});
       }
