@@ -2,6 +2,7 @@
 
 Run by Meson with UCX_RUN, FAILURE_JOB and MPIRUN (may be empty) in the environment.
 """
+import ctypes
 import glob
 import os
 import random
@@ -22,6 +23,7 @@ UCX_RUN = os.environ["UCX_RUN"]
 FAILURE_JOB = os.environ["FAILURE_JOB"]
 MPIRUN = os.environ.get("MPIRUN", "")
 SEED = int(os.environ.get("FAILURE_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
+LIBC, SYS_TGKILL = ctypes.CDLL(None), {"x86_64": 234, "aarch64": 131}[os.uname().machine]
 LIMIT_S = 10  # from the fault to the end of every process of the job
 OURS = re.compile(r"gravel|ucx|pmix|uct", re.I)
 
@@ -223,6 +225,23 @@ class FailureTest(unittest.TestCase):
             self.assert_failed(job, rf"aggregator of node {node} \(process \d+\) was killed by signal 9")
 
 
+    def kill_if_there(self, pid):
+        try:
+            os.kill(pid or 0x7ffffff0, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def assert_all_or_nothing(self, job):
+        """What was killed came too late to matter, or the job failed with a cause; nothing in between."""
+        status, left = job.end()
+        self.assertIsNotNone(status, job.text)
+        self.assert_clean(job, left)
+        if status == 0:
+            self.assertEqual(job.out.count(b"done"), self.n, job.text)
+        else:
+            self.assertRegex(job.text, "killed by signal 9|ended without gravel_finalize|lost the|aggregator")
+
+
 class Killed(FailureTest):
     victims = (0, 2, 3, ("aggregator", 0), ("aggregator", 2))
 
@@ -257,18 +276,8 @@ class Killed(FailureTest):
                 ready = job.ready(self.n)
                 pid = ready.get(victim) if isinstance(victim, int) else job.aggregators().get(victim[1])
                 time.sleep(chance.uniform(0, 0.02))
-                try:
-                    os.kill(pid or 0x7ffffff0, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
-                status, left = job.end()
-                self.assertIsNotNone(status, job.text)
-                self.assert_clean(job, left)
-                # Too late to matter, or a failure with a cause; nothing in between.
-                if status == 0:
-                    self.assertEqual(job.out.count(b"done"), self.n, job.text)
-                else:
-                    self.assertRegex(job.text, "killed by signal 9|ended without gravel_finalize|lost the")
+                self.kill_if_there(pid)
+                self.assert_all_or_nothing(job)
 
     def test_during_init(self):
         chance = random.Random(SEED)
@@ -344,6 +353,30 @@ class Killed(FailureTest):
         self.assert_failed(job, "--timeout", status=124, limit_s=LIMIT_S + 1)
 
 
+    def test_pmix_in_the_launcher(self):
+        """PMIx may crash in ucx-run; what is left of ucx-run must still end the job."""
+        for number in (signal.SIGSEGV, signal.SIGABRT):
+            with self.subTest(number.name):
+                job = self.start("traffic")
+                self.assertEqual(len(job.ready(self.n)), self.n, job.text)
+                launcher = job.process.pid
+                thread = next(tid for tid in map(int, os.listdir(f"/proc/{launcher}/task")) if tid != launcher)
+                self.assertEqual(LIBC.syscall(SYS_TGKILL, launcher, thread, number.value), 0)
+                self.assert_failed(job, "PMIx, which connects the PEs, has crashed", status=1)
+
+    def test_at_any_moment(self):
+        chance = random.Random(SEED)
+        for number in range(16):
+            victim = chance.choice((0, 1, 2, 3, ("aggregator", 0), ("aggregator", 2)))
+            delay = chance.uniform(0, 0.6)
+            with self.subTest(number=number, victim=victim, delay=delay, FAILURE_SEED=SEED):
+                job = self.start("many", "--messages", 1_000_000)
+                time.sleep(delay)
+                pid = job.pes().get(victim) if isinstance(victim, int) else job.aggregators().get(victim[1])
+                self.kill_if_there(pid)
+                self.assert_all_or_nothing(job)
+
+
 class Stopped(FailureTest):
     def test_pe(self):
         for pe in (0, 3):
@@ -382,7 +415,8 @@ class Stopped(FailureTest):
         chance = random.Random(SEED)
         for delay in (0, *(chance.uniform(0, 0.03) for _ in range(3))):  # also inside PMIx_Init
             with self.subTest(delay=delay, FAILURE_SEED=SEED):
-                job = self.start("none", GRAVEL_CONNECT_TIMEOUT_S=2, GRAVEL_WATCHDOG_S=2)
+                # A job that does not end by itself: who is stopped after gravel_finalize is none of Gravel's business.
+                job = self.start("barrier", "--pe", 3, GRAVEL_CONNECT_TIMEOUT_S=2, GRAVEL_WATCHDOG_S=2)
                 pid = wait_for(lambda: job.pes().get(1), 10)
                 time.sleep(delay)
                 os.kill(pid, signal.SIGSTOP)
@@ -568,6 +602,28 @@ class Surroundings(FailureTest):
 
 
 class OtherUsers(FailureTest):
+    def test_cannot_reach_memory(self):
+        """What the processes share has no name in a file system, or belongs to this user alone."""
+        job = self.start("traffic")
+        self.assertEqual(len(job.ready(self.n)), self.n, job.text)
+        pids = set(job.pes().values()) | set(job.aggregators().values())
+        shared = set()
+        for pid in pids:
+            for line in read(f"/proc/{pid}/maps").decode().splitlines():
+                _, permissions, _, _, _, *name = line.split(maxsplit=5)
+                if permissions[3] == "s":
+                    shared.add(name[0] if name else "")
+        memfds = {name for name in shared if name.startswith("/memfd:gravel-segment")}
+        self.assertTrue(memfds, shared)
+        self.assertEqual({name for name in shared - memfds if not name.startswith(("/SYSV", "/dev/zero", "anon_inode:"))}, set())
+        segments = [row.split() for row in read("/proc/sysvipc/shm").decode().splitlines()[1:]]
+        ours = [row for row in segments if {int(row[4]), int(row[5])} & pids]
+        self.assertTrue(ours, "UCX's memory between the aggregators")
+        for row in ours:
+            self.assertEqual((int(row[2], 8) & 0o777, int(row[7])), (0o600, os.geteuid()), row)
+        os.kill(job.process.pid, signal.SIGTERM)
+        self.assert_failed(job, status=143)
+
     def socket_of(self, job):
         """Path of the socket of node 0, while PE 1 keeps the others waiting."""
         pe1 = wait_for(lambda: job.pes().get(1), 10)

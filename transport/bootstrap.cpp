@@ -92,32 +92,20 @@ std::string launcher_text(const pmix_proc_t& proc, const char* key) {
   return value && value->type == PMIX_STRING && value->data.string ? value->data.string : "";
 }
 
-/// Ends the process if its lifetime exceeds the limit. PMIx_Init has no limit of its own: while a PE that is stopped
-/// holds up the launcher's server, it never returns.
-class time_limit {
- public:
-  explicit time_limit(uint64_t seconds) : thread_([this, seconds] {
-    std::unique_lock lock(mutex_);
-    if (over_.wait_for(lock, std::chrono::seconds(seconds), [this] { return done_; })) return;
-    log_error("PMIX_RANK {}: the launcher does not answer PMIx_Init within {} s (GRAVEL_CONNECT_TIMEOUT_S); is one of its "
-              "processes stopped?", std::getenv("PMIX_RANK"), seconds);
+/// Ends the process unless the result is destroyed in time. PMIx_Init has no limit of its own: while a PE that is
+/// stopped holds up the launcher's server, it never returns.
+std::jthread limit_on_init(uint64_t seconds) {
+  return std::jthread([seconds](std::stop_token over) {
+    std::mutex mutex;
+    std::condition_variable_any never;
+    std::unique_lock lock(mutex);
+    never.wait_for(lock, over, std::chrono::seconds(seconds), [] { return false; });
+    if (over.stop_requested()) return;
+    log_error("the launcher does not answer PMIx_Init within {} s (GRAVEL_CONNECT_TIMEOUT_S); is one of the job's "
+              "processes stopped?", seconds);
     _exit(1);
-  }) {}
-  ~time_limit() {
-    {
-      std::lock_guard lock(mutex_);
-      done_ = true;
-    }
-    over_.notify_all();
-    thread_.join();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable over_;
-  bool done_ = false;
-  std::thread thread_;  // last: it uses the others
-};
+  });
+}
 
 /// Only a directory that nobody else can write to may hold sockets of the job.
 bool is_private_directory(const std::string& path) {
@@ -190,7 +178,7 @@ struct bootstrap::state {
   void join() {
     pmix_status_t code = PMIX_SUCCESS;
     {
-      const time_limit limit(current_settings().connect_timeout_s);
+      const std::jthread limit = limit_on_init(current_settings().connect_timeout_s);
       code = PMIx_Init(&self, nullptr, 0);
     }
     if (code != PMIX_SUCCESS)

@@ -26,7 +26,6 @@ struct server_state {
   std::vector<pe_membership> memberships;
   std::vector<abort_request> aborts;
   int change_fd = -1;
-  std::atomic<pid_t> thread{0};  ///< PMIx's, once a PE has connected
   std::atomic<bool> crashed{false};
 
   void changed() const {
@@ -41,23 +40,22 @@ server_state& the_state() {
 }
 
 /// PMIx 4.2.2 (Debian 12) uses memory after freeing it when several PEs die at once in a fence, and may then crash. Its
-/// thread stops there. It must not take down this process, which has the PEs to end and a directory to remove.
+/// thread stops here, so that this process can still end the PEs and remove its directory. That takes two seconds. What
+/// the thread has locked stays locked, be it the heap: if the others wait for that, only the crash is left, and the PEs
+/// die with this process. Calls nothing but what a signal handler may.
 void contain_crash(int number) {
-  auto& state = the_state();
-  if (gettid() != state.thread) {
-    std::signal(number, SIG_DFL);
-    std::raise(number);
-    return;
+  if (gettid() != getpid()) {
+    the_state().crashed = true;
+    the_state().changed();
+    sleep(6);
   }
-  state.crashed = true;
-  state.changed();
-  for (;;) pause();
+  std::signal(number, SIG_DFL);
+  std::raise(number);
 }
 
 pmix_status_t client_connected(const pmix_proc_t* proc, void*, pmix_info_t*, size_t, pmix_op_cbfunc_t,
                                void*) {
   auto& state = the_state();
-  state.thread = gettid();
   std::lock_guard lock(state.mutex);
   if (proc->rank < state.memberships.size()) state.memberships[proc->rank].connected = true;
   state.changed();
