@@ -2,6 +2,8 @@
 // messages and by number of threads, beside an SPSC and an MPMC queue that move the same messages one by one
 // (figure 8 of the paper). Every message is read where it arrives, and what was read is compared with what
 // was sent.
+#include <sched.h>
+
 #include <atomic>
 #include <cstring>
 #include <latch>
@@ -42,6 +44,19 @@ uint64_t digest(const message<UNITS>& m) {
   return sum;
 }
 
+/// Each thread on a processor of its own, as far as they go: where the system puts short-lived threads is a
+/// matter of luck.
+void pin(uint32_t thread) {
+  cpu_set_t allowed, chosen;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  uint32_t skip = thread % static_cast<uint32_t>(CPU_COUNT(&allowed));
+  int processor = 0;
+  while (!CPU_ISSET(processor, &allowed) || skip-- > 0) ++processor;
+  CPU_ZERO(&chosen);
+  CPU_SET(processor, &chosen);
+  sched_setaffinity(0, sizeof chosen, &chosen);  // without it the numbers only vary more
+}
+
 /// Runs produce(first, last) and consume(index), which returns the digests of what it got, on threads of
 /// their own. Returns seconds.
 template <uint32_t UNITS, class Produce, class Consume>
@@ -52,11 +67,13 @@ double run_threads(const shape& s, Produce produce, Consume consume) {
   const uint64_t each = s.messages / s.producers;
   for (uint32_t p = 0; p < s.producers; ++p)
     threads.emplace_back([&, p] {
+      pin(p);
       start.arrive_and_wait();
       produce(p * each, (p + 1) * each);
     });
   for (uint32_t c = 0; c < s.consumers; ++c)
     threads.emplace_back([&, c] {
+      pin(s.producers + c);
       start.arrive_and_wait();
       got += consume(c);
     });
@@ -149,7 +166,7 @@ int main(int argc, char** argv) {
            {"gb_per_s", "GB/s"},
            {"memcpy_gb_per_s", "memcpy GB/s"},
            {"ratio", "ratio"}});
-  uint64_t messages = 16'000'000;
+  uint64_t messages = 8'000'000;
   std::vector<uint32_t> slot_kib{1, 4, 16, 64};
   std::vector<std::string> threads{"1x1", "2x1", "1x2", "2x2"};
   b.app.add_option("--messages", messages, "messages of a run, about")
