@@ -19,80 +19,11 @@
 // disjoint intervals; it alone touches the buffer until it says emptied.
 #pragma once
 #include "device/am.cuh"
+#include "device/block_add.hpp"
+#include "device/block_sender_cpu.hpp"
 #include "device/block_sort.hpp"
-#include "device/bulk.cuh"
-
-namespace gravel {
-
-#if GRAVEL_CUDA
-/// Acquire and release: a reservation after an empty must see `written` reset.
-GRAVEL_DEVICE uint32_t block_add(uint32_t* word, uint32_t value) {
-  return detail::atomic_ref<scope::block, uint32_t>(*word).fetch_add(value, cuda::std::memory_order_acq_rel);
-}
-GRAVEL_DEVICE void block_add_release(uint32_t* word, uint32_t value) {
-  fetch_add_release<scope::block>(word, value);
-}
-#else
-/// On the CPU backend a block is run by one thread: plain arithmetic is atomic between its lanes.
-GRAVEL_DEVICE uint32_t block_add(uint32_t* word, uint32_t value) {
-  interleave_point();
-  const uint32_t old = *word;
-  *word = old + value;
-  return old;
-}
-GRAVEL_DEVICE void block_add_release(uint32_t* word, uint32_t value) { block_add(word, value); }
-
-/// Operations on this PE's own memory that wait for their cache line: on a CPU an atomic operation that misses holds
-/// up all that follows, and does not where the line was asked for some operations earlier. A GPU has no such trouble.
-/// Thread scope: the thread that runs the block.
-class own_operations {
- public:
-  template <class T>
-  void add(op o, T* dest, T value) {
-    __builtin_prefetch(dest, 1);
-    entry& oldest = entries_[count_++ % depth];
-    if (oldest.apply) oldest.apply(oldest);
-    oldest = {&apply_entry<T>, o, dest, to_word(value)};
-  }
-  void finish() {
-    for (uint32_t i = 0; i < depth; ++i) {  // from the oldest on: two operations of one lane keep their order
-      entry& oldest = entries_[count_++ % depth];
-      if (oldest.apply) oldest.apply(oldest);
-      oldest.apply = nullptr;
-    }
-  }
-
- private:
-  static constexpr uint32_t depth = 16;
-  struct entry {
-    void (*apply)(const entry&);
-    op o;
-    void* dest;
-    uint64_t value;
-  };
-  template <class T>
-  static void apply_entry(const entry& e) {
-    if (e.o == op::put) put_in_place(static_cast<T*>(e.dest), from_word<T>(e.value));
-    else if constexpr (is_addable<T>) apply_in_place(e.o, static_cast<T*>(e.dest), from_word<T>(e.value));
-  }
-  entry entries_[depth];
-  uint32_t count_;
-};
-
-/// What a lone lane is to the functions that a group calls: they become plain loops. (The CPU backend without a seed
-/// has no other groups.)
-struct lone_lane {
-  static constexpr uint32_t size() { return 1; }
-  static constexpr uint32_t rank() { return 0; }
-  static constexpr bool is_leader() { return true; }
-  static constexpr uint32_t rank_in(uint32_t) { return 0; }
-  static constexpr uint32_t ballot(bool vote) { return vote; }
-  static constexpr uint32_t match(uint32_t) { return 1; }
-  static void sync() {}
-};
-#endif
-
-}  // namespace gravel
+#include "device/hand_over.cuh"
+#include "device/peer_bins.cuh"
 
 /// BLOCK: threads of the block. CAPACITY: messages of 16 bytes that gather before they are sorted, a multiple of
 /// BLOCK, 128 to 4096; it takes 22 bytes of shared memory each.
@@ -101,15 +32,16 @@ struct gravel_block_sender {
   static_assert(CAPACITY % BLOCK == 0 && CAPACITY <= 4096, "CAPACITY is a multiple of BLOCK, at most 4096");
   static_assert(CAPACITY >= 32 * gravel::max_message_units, "CAPACITY holds at least the largest messages of a warp");
   static constexpr int items = CAPACITY / BLOCK;
-  static constexpr uint32_t capacity = CAPACITY;
-
   /// Thread scope: block, converged.
   GRAVEL_DEVICE void begin(const gravel_t& handle) {
     if (block_rank() == 0) {
       g = handle;
       reserved = written = 0;
       emptied = 0;
-      in_place = 0;
+      in_place = to_peers = 0;
+      // Of the buffer, three quarters are for bins where there are any.
+      bins.begin(g, CAPACITY >= 512 ? CAPACITY * 3 / 4 : 0);
+      capacity = CAPACITY - bins.units();
 #if !GRAVEL_CUDA
       own = {};
 #endif
@@ -120,14 +52,17 @@ struct gravel_block_sender {
   GRAVEL_DEVICE void end() {
     __syncthreads();
     empty_converged(written);
+    bins.finish(g, buffer + capacity, transfer.ticket, block_rank(), BLOCK, &to_peers);
     __syncthreads();
     if (block_rank() == 0) {
 #if !GRAVEL_CUDA
       own.finish();
 #endif
       reserved = written = 0;
-      if (in_place) gravel::fetch_add<gravel::scope::device>(&g.counters->in_place, uint64_t{in_place});
-      in_place = 0;
+      if (in_place) gravel::fetch_add<gravel::scope::device>(&g.counters->here().in_place, uint64_t{in_place});
+      if (to_peers) gravel::fetch_add<gravel::scope::device>(&g.counters->here().to_peers, uint64_t{to_peers});
+      in_place = to_peers = 0;
+      gravel::ring_bells(g);
     }
     __syncthreads();
   }
@@ -163,13 +98,15 @@ struct gravel_block_sender {
 
   // --- state, in shared memory --------------------------------------------------------------------------------
   gravel_t g;
-  uint32_t reserved, written, emptied, in_place;
+  uint32_t reserved, written, emptied, in_place, to_peers;
+  uint32_t capacity;  ///< units that are gathered before they are sorted
   uint32_t n_runs, n_messages;
-  uint64_t ticket;
+  gravel::hand_over_scratch transfer;
 #if !GRAVEL_CUDA
   gravel::own_operations own;
 #endif
-  gravel::unit buffer[CAPACITY];
+  gravel::peer_bins bins;
+  gravel::unit buffer[CAPACITY];  ///< [capacity] to be sorted, then the bins
   /// Of each message: sink << 2 | units - 1, at its first unit; no_message at its other units.
   uint32_t key[CAPACITY];
   uint16_t order[CAPACITY];      ///< positions of messages, sorted by key
@@ -196,8 +133,7 @@ struct gravel_block_sender {
     if (!locate(g, dest, sizeof(T), sizeof(T), pe, o, &offset)) return;
     if (is_self(g, pe)) {
 #if GRAVEL_CUDA
-      if (o == op::put) put_in_place(dest, value);
-      else if constexpr (is_addable<T>) apply_in_place(o, dest, value);
+      apply_mapped(o, dest, value);
       const lane_group group = lane_group::active();
       if (group.is_leader()) block_add(&in_place, group.size());
 #else
@@ -206,6 +142,13 @@ struct gravel_block_sender {
 #endif
       return;
     }
+    if (g.peers_directly)
+      if (char* heap = peer_heap(g, pe)) {
+        apply_mapped<scope::system>(o, reinterpret_cast<T*>(heap + offset), value);
+        const lane_group group = lane_group::active();
+        if (group.is_leader()) block_add(&to_peers, group.size());
+        return;
+      }
     const unit message[1] = {{{make_word0(o, static_cast<uint8_t>(value_type_of<T>()), offset), to_word(value)}}};
     gather(sink_of(static_cast<uint32_t>(pe), sink_kind::device), message);
   }
@@ -213,6 +156,9 @@ struct gravel_block_sender {
   template <uint32_t UNITS>
   GRAVEL_DEVICE void gather(uint32_t sink, const gravel::unit (&message)[UNITS]) {
     using namespace gravel;
+    if constexpr (UNITS == 1)
+      if (bins.in_use)
+        if (const peer_link* link = ring_to(g, sink)) return bins.add(buffer + capacity, *link, message[0], &to_peers);
     const lane_group group = lane_group::active();
     const uint32_t wanted = group.size() * UNITS;
     uint32_t at;
@@ -374,37 +320,11 @@ struct gravel_block_sender {
     group.sync();
   }
 
-  /// Writes the sorted messages into as many slots as they need (mostly one). Thread scope: the team of `size`
-  /// lanes that `sync` synchronizes; rank 0 claims and publishes.
   template <class Sync>
   GRAVEL_DEVICE void hand_over(uint32_t rank, uint32_t size, Sync sync) {
     using namespace gravel;
-    const queue& q = g.block;
-    uint32_t r = 0, first = 0;  // next run, and its next message
-    while (r < n_runs) {
-      if (rank == 0) ticket = q.claim();
-      sync();
-      const uint64_t claimed = ticket;
-      slot_header* slot = q.slot(claimed);
-      uint32_t filled = 0, slot_runs = 0;
-      while (r < n_runs && slot_runs < q.shape.max_runs) {
-        const uint32_t end = r + 1 < n_runs ? run_first[r + 1] : n_messages;
-        const uint32_t run_key = key[order[first]], units = (run_key & 3) + 1;
-        const uint32_t room = (q.shape.payload_units - filled) / units;
-        const uint32_t n = end - first < room ? end - first : room;
-        if (n == 0) break;
-        unit* to = q.payload(slot) + filled;
-        for (uint32_t i = rank; i < n; i += size)
-          for (uint32_t u = 0; u < units; ++u) store_unit(to + i * units + u, load_unit(&buffer[order[first + i] + u]));
-        if (rank == 0) q.runs(slot)[slot_runs] = {run_key >> 2, static_cast<uint16_t>(n), static_cast<uint16_t>(units)};
-        filled += n * units;
-        ++slot_runs;
-        first += n;
-        if (first != end) break;  // the slot is full
-        ++r;
-      }
-      sync();
-      if (rank == 0) q.publish(claimed, slot, slot_runs, filled);
-    }
+    const sorted_messages sorted{buffer, key, order, run_first, n_runs, n_messages};
+    if (g.peers) hand_over_to_peers(g, sorted, transfer, rank, size, sync);
+    hand_over_to_queue(g, sorted, transfer, rank, size, sync);
   }
 };

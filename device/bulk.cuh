@@ -58,8 +58,9 @@ GRAVEL_BOTH void gravel_put_bulk(const gravel_t& g, void* dest, const void* sour
     return;
   }
   const char* from = static_cast<const char*>(source);
-  if (is_self(g, pe)) {
-    copy_bytes(team, static_cast<char*>(dest), from, bytes);
+  char* const heap = is_self(g, pe) ? g.heap : peer_heap(g, pe);
+  if (heap) {
+    copy_bytes(team, heap + offset, from, bytes);
     team.sync();  // before that, `source` may not be reused
     return;
   }

@@ -49,6 +49,11 @@ GRAVEL_BOTH void gravel_get(const gravel_t& g, T* dest, const T* source, int pe)
     count_in_place(g);
     return;
   }
+  if (const char* heap = peer_heap(g, pe)) {
+    put_in_place(dest, read_in_place(reinterpret_cast<const T*>(heap + from)));
+    count_to_peers(g);
+    return;
+  }
   if (g.from == sender::kernel) {
     const lane_group group = lane_group::active();
     if (group.is_leader()) fetch_add<scope::device>(&g.counters->gets_issued, uint64_t{group.size()});
@@ -70,6 +75,7 @@ GRAVEL_BOTH T gravel_fetch_add(const gravel_t& g, T* dest, gravel::same<T> value
   if (forbidden_in_handler(g, op::fetch_add)) return T{};
   if (!locate(g, dest, sizeof(T), sizeof(T), pe, op::fetch_add, &offset)) return T{};
   if (is_self(g, pe)) return count_in_place(g), add_in_place(dest, value);
+  if (char* heap = peer_heap(g, pe)) return count_to_peers(g), add_in_place<scope::system>(reinterpret_cast<T*>(heap + offset), value);
   return fetch_remote(g, op::fetch_add, offset, value, T{}, pe);
 }
 
@@ -83,5 +89,7 @@ GRAVEL_BOTH T gravel_compare_swap(const gravel_t& g, T* dest, gravel::same<T> ex
   if (forbidden_in_handler(g, op::compare_swap)) return T{};
   if (!locate(g, dest, sizeof(T), sizeof(T), pe, op::compare_swap, &offset)) return T{};
   if (is_self(g, pe)) return count_in_place(g), compare_swap_in_place(dest, expected, desired);
+  if (char* heap = peer_heap(g, pe))
+    return count_to_peers(g), compare_swap_in_place<scope::system>(reinterpret_cast<T*>(heap + offset), expected, desired);
   return fetch_remote(g, op::compare_swap, offset, desired, expected, pe);
 }

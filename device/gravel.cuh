@@ -18,5 +18,8 @@ GRAVEL_BOTH int gravel_n_pes(const gravel_t& g) { return static_cast<int>(g.n_pe
 /// cannot (OpenSHMEM's shmem_ptr). Thread scope: lane.
 template <class T>
 GRAVEL_BOTH T* gravel_ptr(const gravel_t& g, T* address, int pe) {
-  return static_cast<uint32_t>(pe) == g.my_pe ? address : nullptr;
+  if (static_cast<uint32_t>(pe) == g.my_pe) return address;
+  if (static_cast<uint32_t>(pe) >= g.n_pes) return nullptr;
+  char* const heap = gravel::peer_heap(g, pe);
+  return heap ? reinterpret_cast<T*>(heap + (reinterpret_cast<char*>(address) - g.heap)) : nullptr;
 }

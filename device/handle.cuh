@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "host/segment.hpp"
+#include "lib/base/peer_ring.hpp"
 #include "lib/base/queue.hpp"
 
 namespace gravel {
@@ -14,6 +15,14 @@ struct reply_cell {
   uint64_t state, value;
 };
 
+/// Messages that no queue counts. Many lanes add to them all the time, so there is a line for each of some groups of
+/// multiprocessors: one line for all would hold up the messages themselves.
+struct alignas(64) route_counters {
+  static constexpr uint32_t lines = 64;
+  uint64_t in_place;  ///< route `self`
+  uint64_t to_peers;  ///< route `peer`
+};
+
 /// Counters in the producers' memory, touched by many lanes: one set for kernels and handlers (GPU memory), one for
 /// host threads.
 struct device_counters {
@@ -21,8 +30,29 @@ struct device_counters {
   alignas(64) uint64_t gets_done;
   alignas(64) uint64_t host_gets_done;    ///< in the kernels' set: of gets that host threads issued
   alignas(64) uint64_t reply_tickets;     ///< spreads blocking reads over the reply cells
-  alignas(64) uint64_t in_place;          ///< messages applied on route `self`
   alignas(64) uint64_t error_claimed;     ///< the first error wins
+  route_counters routes[route_counters::lines];
+
+  /// The line for the caller.
+  GRAVEL_BOTH route_counters& here() {
+#if GRAVEL_ON_GPU
+    uint32_t processor;
+    asm("mov.u32 %0, %%smid;" : "=r"(processor));
+    return routes[processor % route_counters::lines];
+#else
+    return routes[0];
+#endif
+  }
+  uint64_t in_place() const {
+    uint64_t sum = 0;
+    for (const route_counters& line : routes) sum += line.in_place;
+    return sum;
+  }
+  uint64_t to_peers() const {
+    uint64_t sum = 0;
+    for (const route_counters& line : routes) sum += line.to_peers;
+    return sum;
+  }
 };
 
 enum class sender : uint8_t { kernel, handler, host };
@@ -44,6 +74,10 @@ struct gravel_t {
   gravel::reply_cell* cells;
   uint64_t n_cells;
   gravel::device_error* error;
+  const gravel::peer_link* peers;  ///< by PE; nullptr: route `peer` is not used from here
+  const uint32_t* peer_pes;        ///< [n_peers]: PEs that have a ring, in the order of their bins
+  uint32_t n_peers;
+  bool peers_directly;             ///< block senders, too, send to peers one by one
 };
 static_assert(std::is_trivially_copyable_v<gravel_t>);
 

@@ -1,13 +1,22 @@
 // Operations on this PE's own memory: route `self`, and what the receiver does with a message that arrived.
-// Atomic against each other and against CUDA's atomics on the same device.
+// Atomic against each other and against CUDA's atomics on the same device. Operations on a peer's memory have system
+// scope; those on a GPU's own memory have device scope, although peers may operate on it at the same time: in system
+// scope they ran at a tenth of the rate on an H200, and both scopes are carried out by the owner's L2 cache, one after
+// the other (docs/performance.md; test/operations_job.cu checks the sums).
 #pragma once
 #include "device/simt.hpp"
 #include "device/value.cuh"
+#include "lib/base/atomic.hpp"
 
 namespace gravel {
 
-/// *at = f(*at), atomically (device scope); returns the old value.
-template <class T, class F>
+#if GRAVEL_ON_GPU
+/// Calls NAME or NAME_system, as the template parameter S of the function around it says.
+#define GRAVEL_IN_SCOPE(name, ...) (S == scope::system ? name##_system(__VA_ARGS__) : name(__VA_ARGS__))
+#endif
+
+/// *at = f(*at), atomically; returns the old value.
+template <scope S = scope::device, class T, class F>
 GRAVEL_BOTH T update_in_place(T* at, F f) {
   using word = std::conditional_t<sizeof(T) == 4, uint32_t, unsigned long long>;
   word* raw = reinterpret_cast<word*>(at);
@@ -15,7 +24,7 @@ GRAVEL_BOTH T update_in_place(T* at, F f) {
   word seen = *reinterpret_cast<volatile word*>(raw);
   for (;;) {
     const word wanted = static_cast<word>(to_word(f(from_word<T>(seen))));
-    const word found = atomicCAS(raw, seen, wanted);
+    const word found = GRAVEL_IN_SCOPE(atomicCAS, raw, seen, wanted);
     if (found == seen) return from_word<T>(seen);
     seen = found;
   }
@@ -47,12 +56,12 @@ GRAVEL_BOTH T read_in_place(const T* at) {
 #endif
 }
 
-template <class T>
+template <scope S = scope::device, class T>
 GRAVEL_BOTH T add_in_place(T* at, T value) {
 #if GRAVEL_ON_GPU
-  if constexpr (std::is_floating_point_v<T>) return atomicAdd(at, value);
-  else if constexpr (sizeof(T) == 4) return static_cast<T>(atomicAdd(reinterpret_cast<unsigned*>(at), static_cast<unsigned>(value)));
-  else return static_cast<T>(atomicAdd(reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(value)));
+  if constexpr (std::is_floating_point_v<T>) return GRAVEL_IN_SCOPE(atomicAdd, at, value);
+  else if constexpr (sizeof(T) == 4) return static_cast<T>(GRAVEL_IN_SCOPE(atomicAdd, reinterpret_cast<unsigned*>(at), static_cast<unsigned>(value)));
+  else return static_cast<T>(GRAVEL_IN_SCOPE(atomicAdd, reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(value)));
 #else
   if constexpr (std::is_floating_point_v<T>) return update_in_place(at, [=](T old) { return old + value; });
   else return __atomic_fetch_add(at, value, __ATOMIC_RELAXED);
@@ -60,10 +69,10 @@ GRAVEL_BOTH T add_in_place(T* at, T value) {
 }
 
 /// Bitwise and arithmetic updates by operation code; `o` is one of add ... max.
-template <class T>
+template <scope S = scope::device, class T>
 GRAVEL_BOTH void apply_in_place(op o, T* at, T value) {
   if (o == op::add) {
-    add_in_place(at, value);
+    add_in_place<S>(at, value);
   } else if constexpr (is_atomic_integer<T>) {
     using bits = std::make_unsigned_t<T>;
     using word = std::conditional_t<sizeof(T) == 4, unsigned, unsigned long long>;
@@ -72,11 +81,11 @@ GRAVEL_BOTH void apply_in_place(op o, T* at, T value) {
 #if GRAVEL_ON_GPU
     using ordered = std::conditional_t<std::is_signed_v<T>, std::conditional_t<sizeof(T) == 4, int, long long>, word>;
     switch (o) {
-      case op::bit_and: atomicAnd(raw, operand); return;
-      case op::bit_or: atomicOr(raw, operand); return;
-      case op::bit_xor: atomicXor(raw, operand); return;
-      case op::min: atomicMin(reinterpret_cast<ordered*>(at), static_cast<ordered>(value)); return;
-      case op::max: atomicMax(reinterpret_cast<ordered*>(at), static_cast<ordered>(value)); return;
+      case op::bit_and: GRAVEL_IN_SCOPE(atomicAnd, raw, operand); return;
+      case op::bit_or: GRAVEL_IN_SCOPE(atomicOr, raw, operand); return;
+      case op::bit_xor: GRAVEL_IN_SCOPE(atomicXor, raw, operand); return;
+      case op::min: GRAVEL_IN_SCOPE(atomicMin, reinterpret_cast<ordered*>(at), static_cast<ordered>(value)); return;
+      case op::max: GRAVEL_IN_SCOPE(atomicMax, reinterpret_cast<ordered*>(at), static_cast<ordered>(value)); return;
       default: return;
     }
 #else
@@ -93,11 +102,11 @@ GRAVEL_BOTH void apply_in_place(op o, T* at, T value) {
 }
 
 /// Swaps if equal; returns the old value.
-template <class T>
+template <scope S = scope::device, class T>
 GRAVEL_BOTH T compare_swap_in_place(T* at, T expected, T desired) {
   using word = std::conditional_t<sizeof(T) == 4, unsigned, unsigned long long>;
 #if GRAVEL_ON_GPU
-  return from_word<T>(atomicCAS(reinterpret_cast<word*>(at), static_cast<word>(to_word(expected)), static_cast<word>(to_word(desired))));
+  return from_word<T>(GRAVEL_IN_SCOPE(atomicCAS, reinterpret_cast<word*>(at), static_cast<word>(to_word(expected)), static_cast<word>(to_word(desired))));
 #else
   word seen = static_cast<word>(to_word(expected));
   __atomic_compare_exchange_n(reinterpret_cast<word*>(at), &seen, static_cast<word>(to_word(desired)), false,
@@ -105,6 +114,8 @@ GRAVEL_BOTH T compare_swap_in_place(T* at, T expected, T desired) {
   return from_word<T>(seen);
 #endif
 }
+
+#undef GRAVEL_IN_SCOPE
 
 /// Calls `f.template operator()<T>()` with the type that `type` names.
 template <class F>

@@ -30,6 +30,9 @@ class lane_group {
     return group;
   }
 
+  /// Those of the group's lanes that are in `some`; the caller is one of them.
+  GRAVEL_BOTH lane_group part(uint32_t some) const { return {some, lane_}; }
+
   GRAVEL_BOTH uint32_t mask() const { return mask_; }
   GRAVEL_BOTH uint32_t size() const { return popcount(mask_); }
   GRAVEL_BOTH uint32_t rank() const { return popcount(below()); }

@@ -7,6 +7,7 @@
 // Errors (address outside the heap, misaligned, PE out of range) end the job with a message naming operation and PE.
 #pragma once
 #include "device/in_place.cuh"
+#include "device/peer.cuh"
 #include "device/send.cuh"
 
 namespace gravel {
@@ -16,7 +17,14 @@ GRAVEL_BOTH bool is_self(const gravel_t& g, int pe) { return static_cast<uint32_
 /// Counted per group of lanes, so that the statistics cost one atomic for up to 32 messages.
 GRAVEL_BOTH void count_in_place(const gravel_t& g) {
   const lane_group group = lane_group::active();
-  if (group.is_leader()) fetch_add<scope::device>(&g.counters->in_place, uint64_t{group.size()});
+  if (group.is_leader()) fetch_add<scope::device>(&g.counters->here().in_place, uint64_t{group.size()});
+}
+
+/// The operation where it is mapped: here, or in a peer's memory.
+template <scope S = scope::device, class T>
+GRAVEL_BOTH void apply_mapped(op o, T* at, T value) {
+  if (o == op::put) put_in_place(at, value);
+  else if constexpr (is_addable<T>) apply_in_place<S>(o, at, value);
 }
 
 template <class T>
@@ -24,9 +32,13 @@ GRAVEL_BOTH void one_sided(const gravel_t& g, op o, T* dest, T value, int pe) {
   uint64_t offset;
   if (!locate(g, dest, sizeof(T), sizeof(T), pe, o, &offset)) return;
   if (is_self(g, pe)) {
-    if (o == op::put) put_in_place(dest, value);
-    else if constexpr (is_addable<T>) apply_in_place(o, dest, value);
+    apply_mapped(o, dest, value);
     count_in_place(g);
+    return;
+  }
+  if (char* heap = peer_heap(g, pe)) {
+    apply_mapped<scope::system>(o, reinterpret_cast<T*>(heap + offset), value);
+    count_to_peers(g);
     return;
   }
   const unit message[1] = {{{make_word0(o, static_cast<uint8_t>(value_type_of<T>()), offset), to_word(value)}}};

@@ -15,16 +15,29 @@ struct resolver_mailbox {
   alignas(64) uint64_t hold;        ///< host: number of the hold that is in force; 0: none
   alignas(64) uint64_t hold_seen;   ///< resolver: last hold acknowledged [H1]
   alignas(64) uint64_t taken;       ///< resolver: packets applied when the last kernel ended
+  alignas(64) uint64_t left_over;   ///< resolver: the last kernel ended with chunks still in its rings
 };
+
+/// Rings that peers fill, in device memory.
+struct peer_rings {
+  const peer_ring* of_source;  ///< [n]; slots == nullptr: no ring from there
+  uint64_t* next;              ///< [warps that serve rings][n]: ticket to take next
+  uint32_t n;                  ///< at most 32: a lane looks at each
+  uint32_t blocks;             ///< that serve rings, behind those for the landing ring
+};
+static_assert(max_peers <= 32);
 
 /// In device memory; survives from one resolver kernel to the next.
 struct resolver_state {
   uint64_t taken;      ///< packets claimed by blocks
   uint64_t finished;   ///< packets applied
-  uint32_t resident;   ///< blocks of this kernel that have started; the host clears these three before each launch
+  uint32_t resident;   ///< blocks of this kernel that have started; the host clears these four before each launch
   uint32_t leaving;    ///< blocks that have left
   uint32_t stop;       ///< block 0 has decided to end
-  uint32_t spare;
+  uint32_t left_over;  ///< a warp saw a chunk in its rings when it left
+  uint64_t last_chunk; ///< time at which a chunk was applied, now and then
+  uint64_t arrivals;   ///< cached: packets published in the landing ring
+  uint64_t polling;    ///< 1: a block reads that word over PCIe, for all
   uint64_t next[];     ///< by channel: sequence to claim next
 };
 
@@ -40,6 +53,14 @@ __device__ __forceinline__ uint64_t globaltimer_ns() {
   uint64_t now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
   return now;
+}
+
+/// One word says how many packets have arrived in all channels. One block at a time reads it over PCIe; an idle resolver
+/// reads nothing else there.
+__device__ __forceinline__ void poll_arrivals(const landing& ring, resolver_state* state) {
+  if (!compare_swap_acquire<scope::device>(&state->polling, uint64_t{0}, uint64_t{1})) return;
+  raise_to(&state->arrivals, load_acquire(ring.arrivals));
+  store_release<scope::device>(&state->polling, uint64_t{0});
 }
 
 /// Warp 0 looks for an arrived packet, 32 channels at a time, and claims one. Returns its channel, or -1.
@@ -85,24 +106,24 @@ __device__ __forceinline__ bool resolve_add(const gravel_t& g, const unit& m) {
   return true;
 }
 
-/// Applies a segment of one-unit messages; several loads over PCIe are under way before the first is used.
-template <class Handlers>
+/// Applies a segment of one-unit messages; several loads are under way before the first is used. TEAM: threads that
+/// work on it together, a block or a warp.
+template <class Handlers, uint32_t TEAM, uint32_t BATCH>
 __device__ __forceinline__ void resolve_small(const gravel_t& g, const unit* at, uint32_t messages) {
-  constexpr uint32_t batch = 4;
-  for (uint32_t first = threadIdx.x; first < messages; first += batch * resolver_threads) {
-    unit held[batch];
+  for (uint32_t first = threadIdx.x % TEAM; first < messages; first += BATCH * TEAM) {
+    unit held[BATCH];
 #pragma unroll
-    for (uint32_t b = 0; b < batch; ++b)
-      if (first + b * resolver_threads < messages) held[b] = load_unit(at + first + b * resolver_threads);
+    for (uint32_t b = 0; b < BATCH; ++b)
+      if (first + b * TEAM < messages) held[b] = load_unit(at + first + b * TEAM);
 #pragma unroll
-    for (uint32_t b = 0; b < batch; ++b)
-      if (first + b * resolver_threads < messages && !resolve_add(g, held[b])) resolve_one<Handlers>(g, &held[b], 1);
+    for (uint32_t b = 0; b < BATCH; ++b)
+      if (first + b * TEAM < messages && !resolve_add(g, held[b])) resolve_one<Handlers>(g, &held[b], 1);
   }
 }
 
-template <class Handlers>
+template <class Handlers, uint32_t TEAM>
 __device__ __forceinline__ void resolve_large(const gravel_t& g, const unit* at, uint32_t messages, uint32_t units) {
-  for (uint32_t i = threadIdx.x; i < messages; i += resolver_threads) {
+  for (uint32_t i = threadIdx.x % TEAM; i < messages; i += TEAM) {
     unit held[max_message_units];
     for (uint32_t u = 0; u < units; ++u) held[u] = load_unit(at + i * units + u);
     resolve_one<Handlers>(g, held, units);
@@ -134,9 +155,9 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
       copy_bytes({threadIdx.x, resolver_threads, true}, g.heap + offset_of(first.word[0]),
                  reinterpret_cast<const char*>(at + 1), first.word[1]);
     } else if (row.units == 1) {
-      resolve_small<Handlers>(g, at, row.messages);
+      resolve_small<Handlers, resolver_threads, 4>(g, at, row.messages);
     } else if (row.units <= max_message_units) {
-      resolve_large<Handlers>(g, at, row.messages, row.units);
+      resolve_large<Handlers, resolver_threads>(g, at, row.messages, row.units);
     } else if (threadIdx.x == 0) {
       report_error(g, message_fault::bad_size, op_of(first.word[0]), g.my_pe, 0, 0);
     }
@@ -144,23 +165,99 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
   }
 }
 
+/// A chunk of a ring: what a peer pushed. Its messages are checked one by one like all others. Thread scope: warp.
 template <class Handlers>
-__global__ void __launch_bounds__(resolver_threads)
-    resolver(gravel_t g, landing ring, resolver_state* state, resolver_mailbox* mailbox, resolver_limits limits) {
+__device__ __forceinline__ void resolve_chunk(const gravel_t& g, const peer_ring& ring, chunk_header* chunk) {
+  const uint32_t messages = chunk->messages, units = chunk->units;
+  if (units == 0 || units > max_message_units || messages > ring.chunk_units / units) {
+    if (threadIdx.x % 32 == 0) report_error(g, message_fault::corrupt_packet, op::none, g.my_pe, 0, 0);
+  } else if (units == 1) {
+    resolve_small<Handlers, 32, 8>(g, ring.payload(chunk), messages);
+  } else {
+    resolve_large<Handlers, 32>(g, ring.payload(chunk), messages, units);
+  }
+}
+
+/// The warp looks at its next ticket of every ring, beginning behind the source that had its turn last. Returns the
+/// source whose ticket has arrived, or -1.
+__device__ __forceinline__ int find_chunk(const peer_ring& mine, uint64_t next, uint32_t last) {
+  const uint32_t some = __ballot_sync(~0u, mine.slots && mine.arrived(next));
+  if (some == 0) return -1;
+  const uint32_t later = last == 31 ? 0 : some & ~((2u << last) - 1);
+  return __ffs(static_cast<int>(later ? later : some)) - 1;
+}
+
+/// Serves the rings until block 0 says stop. Thread scope: each warp for itself; warp `w` of W takes the tickets w, w + W,
+/// ... of every ring, so no two look for the same chunk.
+template <class Handlers>
+__device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings& peers, resolver_state* state) {
+  constexpr uint32_t warps = resolver_threads / 32;
+  const uint32_t lane = threadIdx.x % 32;
+  const uint32_t me = (blockIdx.x - (gridDim.x - peers.blocks)) * warps + threadIdx.x / 32;
+  // Lane i keeps ring i, and the place in it.
+  peer_ring mine{};
+  uint64_t next = 0;
+  if (lane < peers.n) {
+    mine = peers.of_source[lane];
+    next = peers.next[me * peers.n + lane];
+  }
+  uint32_t last = 0, rounds = 0;
+  relax wait;
+  for (;;) {
+    // Several chunks, if they are there, before the fence that ends them: it waits for all atomic operations under way.
+    constexpr uint32_t most = 4;
+    uint32_t n = 0;
+    uint64_t* done = nullptr;  // lane i: of the i-th chunk
+    uint64_t ticket_done = 0;
+    for (int from; n < most && (from = find_chunk(mine, next, last)) >= 0; ++n) {
+      last = static_cast<uint32_t>(from);
+      const uint64_t ticket = __shfl_sync(~0u, next, from);
+      peer_ring ring;
+      ring.slots = reinterpret_cast<char*>(__shfl_sync(~0u, reinterpret_cast<uint64_t>(mine.slots), from));
+      ring.done = reinterpret_cast<uint64_t*>(__shfl_sync(~0u, reinterpret_cast<uint64_t>(mine.done), from));
+      ring.chunks = __shfl_sync(~0u, mine.chunks, from);
+      ring.chunk_units = __shfl_sync(~0u, mine.chunk_units, from);
+      resolve_chunk<Handlers>(g, ring, ring.chunk(ticket));
+      if (lane == n) {
+        done = ring.done_word(ticket);
+        ticket_done = ticket + 1;
+      }
+      if (lane == last) next += peers.blocks * warps;
+    }
+    if (n == 0) {
+      if (load_acquire<scope::device>(&state->stop)) break;
+      wait();
+      continue;
+    }
+    wait.reset();
+    __syncwarp();
+    if (lane < n) store_release(done, ticket_done);  // [P2]
+    if (rounds++ % 16 == 0 && lane == 0) store_relaxed<scope::device>(&state->last_chunk, globaltimer_ns());
+    __syncwarp();
+    if (rounds % 64 == 0 && load_acquire<scope::device>(&state->stop)) break;
+  }
+  if (lane < peers.n) peers.next[me * peers.n + lane] = next;
+  // What arrives after this look rings the bell after the host has started this kernel, and so starts another.
+  if (find_chunk(mine, next, last) >= 0 && lane == 0) store_relaxed<scope::device>(&state->left_over, 1u);
+}
+
+/// Serves the landing ring, a packet at a time. Thread scope: block. Block 0 also decides when the kernel ends.
+template <class Handlers>
+__device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& ring, const peer_rings& peers,
+                                              resolver_state* state, resolver_mailbox* mailbox, resolver_limits limits) {
   __shared__ alignas(16) char table[packet_payload_offset];
   __shared__ int channel;
   __shared__ uint64_t sequence;
   __shared__ uint32_t stop;
   const uint64_t born = globaltimer_ns();
   uint64_t last_work = born;
-  if (threadIdx.x == 0) fetch_add<scope::device>(&state->resident, 1u);
   relax wait;
   for (;;) {
     if (threadIdx.x < 32) {
       uint64_t claimed = 0;
       int found = -1;
-      // `arrivals` is one word for all channels: an idle resolver reads nothing else over PCIe.
-      const bool some = load_acquire<scope::device>(&state->taken) != load_acquire(ring.arrivals);
+      if (threadIdx.x == 0) poll_arrivals(ring, state);
+      const bool some = load_acquire<scope::device>(&state->taken) != load_acquire<scope::device>(&state->arrivals);
       if (__any_sync(~0u, some)) found = claim_packet(ring, state, &claimed);
       if (threadIdx.x == 0) {
         channel = found;
@@ -174,7 +271,9 @@ __global__ void __launch_bounds__(resolver_threads)
               store_release(&mailbox->hold_seen, hold);  // [H1]
           } else {
             const uint64_t now = globaltimer_ns();
-            if (now - born > limits.quantum_ns || (found < 0 && now - last_work > limits.idle_ns)) {
+            const uint64_t last_chunk = peers.n ? load_relaxed<scope::device>(&state->last_chunk) : 0;
+            const uint64_t last = last_chunk > last_work ? last_chunk : last_work;
+            if (now - born > limits.quantum_ns || (found < 0 && now > last + limits.idle_ns)) {
               store_release<scope::device>(&state->stop, 1u);
               stop = 1;
             }
@@ -200,11 +299,23 @@ __global__ void __launch_bounds__(resolver_threads)
     if (leave) break;
     if (mine < 0) wait();
   }
+}
+
+template <class Handlers>
+__global__ void __launch_bounds__(resolver_threads)
+    resolver(gravel_t g, landing ring, peer_rings peers, resolver_state* state, resolver_mailbox* mailbox,
+             resolver_limits limits) {
+  if (threadIdx.x == 0) fetch_add<scope::device>(&state->resident, 1u);
+  if (blockIdx.x < gridDim.x - peers.blocks) serve_landing<Handlers>(g, ring, peers, state, mailbox, limits);
+  else serve_rings<Handlers>(g, peers, state);
+  __syncthreads();
   // The last block to leave says how far the kernel came; what arrived since makes the host start another.
   if (threadIdx.x == 0) {
     __threadfence();
-    if (fetch_add_release<scope::device>(&state->leaving, 1u) == gridDim.x - 1)
-      store_release(&mailbox->taken, load_acquire<scope::device>(&state->finished));
+    if (fetch_add_release<scope::device>(&state->leaving, 1u) != gridDim.x - 1) return;
+    __threadfence();
+    store_relaxed(&mailbox->left_over, uint64_t{load_relaxed<scope::device>(&state->left_over)});
+    store_release(&mailbox->taken, load_acquire<scope::device>(&state->finished));
   }
 }
 

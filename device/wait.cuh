@@ -22,6 +22,8 @@ GRAVEL_BOTH void gravel_quiet(const gravel_t& g) {
   if (forbidden_in_handler(g, op::none)) return;
   g.direct.flush_all();
   if (g.block.state) g.block.flush_all();
+  thread_fence();  // operations in peers' memory
+  flush_peers(g);
   if (g.from == sender::kernel) {
     // Counts cannot tell gets apart, so all of this PE's must be back.
     for (relax wait;; wait())

@@ -189,6 +189,8 @@ void aggregator::accept_pes() {
   }
   if (pes_.size() != due.size()) fail("{} PEs connected to node {}, which has {}", pes_.size(), setup_.node, due.size());
   for (auto& segment : segments_) setup_.local.push_back(&segment);
+  const size_t n = std::min<size_t>(segments_.size(), max_peers);
+  seen_bells_.assign(n * n, 0);
 }
 
 void aggregator::wire() {
@@ -281,6 +283,7 @@ void aggregator::run_plane(plane_thread& p) {
       if (p.collectives) {
         for (auto& segment : segments_) store_relaxed(&segment.control()->aggregator_heartbeat, now);
         moved |= p.collectives->step();
+        moved |= ring_bells();
         if (p.collectives->over() && !over_.exchange(true))
           for (auto& any : planes_)
             if (any->worker && any.get() == &p) any->worker->expect_disconnects();
@@ -304,6 +307,22 @@ void aggregator::run_plane(plane_thread& p) {
   } catch (const std::exception& e) {
     fail_job(e.what());
   }
+}
+
+/// A PE whose resolver sleeps does not see what its peers push into its memory: their kernels say so in their segments,
+/// and we tell it. What a kernel stores is the time, so any change means new chunks.
+bool aggregator::ring_bells() {
+  bool rang = false;
+  const size_t n = std::min<size_t>(segments_.size(), max_peers);
+  for (size_t from = 0; from < n; ++from)
+    for (size_t to = 0; to < n; ++to) {
+      const uint64_t word = load_acquire(&segments_[from].control()->peer_bells[to]);
+      if (word == seen_bells_[from * n + to]) continue;
+      seen_bells_[from * n + to] = word;
+      store_release(&segments_[to].control()->peer_bell, segments_[to].control()->peer_bell + 1);
+      rang = true;
+    }
+  return rang;
 }
 
 void aggregator::fail_job(const std::string& text, bool heard) {

@@ -37,6 +37,7 @@ class aggregator {
   void wire();
   void start_planes();
   void run_plane(plane_thread&);
+  bool ring_bells();
   int watch_pes();
   /// From any thread: the job cannot go on. First text wins. `heard`: from another node, which has printed it.
   void fail_job(const std::string& text, bool heard = false);
@@ -66,6 +67,7 @@ class aggregator {
   uint64_t transit_bytes_ = 0;
   std::vector<std::unique_ptr<plane_thread>> planes_;
 
+  std::vector<uint64_t> seen_bells_;   ///< [from][to], by local PE
   std::vector<int> looks_in_vain_;     ///< by local PE: looks since its heartbeat changed
   std::vector<uint64_t> seen_beats_;
   std::string stopped_text_;           ///< written before pe_stopped_

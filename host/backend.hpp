@@ -22,6 +22,9 @@ struct receiver_setup {
   gravel_t device_handle;  ///< for handlers that run on the device
   gravel_t host_handle;    ///< for handlers that run on the host
   landing device_ring, host_ring;
+  const peer_ring* peer_sources;  ///< rings into this PE, in device memory
+  uint32_t n_peer_sources;
+  const uint64_t* peer_bell;  ///< changes when a peer has pushed something; nullptr: no peers
 };
 
 class backend {
@@ -36,6 +39,16 @@ class backend {
   /// Device memory, zeroed; throws gravel::error with the free amount if it does not fit.
   virtual void* allocate(uint64_t bytes, const char* what) = 0;
   virtual void release(void*) = 0;
+  /// Device memory that other processes of this machine may map, zeroed. To be given back by release().
+  virtual void* allocate_exportable(uint64_t bytes, const char* what) { return allocate(bytes, what); }
+  /// What import_memory() of another process needs to map such memory; empty: this device has nothing like that.
+  virtual std::string export_memory(void*) { return {}; }
+  /// Maps it; nullptr and a reason if that cannot be done, or atomic operations would not work there.
+  virtual void* import_memory(const std::string&, std::string* why) {
+    *why = "this backend maps no other PE's memory";
+    return nullptr;
+  }
+  virtual void forget_memory(void*) {}
   /// Makes host memory reachable for kernels, at the same address.
   virtual void pin(void* memory, uint64_t bytes) = 0;
   virtual void unpin(void* memory) = 0;

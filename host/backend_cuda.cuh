@@ -94,6 +94,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     *mailbox_ = {};
     const settings& s = current_settings();
     blocks_ = static_cast<unsigned>(std::min<uint64_t>(s.resolver_blocks, static_cast<uint64_t>(properties.multiProcessorCount) / 2));
+    ring_blocks_ = static_cast<unsigned>(std::min<uint64_t>(s.resolver_ring_blocks, static_cast<uint64_t>(properties.multiProcessorCount) / 2));
     resident_ = s.resolver_resident;
     limits_ = {s.resolver_quantum_us * 1000, 200'000};
   }
@@ -112,6 +113,42 @@ class cuda_backend final : public backend, public cuda_launcher {
     return at;
   }
   void release(void* at) override { cudaFree(at); }
+
+  /// CUDA exports whole allocations, which are multiples of 2 MiB: a smaller one might share its own with others.
+  void* allocate_exportable(uint64_t bytes, const char* what) override {
+    constexpr uint64_t granule = 2 << 20;
+    return allocate((bytes + granule - 1) / granule * granule, what);
+  }
+  std::string export_memory(void* at) override {
+    peer_memory memory{};
+    cuda_check(cudaDeviceGetPCIBusId(memory.bus_id, sizeof(memory.bus_id), device_), "cudaDeviceGetPCIBusId");
+    if (cudaIpcGetMemHandle(&memory.handle, at) != cudaSuccess) return cudaGetLastError(), std::string();
+    return {reinterpret_cast<const char*>(&memory), sizeof(memory)};
+  }
+  void* import_memory(const std::string& exported, std::string* why) override {
+    peer_memory memory;
+    if (exported.size() != sizeof(memory)) return *why = "its description has a wrong size", nullptr;
+    std::memcpy(&memory, exported.data(), sizeof(memory));
+    memory.bus_id[sizeof(memory.bus_id) - 1] = 0;
+    int other = -1;
+    if (cudaDeviceGetByPCIBusId(&other, memory.bus_id) != cudaSuccess)
+      return cudaGetLastError(), *why = std::string("this process does not see its GPU, ") + memory.bus_id, nullptr;
+    int reaches = 1, atomic = 1;
+    if (other != device_) {
+      cudaDeviceCanAccessPeer(&reaches, device_, other);
+      cudaDeviceGetP2PAttribute(&atomic, cudaDevP2PAttrNativeAtomicSupported, device_, other);
+    }
+    const std::string pair = "GPU " + std::to_string(device_) + " to GPU " + std::to_string(other);
+    if (!reaches) return *why = pair + ": no peer access", nullptr;
+    if (!atomic) return *why = pair + ": no atomic operations between them (no NVLink)", nullptr;
+    void* at = nullptr;
+    const cudaError_t code = cudaIpcOpenMemHandle(&at, memory.handle, cudaIpcMemLazyEnablePeerAccess);
+    if (code == cudaSuccess) return at;
+    cudaGetLastError();
+    return *why = pair + ": cudaIpcOpenMemHandle: " + cudaGetErrorString(code), nullptr;
+  }
+  void forget_memory(void* at) override { cudaIpcCloseMemHandle(at); }
+
   void pin(void* memory, uint64_t bytes) override {
     cuda_check(cudaHostRegister(memory, bytes, cudaHostRegisterDefault), "pinning the segment for the GPU (cudaHostRegister)");
     void* on_device = nullptr;
@@ -129,6 +166,14 @@ class cuda_backend final : public backend, public cuda_launcher {
     setup_ = setup;
     const uint64_t bytes = sizeof(resolver_state) + setup.device_ring.channels * sizeof(uint64_t);
     state_ = static_cast<resolver_state*>(allocate(bytes, "resolver state"));
+    if (setup.n_peer_sources) {
+      const uint64_t warps = ring_blocks_ * (resolver_threads / 32);
+      std::vector<uint64_t> first(warps * setup.n_peer_sources);
+      for (uint64_t i = 0; i < first.size(); ++i) first[i] = i / setup.n_peer_sources;
+      rings_ = {setup.peer_sources, static_cast<uint64_t*>(allocate(first.size() * sizeof(uint64_t), "resolver state")),
+                setup.n_peer_sources, ring_blocks_};
+      copy(rings_.next, first.data(), first.size() * sizeof(uint64_t));
+    }
     host_ = std::make_unique<host_receiver>(setup.host_ring, sink_kind::host, setup.host_handle);
     // Once now, so that it is loaded: it finds nothing and ends.
     std::lock_guard lock(lock_);
@@ -153,8 +198,10 @@ class cuda_backend final : public backend, public cuda_launcher {
         cuda_check(state, "a kernel of gravel_launch");
       }
     }
-    if (holding_ || arrived != load_acquire(&mailbox_->taken)) ensure_resolver();
-    return moved || holding_;
+    const uint64_t bell = setup_.peer_bell ? load_acquire(setup_.peer_bell) : 0;
+    if (holding_ || arrived != load_acquire(&mailbox_->taken) || bell != seen_bell_ || load_acquire(&mailbox_->left_over))
+      ensure_resolver();
+    return moved || holding_ || bell != seen_bell_;
   }
 
   void stop_receiver() override {
@@ -162,6 +209,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     store_release(&mailbox_->hold, uint64_t{0});
     cudaStreamSynchronize(resolver_stream_);
     cudaFree(state_);
+    cudaFree(rings_.next);
     state_ = nullptr;
   }
 
@@ -172,25 +220,34 @@ class cuda_backend final : public backend, public cuda_launcher {
   }
 
  private:
+  struct peer_memory {
+    char bus_id[32];
+    cudaIpcMemHandle_t handle;
+  };
   void ensure_resolver() override {
     const cudaError_t state = cudaStreamQuery(resolver_stream_);
     if (state == cudaSuccess) launch_resolver();
     else if (state != cudaErrorNotReady) cuda_check(state, "the resolver kernel");
   }
   void launch_resolver() {
-    cuda_check(cudaMemsetAsync(&state_->resident, 0, 3 * sizeof(uint32_t), resolver_stream_), "cudaMemset");
-    resolver<Handlers><<<blocks_, resolver_threads, 0, resolver_stream_>>>(setup_.device_handle, setup_.device_ring, state_,
-                                                                           mailbox_, limits_);
+    // Whatever rings from here on wants another kernel: this one may just have looked.
+    if (setup_.peer_bell) seen_bell_ = load_acquire(setup_.peer_bell);
+    store_relaxed(&mailbox_->left_over, uint64_t{0});
+    cuda_check(cudaMemsetAsync(&state_->resident, 0, 4 * sizeof(uint32_t), resolver_stream_), "cudaMemset");
+    resolver<Handlers><<<blocks_ + rings_.blocks, resolver_threads, 0, resolver_stream_>>>(setup_.device_handle, setup_.device_ring, rings_,
+                                                                           state_, mailbox_, limits_);
     cuda_check(cudaGetLastError(), "starting the resolver kernel");
   }
 
   int device_ = 0;
   std::string description_;
-  unsigned blocks_ = 1;
+  unsigned blocks_ = 1, ring_blocks_ = 1;  ///< of the resolver: for the landing ring, for peers' rings
   resolver_limits limits_{};
   cudaStream_t resolver_stream_ = nullptr, copy_ = nullptr;
   receiver_setup setup_{};
   resolver_state* state_ = nullptr;
+  peer_rings rings_{};
+  uint64_t seen_bell_ = 0;
   std::unique_ptr<host_receiver> host_;
   uint64_t seen_arrivals_ = 0;
 };

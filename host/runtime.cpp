@@ -67,6 +67,7 @@ runtime::~runtime() {
   if (receiver_.joinable()) receiver_.join();
   if (monitor_.joinable()) monitor_.join();
   device_->stop_receiver();
+  peers_.reset();
   if (segment_) device_->unpin(segment_->base());
   for (void* memory : {static_cast<void*>(heap_), static_cast<void*>(device_state_), static_cast<void*>(device_cells_)})
     if (memory) device_->release(memory);
@@ -189,8 +190,20 @@ queue runtime::queue_for(queue_kind kind, queue_state* states) const {
   return q;
 }
 
+void runtime::map_peers() {
+  peers_.emplace(*device_, peers_setup{&nodes_, pe_, &values_, heap_, segment_->control()->peer_bells},
+                 [this](std::span<const std::byte> mine) {
+                   boot_->put("gravel.peer", mine);
+                   boot_->fence();
+                   std::vector<std::vector<std::byte>> theirs(nodes_.n_pes());
+                   for (uint32_t pe : nodes_.pes_of(node_)) theirs[pe] = boot_->get(pe, "gravel.peer");
+                   return theirs;
+                 });
+}
+
 void runtime::make_handles() {
-  heap_ = static_cast<char*>(device_->allocate(values_.symmetric_size, "the symmetric heap"));
+  heap_ = static_cast<char*>(device_->allocate_exportable(values_.symmetric_size, "the symmetric heap"));
+  map_peers();
   device_state_ = static_cast<producer_state*>(device_->allocate(sizeof(producer_state), "queue state"));
   device_cells_ =
       static_cast<reply_cell*>(device_->allocate(values_.reply_cells * sizeof(reply_cell), "reply cells"));
@@ -213,6 +226,10 @@ void runtime::make_handles() {
   on_device.counters = &device_state_->counters;
   on_device.cells = device_cells_;
   on_device.error = &segment_->control()->error;
+  on_device.peers = peers_->links();
+  on_device.peer_pes = peers_->pes();
+  on_device.n_peers = peers_->n_mapped();
+  on_device.peers_directly = values_.routes == "direct";
   on_device.self_in_place = self;
   gravel_t on_host = base;
   on_host.counters = &host_state_->counters;
@@ -236,7 +253,8 @@ void runtime::make_handles() {
   host_handler_handle_.direct = queue_for(queue_kind::host_handler, host_state_->queues);
 
   device_->start_receiver({device_handler_handle_, host_handler_handle_, segment_->landing_of(sink_kind::device),
-                           segment_->landing_of(sink_kind::host)});
+                           segment_->landing_of(sink_kind::host), peers_->sources(), peers_->n_sources(),
+                           peers_->n_sources() ? &segment_->control()->peer_bell : nullptr});
 }
 
 void runtime::receive_loop() {
@@ -412,6 +430,8 @@ void runtime::quiet() {
     const auto k = static_cast<uint32_t>(kind);
     segment_->queue_of(k).flush(states[k].tickets);
   }
+  for (relax wait; !peers_->quiet(); wait()) {
+  }
   device_counters counters;
   for (relax wait;; wait()) {
     device_->copy(&counters, &device_state_->counters, sizeof(counters));
@@ -451,12 +471,15 @@ runtime::sample runtime::take_sample() {
     const queue q = segment_->queue_of(kind);
     for (uint32_t p = 0; p < q.shape.n_planes; ++p) s.consumed += load_acquire(&q.control->plane[p].consumed);
   }
+  const peers::counts pushed = peers_->read();
+  s.consumed += pushed.applied;
   // After `consumed`: a slot seen consumed has its messages counted as taken.
   if (is_leader_)
     for (uint32_t p = 0; p < segment_->shape().n_planes; ++p)
       s.taken += load_acquire(&segment_->control()->counts[p].taken);
   queue_state states[n_queue_kinds];
   read_queue_states(states);
+  s.tickets = pushed.tickets;
   for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
     s.tickets += states[kind].tickets;
     // Nothing shall wait for its age now.
@@ -493,7 +516,8 @@ void runtime::report_stats() {
       for (uint32_t i = 0; i < n_stats; ++i) mine.value[i] += load_relaxed(&segment_->control()->stats[p][i]);
   device_counters counters;
   device_->copy(&counters, &device_state_->counters, sizeof(counters));
-  mine[stat::messages_in_place] = counters.in_place + host_state_->counters.in_place;
+  mine[stat::messages_in_place] = counters.in_place() + host_state_->counters.in_place();
+  mine[stat::messages_to_peers] = counters.to_peers();
   stats_row all;
   for (uint32_t i = 0; i < n_stats; i += 4) {
     collective_words words{};

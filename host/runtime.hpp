@@ -14,6 +14,7 @@
 #include "host/backend.hpp"
 #include "host/heap.hpp"
 #include "host/node_channel.hpp"
+#include "host/peers.hpp"
 #include "host/segment.hpp"
 #include "host/stats.hpp"
 #include "lib/base/topology.hpp"
@@ -58,6 +59,7 @@ class runtime {
   void connect();
   void greet_aggregator(const segment_shape&);
   void make_handles();
+  void map_peers();
   void exchange_wiring();
   void receive_loop();
   void monitor_loop();
@@ -97,6 +99,7 @@ class runtime {
   std::unique_ptr<reply_cell[]> host_cells_;
   std::unique_ptr<device_error> host_error_;
   char* heap_ = nullptr;
+  std::optional<peers> peers_;
   gravel_t kernel_handle_{}, host_handle_{}, device_handler_handle_{}, host_handler_handle_{};
 
   std::mutex collective_lock_;

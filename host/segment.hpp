@@ -53,6 +53,9 @@ struct alignas(64) plane_counts {
   uint64_t spare[6];
 };
 
+/// PEs of a node that may use the route `peer` among each other.
+constexpr uint32_t max_peers = 32;
+
 constexpr uint32_t max_stats = 32;  ///< words of statistics per plane (host/stats.hpp)
 
 /// An error that a kernel met: first one wins. Written by the device, read by the PE's receiver thread.
@@ -77,6 +80,8 @@ struct pe_control {
   device_error error;                        ///< device
   alignas(64) uint64_t aggregator_heartbeat;  ///< aggregator: changes while it runs
   alignas(64) uint64_t pe_heartbeat;          ///< PE: changes while it runs
+  alignas(64) uint64_t peer_bells[max_peers];  ///< device: time of the last call to this local PE
+  alignas(64) uint64_t peer_bell;              ///< aggregator: changes when a peer has rung for this PE
   plane_counts counts[max_planes];           ///< aggregator, plane p
   alignas(64) uint64_t stats[max_planes][max_stats];  ///< aggregator, plane p
 };

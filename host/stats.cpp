@@ -8,7 +8,7 @@ namespace gravel {
 
 const char* name_of(stat s) {
   static constexpr const char* names[] = {
-      "messages_taken", "messages_to_self", "messages_off_node", "messages_in_place", "packets", "packet_bytes",
+      "messages_taken", "messages_to_self", "messages_off_node", "messages_in_place", "messages_to_peers", "packets", "packet_bytes",
       "packets_full", "packets_age", "packets_flush", "packets_idle", "packets_local", "packets_eager", "packets_put",
       "messages_forwarded", "messages_spilled", "slots_taken", "stalls"};
   static_assert(sizeof(names) / sizeof(*names) == n_stats);
@@ -16,8 +16,9 @@ const char* name_of(stat s) {
 }
 
 double remote_frequency(const stats_row& row) {
-  const uint64_t all = row[stat::messages_taken] + row[stat::messages_in_place];
-  return all ? double(row[stat::messages_taken] - row[stat::messages_to_self]) / double(all) : 0;
+  const uint64_t to_peers = row[stat::messages_to_peers];
+  const uint64_t all = row[stat::messages_taken] + row[stat::messages_in_place] + to_peers;
+  return all ? double(row[stat::messages_taken] - row[stat::messages_to_self] + to_peers) / double(all) : 0;
 }
 
 double average_packet_bytes(const stats_row& row) {
@@ -28,13 +29,14 @@ std::string stats_text(const stats_row& row, uint32_t n_pes, uint32_t n_nodes) {
   const auto share = [&](stat s) { return row[stat::packets] ? 100.0 * double(row[s]) / double(row[stat::packets]) : 0; };
   return fmt::format(
       "Gravel network statistics: {} PEs on {} nodes\n"
-      "  remote access frequency   {:10.1f} %   ({} messages through the queue, {} in place)\n"
+      "  remote access frequency   {:10.1f} %   ({} messages through the queue, {} in place, {} to peers)\n"
       "  average packet size       {:10.0f} bytes ({} packets)\n"
       "  off-node messages         {:10}\n"
       "  packets left because      full {:.1f} %, age {:.1f} %, flush {:.1f} %, idle {:.1f} %\n"
       "  packets went by           local ring {:.1f} %, put {:.1f} %, inside the notice {:.1f} %\n"
       "  forwarded / spilled       {} / {} messages; {} waits for a busy destination\n",
       n_pes, n_nodes, 100 * remote_frequency(row), row[stat::messages_taken], row[stat::messages_in_place],
+      row[stat::messages_to_peers],
       average_packet_bytes(row), row[stat::packets], row[stat::messages_off_node], share(stat::packets_full),
       share(stat::packets_age), share(stat::packets_flush), share(stat::packets_idle), share(stat::packets_local),
       share(stat::packets_put), share(stat::packets_eager), row[stat::messages_forwarded],

@@ -11,6 +11,7 @@ enum class stat : uint32_t {
   messages_to_self,      ///< ... of these, for the PE that sent them
   messages_off_node,     ///< ... of these, for another node
   messages_in_place,     ///< applied by the sender itself on route `self` (block sender and handlers; not in the queue)
+  messages_to_peers,     ///< on route `peer`, one by one or in rings (not in the queue)
   packets,               ///< closed, all hops
   packet_bytes,          ///< header, table and messages
   packets_full, packets_age, packets_flush, packets_idle,  ///< why they left

@@ -131,7 +131,7 @@ void send_all(const fake_shape& shape, uint64_t kernel_seed, int uses = 1) {
         REQUIRE(job->pe(pe).at<uint64_t>(0)[w] == model[pe][w]);
       }
     }
-  CHECK(job->stat_of(stat::messages_taken) + job->pe(0).device.counters.in_place == sent);
+  CHECK(job->stat_of(stat::messages_taken) + job->pe(0).device.counters.in_place() == sent);
   CHECK(job->error_of(0).code == 0);
 }
 

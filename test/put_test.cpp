@@ -131,7 +131,7 @@ void all_operations(fake_shape shape, uint64_t kernel_seed) {
     for (uint32_t source : {pe, n + pe})
       for (uint32_t lane = 0; lane < lanes; ++lane) ops.run(job->pe(pe).kernel, source, lane, true);
     REQUIRE(job->error_of(pe).code == 0);
-    in_place += job->pe(pe).device.counters.in_place + job->pe(pe).host.counters.in_place;
+    in_place += job->pe(pe).device.counters.in_place() + job->pe(pe).host.counters.in_place();
   }
   for (uint32_t pe = 0; pe < n; ++pe)
     for (uint64_t w = 0; w < ops.words(); ++w) {

@@ -119,6 +119,13 @@ GRAVEL_BOTH T raise_to(T* word, T value) {
 #endif
 }
 
+/// All that this thread wrote before is visible everywhere before what it writes after.
+GRAVEL_BOTH void thread_fence() {
+#if GRAVEL_ON_GPU
+  cuda::atomic_thread_fence(cuda::std::memory_order_acq_rel, cuda::thread_scope_system);
+#endif
+}
+
 #undef GRAVEL_ATOMIC
 
 }  // namespace gravel

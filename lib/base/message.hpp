@@ -41,6 +41,7 @@ constexpr uint8_t host_origin = 0x80;
 enum class sink_kind : uint32_t { device = 0, host = 1 };
 GRAVEL_BOTH constexpr uint32_t sink_of(uint32_t pe, sink_kind kind) { return pe * 2 + static_cast<uint32_t>(kind); }
 GRAVEL_BOTH constexpr uint32_t pe_of_sink(uint32_t sink) { return sink / 2; }
+GRAVEL_BOTH constexpr sink_kind kind_of_sink(uint32_t sink) { return static_cast<sink_kind>(sink & 1); }
 
 GRAVEL_BOTH constexpr uint64_t make_word0(op o, uint8_t type, uint64_t offset) {
   return static_cast<uint64_t>(o) | static_cast<uint64_t>(type) << 8 | offset << 16;

@@ -76,6 +76,10 @@ const std::vector<setting_row>& setting_table() {
       number_row("GRAVEL_SLOTS", "256", "slots", 4, 65536, &s::slots, "block slots in a PE's queue"),
       number_row("GRAVEL_WARP_SLOTS", "2048", "slots", 4, 1 << 20, &s::warp_slots,
                  "warp slots in each of a PE's queues for direct sends"),
+      number_row("GRAVEL_PEER_CHUNKS", "2048", "chunks", 4, 65536, &s::peer_chunks,
+                 "chunks of each ring between two GPUs of a node (route peer)"),
+      size_row("GRAVEL_PEER_CHUNK_SIZE", "4K", 4 * KiB, 1 * MiB, &s::peer_chunk_size,
+               "messages in one of these chunks"),
       number_row("GRAVEL_REPLY_CELLS", "65536", "cells", 64, 1 << 22, &s::reply_cells,
                  "blocking reads (fetch_add, compare_swap) that may be in flight in one PE at once"),
       number_row("GRAVEL_NODES", "1", "nodes", 1, 65536, &s::nodes,
@@ -86,6 +90,8 @@ const std::vector<setting_row>& setting_table() {
                  "CPU backend: seed that permutes the order of lanes and blocks (0: plain order)"),
       number_row("GRAVEL_RESOLVER_BLOCKS", "16", "blocks", 1, 1024, &s::resolver_blocks,
                  "CUDA: thread blocks of the kernel that applies arriving messages"),
+      number_row("GRAVEL_RESOLVER_RING_BLOCKS", "64", "blocks", 1, 1024, &s::resolver_ring_blocks,
+                 "CUDA: more of them for what peers push (route peer)"),
       number_row("GRAVEL_RESOLVER_QUANTUM_US", "2000", "us", 10, 1'000'000, &s::resolver_quantum_us,
                  "CUDA: longest life of one resolver kernel while no kernel of gravel_launch runs"),
       flag_row("GRAVEL_RESOLVER_RESIDENT", "yes", &s::resolver_resident,
@@ -101,7 +107,8 @@ const std::vector<setting_row>& setting_table() {
                "path of gravel-aggregator (default: beside libgravel, its bin folder, then PATH)"),
       text_row("GRAVEL_LOG", "warning", &s::log, "log level: debug, info, warning or error"),
       text_row("GRAVEL_ROUTES", "auto", &s::routes,
-               "routes that may be used: auto, or net (even to this PE itself)"),
+               "routes that may be used: auto; no-peer (self and net); net (even to this PE itself); direct (as auto, but "
+               "block senders, too, send to peers one by one)"),
       text_row("GRAVEL_FAULT", "", &s::fault, "for tests: a fault to inject, as KIND:PE:COUNT (docs/failure.md)"),
   };
   return table;
@@ -147,15 +154,18 @@ settings read_settings(const std::function<const char*(const char*)>& lookup) {
   }
   for (auto [value, name] : {std::pair{result.packet_size, "GRAVEL_PACKET_SIZE"},
                              {result.slot_size, "GRAVEL_SLOT_SIZE"},
-                             {result.symmetric_size, "GRAVEL_SYMMETRIC_SIZE"}})
+                             {result.symmetric_size, "GRAVEL_SYMMETRIC_SIZE"},
+                             {result.peer_chunk_size, "GRAVEL_PEER_CHUNK_SIZE"}})
     if (value % 4096) fail("{}: {} bytes is not a multiple of 4096", name, value);
   for (auto [value, name] :
-       {std::pair{result.slots, "GRAVEL_SLOTS"}, {result.warp_slots, "GRAVEL_WARP_SLOTS"}})
+       {std::pair{result.slots, "GRAVEL_SLOTS"},
+        {result.warp_slots, "GRAVEL_WARP_SLOTS"},
+        {result.peer_chunks, "GRAVEL_PEER_CHUNKS"}})
     if (value & (value - 1)) fail("{}: {} is not a power of two", name, value);
   if (result.log != "debug" && result.log != "info" && result.log != "warning" && result.log != "error")
     fail("GRAVEL_LOG: '{}' is none of debug, info, warning, error", result.log);
-  if (result.routes != "auto" && result.routes != "net")
-    fail("GRAVEL_ROUTES: '{}' is none of auto, net", result.routes);
+  if (result.routes != "auto" && result.routes != "net" && result.routes != "no-peer" && result.routes != "direct")
+    fail("GRAVEL_ROUTES: '{}' is none of auto, no-peer, net, direct", result.routes);
   return result;
 }
 

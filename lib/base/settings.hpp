@@ -23,10 +23,13 @@ struct settings {
   uint64_t slots;
   uint64_t warp_slots;
   uint64_t reply_cells;
+  uint64_t peer_chunks;
+  uint64_t peer_chunk_size;
   uint64_t nodes;
   uint64_t cpu_threads;
   uint64_t cpu_seed;
   uint64_t resolver_blocks;
+  uint64_t resolver_ring_blocks;
   uint64_t resolver_quantum_us;
   bool resolver_resident;
   uint64_t watchdog_s;

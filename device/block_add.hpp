@@ -1,0 +1,27 @@
+// Additions to words in shared memory, by all lanes of a block.
+#pragma once
+#include "device/simt.hpp"
+#include "lib/base/atomic.hpp"
+
+namespace gravel {
+
+#if GRAVEL_CUDA
+/// Acquire and release: a reservation after an empty must see `written` reset.
+GRAVEL_DEVICE uint32_t block_add(uint32_t* word, uint32_t value) {
+  return detail::atomic_ref<scope::block, uint32_t>(*word).fetch_add(value, cuda::std::memory_order_acq_rel);
+}
+GRAVEL_DEVICE void block_add_release(uint32_t* word, uint32_t value) {
+  fetch_add_release<scope::block>(word, value);
+}
+#else
+/// On the CPU backend a block is run by one thread: plain arithmetic is atomic between its lanes.
+GRAVEL_DEVICE uint32_t block_add(uint32_t* word, uint32_t value) {
+  interleave_point();
+  const uint32_t old = *word;
+  *word = old + value;
+  return old;
+}
+GRAVEL_DEVICE void block_add_release(uint32_t* word, uint32_t value) { block_add(word, value); }
+#endif
+
+}  // namespace gravel

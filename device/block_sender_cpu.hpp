@@ -1,0 +1,57 @@
+// What makes the block sender fast on a CPU, where one thread runs all lanes of a block.
+#pragma once
+#include "device/put.cuh"
+
+#if !GRAVEL_CUDA
+namespace gravel {
+
+/// Operations on this PE's own memory that wait for their cache line: on a CPU an atomic operation that misses holds
+/// up all that follows, and does not where the line was asked for some operations earlier. A GPU has no such trouble.
+/// Thread scope: the thread that runs the block.
+class own_operations {
+ public:
+  template <class T>
+  void add(op o, T* dest, T value) {
+    __builtin_prefetch(dest, 1);
+    entry& oldest = entries_[count_++ % depth];
+    if (oldest.apply) oldest.apply(oldest);
+    oldest = {&apply_entry<T>, o, dest, to_word(value)};
+  }
+  void finish() {
+    for (uint32_t i = 0; i < depth; ++i) {  // from the oldest on: two operations of one lane keep their order
+      entry& oldest = entries_[count_++ % depth];
+      if (oldest.apply) oldest.apply(oldest);
+      oldest.apply = nullptr;
+    }
+  }
+
+ private:
+  static constexpr uint32_t depth = 16;
+  struct entry {
+    void (*apply)(const entry&);
+    op o;
+    void* dest;
+    uint64_t value;
+  };
+  template <class T>
+  static void apply_entry(const entry& e) {
+    apply_mapped(e.o, static_cast<T*>(e.dest), from_word<T>(e.value));
+  }
+  entry entries_[depth];
+  uint32_t count_;
+};
+
+/// What a lone lane is to the functions that a group calls: they become plain loops. (The CPU backend without a seed
+/// has no other groups.)
+struct lone_lane {
+  static constexpr uint32_t size() { return 1; }
+  static constexpr uint32_t rank() { return 0; }
+  static constexpr bool is_leader() { return true; }
+  static constexpr uint32_t rank_in(uint32_t) { return 0; }
+  static constexpr uint32_t ballot(bool vote) { return vote; }
+  static constexpr uint32_t match(uint32_t) { return 1; }
+  static void sync() {}
+};
+
+}  // namespace gravel
+#endif

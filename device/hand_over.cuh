@@ -1,0 +1,122 @@
+// Handing over what a block sender has gathered and sorted: runs for peers go into the rings in their memory, the
+// others into slots of this PE's queue.
+#pragma once
+#include "device/peer.cuh"
+#include "device/send.cuh"
+
+namespace gravel {
+
+/// Messages sorted by key, in shared memory. Key: sink << 2 | units - 1.
+struct sorted_messages {
+  const unit* buffer;
+  const uint32_t* key;        ///< by position in the buffer, at each message's first unit
+  const uint16_t* order;      ///< positions of messages, sorted by key
+  const uint16_t* run_first;  ///< index into `order` of each run's first message
+  uint32_t n_runs, n_messages;
+
+  GRAVEL_DEVICE uint32_t first_of(uint32_t r) const { return run_first[r]; }
+  GRAVEL_DEVICE uint32_t end_of(uint32_t r) const { return r + 1 < n_runs ? run_first[r + 1] : n_messages; }
+  GRAVEL_DEVICE uint32_t sink_of_run(uint32_t r) const { return key[order[run_first[r]]] >> 2; }
+  GRAVEL_DEVICE uint32_t units_of_run(uint32_t r) const { return (key[order[run_first[r]]] & 3) + 1; }
+
+  /// Copies messages first ... first + n, of one run. Thread scope: a team of `size` lanes, of which this is `rank`.
+  GRAVEL_DEVICE void copy(unit* to, uint32_t first, uint32_t n, uint32_t units, uint32_t rank, uint32_t size) const {
+    if (units == 1) {
+      for (uint32_t i = rank; i < n; i += size) store_unit(to + i, load_unit(&buffer[order[first + i]]));
+    } else {
+      for (uint32_t i = rank; i < n; i += size)
+        for (uint32_t u = 0; u < units; ++u) store_unit(to + i * units + u, load_unit(&buffer[order[first + i] + u]));
+    }
+  }
+};
+
+/// What a team needs in shared memory while it hands over.
+struct hand_over_scratch {
+  static constexpr uint32_t runs = 32;  ///< handled at once
+  uint64_t ticket[runs];
+  uint32_t any_more;
+};
+
+/// Pushes the runs for peers into their rings. Thread scope: the team of `size` lanes that `sync` synchronizes.
+template <class Sync>
+GRAVEL_DEVICE void hand_over_to_peers(const gravel_t& g, const sorted_messages& m, hand_over_scratch& scratch,
+                                      uint32_t rank, uint32_t size, Sync sync) {
+  for (uint32_t base = 0; base < m.n_runs; base += scratch.runs) {
+    const uint32_t n_runs = m.n_runs - base < scratch.runs ? m.n_runs - base : scratch.runs;
+    // A run that is longer than a chunk takes several rounds.
+    for (uint32_t round = 0;; ++round) {
+      if (rank == 0) scratch.any_more = 0;
+      sync();
+      // Every run's claim at once: each may wait for a receiver, and receivers wait for none of us.
+      for (uint32_t i = rank; i < n_runs; i += size) {
+        const peer_link* link = ring_to(g, m.sink_of_run(base + i));
+        if (!link) continue;
+        const uint32_t room = link->ring.chunk_units / m.units_of_run(base + i);
+        const uint32_t length = m.end_of(base + i) - m.first_of(base + i);
+        if (length > round * room) scratch.ticket[i] = claim_chunk(*link);
+        if (length > (round + 1) * room) scratch.any_more = 1;
+      }
+      sync();
+      const bool more = scratch.any_more != 0;
+      for (uint32_t i = 0; i < n_runs; ++i) {
+        const peer_link* link = ring_to(g, m.sink_of_run(base + i));
+        if (!link) continue;
+        const uint32_t units = m.units_of_run(base + i), room = link->ring.chunk_units / units;
+        const uint32_t first = m.first_of(base + i) + round * room, end = m.end_of(base + i);
+        if (first >= end) continue;
+        m.copy(link->ring.payload(link->ring.chunk(scratch.ticket[i])), first, end - first < room ? end - first : room,
+               units, rank, size);
+      }
+      sync();
+      for (uint32_t i = rank; i < n_runs; i += size) {
+        const peer_link* link = ring_to(g, m.sink_of_run(base + i));
+        if (!link) continue;
+        const uint32_t units = m.units_of_run(base + i), room = link->ring.chunk_units / units;
+        const uint32_t first = m.first_of(base + i) + round * room, end = m.end_of(base + i);
+        if (first >= end) continue;
+        const uint32_t n = end - first < room ? end - first : room;
+        link->ring.publish(scratch.ticket[i], n, units);
+        fetch_add<scope::device>(&g.counters->here().to_peers, uint64_t{n});
+        if (scratch.ticket[i] % 64 == 0) ring_bell(*link);
+      }
+      if (!more) break;
+    }
+  }
+}
+
+/// Writes the other runs into as many slots as they need (mostly one). Thread scope: as above; rank 0 claims and
+/// publishes.
+template <class Sync>
+GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& m, hand_over_scratch& scratch,
+                                      uint32_t rank, uint32_t size, Sync sync) {
+  const queue& q = g.block;
+  uint32_t r = 0, first = 0;  // next run, and its next message
+  const auto skip_peers = [&] {
+    while (r < m.n_runs && ring_to(g, m.sink_of_run(r))) first = m.end_of(r++);
+  };
+  for (skip_peers(); r < m.n_runs; skip_peers()) {
+    if (rank == 0) scratch.ticket[0] = q.claim();
+    sync();
+    const uint64_t ticket = scratch.ticket[0];
+    slot_header* slot = q.slot(ticket);
+    uint32_t filled = 0, slot_runs = 0;
+    while (r < m.n_runs && slot_runs < q.shape.max_runs) {
+      const uint32_t end = m.end_of(r), units = m.units_of_run(r);
+      const uint32_t room = (q.shape.payload_units - filled) / units;
+      const uint32_t n = end - first < room ? end - first : room;
+      if (n == 0) break;
+      m.copy(q.payload(slot) + filled, first, n, units, rank, size);
+      if (rank == 0) q.runs(slot)[slot_runs] = {m.sink_of_run(r), static_cast<uint16_t>(n), static_cast<uint16_t>(units)};
+      filled += n * units;
+      ++slot_runs;
+      first += n;
+      if (first != end) break;  // the slot is full
+      ++r;
+      skip_peers();
+    }
+    sync();
+    if (rank == 0) q.publish(ticket, slot, slot_runs, filled);
+  }
+}
+
+}  // namespace gravel

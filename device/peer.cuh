@@ -1,0 +1,64 @@
+// Route `peer`: operations on the memory of another GPU of the node, mapped over NVLink or PCIe.
+// Single operations are loads, stores and atomics there; block senders push runs into the peer's ring (hand_over.cuh).
+#pragma once
+#include "device/in_place.cuh"
+#include "device/handle.cuh"
+#include "device/lane_group.cuh"
+
+namespace gravel {
+
+/// Where offset 0 of `pe`'s heap is mapped; nullptr if it is no peer. `pe` is in range.
+GRAVEL_BOTH char* peer_heap(const gravel_t& g, int pe) { return g.peers ? g.peers[pe].heap : nullptr; }
+
+/// The ring to a sink; nullptr if there is none. Host handlers are reached through the node's aggregator alone.
+GRAVEL_BOTH const peer_link* ring_to(const gravel_t& g, uint32_t sink) {
+  if (!g.peers || kind_of_sink(sink) != sink_kind::device) return nullptr;
+  const peer_link* link = &g.peers[pe_of_sink(sink)];
+  return link->ring.slots ? link : nullptr;
+}
+
+/// Messages that left on the route `peer`; one addition for a group of lanes.
+GRAVEL_BOTH void count_to_peers(const gravel_t& g) {
+  const lane_group group = lane_group::active();
+  if (group.is_leader()) fetch_add<scope::device>(&g.counters->here().to_peers, uint64_t{group.size()});
+}
+
+/// Tells a destination whose resolver may sleep that there is something in its ring. To be called by who waits for it,
+/// and now and then: a resolver that is awake looks into its rings all the time.
+GRAVEL_BOTH void ring_bell(const peer_link& link) {
+#if GRAVEL_ON_GPU
+  uint64_t now;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+  store_release(link.bell, now);
+#else
+  fetch_add_release<scope::system>(link.bell, uint64_t{1});
+#endif
+}
+GRAVEL_BOTH void ring_bells(const gravel_t& g) {
+  for (uint32_t pe = 0; g.peers && pe < g.n_pes; ++pe)
+    if (g.peers[pe].ring.slots && load_relaxed<scope::device>(g.peers[pe].tickets)) ring_bell(g.peers[pe]);
+}
+
+/// Claims a chunk and waits until it is free. After it, publish() must follow. Thread scope: lane.
+GRAVEL_BOTH uint64_t claim_chunk(const peer_link& link) {
+  const uint64_t ticket = fetch_add<scope::device>(link.tickets, uint64_t{1});
+  uint32_t rounds = 0;
+  for (relax wait; !link.ring.is_free(ticket); wait())
+    if (++rounds % 256 == 0) ring_bell(link);
+  return ticket;
+}
+
+/// Waits until what this PE's block senders pushed is applied. Thread scope: lane.
+GRAVEL_BOTH void flush_peers(const gravel_t& g) {
+  if (!g.peers) return;
+  for (uint32_t pe = 0; pe < g.n_pes; ++pe) {
+    const peer_link& link = g.peers[pe];
+    if (!link.ring.slots) continue;
+    const uint64_t target = load_acquire<scope::device>(link.tickets);
+    uint32_t rounds = 0;
+    for (relax wait; !link.ring.applied_below(target); wait())
+      if (rounds++ % 256 == 0) ring_bell(link);
+  }
+}
+
+}  // namespace gravel

@@ -1,0 +1,119 @@
+// Where a block sender gathers what goes to peers: a bin for each peer, in shared memory, of two halves. A half that is
+// full is pushed into the peer's ring as it is; nothing needs to be sorted.
+//
+//   reserve: place = reserved += size: a position in an endless sequence; generation = place / half; half = generation % 2
+//   wait until holds[half] == generation              [B4] acquire
+//   write the message; written[half] += size          [B3]
+//   who sees written[half] == half size pushes it, then written[half] = 0, holds[half] = generation + 2   [B4] release
+//
+// Invariants: places are disjoint, so one group of lanes, and only one, completes a generation; whoever waits, waits for
+// a lower generation of its own bin, so the lowest one that is incomplete always goes on.
+#pragma once
+#include "device/block_add.hpp"
+#include "device/peer.cuh"
+#include "device/send.cuh"
+
+namespace gravel {
+
+/// In shared memory, beside the messages themselves: [bin][half][message].
+struct peer_bins {
+  static constexpr uint32_t most = 16;
+  uint32_t half_log2;  ///< messages of a half
+  uint32_t in_use;     ///< bins; 0: messages to peers are sorted like all others
+  uint32_t reserved[most];
+  uint32_t written[most][2];
+  uint32_t holds[most][2];
+
+  GRAVEL_DEVICE uint32_t half() const { return 1u << half_log2; }
+  GRAVEL_DEVICE uint32_t units() const { return in_use << (half_log2 + 1); }
+  GRAVEL_DEVICE unit* messages_of(unit* memory, uint32_t bin, uint32_t which) const {
+    return memory + ((bin * 2 + which) << half_log2);
+  }
+
+  /// `room`: units of memory that there are for the bins. Thread scope: one lane; the block synchronizes behind it.
+  GRAVEL_DEVICE void begin(const gravel_t& g, uint32_t room) {
+    in_use = half_log2 = 0;
+    const uint32_t n = g.n_peers;
+    if (n == 0 || n > most || room / (2 * n) < 32) return;
+    while ((4u << half_log2) * n <= room && (2u << half_log2) <= g.peers[g.peer_pes[0]].ring.chunk_units) ++half_log2;
+    in_use = n;
+    for (uint32_t bin = 0; bin < n; ++bin) {
+      reserved[bin] = 0;
+      for (uint32_t which = 0; which < 2; ++which) {
+        written[bin][which] = 0;
+        holds[bin][which] = which;
+      }
+    }
+  }
+
+  /// Thread scope: lane, divergent.
+  GRAVEL_DEVICE void add(unit* memory, const peer_link& link, const unit& message, uint32_t* sent) {
+    const uint32_t bin = link.bin;
+    const lane_group group = lane_group::active();
+    const lane_group mine = group.part(group.match(bin));
+    uint32_t at = 0;
+    if (mine.is_leader()) at = block_add(&reserved[bin], mine.size());
+    at = mine.from_leader(at);
+    // The group's places may end one half and begin the next.
+    const bool in_first = mine.rank() < half() - (at & (half() - 1));
+    const uint32_t firsts = mine.ballot(in_first);
+    const lane_group part = mine.part(in_first ? firsts : mine.mask() & ~firsts);
+    const uint32_t place = at + mine.rank(), generation = place >> half_log2, which = generation & 1;
+    for (relax wait; load_acquire<scope::block>(&holds[bin][which]) != generation; wait()) {  // [B4]
+    }
+    store_unit(messages_of(memory, bin, which) + (place & (half() - 1)), message);
+    part.sync();
+    uint32_t now = 0;
+    if (part.is_leader()) now = block_add(&written[bin][which], part.size()) + part.size();  // [B3]
+    if (part.from_leader(now) == half()) push(memory, link, part, generation, sent);
+  }
+
+  /// Hands over a full half. Thread scope: the part of a warp that completed it.
+  GRAVEL_SELDOM void push(unit* memory, const peer_link& link, const lane_group& part, uint32_t generation, uint32_t* sent) {
+    const uint32_t which = generation & 1;
+    uint64_t ticket = 0;
+    if (part.is_leader()) ticket = claim_chunk(link);
+    ticket = part.from_leader(ticket);
+    unit* const to = link.ring.payload(link.ring.chunk(ticket));
+    const unit* const from = messages_of(memory, link.bin, which);
+    for (uint32_t i = part.rank(); i < half(); i += part.size()) store_unit(to + i, load_unit(from + i));
+    part.sync();
+    if (!part.is_leader()) return;
+    store_relaxed<scope::block>(&written[link.bin][which], 0u);
+    // Places are 32 bits wide, and so generations wrap below that.
+    store_release<scope::block>(&holds[link.bin][which], (generation + 2) & (~0u >> half_log2));  // [B4]
+    block_add(sent, half());
+    link.ring.publish(ticket, half(), 1);
+    if (ticket % 64 == 0) ring_bell(link);
+  }
+
+  /// Hands over what is left, and makes the bins empty. Thread scope: block, converged; `tickets`: of shared memory, one
+  /// for each bin.
+  GRAVEL_DEVICE void finish(const gravel_t& g, unit* memory, uint64_t* tickets, uint32_t rank, uint32_t size, uint32_t* sent) {
+    for (uint32_t bin = rank; bin < in_use; bin += size)
+      if (left_in(bin)) tickets[bin] = claim_chunk(g.peers[g.peer_pes[bin]]);
+    __syncthreads();
+    for (uint32_t bin = 0; bin < in_use; ++bin) {
+      const uint32_t n = left_in(bin);
+      if (n == 0) continue;
+      const peer_ring& ring = g.peers[g.peer_pes[bin]].ring;
+      unit* const to = ring.payload(ring.chunk(tickets[bin]));
+      const unit* const from = messages_of(memory, bin, reserved[bin] >> half_log2 & 1);
+      for (uint32_t i = rank; i < n; i += size) store_unit(to + i, load_unit(from + i));
+    }
+    __syncthreads();
+    for (uint32_t bin = rank; bin < in_use; bin += size) {
+      const uint32_t n = left_in(bin);
+      if (n == 0) continue;
+      g.peers[g.peer_pes[bin]].ring.publish(tickets[bin], n, 1);
+      block_add(sent, n);
+    }
+    __syncthreads();
+    if (rank == 0) begin(g, units());
+  }
+
+ private:
+  GRAVEL_DEVICE uint32_t left_in(uint32_t bin) const { return reserved[bin] & (half() - 1); }
+};
+
+}  // namespace gravel
