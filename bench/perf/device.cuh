@@ -7,14 +7,11 @@
 #include <functional>
 #include <vector>
 
-#include "examples/direct_sender.hpp"
+#include "bench/perf/job.cuh"
 #include "examples/together.hpp"
 #include "gravel.cuh"
 
 namespace gravel::perf {
-
-/// What memory holds before anything is written into it.
-constexpr uint64_t poison = 0xA5A5A5A5A5A5A5A5u;
 
 /// Device memory, zeroed.
 template <class T>
@@ -92,17 +89,6 @@ inline double mean_of_pes(double rate) {
 inline double median(std::vector<double> values) {
   std::nth_element(values.begin(), values.begin() + static_cast<long>(values.size() / 2), values.end());
   return values[values.size() / 2];
-}
-
-__global__ void fill_words(uint64_t* words, uint64_t count, uint64_t value) {
-  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += lanes) words[i] = value;
-}
-__global__ void sum_words(const uint64_t* words, uint64_t count, uint64_t* sum) {
-  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
-  uint64_t mine = 0;
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += lanes) mine += words[i];
-  fetch_add<scope::device>(sum, mine);
 }
 
 /// Sum of the values of `count` words in device memory, modulo 2^64.

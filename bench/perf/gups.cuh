@@ -6,15 +6,8 @@
 #include "bench/perf/options.hpp"
 #include "bench/perf/rate.cuh"
 #include "bench/perf/report.hpp"
-#include "examples/gups_table.hpp"
 
 namespace gravel::perf {
-
-struct update_job {
-  gups_table map;
-  uint64_t* table;
-  uint64_t count;  ///< updates of each PE
-};
 
 template <class Sender>
 GRAVEL_DEVICE void send_updates(Sender& s, const update_job& job, uint32_t me) {
@@ -35,31 +28,6 @@ __global__ void __launch_bounds__(BLOCK) update_by_block(gravel_t g, update_job 
 __global__ void update_by_warp(gravel_t g, update_job job) {
   direct sender{g};
   send_updates(sender, job, g.my_pe);
-}
-
-/// Words of the table that are compared: every 2^shift-th.
-struct word_sample {
-  uint32_t shift;
-  uint64_t first;
-};
-
-/// Counts in `expected` what the updates of all PEs do to this PE's sampled words.
-__global__ void count_updates(update_job job, word_sample sample, uint32_t me, uint64_t* expected) {
-  const lane_share mine(job.count);
-  for (uint32_t from = 0; from < job.map.n_pes; ++from) {
-    uint64_t ran = random_stream::at(from * job.count + mine.first);
-    for (uint64_t n = mine.first; n < mine.last; ++n) {
-      ran = random_stream::next(ran);
-      const uint64_t word = job.map.word_of(ran);
-      if ((word & ((uint64_t{1} << sample.shift) - 1)) == sample.first && job.map.pe_of(ran, from) == me)
-        fetch_add<scope::device>(&expected[word >> sample.shift], uint64_t{1});
-    }
-  }
-}
-__global__ void compare_sample(const uint64_t* table, word_sample sample, const uint64_t* expected, uint64_t count, uint64_t* wrong) {
-  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += lanes)
-    if (table[i << sample.shift | sample.first] != poison + expected[i]) fetch_add<scope::device>(wrong, uint64_t{1});
 }
 
 inline measured run_updates(const options& o, bool remote_only, const std::string& scope) {

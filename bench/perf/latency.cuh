@@ -89,7 +89,7 @@ __global__ void play_ping_pong(gravel_t g, uint64_t* flag, uint32_t partner, boo
 }
 
 /// Microseconds, sorted.
-inline void latency_row(report& r, const char* what, const std::string& to, uint64_t size, std::vector<double> us, verified v) {
+inline void latency_row(report& r, const limits& l, const char* what, const std::string& to, uint64_t size, std::vector<double> us, verified v) {
   std::sort(us.begin(), us.end());
   const auto part = [&](double p) { return us[static_cast<size_t>(p * static_cast<double>(us.size() - 1))]; };
   r.row({{"operation", "operation", std::string(what)},
@@ -99,7 +99,9 @@ inline void latency_row(report& r, const char* what, const std::string& to, uint
          {"min_us", "min us", us.front()},
          {"median_us", "median us", part(0.5)},
          {"p99_us", "p99 us", part(0.99)},
-         {"max_us", "max us", us.back()}},
+         {"max_us", "max us", us.back()},
+         {"limit_us", "flag trip us", l.round_trip_us},
+         {"ratio", "median / it", part(0.5) / l.round_trip_us}},
         v);
 }
 
@@ -113,7 +115,8 @@ inline std::vector<double> microseconds(const device_array<uint64_t>& ticks, con
   return us;
 }
 
-inline void time_row(report& r, const options& o, timed op, const char* what, uint64_t size = 8) {
+inline void time_row(report& r, const options& o, limits& l, timed op, const char* what, uint64_t size = 8) {
+  measure_round_trip(l);
   const int pe = destination_of(o, 0), me = gravel_my_pe();
   const bool bulk = op == timed::put_bulk_quiet;
   const unsigned warm = 10, block = bulk ? lanes_of_block : 1;
@@ -149,27 +152,28 @@ inline void time_row(report& r, const options& o, timed op, const char* what, ui
   const verified v{gravel_sum_all(me == pe ? 16 + 2 * half : 0), gravel_sum_all(wrong)};
   std::vector<double> us(1);
   if (me == 0) us = microseconds(ticks, all, o.iterations, 1);
-  latency_row(r, what, name_of_target(o), size, std::move(us), v);
+  latency_row(r, l, what, name_of_target(o), size, std::move(us), v);
   gravel_barrier_all();
   gravel_free(buffer);
   gravel_free(words);
 }
 
-inline void p_latency(report& r, const options& o, limits&) { time_row(r, o, timed::put_quiet, "put, quiet"); }
-inline void atomic_latency(report& r, const options& o, limits&) {
-  time_row(r, o, timed::inc_quiet, "inc, quiet");
-  time_row(r, o, timed::fetch_add, "fetch_add");
-  time_row(r, o, timed::compare_swap, "compare_swap");
+inline void p_latency(report& r, const options& o, limits& l) { time_row(r, o, l, timed::put_quiet, "put, quiet"); }
+inline void atomic_latency(report& r, const options& o, limits& l) {
+  time_row(r, o, l, timed::inc_quiet, "inc, quiet");
+  time_row(r, o, l, timed::fetch_add, "fetch_add");
+  time_row(r, o, l, timed::compare_swap, "compare_swap");
 }
 /// Sizes are numbers of messages here.
-inline void quiet_latency(report& r, const options& o, limits&) {
-  for (uint64_t messages : {0, 1, 32, 1024}) time_row(r, o, timed::quiet, "quiet", messages);
+inline void quiet_latency(report& r, const options& o, limits& l) {
+  for (uint64_t messages : {0, 1, 32, 1024}) time_row(r, o, l, timed::quiet, "quiet", messages);
 }
-inline void put_latency(report& r, const options& o, limits&) {
-  for (uint64_t size : o.sizes) time_row(r, o, timed::put_bulk_quiet, "put_bulk", size);
+inline void put_latency(report& r, const options& o, limits& l) {
+  for (uint64_t size : o.sizes) time_row(r, o, l, timed::put_bulk_quiet, "put_bulk", size);
 }
 
-inline void ping_pong_latency(report& r, const options& o, limits&) {
+inline void ping_pong_latency(report& r, const options& o, limits& l) {
+  measure_round_trip(l);
   const int me = gravel_my_pe(), partner = destination_of(o, 0);
   const double trips = partner == 0 ? 1 : 2;
   for (bool asks : {true, false}) {
@@ -185,14 +189,15 @@ inline void ping_pong_latency(report& r, const options& o, limits&) {
     const verified v{1, gravel_sum_all((me == 0 || me == partner) && got != o.iterations)};
     std::vector<double> us(1);
     if (me == 0) us = microseconds(ticks, all, o.iterations, trips);
-    latency_row(r, asks ? "put, flushed" : "put", name_of_target(o), 8, std::move(us), v);
+    latency_row(r, l, asks ? "put, flushed" : "put", name_of_target(o), 8, std::move(us), v);
     gravel_barrier_all();
     gravel_free(flag);
   }
 }
 
 /// First some barriers that must have something to wait for: an increment to the next PE before each.
-inline void barrier_latency(report& r, const options& o, limits&) {
+inline void barrier_latency(report& r, const options& o, limits& l) {
+  measure_round_trip(l);
   auto* count = gravel_malloc<uint64_t>(sizeof(uint64_t));
   uint64_t wrong = 0;
   const uint64_t checks = 10;
@@ -211,7 +216,7 @@ inline void barrier_latency(report& r, const options& o, limits&) {
     us.push_back((seconds_now() - begin) * 1e6);
   }
   const verified v{gravel_sum_all(checks), gravel_sum_all(wrong)};
-  latency_row(r, "barrier", "all", 0, std::move(us), v);
+  latency_row(r, l, "barrier", "all", 0, std::move(us), v);
   gravel_free(count);
 }
 

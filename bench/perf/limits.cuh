@@ -1,10 +1,11 @@
 // What the hardware does without Gravel, measured in the same run by all PEs at once: the limits that rates are
 // compared with.
 #pragma once
+#include <atomic>
 #include <string>
+#include <thread>
 
 #include "bench/perf/device.cuh"
-#include "examples/random_stream.hpp"
 
 namespace gravel::perf {
 
@@ -16,6 +17,7 @@ struct limits {
   double host_bytes = 0;   ///< bytes/s: a kernel's 16-byte stores to pinned host memory; CPU backend: memcpy by one core
   double peer_bytes = 0;   ///< bytes/s: a kernel's 16-byte stores to another GPU's memory
   double increments = 0;   ///< 1/s: random 8-byte increments of own memory; CPU backend: a plain loop on one core
+  double round_trip_us = 0;  ///< a flag from one lane to a host thread and back, over pinned memory
   uint32_t table_log2 = 0;  ///< words of the table of `increments`
 };
 
@@ -118,6 +120,46 @@ inline double measure_increments(uint32_t table_log2) {
   const double seconds = seconds_now() - begin;
   if (sum_of(table.data(), words) != 2 * count) fail_text("random increments were lost where limits are measured");
   return static_cast<double>(count) / seconds;
+}
+
+/// The host answers each number that the lane writes; both wait as Gravel does. words: 0 from the lane, 64 bytes on to it.
+__global__ void ask_host(uint64_t* words, uint64_t rounds) {
+  for (uint64_t i = 1; i <= rounds; ++i) {
+    store_release(&words[0], i);
+    for (relax wait; load_acquire(&words[8]) != i; wait()) {
+    }
+  }
+}
+inline double measure_round_trip_us() {
+  constexpr uint64_t rounds = GRAVEL_CUDA ? 10'000 : 200;
+  const pinned_memory memory(4096);
+  std::memset(memory.data(), 0, memory.size());
+  auto* words = reinterpret_cast<uint64_t*>(memory.data());
+  std::atomic<bool> failed{false};
+  std::thread host([&] {
+    for (uint64_t i = 1; i <= rounds && !failed; store_release(&words[8], i++))
+      for (relax wait; load_acquire(&words[0]) != i && !failed; wait.briefly()) {
+      }
+  });
+  const double begin = seconds_now();
+  try {
+    launch_plain(ask_host, 1, 1, words, rounds);
+    gravel_synchronize();
+  } catch (...) {
+    failed = true;
+    host.join();
+    throw;
+  }
+  const double seconds = seconds_now() - begin;
+  host.join();
+  if (words[0] != rounds || words[8] != rounds) fail_text("a flag did not come back where limits are measured");
+  return seconds / double{rounds} * 1e6;
+}
+/// By PE 0 alone, as latencies are. Collective.
+inline void measure_round_trip(limits& l) {
+  gravel_barrier_all();
+  if (l.round_trip_us == 0 && gravel_my_pe() == 0) l.round_trip_us = measure_round_trip_us();
+  gravel_barrier_all();
 }
 
 /// Measures what is missing, at all PEs at once. Collective.

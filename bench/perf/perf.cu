@@ -47,9 +47,13 @@ void measure_all(const options& o) {
     r.title(b.name, b.note);
     b.run(r, settle(o, b.name, GRAVEL_CUDA), l);
   }
-  r.fact(GRAVEL_CUDA ? "limit_host_stores_gb_per_s" : "limit_memcpy_gb_per_s", l.host_bytes / 1e9);
-  if (l.peer_bytes > 0) r.fact("limit_peer_stores_gb_per_s", l.peer_bytes / 1e9);
-  r.fact(GRAVEL_CUDA ? "limit_random_atomics_million_per_s" : "limit_random_loop_million_per_s", l.increments / 1e6);
+  const auto measured_limit = [&](const char* key, double value) {
+    if (value > 0) r.fact(key, value);
+  };
+  measured_limit(GRAVEL_CUDA ? "limit_host_stores_gb_per_s" : "limit_memcpy_gb_per_s", l.host_bytes / 1e9);
+  measured_limit("limit_peer_stores_gb_per_s", l.peer_bytes / 1e9);
+  measured_limit(GRAVEL_CUDA ? "limit_random_atomics_million_per_s" : "limit_random_loop_million_per_s", l.increments / 1e6);
+  measured_limit("limit_flag_round_trip_us", l.round_trip_us);
   r.finish();
   const int status = finish("gravel-perf", r.right());
   if (status) std::exit(status);

@@ -8,28 +8,14 @@
 
 namespace gravel::perf {
 
-__global__ void check_puts(send_job job, uint64_t* wrong) {
-  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
-  uint64_t mine = 0;
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < job.count; i += lanes)
-    mine += job.words[job.word_of(i)] != job.salt + i;
-  if (mine) fetch_add<scope::device>(wrong, mine);
-}
-__global__ void check_words(const uint64_t* words, uint64_t count, uint64_t value, uint64_t* wrong) {
-  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
-  uint64_t mine = 0;
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += lanes) mine += words[i] != value;
-  if (mine) fetch_add<scope::device>(wrong, mine);
-}
-
 inline int destination_of(const options& o, int pe) { return o.to == "self" ? pe : (pe + 1) % gravel_n_pes(); }
 inline int source_of(const options& o, int pe) { return o.to == "self" ? pe : (pe + gravel_n_pes() - 1) % gravel_n_pes(); }
 inline uint64_t salt_of(int pe) { return static_cast<uint64_t>(pe + 1) << 40; }
 
 /// May messages to that PE go over NVLink?
 inline bool is_peer(int pe) {
-  const char* routes = std::getenv("GRAVEL_ROUTES");
-  return pe != gravel_my_pe() && gravel_node_of(pe) == gravel_node_of(gravel_my_pe()) && (!routes || std::string(routes) != "net");
+  const std::string routes = current_settings().routes;
+  return pe != gravel_my_pe() && gravel_node_of(pe) == gravel_node_of(gravel_my_pe()) && routes != "net" && routes != "no-peer";
 }
 inline std::string name_of_target(const options& o) { return destination_of(o, 0) == 0 ? "self" : "next"; }
 

@@ -5,23 +5,7 @@
 
 namespace gravel::perf {
 
-enum class operation : uint32_t { put, inc, am16, am32, am64 };
 inline uint32_t units_of(operation o) { return o == operation::am32 ? 2 : o == operation::am64 ? 4 : 1; }
-
-/// Message i goes to word (i * odd) & mask of a PE, with the value salt + i.
-struct send_job {
-  operation op;
-  uint64_t* words;
-  uint64_t mask, count, salt;
-  uint32_t pe;
-  uint32_t spread;  ///< not 0: to one of so many PEs instead, drawn from i
-
-  GRAVEL_BOTH uint64_t word_of(uint64_t i) const { return i * 0x9E3779B97F4A7C15u & mask; }
-  GRAVEL_BOTH uint32_t pe_of(uint64_t i) const {
-    const uint64_t mixed = (i ^ i >> 29) * 0xBF58476D1CE4E5B9u >> 32;
-    return spread ? static_cast<uint32_t>(mixed * spread >> 32) : pe;
-  }
-};
 
 /// A handler of each size. It counts its arrivals in a word of its PE, and miscounts if its arguments are damaged.
 GRAVEL_BOTH void count_arrival(const gravel_t& g, uint64_t offset, uint64_t damage) {
