@@ -13,6 +13,8 @@ GRAVEL_DEVICE uint32_t block_add(uint32_t* word, uint32_t value) {
 GRAVEL_DEVICE void block_add_release(uint32_t* word, uint32_t value) {
   fetch_add_release<scope::block>(word, value);
 }
+/// No order with other words.
+GRAVEL_DEVICE uint32_t block_add_relaxed(uint32_t* word, uint32_t value) { return atomicAdd(word, value); }
 #else
 /// On the CPU backend a block is run by one thread: plain arithmetic is atomic between its lanes.
 GRAVEL_DEVICE uint32_t block_add(uint32_t* word, uint32_t value) {
@@ -22,6 +24,7 @@ GRAVEL_DEVICE uint32_t block_add(uint32_t* word, uint32_t value) {
   return old;
 }
 GRAVEL_DEVICE void block_add_release(uint32_t* word, uint32_t value) { block_add(word, value); }
+GRAVEL_DEVICE uint32_t block_add_relaxed(uint32_t* word, uint32_t value) { return block_add(word, value); }
 #endif
 
 }  // namespace gravel

@@ -135,7 +135,7 @@ struct gravel_block_sender {
 #if GRAVEL_CUDA
       apply_mapped(o, dest, value);
       const lane_group group = lane_group::active();
-      if (group.is_leader()) block_add(&in_place, group.size());
+      if (group.is_leader()) block_add_relaxed(&in_place, group.size());
 #else
       own.add(o, dest, value);
       ++in_place;

@@ -52,7 +52,7 @@ struct peer_bins {
     const lane_group group = lane_group::active();
     const lane_group mine = group.part(group.match(bin));
     uint32_t at = 0;
-    if (mine.is_leader()) at = block_add(&reserved[bin], mine.size());
+    if (mine.is_leader()) at = block_add_relaxed(&reserved[bin], mine.size());
     at = mine.from_leader(at);
     // The group's places may end one half and begin the next.
     const bool in_first = mine.rank() < half() - (at & (half() - 1));

@@ -167,78 +167,92 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
 
 /// A chunk of a ring: what a peer pushed. Its messages are checked one by one like all others. Thread scope: warp.
 template <class Handlers>
-__device__ __forceinline__ void resolve_chunk(const gravel_t& g, const peer_ring& ring, chunk_header* chunk) {
+__device__ __forceinline__ void resolve_chunk(const gravel_t& g, uint32_t room, chunk_header* chunk) {
+  constexpr uint32_t batch = 8;
+  const uint32_t lane = threadIdx.x % 32;
+  const unit* const at = peer_ring::payload(chunk);
+  // Read together with the header, before that says how many there are: one latency instead of two.
+  unit held[batch];
+#pragma unroll
+  for (uint32_t b = 0; b < batch; ++b)
+    if (b * 32 < room) held[b] = load_unit(at + b * 32 + lane);
   const uint32_t messages = chunk->messages, units = chunk->units;
-  if (units == 0 || units > max_message_units || messages > ring.chunk_units / units) {
-    if (threadIdx.x % 32 == 0) report_error(g, message_fault::corrupt_packet, op::none, g.my_pe, 0, 0);
+  if (units == 0 || units > max_message_units || messages > room / units) {
+    if (lane == 0) report_error(g, message_fault::corrupt_packet, op::none, g.my_pe, 0, 0);
   } else if (units == 1) {
-    resolve_small<Handlers, 32, 8>(g, ring.payload(chunk), messages);
+#pragma unroll
+    for (uint32_t b = 0; b < batch; ++b)
+      if (b * 32 + lane < messages && !resolve_add(g, held[b])) resolve_one<Handlers>(g, &held[b], 1);
+    if (messages > batch * 32) resolve_small<Handlers, 32, batch>(g, at + batch * 32, messages - batch * 32);
   } else {
-    resolve_large<Handlers, 32>(g, ring.payload(chunk), messages, units);
+    resolve_large<Handlers, 32>(g, at, messages, units);
   }
 }
 
-/// The warp looks at its next ticket of every ring, beginning behind the source that had its turn last. Returns the
-/// source whose ticket has arrived, or -1.
-__device__ __forceinline__ int find_chunk(const peer_ring& mine, uint64_t next, uint32_t last) {
-  const uint32_t some = __ballot_sync(~0u, mine.slots && mine.arrived(next));
-  if (some == 0) return -1;
-  const uint32_t later = last == 31 ? 0 : some & ~((2u << last) - 1);
-  return __ffs(static_cast<int>(later ? later : some)) - 1;
-}
+/// What a warp knows of the rings: lane i looks after ring i % width, and there after the warp's (i / width)-th ticket
+/// from the next one on.
+struct ring_watch {
+  peer_ring ring{};
+  uint64_t ticket = 0;
+  uint32_t width = 1, depth = 1;
+
+  __device__ __forceinline__ ring_watch(const peer_rings& peers, uint32_t warp, uint32_t warps) {
+    const uint32_t lane = threadIdx.x % 32;
+    while (width < peers.n) width *= 2;
+    depth = 32 / width < 4 ? 32 / width : 4;
+    const uint32_t source = lane % width;
+    if (source >= peers.n || lane >= width * depth) return;
+    ring = peers.of_source[source];
+    ticket = peers.next[warp * peers.n + source] + uint64_t{lane / width} * warps;
+  }
+  /// Lanes whose ticket has arrived, and those before it of the same ring.
+  __device__ __forceinline__ uint32_t look() const {
+    uint32_t some = __ballot_sync(~0u, ring.slots && ring.arrived(ticket));
+    for (uint32_t d = 1; d < depth; ++d) {
+      const uint32_t these = ((1u << width) - 1) << (d * width);
+      some &= some << width | ~these;
+    }
+    return some;
+  }
+};
 
 /// Serves the rings until block 0 says stop. Thread scope: each warp for itself; warp `w` of W takes the tickets w, w + W,
 /// ... of every ring, so no two look for the same chunk.
 template <class Handlers>
 __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings& peers, resolver_state* state) {
-  constexpr uint32_t warps = resolver_threads / 32;
+  const uint32_t warps = peers.blocks * (resolver_threads / 32);
   const uint32_t lane = threadIdx.x % 32;
-  const uint32_t me = (blockIdx.x - (gridDim.x - peers.blocks)) * warps + threadIdx.x / 32;
-  // Lane i keeps ring i, and the place in it.
-  peer_ring mine{};
-  uint64_t next = 0;
-  if (lane < peers.n) {
-    mine = peers.of_source[lane];
-    next = peers.next[me * peers.n + lane];
-  }
-  uint32_t last = 0, rounds = 0;
+  const uint32_t me = (blockIdx.x - (gridDim.x - peers.blocks)) * (resolver_threads / 32) + threadIdx.x / 32;
+  ring_watch watch(peers, me, warps);
+  uint32_t rounds = 0;
   relax wait;
   for (;;) {
-    // Several chunks, if they are there, before the fence that ends them: it waits for all atomic operations under way.
-    constexpr uint32_t most = 4;
-    uint32_t n = 0;
-    uint64_t* done = nullptr;  // lane i: of the i-th chunk
-    uint64_t ticket_done = 0;
-    for (int from; n < most && (from = find_chunk(mine, next, last)) >= 0; ++n) {
-      last = static_cast<uint32_t>(from);
-      const uint64_t ticket = __shfl_sync(~0u, next, from);
-      peer_ring ring;
-      ring.slots = reinterpret_cast<char*>(__shfl_sync(~0u, reinterpret_cast<uint64_t>(mine.slots), from));
-      ring.done = reinterpret_cast<uint64_t*>(__shfl_sync(~0u, reinterpret_cast<uint64_t>(mine.done), from));
-      ring.chunks = __shfl_sync(~0u, mine.chunks, from);
-      ring.chunk_units = __shfl_sync(~0u, mine.chunk_units, from);
-      resolve_chunk<Handlers>(g, ring, ring.chunk(ticket));
-      if (lane == n) {
-        done = ring.done_word(ticket);
-        ticket_done = ticket + 1;
-      }
-      if (lane == last) next += peers.blocks * warps;
-    }
-    if (n == 0) {
+    const uint32_t arrived = watch.look();
+    if (arrived == 0) {
       if (load_acquire<scope::device>(&state->stop)) break;
       wait();
       continue;
     }
     wait.reset();
+    for (uint32_t rest = arrived; rest; rest &= rest - 1) {
+      const int chosen = __ffs(static_cast<int>(rest)) - 1;
+      const auto chunk = reinterpret_cast<uint64_t>(watch.ring.slots ? watch.ring.chunk(watch.ticket) : nullptr);
+      resolve_chunk<Handlers>(g, __shfl_sync(~0u, watch.ring.chunk_units, chosen),
+                              reinterpret_cast<chunk_header*>(__shfl_sync(~0u, chunk, chosen)));
+    }
     __syncwarp();
-    if (lane < n) store_release(done, ticket_done);  // [P2]
+    // One fence for all of them: it waits for every atomic operation under way.
+    if (arrived >> lane & 1) watch.ring.mark_done(watch.ticket);
+    __syncwarp();
+    uint32_t taken = 0;  // of this lane's ring
+    for (uint32_t d = 0; d < watch.depth; ++d) taken += arrived >> (d * watch.width + lane % watch.width) & 1;
+    watch.ticket += uint64_t{taken} * warps;
     if (rounds++ % 16 == 0 && lane == 0) store_relaxed<scope::device>(&state->last_chunk, globaltimer_ns());
-    __syncwarp();
     if (rounds % 64 == 0 && load_acquire<scope::device>(&state->stop)) break;
   }
-  if (lane < peers.n) peers.next[me * peers.n + lane] = next;
+  if (lane < peers.n) peers.next[me * peers.n + lane] = watch.ticket;
   // What arrives after this look rings the bell after the host has started this kernel, and so starts another.
-  if (find_chunk(mine, next, last) >= 0 && lane == 0) store_relaxed<scope::device>(&state->left_over, 1u);
+  if (watch.look() && lane == 0) store_relaxed<scope::device>(&state->left_over, 1u);
 }
 
 /// Serves the landing ring, a packet at a time. Thread scope: block. Block 0 also decides when the kernel ends.

@@ -94,7 +94,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     *mailbox_ = {};
     const settings& s = current_settings();
     blocks_ = static_cast<unsigned>(std::min<uint64_t>(s.resolver_blocks, static_cast<uint64_t>(properties.multiProcessorCount) / 2));
-    ring_blocks_ = static_cast<unsigned>(std::min<uint64_t>(s.resolver_ring_blocks, static_cast<uint64_t>(properties.multiProcessorCount) / 2));
+    ring_blocks_ = static_cast<unsigned>(std::min<uint64_t>(s.resolver_ring_blocks, static_cast<uint64_t>(properties.multiProcessorCount)));
     resident_ = s.resolver_resident;
     limits_ = {s.resolver_quantum_us * 1000, 200'000};
   }

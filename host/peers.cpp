@@ -40,29 +40,36 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all)
   blob_writer mine;
   mine << heap_export << area_export << chunks_ << chunk_units_;
   const auto theirs = all(mine.bytes);
+  uint32_t reached = 0;  // local ranks
+  if (n_local_)
+    for (uint32_t pe : local) {
+      if (pe == s.pe) continue;
+      std::string heap, area, why;
+      uint32_t chunks, chunk_units;
+      blob_reader in(theirs.at(pe));
+      in >> heap >> area >> chunks >> chunk_units;
+      if (heap.empty()) continue;
+      if (chunks != chunks_ || chunk_units != chunk_units_)
+        fail("GRAVEL_PEER_CHUNKS or GRAVEL_PEER_CHUNK_SIZE differ: {} chunks of {} units here, {} of {} at PE {}", chunks_,
+             chunk_units_, chunks, chunk_units, pe);
+      mapping m{pe, device.import_memory(heap, &why), nullptr};
+      if (m.heap) m.area = device.import_memory(area, &why);
+      if (m.heap) mappings_.push_back(m);
+      if (m.area) reached |= 1u << rank_of(pe);
+      else log_info("PE {} is reached on the route net, not peer: {}", pe, why);
+    }
+  // A ring needs both directions: messages there, `done` words back.
+  const auto masks = all(std::as_bytes(std::span(&reached, 1)));
   if (n_local_ == 0) return;
 
   std::vector<peer_link> links(n_pes, peer_link{});
   std::vector<peer_ring> sources(n_local_, peer_ring{});
   std::vector<uint32_t> pes;  // by bin
-  for (uint32_t pe : local) {
-    if (pe == s.pe) continue;
-    std::string heap, area, why;
-    uint32_t chunks, chunk_units;
-    blob_reader in(theirs.at(pe));
-    in >> heap >> area >> chunks >> chunk_units;
-    if (heap.empty()) continue;
-    if (chunks != chunks_ || chunk_units != chunk_units_)
-      fail("GRAVEL_PEER_CHUNKS or GRAVEL_PEER_CHUNK_SIZE differ: {} chunks of {} units here, {} of {} at PE {}", chunks_,
-           chunk_units_, chunks, chunk_units, pe);
-    mapping m{pe, device.import_memory(heap, &why), nullptr};
-    if (m.heap) m.area = device.import_memory(area, &why);
-    if (m.heap) mappings_.push_back(m);
-    if (!m.area) {
-      log_info("PE {} is reached on the route net, not peer: {}", pe, why);
-      continue;
-    }
-    const uint32_t rank = rank_of(pe);
+  for (const mapping& m : mappings_) {
+    const uint32_t pe = m.pe, rank = rank_of(pe);
+    uint32_t theirs_reached = 0;
+    blob_reader(masks.at(pe)) >> theirs_reached;
+    if (!m.area || !(theirs_reached >> me & 1)) continue;
     char* const their_area = static_cast<char*>(m.area);
     peer_link& link = links[pe];
     link.heap = static_cast<char*>(m.heap);

@@ -29,7 +29,7 @@ class peers {
   /// Sends a blob to all PEs of the job and returns theirs, by PE. Collective.
   using exchange = std::function<std::vector<std::vector<std::byte>>(std::span<const std::byte>)>;
 
-  /// Collective: also PEs that have no peers take part in the exchange.
+  /// Collective: also PEs that have no peers take part in the two exchanges.
   peers(backend&, const peers_setup&, const exchange&);
   ~peers();
   peers(const peers&) = delete;

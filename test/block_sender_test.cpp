@@ -131,7 +131,9 @@ void send_all(const fake_shape& shape, uint64_t kernel_seed, int uses = 1) {
         REQUIRE(job->pe(pe).at<uint64_t>(0)[w] == model[pe][w]);
       }
     }
-  CHECK(job->stat_of(stat::messages_taken) + job->pe(0).device.counters.in_place() == sent);
+  CHECK(job->stat_of(stat::messages_taken) + job->pe(0).device.counters.in_place() +
+            job->pe(0).device.counters.to_peers() ==
+        sent);
   CHECK(job->error_of(0).code == 0);
 }
 
@@ -160,6 +162,16 @@ TEST_CASE("the same with other shapes of block, buffer and job") {
     send_all<256, 512>({.nodes = 1, .pes_per_node = 2, .seed = seed, .settings = {{"GRAVEL_AGGREGATOR_THREADS", "2"}}}, seed);
     send_all<40, 160>({.nodes = 5, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}}}, seed, 2);
   }
+}
+
+TEST_CASE("what goes to peers is gathered in bins, or sorted where a block has none, and pushed into their rings") {
+  for (uint64_t seed = 1; seed <= seeds / 4; ++seed) {
+    send_all<64, 512>({.nodes = 1, .pes_per_node = 2, .seed = seed, .peers = true}, seed);
+    send_all<64, 1024>({.nodes = 2, .pes_per_node = 3, .seed = seed, .peers = true}, seed, 3);
+    send_all<32, 128>({.nodes = 1, .pes_per_node = 3, .seed = seed, .peers = true}, seed, 2);
+  }
+  for (uint64_t seed = 1; seed <= 10; ++seed)
+    send_all<256, 2048>({.nodes = 1, .pes_per_node = 4, .seed = seed, .peers = true}, seed % 2 ? seed : 0, 4);
 }
 
 TEST_CASE("in plain order, and with buffers larger than a slot") {

@@ -62,8 +62,9 @@ fake_job& fake_job::current() {
   return *the_job;
 }
 
-fake_job::fake_job(const fake_shape& shape, receive_function receive, std::map<uint32_t, std::string> names)
-    : shape_(shape), receive_(receive), names_(std::move(names)), draw_(shape.seed) {
+fake_job::fake_job(const fake_shape& shape, receive_function receive, std::map<uint32_t, std::string> names,
+                   apply_function apply)
+    : shape_(shape), receive_(receive), apply_(apply), names_(std::move(names)), draw_(shape.seed) {
   std::map<std::string, std::string> values{
       {"GRAVEL_PACKET_SIZE", "4K"},    {"GRAVEL_PACKETS_PER_DESTINATION", "2"}, {"GRAVEL_EAGER_SIZE", "2K"},
       {"GRAVEL_SLOT_SIZE", "4K"},      {"GRAVEL_SLOTS", "4"},                   {"GRAVEL_WARP_SLOTS", "4"},
@@ -75,6 +76,16 @@ fake_job::fake_job(const fake_shape& shape, receive_function receive, std::map<u
   for (uint32_t pe = 0; pe < shape.nodes * shape.pes_per_node; ++pe) node_of_pe.push_back(pe / shape.pes_per_node);
   topology_ = topology(node_of_pe, values_.two_hop_nodes);
   for (uint32_t pe = 0; pe < topology_.n_pes(); ++pe) make_pe(pe);
+  if (shape.peers) {
+    for (auto& p : pes_) {
+      const uint64_t chunk = peer_ring::chunk_bytes(p->peers.chunk_units) / sizeof(unit), n = n_pes();
+      p->peers.slots.resize(n * p->peers.chunks * chunk);
+      p->peers.done.resize(n * p->peers.chunks);
+      p->peers.tickets.resize(n);
+      for (uint32_t warp = 0; warp < p->peers.warps; ++warp) p->peers.next.resize((warp + 1) * n, warp);
+    }
+    for (uint32_t pe = 0; pe < topology_.n_pes(); ++pe) make_peers(pe);
+  }
   for (uint32_t node = 0; node < shape.nodes; ++node) make_node(node);
   n_actors_ = shape.nodes * n_planes_ + 2 * n_pes() + shape.nodes + shape.nodes * shape.nodes * n_planes_;
   if (the_job) fail("two fake_jobs on one thread");
@@ -128,6 +139,48 @@ void fake_job::make_pe(uint32_t pe) {
   p.receiver[1] = std::make_unique<host_receiver>(p.segment->landing_of(sink_kind::host), sink_kind::host, p.host_handler);
 }
 
+/// As host/peers.cpp.
+void fake_job::make_peers(uint32_t pe) {
+  fake_pe& p = *pes_[pe];
+  const uint32_t chunks = p.peers.chunks, units = p.peers.chunk_units;
+  const uint64_t ring_units = chunks * peer_ring::chunk_bytes(units) / sizeof(unit);
+  p.peers.links.resize(n_pes(), peer_link{});
+  p.peers.sources.resize(n_pes(), peer_ring{});
+  for (uint32_t other : topology_.pes_of(p.node)) {
+    if (other == pe) continue;
+    fake_pe& o = *pes_[other];
+    p.peers.links[other] = {o.at<char>(0),
+                            {reinterpret_cast<char*>(&o.peers.slots[pe * ring_units]), &p.peers.done[other * chunks], chunks, units},
+                            &p.peers.tickets[other], static_cast<uint32_t>(p.peers.pes.size()), &p.peers.bell};
+    p.peers.pes.push_back(other);
+    p.peers.sources[other] = {reinterpret_cast<char*>(&p.peers.slots[other * ring_units]), &o.peers.done[pe * chunks], chunks, units};
+  }
+  if (p.peers.pes.empty()) return;
+  for (gravel_t* g : {&p.kernel, &p.device_handler}) {
+    g->peers = p.peers.links.data();
+    g->peer_pes = p.peers.pes.data();
+    g->n_peers = static_cast<uint32_t>(p.peers.pes.size());
+  }
+}
+
+/// As resolver.cuh's serve_rings: one chunk.
+bool fake_job::serve_ring(fake_pe& p, uint32_t warp, uint32_t source) {
+  const peer_ring& ring = p.peers.sources[source];
+  uint64_t& next = p.peers.next[warp * n_pes() + source];
+  if (!ring.slots || !ring.arrived(next)) return false;
+  const uint64_t ticket = next;
+  next += p.peers.warps;
+  chunk_header* chunk = ring.chunk(ticket);
+  const unit* message = peer_ring::payload(chunk);
+  if (chunk->units == 0 || chunk->units > max_message_units || chunk->messages > ring.chunk_units / chunk->units)
+    fail("a corrupt chunk arrived at PE {}", p.pe);
+  for (uint32_t m = 0; m < chunk->messages; ++m, message += chunk->units)
+    if (const message_fault fault = apply_(p.device_handler, message, chunk->units); fault != message_fault::fine)
+      fail("a corrupt message arrived at PE {}: {}", p.pe, name_of(fault));
+  ring.mark_done(ticket);
+  return true;
+}
+
 /// As aggregator::accept_pes, wire and start_planes.
 void fake_job::make_node(uint32_t node) {
   nodes_.push_back(std::make_unique<fake_node>());
@@ -173,6 +226,8 @@ bool fake_job::step_receiver(uint32_t pe, sink_kind kind) {
   bool moved;
   try {
     moved = receive_(*p.receiver[k]);
+    if (shape_.peers && kind == sink_kind::device)
+      for (uint32_t i = 0; i < n_pes() * p.peers.warps; ++i) moved |= serve_ring(p, draw_.below(p.peers.warps), draw_.below(n_pes()));
   } catch (...) {
     p.receiving[k] = false;
     throw;
@@ -256,6 +311,7 @@ void fake_job::quiet(uint32_t pe) {
   for (const gravel_t* g : {&p.kernel, &p.host_thread}) {
     g->direct.flush_all();
     if (g->block.state) g->block.flush_all();
+    flush_peers(*g);
   }
   step_until([&] {
     return load_acquire(&p.device.counters.gets_done) >= load_acquire(&p.device.counters.gets_issued) && host_gets_done(pe);

@@ -25,6 +25,7 @@ struct fake_shape {
   uint32_t nodes = 1, pes_per_node = 2;
   uint64_t seed = 1;
   bool self_in_place = true;
+  bool peers = false;  ///< the PEs of a node reach each other on the route `peer`, through rings of four small chunks
   /// Small rings, so that everything wraps and runs full; these override.
   std::map<std::string, std::string> settings = {};
 };
@@ -42,6 +43,18 @@ struct fake_pe {
   device_error host_error{};
   gravel_t kernel{}, host_thread{}, device_handler{}, host_handler{};
   std::unique_ptr<host_receiver> receiver[2];
+  /// Route `peer`, as host/peers.cpp makes it.
+  struct rings {
+    static constexpr uint32_t chunks = 4, chunk_units = 64, warps = 3;  ///< warps: that serve the rings into this PE
+    std::vector<unit> slots;               ///< [source][chunk]
+    std::vector<uint64_t> done, tickets;   ///< [destination][chunk], [destination]
+    std::vector<peer_link> links;
+    std::vector<uint32_t> pes;
+    std::vector<peer_ring> sources;
+    std::vector<uint64_t> next;            ///< [warp][source]
+    uint64_t bell = 0;
+  };
+  rings peers;
   bool receiving[2] = {};  ///< its handler waits further down the stack
 
   /// The symmetric object at `offset`: the same address arithmetic as a program's pointer.
@@ -64,17 +77,23 @@ struct fake_node {
 class fake_job {
  public:
   using receive_function = bool (*)(host_receiver&);
+  using apply_function = message_fault (*)(const gravel_t&, const unit*, uint32_t units);
   template <class... Handlers>
   static bool receive_with(host_receiver& r) {
     return r.receive<handler_list<Handlers...>>();
   }
 
   /// `names`: handler names by id, for errors.
-  fake_job(const fake_shape&, receive_function, std::map<uint32_t, std::string> names = {});
+  template <class... Handlers>
+  static message_fault apply_with(const gravel_t& g, const unit* message, uint32_t units) {
+    return apply_message<handler_list<Handlers...>>(g, sink_kind::device, message, units);
+  }
+  fake_job(const fake_shape&, receive_function, std::map<uint32_t, std::string> names = {}, apply_function = nullptr);
   template <class... Handlers>
   static std::unique_ptr<fake_job> with(const fake_shape& shape) {
     return std::make_unique<fake_job>(shape, &receive_with<Handlers...>,
-                                      std::map<uint32_t, std::string>{{handler_id<Handlers>::value, Handlers::name}...});
+                                      std::map<uint32_t, std::string>{{handler_id<Handlers>::value, Handlers::name}...},
+                                      &apply_with<Handlers...>);
   }
   ~fake_job();
   fake_job(const fake_job&) = delete;
@@ -142,6 +161,8 @@ class fake_job {
  private:
   void make_pe(uint32_t pe);
   void make_node(uint32_t node);
+  void make_peers(uint32_t pe);
+  bool serve_ring(fake_pe&, uint32_t warp, uint32_t source);
   void enter_lane();
   void check_idle(uint64_t idle) const;
   bool step_actor(uint32_t actor);
@@ -149,6 +170,7 @@ class fake_job {
   fake_shape shape_;
   settings values_;
   receive_function receive_;
+  apply_function apply_;
   std::map<uint32_t, std::string> names_;
   topology topology_;
   random_numbers draw_;

@@ -19,9 +19,9 @@ template <class F>
 void in_every_shape(F f) {
   uint64_t seed = 1;
   for (auto [nodes, pes, self] : {std::tuple{1u, 1u, true}, {1u, 2u, true}, {1u, 1u, false}, {2u, 2u, true}, {3u, 1u, false}})
-    for (bool plain : {true, false}) {
-      INFO(nodes << " nodes of " << pes << " PEs, in place " << self << ", seed " << seed);
-      const auto job = fake_job::with<>({.nodes = nodes, .pes_per_node = pes, .seed = seed, .self_in_place = self});
+    for (auto [plain, peers] : {std::pair{true, false}, {false, false}, {true, true}, {false, true}}) {
+      INFO(nodes << " nodes of " << pes << " PEs, in place " << self << ", peers " << peers << ", seed " << seed);
+      const auto job = fake_job::with<>({.nodes = nodes, .pes_per_node = pes, .seed = seed, .self_in_place = self, .peers = peers});
       f(*job, plain ? 0 : seed);
       for (uint32_t pe = 0; pe < job->n_pes(); ++pe) REQUIRE(job->error_of(pe).code == 0);
       ++seed;

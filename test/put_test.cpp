@@ -126,19 +126,21 @@ void all_operations(fake_shape shape, uint64_t kernel_seed) {
     for (uint32_t lane = 0; lane < lanes; ++lane) ops.run(job->pe(pe).host_thread, n + pe, lane, false);
   }
   job->quiet_all();
-  uint64_t in_place = 0;
+  uint64_t in_place = 0, to_peers = 0;
   for (uint32_t pe = 0; pe < n; ++pe) {
     for (uint32_t source : {pe, n + pe})
       for (uint32_t lane = 0; lane < lanes; ++lane) ops.run(job->pe(pe).kernel, source, lane, true);
     REQUIRE(job->error_of(pe).code == 0);
     in_place += job->pe(pe).device.counters.in_place() + job->pe(pe).host.counters.in_place();
+    to_peers += job->pe(pe).device.counters.to_peers();
   }
   for (uint32_t pe = 0; pe < n; ++pe)
     for (uint64_t w = 0; w < ops.words(); ++w) {
       INFO("PE " << pe << ", word " << w);
       REQUIRE(job->pe(pe).at<T>(0)[w] == ops.model[pe][w]);
     }
-  CHECK(job->stat_of(stat::messages_taken) + in_place == ops.sent);
+  CHECK(job->stat_of(stat::messages_taken) + in_place + to_peers == ops.sent);
+  CHECK((to_peers != 0) == (shape.peers && shape.pes_per_node > 1));
   CHECK((in_place == 0) == !shape.self_in_place);
 }
 
@@ -149,6 +151,7 @@ void in_every_shape() {
     for (bool plain : {true, false}) {
       INFO(nodes << " nodes of " << pes << " PEs, in place " << self << ", seed " << seed);
       all_operations<T>({.nodes = nodes, .pes_per_node = pes, .seed = seed, .self_in_place = self}, plain ? 0 : seed);
+      if (self) all_operations<T>({.nodes = nodes, .pes_per_node = pes, .seed = seed, .peers = true}, plain ? 0 : seed);
       ++seed;
     }
 }
