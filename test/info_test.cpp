@@ -70,10 +70,9 @@ TEST_CASE("every pair of devices has a route and a reason") {
   CHECK(find(f, "CPU", "CPU").route == "self");
   CHECK(find(f, "GPU 0", "CPU").route == "none");
   CHECK(find(f, "CPU", "CPU, another PE").route == "net");
-  CHECK(find(f, "GPU 1", "GPU 1, another PE").route == "net");
+  CHECK(find(f, "GPU 1", "GPU 1, another PE").route == "peer");
   const route linked = find(f, "GPU 0", "GPU 1");
-  CHECK(linked.route == "net");
-  CHECK_THAT(linked.why, contains_text("not in this version"));
+  CHECK(linked.route == "peer");
   CHECK_THAT(linked.why, contains_text("NVLink (18 links)"));
   for (const route& r : find_routes(f)) CHECK(!r.why.empty());
 }
@@ -84,7 +83,26 @@ TEST_CASE("a pair without peer access says why") {
   f.gpus.pairs[0][1].status = "chipset not supported";
   CHECK_THAT(find(f, "GPU 0", "GPU 1").why,
              contains_text("GPU 0 and GPU 1 have no peer access (chipset not supported)"));
-  CHECK_THAT(find(f, "GPU 1", "GPU 0").why, contains_text("would allow it"));
+  CHECK(find(f, "GPU 1", "GPU 0").route == "peer");
+}
+
+TEST_CASE("without atomic operations or CUDA IPC, or when they are not wanted, peers are reached on the route net") {
+  findings f = good_machine();
+  SECTION("atomics") {
+    f.gpus.pairs[0][1].atomics = false;
+    CHECK_THAT(find(f, "GPU 0", "GPU 1").why, contains_text("without native atomics"));
+  }
+  SECTION("CUDA IPC") {
+    f.ipc_error = "CUDA_ERROR_INVALID_VALUE";
+    CHECK_THAT(find(f, "GPU 0", "GPU 1").why, contains_text("CUDA IPC does not work: CUDA_ERROR_INVALID_VALUE"));
+    CHECK(find(f, "GPU 0", "GPU 0, another PE").route == "net");
+  }
+  SECTION("GRAVEL_ROUTES") {
+    f.routes = "no-peer";
+    CHECK_THAT(find(f, "GPU 0", "GPU 1").why, contains_text("GRAVEL_ROUTES=no-peer; the hardware would allow it"));
+    CHECK(find(f, "GPU 0", "GPU 0").route == "self");
+  }
+  CHECK(find(f, "GPU 0", "GPU 1").route == "net");
 }
 
 TEST_CASE("GRAVEL_ROUTES=net leaves nothing in place") {
@@ -230,7 +248,7 @@ TEST_CASE("gravel-info on four GPUs of a fake driver") {
 
   const command_result check = info_on_fake_gpus({"--check"});
   CHECK(check.status == 0);
-  CHECK_THAT(check.out, contains_text("GPU 0 -> GPU 1: net. not peer"));
+  CHECK_THAT(check.out, contains_text("GPU 0 -> GPU 1: peer. peer access over NVLink (18 links)"));
   CHECK_THAT(check.out, contains_text("peer access over NVLink (18 links)"));
   CHECK_THAT(check.out,
              contains_text("peer access over PCIe (same PCIe host bridge), without native atomics"));

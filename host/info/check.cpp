@@ -9,8 +9,6 @@
 namespace gravel {
 namespace {
 
-constexpr const char* peer_is_missing = "the peer route is not in this version of Gravel";
-
 std::string name_of(const gpu& g) { return fmt::format("GPU {}", g.ordinal); }
 
 std::string path_words(const gpu& from, const gpu_pair& pair) {
@@ -26,19 +24,42 @@ route self_route(const findings& f, const std::string& device) {
   return {device, device, "self", "done in place; nothing is faster"};
 }
 
+/// What keeps two PEs of this machine from the route `peer`, whatever their GPUs; empty: nothing does.
+std::string no_peers(const findings& f) {
+  if (f.routes == "net" || f.routes == "no-peer") return fmt::format("GRAVEL_ROUTES={}", f.routes);
+  if (f.ipc_error.empty()) return {};
+  return "CUDA IPC does not work: " + f.ipc_error;
+}
+
+std::string peer_words(const findings& f) {
+  return f.routes == "direct" ? "block senders, too, send one by one (GRAVEL_ROUTES=direct)"
+                              : "single operations directly, block senders through rings in GPU memory";
+}
+
 route gpu_route(const findings& f, size_t i, size_t j) {
   const gpu &from = f.gpus.gpus[i], &to = f.gpus.gpus[j];
   const gpu_pair& pair = f.gpus.pairs[i][j];
   route r{name_of(from), name_of(to), "net", ""};
-  if (pair.access) {
-    r.why = fmt::format("not peer: {}; the hardware would allow it: peer access over {}", peer_is_missing,
-                        path_words(from, pair));
-    if (!pair.atomics) r.why += ", without native atomics";
-  } else {
-    r.why = fmt::format("not peer: {} and {} have no peer access{}; and {}", name_of(from), name_of(to),
-                        pair.status.empty() ? "" : fmt::format(" ({})", pair.status), peer_is_missing);
-  }
+  const std::string reason = no_peers(f);
+  if (!pair.access)
+    r.why = fmt::format("not peer: {} and {} have no peer access{}", name_of(from), name_of(to),
+                        pair.status.empty() ? "" : fmt::format(" ({})", pair.status));
+  else if (!pair.atomics)
+    r.why = fmt::format("not peer: peer access over {}, without native atomics", path_words(from, pair));
+  else if (!reason.empty())
+    r.why = fmt::format("not peer: {}; the hardware would allow it: peer access over {}", reason, path_words(from, pair));
+  else
+    r = {r.from, r.to, "peer", fmt::format("peer access over {}; {}", path_words(from, pair), peer_words(f))};
   return r;
+}
+
+/// Two PEs that share a GPU.
+route shared_gpu_route(const findings& f, const std::string& me) {
+  const char* turns = f.mps.running ? "MPS lets the PEs of one GPU run at once"
+                                    : "the PEs of one GPU take turns: MPS is not running";
+  const std::string reason = no_peers(f);
+  if (!reason.empty()) return {me, me + ", another PE", "net", fmt::format("not peer: {}; {}", reason, turns)};
+  return {me, me + ", another PE", "peer", fmt::format("the same memory; {}; {}", peer_words(f), turns)};
 }
 
 std::string to_other_nodes(const findings& f) {
@@ -79,10 +100,7 @@ std::vector<route> find_routes(const findings& f) {
         continue;
       }
       routes.push_back(self_route(f, me));
-      routes.push_back({me, me + ", another PE", "net",
-                        fmt::format("not peer: {}; {}", peer_is_missing,
-                                    f.mps.running ? "MPS lets the PEs of one GPU run at once"
-                                                  : "the PEs of one GPU take turns: MPS is not running")});
+      routes.push_back(shared_gpu_route(f, me));
     }
     routes.push_back({me, "another node", "net", "no faster one exists; " + to_other_nodes(f)});
     routes.push_back({me, "CPU", "none", "all PEs of a job use one backend"});

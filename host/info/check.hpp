@@ -21,6 +21,7 @@ struct findings {
   std::string ucx_build_error;              ///< why a worker cannot be made with these settings; "": it can
   std::string settings_error;               ///< GRAVEL_* variables that cannot be used
   std::vector<std::string> unknown_variables;
+  std::string ipc_error;                    ///< why CUDA IPC does not work; "": it does, or there is no GPU
   std::string routes = "auto";               ///< GRAVEL_ROUTES
   std::string aggregator, aggregator_error;  ///< path; or why it was not found
   uint64_t registered = 0;  ///< bytes that a node registers with UCX for each PE of another node
@@ -29,7 +30,7 @@ struct findings {
 
 struct route {
   std::string from, to;  ///< "GPU 0", "GPU 0, another PE", "CPU", "CPU, another PE", "another node"
-  std::string route;     ///< "self", "net", or "none"
+  std::string route;     ///< "self", "peer", "net", or "none"
   std::string why;       ///< of this route and not a faster one
 };
 

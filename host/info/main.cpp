@@ -85,16 +85,16 @@ int run(bool variables, bool check, bool markdown, bool json) {
   }
   if (check || !variables) {
     const software_report software = look_at_software();
-    const findings found = look_around(software);
+    findings found = look_around(software);
+    if (!found.gpus.gpus.empty()) found.ipc_error = try_cuda_ipc();
     if (check) {
       for (const problem& p : find_problems(found)) fine = fine && !p.fatal;
       text += check_text(found);
       if (json) all.update(check_json(found));
     }
     if (!check || json) {
-      const std::string ipc = found.gpus.gpus.empty() ? "" : try_cuda_ipc();
-      if (!check) text += report_text(software, found, ipc);
-      if (json) all.update(report_json(software, found, ipc));
+      if (!check) text += report_text(software, found);
+      if (json) all.update(report_json(software, found));
     }
   }
   if (json)

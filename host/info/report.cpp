@@ -33,7 +33,7 @@ std::string pair_letter(const gpu_report& r, size_t i, size_t j) {
   return p.nvlink.value_or(false) ? "N" : "P";
 }
 
-void add_gpus(std::string& text, const findings& f, const std::string& ipc) {
+void add_gpus(std::string& text, const findings& f) {
   const gpu_report& r = f.gpus;
   text += "GPUs\n";
   if (r.gpus.empty()) {
@@ -58,7 +58,7 @@ void add_gpus(std::string& text, const findings& f, const std::string& ipc) {
   };
   row(text, "host atomics",
       fmt::format("{} (hostNativeAtomicSupported; Gravel does not need it)", all(&gpu::host_native_atomics)));
-  row(text, "CUDA IPC", ipc.empty() ? "works" : fmt::format("does not work: {}", ipc));
+  row(text, "CUDA IPC", f.ipc_error.empty() ? "works" : fmt::format("does not work: {}", f.ipc_error));
   row(text, "MPS", f.mps.text);
   if (r.gpus.size() > 1) {
     text += "  peer access (N: over NVLink, P: over PCIe, .: none; row reads column)\n         ";
@@ -92,7 +92,7 @@ void add_machine(std::string& text, const machine_report& m) {
 
 }  // namespace
 
-std::string report_text(const software_report& s, const findings& f, const std::string& ipc) {
+std::string report_text(const software_report& s, const findings& f) {
   std::string text = fmt::format("Gravel {}\n", s.version);
   row(text, "built with", fmt::format("{}, {}", s.compiler, s.build_type));
   row(text, "CUDA backend", s.cuda);
@@ -102,7 +102,7 @@ std::string report_text(const software_report& s, const findings& f, const std::
   row(text, "UCX", s.ucx);
   row(text, "UCX transports",
       s.ucx_error.empty() ? fmt::format("{}", fmt::join(s.ucx_transports, " ")) : s.ucx_error);
-  add_gpus(text, f, ipc);
+  add_gpus(text, f);
   add_machine(text, f.machine);
   text +=
       "\ngravel-info -c lists the variables; gravel-info --check says which routes will be used, and what is "
@@ -126,7 +126,7 @@ std::string check_text(const findings& f) {
   return text;
 }
 
-nlohmann::json report_json(const software_report& s, const findings& f, const std::string& ipc) {
+nlohmann::json report_json(const software_report& s, const findings& f) {
   using nlohmann::json;
   const auto trial_json = [](const trial& t) {
     return t.works ? json{{"works", true}} : json{{"works", false}, {"why_not", t.why_not}};
@@ -172,7 +172,7 @@ nlohmann::json report_json(const software_report& s, const findings& f, const st
     j["why_no_gpu"] = f.gpus.why_none;
   } else {
     j["cuda_driver"] = f.gpus.driver;
-    j["cuda_ipc"] = ipc.empty() ? json{{"works", true}} : json{{"works", false}, {"why_not", ipc}};
+    j["cuda_ipc"] = f.ipc_error.empty() ? json{{"works", true}} : json{{"works", false}, {"why_not", f.ipc_error}};
     j["mps"] = f.mps.running;
   }
   const machine_report& m = f.machine;

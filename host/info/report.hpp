@@ -8,10 +8,9 @@
 
 namespace gravel {
 
-/// `ipc`: why CUDA IPC does not work; "": it works, or there is no GPU.
-std::string report_text(const software_report&, const findings&, const std::string& ipc);
+std::string report_text(const software_report&, const findings&);
 std::string check_text(const findings&);
-nlohmann::json report_json(const software_report&, const findings&, const std::string& ipc);
+nlohmann::json report_json(const software_report&, const findings&);
 nlohmann::json check_json(const findings&);
 
 }  // namespace gravel
