@@ -142,6 +142,26 @@ double rival_seconds(const shape& s) {
       });
 }
 
+/// Nanoseconds that a cache line takes from one processor to another: what every queue between them is built
+/// on. On a virtual machine it may be another one a second later.
+double line_ns() {
+  constexpr uint64_t rounds = 20'000;
+  alignas(64) std::atomic<uint64_t> turn{0};
+  const auto play = [&](uint32_t player) {
+    pin(player);
+    for (uint64_t i = player; i < 2 * rounds; i += 2) {
+      for (relax wait; turn.load(std::memory_order_acquire) != i;) wait();
+      turn.store(i + 1, std::memory_order_release);
+    }
+  };
+  std::thread other(play, 1);
+  const double begin = seconds_now();
+  std::thread one(play, 0);
+  one.join();
+  other.join();
+  return (seconds_now() - begin) / (2 * rounds) * 1e9;
+}
+
 /// "2x1" -> 2 producers, 1 consumer.
 std::pair<uint32_t, uint32_t> parse_threads(const std::string& text) {
   unsigned producers = 0, consumers = 0;
@@ -165,7 +185,8 @@ int main(int argc, char** argv) {
            {"million_messages_per_s", "M msg/s"},
            {"gb_per_s", "GB/s"},
            {"memcpy_gb_per_s", "memcpy GB/s"},
-           {"ratio", "ratio"}});
+           {"ratio", "ratio"},
+           {"line_ns", "line ns"}});
   uint64_t messages = 8'000'000;
   std::vector<uint32_t> slot_kib{1, 4, 16, 64};
   std::vector<std::string> threads{"1x1", "2x1", "1x2", "2x2"};
@@ -186,7 +207,8 @@ int main(int argc, char** argv) {
       const double limit = memcpy_rate(ring_bytes, ring_bytes, piece) / 1e9;
       const double rate = static_cast<double>(s.messages) / b.median_of(seconds_of) / 1e6;
       const double bytes = rate * UNITS * sizeof(unit) / 1e3;
-      b.row({name, kib, UNITS * sizeof(unit), s.producers, s.consumers, rate, bytes, limit, bytes / limit});
+      b.row({name, kib, UNITS * sizeof(unit), s.producers, s.consumers, rate, bytes, limit, bytes / limit,
+             line_ns()});
     };
     for (uint32_t kib : slot_kib)
       add("gravel", kib, kib * 1024, [&] { return gravel_seconds<UNITS>(s, kib * 1024); });
