@@ -89,7 +89,8 @@ __global__ void play_ping_pong(gravel_t g, uint64_t* flag, uint32_t partner, boo
 }
 
 /// Microseconds, sorted.
-inline void latency_row(report& r, const limits& l, const char* what, const std::string& to, uint64_t size, std::vector<double> us, verified v) {
+inline void latency_row(report& r, const limits& l, const char* what, const std::string& to, uint64_t size,
+                        std::vector<double> us, verified v) {
   std::sort(us.begin(), us.end());
   const auto part = [&](double p) { return us[static_cast<size_t>(p * static_cast<double>(us.size() - 1))]; };
   r.row({{"operation", "operation", std::string(what)},
@@ -106,7 +107,8 @@ inline void latency_row(report& r, const limits& l, const char* what, const std:
 }
 
 /// Times of the iterations in microseconds, from ticks; `all` holds the ticks and nanoseconds of the whole.
-inline std::vector<double> microseconds(const device_array<uint64_t>& ticks, const device_array<uint64_t>& all, unsigned count, double trips) {
+inline std::vector<double> microseconds(const device_array<uint64_t>& ticks, const device_array<uint64_t>& all, unsigned count,
+                                        double trips) {
   std::vector<uint64_t> raw(count);
   gravel_copy(raw.data(), ticks.data(), count * sizeof(uint64_t));
   const double us_per_tick = static_cast<double>(all.read(1)) / 1e3 / static_cast<double>(std::max<uint64_t>(all.read(0), 1));

@@ -186,6 +186,8 @@ struct limit {
 inline limit stores_limit(const limits& l) { return {GRAVEL_CUDA ? "host stores" : "memcpy", l.host_bytes}; }
 inline limit increments_limit(const limits& l) { return {GRAVEL_CUDA ? "random atomics" : "random loop", l.increments}; }
 /// Of bytes to the next PE: NVLink where Gravel may use it, else pinned host memory.
-inline limit wire_limit(const limits& l, bool peer) { return peer && l.peer_bytes > 0 ? limit{"peer stores", l.peer_bytes} : stores_limit(l); }
+inline limit wire_limit(const limits& l, bool peer) {
+  return peer && l.peer_bytes > 0 ? limit{"peer stores", l.peer_bytes} : stores_limit(l);
+}
 
 }  // namespace gravel::perf

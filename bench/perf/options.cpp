@@ -88,15 +88,15 @@ void add_options(CLI::App& app, options& o, const entry& e) {
 void fill_in(options& o, bool gpu, bool brief) {
   const bool divergence = o.benchmark == "divergence", queue = o.benchmark == "queue" || o.benchmark == "destinations";
   if (!o.messages)
-    o.messages = queue ? uint64_t{1} << (gpu ? 26 : 20) : divergence ? uint64_t{1} << (gpu ? 24 : 18) : uint64_t{1} << (gpu ? 24 : 18);
-  if (brief) o.messages >>= 2;
+    o.messages = uint64_t{1} << (gpu ? (divergence ? 24 : queue ? 26 : 27) : queue ? 20 : 18);
+  if (brief) o.messages >>= gpu ? 3 : 2;
   o.messages = std::bit_floor(o.messages);
   if (!o.iterations) o.iterations = brief ? 50 : 1000;
   if (!o.bytes) o.bytes = uint64_t{1} << (gpu ? 28 : 23);
   if (o.sizes.empty())
     for (uint64_t size = o.benchmark == "put_bw" ? 64 : 8; size <= 1 << 20; size *= brief ? 64 : 4) o.sizes.push_back(size);
   if (!o.table_log2) o.table_log2 = divergence ? 16 : gpu && !brief ? 28 : gpu ? 24 : 20;
-  if (!o.updates) o.updates = uint64_t{1} << (gpu ? 26 : 18);
+  if (!o.updates) o.updates = uint64_t{1} << (gpu ? (brief ? 25 : 28) : brief ? 16 : 18);
   if (o.threads.empty()) o.threads = {gpu ? 8u : 1u};
   if (o.destinations.empty()) {
     if (o.benchmark == "destinations")

@@ -37,7 +37,7 @@ const benchmark benchmarks[] = {
 
 void measure_all(const options& o) {
   report r(gravel_my_pe() == 0, o.command, o.json);
-  r.fact("hardware", current_backend().describe());
+  r.fact("hardware", current_backend().describe() + (GRAVEL_CUDA ? "" : "; " + processor()));
   r.fact("backend", std::string(gravel_backend()));
   r.fact("pes", static_cast<uint64_t>(gravel_n_pes()));
   r.fact("nodes", static_cast<uint64_t>(gravel_n_nodes()));

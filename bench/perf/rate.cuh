@@ -24,11 +24,15 @@ struct measured {
   verified check;
 };
 
+/// Messages of a row: fewer where each has a slot of its own. A power of two.
+inline uint64_t count_of(const options& o, const std::string& scope) { return std::max<uint64_t>(o.messages / (scope == "thread" ? 32 : 1), 1); }
+
 /// Every word of this PE is written by exactly one message (puts), or counted up once (the others). Collective.
 inline measured run_messages(const options& o, operation op, const std::string& scope) {
   const int me = gravel_my_pe();
-  auto* words = gravel_malloc<uint64_t>(o.messages * sizeof(uint64_t));
-  const send_job job{op, words, o.messages - 1, o.messages, salt_of(me), static_cast<uint32_t>(destination_of(o, me)), 0};
+  const uint64_t count = count_of(o, scope);
+  auto* words = gravel_malloc<uint64_t>(count * sizeof(uint64_t));
+  const send_job job{op, words, count - 1, count, salt_of(me), static_cast<uint32_t>(destination_of(o, me)), 0};
   send_job arriving = job;
   arriving.salt = salt_of(source_of(o, me));
   const device_array<uint64_t> wrong(1);
@@ -36,17 +40,18 @@ inline measured run_messages(const options& o, operation op, const std::string& 
   measured result;
   std::vector<double> seconds;
   for (unsigned run = 0; run <= o.repeat; ++run) {  // the first one warms up
-    fill_with(words, o.messages, poison);
+    fill_with(words, count, poison);
     gravel_barrier_all();
     const double begin = seconds_now();
-    with_sending_kernel(scope, lanes_of_block, [&](auto kernel, unsigned) { gravel_launch(kernel, grid, lanes_of_block, gravel_handle(), job); });
+    with_sending_kernel(scope, lanes_of_block,
+                        [&](auto kernel, unsigned) { gravel_launch(kernel, grid, lanes_of_block, gravel_handle(), job); });
     gravel_barrier_all();
     const double took = slowest(seconds_now() - begin);
     if (run) seconds.push_back(took);
     if (op == operation::put) launch_plain(check_puts, grid, lanes_of_block, arriving, wrong.data());
-    else launch_plain(check_words, grid, lanes_of_block, words, o.messages, poison + 1, wrong.data());
+    else launch_plain(check_words, grid, lanes_of_block, words, count, poison + 1, wrong.data());
     gravel_synchronize();
-    result.check.checked += o.messages;
+    result.check.checked += count;
   }
   result.seconds = median(seconds);
   result.check = {gravel_sum_all(result.check.checked), gravel_sum_all(wrong.read())};
@@ -60,7 +65,8 @@ inline void rate_row(report& r, const options& o, const limits& l, operation op,
   for (const std::string& scope : o.scopes) {
     const measured m = run_messages(o, op, scope);
     const bool is_self = destination_of(o, 0) == 0;
-    const double rate = static_cast<double>(o.messages) / m.seconds;
+    const uint64_t count = count_of(o, scope);
+    const double rate = static_cast<double>(count) / m.seconds;
     const uint64_t message = units_of(op) * sizeof(unit);
     const limit most = is_self ? increments_limit(l) : wire_limit(l, is_peer(destination_of(o, gravel_my_pe())));
     const double limit_rate = is_self ? most.per_s : most.per_s / static_cast<double>(message);
@@ -69,7 +75,7 @@ inline void rate_row(report& r, const options& o, const limits& l, operation op,
            {"to", "to", name_of_target(o)},
            {"value_bytes", "value B", value_bytes},
            {"message_bytes", "message B", message},
-           {"messages", "messages", o.messages},
+           {"messages", "messages", count},
            {"ms", "ms", m.seconds * 1e3},
            {"million_messages_per_s", "M msg/s", rate / 1e6},
            {"value_gb_per_s", "value GB/s", rate * static_cast<double>(value_bytes) / 1e9},

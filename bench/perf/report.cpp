@@ -1,6 +1,7 @@
 #include "bench/perf/report.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -34,6 +35,17 @@ size_t width(const cell& c) {
 }
 
 }  // namespace
+
+std::string processor() {
+  std::string name = "unknown processor";
+  std::ifstream in("/proc/cpuinfo");
+  for (std::string line; std::getline(in, line);)
+    if (line.starts_with("model name")) {
+      name = line.substr(line.find(':') + 2);
+      break;
+    }
+  return fmt::format("{} cores, {}", sysconf(_SC_NPROCESSORS_ONLN), name);
+}
 
 struct report::state {
   std::string json, benchmark;

@@ -13,6 +13,9 @@
 
 namespace gravel::perf {
 
+/// Number and name of this machine's processors.
+std::string processor();
+
 /// One value of a row. Rows whose headings differ from those before begin a new table.
 struct cell {
   const char* key;

@@ -66,10 +66,10 @@ class SmokeTest(unittest.TestCase):
                 self.check(json.loads(self.file.read_text()), benchmark, n_rows, key)
 
     def test_two_pes(self):
-        self.run_all(UCX_RUN, "-n", 2, "--timeout", 60)
+        self.run_all(UCX_RUN, "-n", 2, "--timeout", 120)
 
     def test_four_pes_on_two_nodes(self):
-        self.run_all(UCX_RUN, "-n", 4, "--nodes", 2, "--timeout", 60)
+        self.run_all(UCX_RUN, "-n", 4, "--nodes", 2, "--timeout", 120)
 
     def test_a_pe_alone(self):
         for benchmark, arguments, n_rows, key in [
