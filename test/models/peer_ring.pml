@@ -1,0 +1,281 @@
+// The ring through which kernels of one GPU push chunks to another (lib/base/peer_ring.hpp, device/peer.cuh), the warps
+// of the resolver kernel that serve it, and how a resolver that has ended is woken.
+//
+//   step here       in the code                                                                  label
+//   claim           claim_chunk: ticket = tickets++; wait until done[ticket - chunks]            [P2] acquire
+//   write, publish  hand_over_to_peers, peer_bins::push; peer_ring::publish                      [P1] release
+//   ring            ring_bell: a time stamp, when a chunk is not free, in end(), in quiet
+//   pass on         aggregator::ring_bells: a stamp that differs becomes one more in the destination's peer_bell
+//   start           cuda_backend::receive, launch_resolver: when peer_bell != seen_bell_ or left_over; first
+//                   seen_bell_ = peer_bell, left_over = 0
+//   look            ring_watch::look: of tickets w, w + W, ... the next DEPTH, if they are there  [P1] acquire
+//   apply, done     resolve_chunk; mark_done                                                     [P2] release
+//   stop            serve_landing, block 0: idle or the quantum is over, at any moment here
+//   last look       end of serve_rings; the last warp to leave tells the host
+//   quiet           peers::quiet, flush_peers: until everything is applied
+//
+// Stamps and counts never repeat and are compared for equality only: a flag for "differs" says the same. A ring of one
+// who waits is left out where it would find nothing or somebody awake, but for IDLE_RINGS of them: so every loop waits
+// for a change, and a run that goes on forever would show as an invalid end state.
+//
+// Claims: each chunk is applied exactly once and as it was written, none is overwritten before it is applied, quiet
+// returns only when all are applied, and it does return.
+//
+// END=1: end() rings, and quiet does not. END=0: the other way round. Each has to be enough.
+//
+// BROKEN=1: done is written before the chunk is applied ([P2] without release).
+// BROKEN=2: published before the chunk is written ([P1] without release).
+// BROKEN=3: a claim does not wait until the chunk is free.
+// BROKEN=4: warps leave without a last look.
+// BROKEN=5: seen_bell_ is set when the kernel has ended, not before it starts.
+// BROKEN=6: who waits for a chunk does not ring.
+// BROKEN=7: end() rings before it publishes.
+// BROKEN=8: the aggregator notes the stamp that it finds after it has passed on the one before.
+// BROKEN=9: a warp takes a ticket that has arrived though the one before it has not.
+// BROKEN=10: a warp does not keep its place from one kernel to the next.
+// BROKEN=11: left_over is cleared behind the start.
+// BROKEN=12: a warp that is told to stop leaves before it has looked at all; nobody looks a last time either.
+// BROKEN=13: quiet trusts the newest chunk of the ring to be the last one applied.
+#ifndef BROKEN
+#define BROKEN 0
+#endif
+#ifndef CHUNKS
+#define CHUNKS 2
+#endif
+#ifndef WARPS
+#define WARPS 2
+#endif
+#ifndef DEPTH
+#define DEPTH 2
+#endif
+#ifndef SENDS
+#define SENDS 3       /* chunks of each of the two senders */
+#endif
+#ifndef END
+#define END 1
+#endif
+#ifndef IDLE_RINGS
+#define IDLE_RINGS 0
+#endif
+#define TICKETS (2 * SENDS)
+#define FAR (TICKETS + WARPS * DEPTH)  /* tickets that a warp may look for */
+
+/* The ring: chunks and `published` in the destination's memory, the other words in the source's. */
+byte chunk[CHUNKS], published[CHUNKS], done[CHUNKS];
+byte tickets;
+byte written[TICKETS];   /* ghost: what the holder of the ticket wrote */
+bool applied[TICKETS];   /* ghost */
+byte n_applied, n_ended;
+
+#define IN(t) ((t) % CHUNKS)
+#define FREE(t) ((t) < CHUNKS || done[IN(t)] == (t) - CHUNKS + 1)
+#define ARRIVED(t) (published[IN(t)] == (t) + 1)
+
+/* Waking. */
+bool rung;          /* the source's stamp differs from what the aggregator saw last */
+bool bell;          /* peer_bell != seen_bell_ */
+bool mailbox;       /* left_over as the host sees it */
+bool running, stop, left_over;
+bool serving[WARPS];
+byte leaving;
+byte idle_rings;
+
+/* Is there something to take that nobody is about to look at? */
+#define LIES(t) ((t) < tickets && ARRIVED(t) && !applied[t])
+#if SENDS == 2
+#define ANY_LIES (LIES(0) || LIES(1) || LIES(2) || LIES(3))
+#else
+#define ANY_LIES (LIES(0) || LIES(1) || LIES(2) || LIES(3) || LIES(4) || LIES(5))
+#endif
+#define WAKES (!running && !rung && !bell && !mailbox && ANY_LIES)
+
+proctype sender(byte me) {
+  byte n, ticket;
+  do
+  :: n == SENDS -> break
+  :: else ->
+     d_step { ticket = tickets; tickets++ };
+#if BROKEN != 3
+     do
+     :: FREE(ticket) -> break  /* [P2] acquire */
+#if BROKEN != 6
+     :: !FREE(ticket) && WAKES -> rung = true
+     :: !FREE(ticket) && idle_rings < IDLE_RINGS -> d_step { rung = true; idle_rings++ }
+#endif
+     od;
+#endif
+#if BROKEN == 2
+     published[IN(ticket)] = ticket + 1;
+#endif
+#if BROKEN == 7
+     if
+     :: n == SENDS - 1 -> rung = true
+     :: else
+     fi;
+#endif
+     atomic {
+       assert(ticket < CHUNKS || applied[ticket - CHUNKS]);
+       written[ticket] = me * SENDS + n + 1;
+       chunk[IN(ticket)] = written[ticket]
+     };
+#if BROKEN != 2
+     published[IN(ticket)] = ticket + 1;  /* [P1] release */
+#endif
+     d_step { ticket = 0; n++ }
+  od;
+#if END && BROKEN != 7
+  rung = true;
+#endif
+  n_ended++
+}
+
+#if BROKEN == 13
+#define ALL_APPLIED (done[IN(TICKETS - 1)] == TICKETS)
+#elif CHUNKS == 2
+#define ALL_APPLIED (done[0] >= TICKETS - 1 && done[1] >= TICKETS - 1 && (done[0] >= TICKETS || done[1] >= TICKETS))
+#else
+#define ALL_APPLIED (done[0] + done[1] + done[2] + done[3] == 4 * TICKETS - 6)
+#endif
+
+proctype quiet() {
+  n_ended == 2;
+  do
+  :: ALL_APPLIED -> break
+#if !END
+  :: !ALL_APPLIED && WAKES -> rung = true
+  :: !ALL_APPLIED && idle_rings < IDLE_RINGS -> d_step { rung = true; idle_rings++ }
+#endif
+  od;
+  assert(n_applied == TICKETS)
+}
+
+proctype aggregator() {
+end:
+  do
+  :: rung ->
+#if BROKEN == 8
+     bell = true;
+     rung = false
+#else
+     atomic { rung = false; bell = true }
+#endif
+  od
+}
+
+/* receive() of the destination's host; the first kernel is started by start_receiver. */
+proctype host() {
+  bool first = true;
+end:
+  do
+  :: !running && (first || bell || mailbox) ->
+#if BROKEN != 5
+     bell = false;
+#endif
+     atomic {
+#if BROKEN != 11
+       mailbox = false;  /* nobody else writes it while no kernel runs */
+#endif
+       first = false;
+       stop = false; left_over = false; leaving = 0;
+       serving[0] = true;
+#if WARPS == 2
+       serving[1] = true;
+#endif
+       running = true
+     };
+#if BROKEN == 11
+     mailbox = false;
+#endif
+#if BROKEN == 5
+     !running;
+     bell = false
+#endif
+  od
+}
+
+proctype block0() {
+end:
+  do
+  :: running && !stop -> stop = true
+  od
+}
+
+inline apply(t) {
+  d_step {
+    assert(t < TICKETS && !applied[t]);
+    assert(chunk[IN(t)] == written[t] && written[t] != 0);
+    applied[t] = true;
+    n_applied++
+  }
+}
+
+proctype warp(byte w) {
+  byte ticket = w;
+  bool looked;
+end:
+  do
+  :: serving[w] ->
+     do
+#if BROKEN == 12
+     :: stop -> break
+#else
+     :: stop && looked -> break  /* nothing there in the last look, or 64 rounds are over */
+     :: !looked && !ARRIVED(ticket) -> looked = true
+#endif
+     /* Looks and applies in one step: senders assert that they overwrite nothing before it is applied. */
+     :: atomic { ARRIVED(ticket) ->
+#if BROKEN == 1
+          done[IN(ticket)] = ticket + 1
+        };
+        atomic { apply(ticket); ticket = ticket + WARPS; looked = true }
+#else
+          apply(ticket)
+        };
+        done[IN(ticket)] = ticket + 1;  /* [P2] release */
+        d_step { ticket = ticket + WARPS; looked = true }
+#endif
+#if DEPTH == 2
+     :: atomic { ARRIVED(ticket) && ARRIVED(ticket + WARPS) -> apply(ticket); apply(ticket + WARPS) };
+        if  /* [P2] release, of two lanes */
+        :: done[IN(ticket)] = ticket + 1; done[IN(ticket + WARPS)] = ticket + WARPS + 1
+        :: done[IN(ticket + WARPS)] = ticket + WARPS + 1; done[IN(ticket)] = ticket + 1
+        fi;
+        d_step { ticket = ticket + 2 * WARPS; looked = true }
+#endif
+#if BROKEN == 9
+     :: !ARRIVED(ticket) && ARRIVED(ticket + WARPS) ->
+        apply(ticket + WARPS);
+        done[IN(ticket + WARPS)] = ticket + WARPS + 1;
+        d_step { ticket = ticket + WARPS; looked = true }
+#endif
+     od;
+#if BROKEN != 4 && BROKEN != 12
+     if
+     :: ARRIVED(ticket) -> left_over = true
+     :: else
+     fi;
+#endif
+#if BROKEN == 10
+     ticket = w;
+#endif
+     atomic {
+       serving[w] = false;
+       looked = false;
+       leaving++;
+       if
+       :: leaving == WARPS -> mailbox = left_over; running = false
+       :: else
+       fi
+     }
+  od
+}
+
+init {
+  atomic {
+    run sender(0); run sender(1); run quiet(); run aggregator(); run host(); run block0();
+    run warp(0);
+#if WARPS == 2
+    run warp(1)
+#endif
+  }
+}
