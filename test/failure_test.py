@@ -25,6 +25,7 @@ MPIRUN = os.environ.get("MPIRUN", "")
 SEED = int(os.environ.get("FAILURE_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
 LIBC, SYS_TGKILL = ctypes.CDLL(None), {"x86_64": 234, "aarch64": 131}[os.uname().machine]
 LIMIT_S = 10  # from the fault to the end of every process of the job
+POLITE = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 OURS = re.compile(r"gravel|ucx|pmix|uct", re.I)
 
 
@@ -77,6 +78,8 @@ class Job:
                 env[name] = str(text)
 
         def set_limits():
+            for number in POLITE:  # whoever runs this test may ignore them (nohup), and that would be inherited
+                signal.signal(number, signal.SIG_DFL)
             for what, number in limits.items():
                 resource.setrlimit(what, (number, number))
 
@@ -341,7 +344,7 @@ class Killed(FailureTest):
                 self.assertEqual((status, left), (-9, {}), job.text)
 
     def test_by_polite_signals(self):
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in POLITE:
             with self.subTest(number.name):
                 job = self.start("traffic")
                 self.assertEqual(len(job.ready(self.n)), self.n, job.text)
