@@ -127,9 +127,9 @@ double memcpy_rate(size_t from, size_t to, size_t piece) {
   double best = 0;
   for (int i = 0; i < 5; ++i) {
     size_t bytes = 0;
-    const double begin = seconds_now();
+    const double begin = thread_seconds();
     double seconds = 0;
-    for (; seconds < 0.005; seconds = seconds_now() - begin) bytes += copy_all();
+    for (; seconds < 0.005; seconds = thread_seconds() - begin) bytes += copy_all();
     best = std::max(best, static_cast<double>(bytes) / seconds);
   }
   return best;

@@ -5,6 +5,8 @@
 //
 // A key ends with the unit of its value (gb_per_s: 10^9 bytes a second).
 #pragma once
+#include <time.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -54,6 +56,14 @@ class bench {
 
 inline double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Time that this thread had a processor: for work of one thread that waits for nobody, whatever else the
+/// machine does.
+inline double thread_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
 /// What memory holds before anything is written into it.

@@ -59,7 +59,7 @@ class repack_job {
  public:
   repack_job(uint32_t destinations, uint32_t slot_bytes, bool sorted)
       : values_(settings_for(slot_bytes)),
-        setup_{nodes_for(destinations), 0, values_, {}, &spill_},
+        setup_{nodes_for(destinations), 0, values_, {}, &spill_, nullptr, {}},
         segment_(pe_segment::create(make_segment_shape(values_, setup_.nodes, 0), 0)),
         staging_(prepare()),
         link_(values_.packet_size, setup_.nodes.n_pes() * 2),
@@ -76,10 +76,10 @@ class repack_job {
   double mean_run() const { return static_cast<double>(messages_) / static_cast<double>(runs_); }
   size_t staging() const { return staging_.size(); }
 
-  /// Moves the ring's messages `rounds` times. Returns seconds.
+  /// Moves the ring's messages `rounds` times. Returns seconds of processor time.
   double run(uint64_t rounds) {
     const uint64_t before = link_.messages;
-    const double begin = seconds_now();
+    const double begin = thread_seconds();
     for (uint64_t round = 0; round < rounds; ++round) {
       const uint64_t end = tickets_ + queue_.shape.slots;
       for (; tickets_ != end; ++tickets_)
@@ -87,7 +87,7 @@ class repack_job {
       while (load_acquire(&queue_.control->plane[0].consumed) != end) step();
     }
     for (; !queue_.flushed(tickets_); step()) queue_.ask_flush(tickets_);  // packets that are not full
-    const double seconds = seconds_now() - begin;
+    const double seconds = thread_seconds() - begin;
     if (link_.messages - before != rounds * messages_)
       fail("{} messages arrived of {}", link_.messages - before, rounds * messages_);
     return seconds;
