@@ -16,9 +16,10 @@ a=gravel-$$-a b=gravel-$$-b
 work=$(mktemp -d)
 # Whatever happens, the namespaces and all that runs in them go away.
 clean_up() {
-  local space pids
+  set +e  # a process that is gone already must not keep the rest
+  local space
   for space in $a $b; do
-    pids=$(ip netns pids $space 2>/dev/null) && [ -n "$pids" ] && kill -9 $pids 2>/dev/null
+    ip netns pids $space 2>/dev/null | xargs -r kill -9 2>/dev/null
     ip netns del $space 2>/dev/null
   done
   rm -rf "$work"
