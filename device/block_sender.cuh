@@ -52,7 +52,7 @@ struct gravel_block_sender {
   GRAVEL_DEVICE void end() {
     __syncthreads();
     empty_converged(written);
-    bins.finish(g, buffer + capacity, transfer.ticket, block_rank(), BLOCK, &to_peers);
+    bins.finish(g, buffer + capacity, &ticket, block_rank(), BLOCK, &to_peers);
     __syncthreads();
     if (block_rank() == 0) {
 #if !GRAVEL_CUDA
@@ -101,7 +101,7 @@ struct gravel_block_sender {
   uint32_t reserved, written, emptied, in_place, to_peers;
   uint32_t capacity;  ///< units that are gathered before they are sorted
   uint32_t n_runs, n_messages;
-  gravel::hand_over_scratch transfer;
+  uint64_t ticket;  ///< that of the team which hands over
 #if !GRAVEL_CUDA
   gravel::own_operations own;
 #endif
@@ -324,7 +324,7 @@ struct gravel_block_sender {
   GRAVEL_DEVICE void hand_over(uint32_t rank, uint32_t size, Sync sync) {
     using namespace gravel;
     const sorted_messages sorted{buffer, key, order, run_first, n_runs, n_messages};
-    if (g.peers) hand_over_to_peers(g, sorted, transfer, rank, size, sync);
-    hand_over_to_queue(g, sorted, transfer, rank, size, sync);
+    if (g.peers) hand_over_to_peers(g, sorted, &ticket, rank, size, sync);
+    hand_over_to_queue(g, sorted, &ticket, rank, size, sync);
   }
 };

@@ -30,56 +30,27 @@ struct sorted_messages {
   }
 };
 
-/// What a team needs in shared memory while it hands over.
-struct hand_over_scratch {
-  static constexpr uint32_t runs = 32;  ///< handled at once
-  uint64_t ticket[runs];
-  uint32_t any_more;
-};
-
-/// Pushes the runs for peers into their rings. Thread scope: the team of `size` lanes that `sync` synchronizes.
+/// Pushes the runs for peers into their rings. Thread scope: the team of `size` lanes that `sync` synchronizes; rank 0
+/// claims and publishes. One chunk after the other: a team that held several while it waits for one of them could hold
+/// up the team that it waits for (test/models/peer_claims.pml).
 template <class Sync>
-GRAVEL_DEVICE void hand_over_to_peers(const gravel_t& g, const sorted_messages& m, hand_over_scratch& scratch,
-                                      uint32_t rank, uint32_t size, Sync sync) {
-  for (uint32_t base = 0; base < m.n_runs; base += scratch.runs) {
-    const uint32_t n_runs = m.n_runs - base < scratch.runs ? m.n_runs - base : scratch.runs;
-    // A run that is longer than a chunk takes several rounds.
-    for (uint32_t round = 0;; ++round) {
-      if (rank == 0) scratch.any_more = 0;
+GRAVEL_DEVICE void hand_over_to_peers(const gravel_t& g, const sorted_messages& m, uint64_t* ticket, uint32_t rank,
+                                      uint32_t size, Sync sync) {
+  for (uint32_t r = 0; r < m.n_runs; ++r) {
+    const peer_link* link = ring_to(g, m.sink_of_run(r));
+    if (!link) continue;
+    const uint32_t units = m.units_of_run(r), room = link->ring.chunk_units / units, end = m.end_of(r);
+    for (uint32_t first = m.first_of(r); first < end; first += room) {
+      const uint32_t n = end - first < room ? end - first : room;
+      if (rank == 0) *ticket = claim_chunk(*link);
       sync();
-      // Every run's claim at once: each may wait for a receiver, and receivers wait for none of us.
-      for (uint32_t i = rank; i < n_runs; i += size) {
-        const peer_link* link = ring_to(g, m.sink_of_run(base + i));
-        if (!link) continue;
-        const uint32_t room = link->ring.chunk_units / m.units_of_run(base + i);
-        const uint32_t length = m.end_of(base + i) - m.first_of(base + i);
-        if (length > round * room) scratch.ticket[i] = claim_chunk(*link);
-        if (length > (round + 1) * room) scratch.any_more = 1;
-      }
+      const uint64_t claimed = *ticket;
+      m.copy(link->ring.payload(link->ring.chunk(claimed)), first, n, units, rank, size);
       sync();
-      const bool more = scratch.any_more != 0;
-      for (uint32_t i = 0; i < n_runs; ++i) {
-        const peer_link* link = ring_to(g, m.sink_of_run(base + i));
-        if (!link) continue;
-        const uint32_t units = m.units_of_run(base + i), room = link->ring.chunk_units / units;
-        const uint32_t first = m.first_of(base + i) + round * room, end = m.end_of(base + i);
-        if (first >= end) continue;
-        m.copy(link->ring.payload(link->ring.chunk(scratch.ticket[i])), first, end - first < room ? end - first : room,
-               units, rank, size);
-      }
-      sync();
-      for (uint32_t i = rank; i < n_runs; i += size) {
-        const peer_link* link = ring_to(g, m.sink_of_run(base + i));
-        if (!link) continue;
-        const uint32_t units = m.units_of_run(base + i), room = link->ring.chunk_units / units;
-        const uint32_t first = m.first_of(base + i) + round * room, end = m.end_of(base + i);
-        if (first >= end) continue;
-        const uint32_t n = end - first < room ? end - first : room;
-        link->ring.publish(scratch.ticket[i], n, units);
-        fetch_add<scope::device>(&g.counters->here().to_peers, uint64_t{n});
-        if (scratch.ticket[i] % 64 == 0) ring_bell(*link);
-      }
-      if (!more) break;
+      if (rank != 0) continue;
+      link->ring.publish(claimed, n, units);
+      fetch_add<scope::device>(&g.counters->here().to_peers, uint64_t{n});
+      if (claimed % 64 == 0) ring_bell(*link);
     }
   }
 }
@@ -87,18 +58,18 @@ GRAVEL_DEVICE void hand_over_to_peers(const gravel_t& g, const sorted_messages& 
 /// Writes the other runs into as many slots as they need (mostly one). Thread scope: as above; rank 0 claims and
 /// publishes.
 template <class Sync>
-GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& m, hand_over_scratch& scratch,
-                                      uint32_t rank, uint32_t size, Sync sync) {
+GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& m, uint64_t* ticket, uint32_t rank,
+                                      uint32_t size, Sync sync) {
   const queue& q = g.block;
   uint32_t r = 0, first = 0;  // next run, and its next message
   const auto skip_peers = [&] {
     while (r < m.n_runs && ring_to(g, m.sink_of_run(r))) first = m.end_of(r++);
   };
   for (skip_peers(); r < m.n_runs; skip_peers()) {
-    if (rank == 0) scratch.ticket[0] = q.claim();
+    if (rank == 0) *ticket = q.claim();
     sync();
-    const uint64_t ticket = scratch.ticket[0];
-    slot_header* slot = q.slot(ticket);
+    const uint64_t claimed = *ticket;
+    slot_header* slot = q.slot(claimed);
     uint32_t filled = 0, slot_runs = 0;
     while (r < m.n_runs && slot_runs < q.shape.max_runs) {
       const uint32_t end = m.end_of(r), units = m.units_of_run(r);
@@ -115,7 +86,7 @@ GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& 
       skip_peers();
     }
     sync();
-    if (rank == 0) q.publish(ticket, slot, slot_runs, filled);
+    if (rank == 0) q.publish(claimed, slot, slot_runs, filled);
   }
 }
 

@@ -87,25 +87,22 @@ struct peer_bins {
     if (ticket % 64 == 0) ring_bell(link);
   }
 
-  /// Hands over what is left, and makes the bins empty. Thread scope: block, converged; `tickets`: of shared memory, one
-  /// for each bin.
-  GRAVEL_DEVICE void finish(const gravel_t& g, unit* memory, uint64_t* tickets, uint32_t rank, uint32_t size, uint32_t* sent) {
-    for (uint32_t bin = rank; bin < in_use; bin += size)
-      if (left_in(bin)) tickets[bin] = claim_chunk(g.peers[g.peer_pes[bin]]);
-    __syncthreads();
+  /// Hands over what is left, and makes the bins empty. Thread scope: block, converged; `ticket`: a word of shared memory.
+  /// One bin after the other, as hand_over_to_peers.
+  GRAVEL_DEVICE void finish(const gravel_t& g, unit* memory, uint64_t* ticket, uint32_t rank, uint32_t size, uint32_t* sent) {
     for (uint32_t bin = 0; bin < in_use; ++bin) {
       const uint32_t n = left_in(bin);
       if (n == 0) continue;
-      const peer_ring& ring = g.peers[g.peer_pes[bin]].ring;
-      unit* const to = ring.payload(ring.chunk(tickets[bin]));
+      const peer_link& link = g.peers[g.peer_pes[bin]];
+      if (rank == 0) *ticket = claim_chunk(link);
+      __syncthreads();
+      const uint64_t claimed = *ticket;
+      unit* const to = link.ring.payload(link.ring.chunk(claimed));
       const unit* const from = messages_of(memory, bin, reserved[bin] >> half_log2 & 1);
       for (uint32_t i = rank; i < n; i += size) store_unit(to + i, load_unit(from + i));
-    }
-    __syncthreads();
-    for (uint32_t bin = rank; bin < in_use; bin += size) {
-      const uint32_t n = left_in(bin);
-      if (n == 0) continue;
-      g.peers[g.peer_pes[bin]].ring.publish(tickets[bin], n, 1);
+      __syncthreads();
+      if (rank != 0) continue;
+      link.ring.publish(claimed, n, 1);
       block_add(sent, n);
     }
     __syncthreads();

@@ -234,6 +234,7 @@ __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings&
       continue;
     }
     wait.reset();
+    __syncwarp();  // what one lane has acquired, all may read
     for (uint32_t rest = arrived; rest; rest &= rest - 1) {
       const int chosen = __ffs(static_cast<int>(rest)) - 1;
       const auto chunk = reinterpret_cast<uint64_t>(watch.ring.slots ? watch.ring.chunk(watch.ticket) : nullptr);

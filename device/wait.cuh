@@ -20,15 +20,21 @@ GRAVEL_BOTH bool forbidden_in_handler(const gravel_t& g, op o) {
 GRAVEL_BOTH void gravel_quiet(const gravel_t& g) {
   using namespace gravel;
   if (forbidden_in_handler(g, op::none)) return;
-  g.direct.flush_all();
-  if (g.block.state) g.block.flush_all();
-  thread_fence();  // operations in peers' memory
-  flush_peers(g);
-  if (g.from == sender::kernel) {
-    // Counts cannot tell gets apart, so all of this PE's must be back.
-    for (relax wait;; wait())
-      if (load_acquire<scope::device>(&g.counters->gets_done) >= load_acquire<scope::device>(&g.counters->gets_issued)) break;
+  thread_fence();  // operations in this PE's own memory and in peers' memory
+  // One lane waits for all that are here: what they sent has its tickets already.
+  const lane_group group = lane_group::active();
+  group.sync();
+  if (group.is_leader()) {
+    g.direct.flush_all();
+    if (g.block.state) g.block.flush_all();
+    flush_peers(g);
+    if (g.from == sender::kernel) {
+      // Counts cannot tell gets apart, so all of this PE's must be back.
+      for (relax wait;; wait())
+        if (load_acquire<scope::device>(&g.counters->gets_done) >= load_acquire<scope::device>(&g.counters->gets_issued)) break;
+    }
   }
+  group.sync();
 #if !GRAVEL_ON_GPU
   if (g.from == sender::host) wait_for_host_gets(g);
 #endif

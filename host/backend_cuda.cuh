@@ -3,6 +3,7 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
@@ -93,8 +94,11 @@ class cuda_backend final : public backend, public cuda_launcher {
     cuda_check(cudaHostAlloc(&mailbox_, sizeof(resolver_mailbox), cudaHostAllocDefault), "cudaHostAlloc");
     *mailbox_ = {};
     const settings& s = current_settings();
-    blocks_ = static_cast<unsigned>(std::min<uint64_t>(s.resolver_blocks, static_cast<uint64_t>(properties.multiProcessorCount) / 2));
-    ring_blocks_ = static_cast<unsigned>(std::min<uint64_t>(s.resolver_ring_blocks, static_cast<uint64_t>(properties.multiProcessorCount)));
+    // A kernel that uses shared memory finds no place on a multiprocessor where the resolver runs, because how memory is
+    // divided there into cache and shared memory is fixed meanwhile. A quarter of them is always left to programs.
+    const auto processors = static_cast<uint64_t>(properties.multiProcessorCount);
+    blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_blocks, 1, std::max<uint64_t>(processors / 4, 1)));
+    ring_blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_ring_blocks, 1, std::max<uint64_t>(processors / 2, 1)));
     resident_ = s.resolver_resident;
     limits_ = {s.resolver_quantum_us * 1000, 200'000};
   }

@@ -68,7 +68,9 @@ static_assert(sizeof(queue_control) == 64 * (1 + max_planes));
 struct queue_state {
   alignas(64) uint64_t tickets;         ///< slots claimed so far
   alignas(64) uint64_t consumed_below;  ///< cached: every ticket below this was consumed
-  alignas(64) uint64_t polling;         ///< 1: somebody reads the consumers' words, for all who wait
+  alignas(64) uint64_t polled_at;       ///< time at which a lane last read the shared words, for all who wait
+  alignas(64) uint64_t flushed_below;   ///< cached: every ticket below this is applied at its destination
+  uint64_t asked;                       ///< highest flush target that was stored for the consumers
 };
 
 GRAVEL_BOTH bool slot_is_free(uint64_t ticket, uint64_t consumed_below, uint32_t slots) {
@@ -112,11 +114,7 @@ struct queue {
     const uint64_t ticket = fetch_add(&state->tickets, uint64_t{1});
     for (relax wait;; wait()) {
       if (slot_is_free(ticket, load_acquire<scope::device>(&state->consumed_below), shape.slots)) return ticket;
-      // Only one of all that wait reads over PCIe; hundreds would keep the packets' data from passing.
-      if (!compare_swap_acquire<scope::device>(&state->polling, uint64_t{0}, uint64_t{1})) continue;
-      const uint64_t below = raise_to(&state->consumed_below, read_consumed());
-      store_release<scope::device>(&state->polling, uint64_t{0});
-      if (slot_is_free(ticket, below, shape.slots)) return ticket;
+      if (is_my_turn() && slot_is_free(ticket, raise_to(&state->consumed_below, read_consumed()), shape.slots)) return ticket;
     }
   }
 
@@ -127,22 +125,65 @@ struct queue {
     store_release(&s->published, ticket + 1);
   }
 
-  /// Asks the aggregator to send everything with a ticket below `target` at once. Many lanes may ask, and a store may
-  /// overwrite a higher one: the aggregator keeps the highest it has seen, and who waits asks again.
+  /// Asks the aggregator to send everything with a ticket below `target` at once. Not waiting: who needs it asks until it
+  /// has happened. A store may overwrite a higher target that the aggregator has not seen yet; who waits for that one stores
+  /// it again.
   GRAVEL_BOTH void ask_flush(uint64_t target) const {
-    if (load_relaxed(&control->flush_target) < target) store_release(&control->flush_target, target);
+    if (!state) {
+      if (load_relaxed(&control->flush_target) < target) store_release(&control->flush_target, target);
+    } else if (load_relaxed<scope::device>(&state->asked) < target && is_my_turn()) {
+      store_target(target);
+    }
   }
-  /// Have all planes taken every ticket below `target`, and are those messages applied?
+  /// Have all planes taken every ticket below `target`, and are those messages applied? Asks for it if not.
   GRAVEL_BOTH bool flushed(uint64_t target) const {
-    for (uint32_t p = 0; p < shape.n_planes; ++p)
-      if (load_acquire(&control->plane[p].flush_done) < target) return false;
-    return true;
+    if (!state) {
+      if (read_flushed() >= target) return true;
+      ask_flush(target);
+      return false;
+    }
+    if (load_acquire<scope::device>(&state->flushed_below) >= target) return true;
+    if (!is_my_turn()) return false;
+    store_target(target);
+    return raise_to(&state->flushed_below, read_flushed()) >= target;
   }
   /// Waits until everything with a ticket below `target` is applied at its destination. Thread scope: lane.
   GRAVEL_BOTH void flush(uint64_t target) const {
-    for (relax wait; !flushed(target); wait()) ask_flush(target);
+    for (relax wait; !flushed(target); wait()) {
+    }
   }
   GRAVEL_BOTH void flush_all() const { flush(load_acquire<scope::device>(&state->tickets)); }
+
+ private:
+  /// May the caller read the shared words now? On a GPU of all who wait one, once a microsecond: thousands of lanes that
+  /// read over PCIe would keep the packets' data from passing. By the clock and not by a lock, so that nothing depends on
+  /// the lane that has its turn.
+  GRAVEL_BOTH bool is_my_turn() const {
+#if GRAVEL_ON_GPU
+    uint64_t now;
+    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
+    const uint64_t last = load_relaxed<scope::device>(&state->polled_at);
+    return static_cast<int64_t>(now - last) >= 1000 && compare_swap_acquire<scope::device>(&state->polled_at, last, now);
+#else
+    return true;
+#endif
+  }
+  GRAVEL_BOTH void store_target(uint64_t target) const {
+    const uint64_t highest = raise_to(&state->asked, target);
+    if (load_relaxed(&control->flush_target) < highest) store_release(&control->flush_target, highest);
+  }
+  GRAVEL_BOTH uint64_t read_flushed() const {
+    uint64_t lowest = ~0ull;
+#if GRAVEL_ON_GPU
+#pragma unroll 4
+#endif
+    for (uint32_t p = 0; p < shape.n_planes; ++p) {
+      const uint64_t done = load_acquire_later(&control->plane[p].flush_done);
+      if (done < lowest) lowest = done;
+    }
+    acquire_now();
+    return lowest;
+  }
 };
 
 }  // namespace gravel

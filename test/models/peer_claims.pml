@@ -1,4 +1,4 @@
-// Teams of lanes that hand over several runs at once, each to another peer (device/hand_over.cuh, hand_over_to_peers;
+// Teams of lanes that have several runs to hand over, each to another peer (device/hand_over.cuh, hand_over_to_peers;
 // device/peer_bins.cuh, finish): one ring for each of two peers, whose receivers are always awake and wait for nobody.
 //
 //   step here     in the code
@@ -8,10 +8,10 @@
 // The lowest ticket of a ring that is not published has a free chunk as soon as those before it are applied. Whether its
 // holder then goes on is the question here. Claim: all teams end.
 //
-// TOGETHER=0: a team claims and publishes one run after the other.
+// TOGETHER=0: a team claims and publishes one run after the other. This is what the code does.
 // TOGETHER=1: a team claims for all its runs, and publishes each when its own chunk is free.
-// TOGETHER=2: a team publishes nothing before all its chunks are free, as hand_over_to_peers and finish do it with a
-//   __syncthreads() behind their claims. Faulty: of two teams each may hold the chunk in one ring for which the other one
+// TOGETHER=2: a team publishes nothing before all its chunks are free, as the code once did, with a barrier behind the
+//   claims of all runs. Faulty: of two teams each may hold the chunk in one ring for which the other one
 //   waits. It takes `chunks` claims between those of the two, in one ring after the one team's, in the other ring after
 //   the other's.
 #ifndef TOGETHER
