@@ -304,6 +304,8 @@ void aggregator::run_plane(plane_thread& p) {
       if (p.work->busy()) wait.briefly();
       else wait();
     }
+    // Another plane gave up: how it stands here may say why.
+    if (p.work->busy()) log_info("{}", describe(p));
   } catch (const std::exception& e) {
     fail_job(e.what());
   }

@@ -61,6 +61,8 @@ class backend {
   virtual void start_receiver(const receiver_setup&) = 0;
   virtual bool receive() = 0;
   virtual void stop_receiver() = 0;
+  /// What it is doing, for whoever looks into a job that does not go on.
+  virtual std::string describe_receiver() { return {}; }
 };
 
 }  // namespace gravel

@@ -217,6 +217,25 @@ class cuda_backend final : public backend, public cuda_launcher {
     state_ = nullptr;
   }
 
+  std::string describe_receiver() override {
+    if (!state_) return "no resolver";
+    resolver_state s;
+    copy(&s, state_, sizeof(s));
+    const cudaError_t kernel = cudaStreamQuery(resolver_stream_), program = cudaStreamQuery(user_);
+    std::vector<uint64_t> next(setup_.device_ring.channels);
+    copy(next.data(), state_->next, next.size() * sizeof(uint64_t));
+    std::string text = "resolver: " + std::string(cudaGetErrorName(kernel)) + ", program: " + cudaGetErrorName(program) +
+                       "; packets arrived " + std::to_string(load_acquire(setup_.device_ring.arrivals)) + ", seen " +
+                       std::to_string(s.arrivals) + ", taken " + std::to_string(s.taken) + ", applied " +
+                       std::to_string(s.finished) + ", applied when the last kernel ended " +
+                       std::to_string(load_acquire(&mailbox_->taken)) + "; blocks resident " + std::to_string(s.resident) +
+                       ", left " + std::to_string(s.leaving) + ", stop " + std::to_string(s.stop) + ", polling " +
+                       std::to_string(s.polling) + "; hold " + std::to_string(load_acquire(&mailbox_->hold)) + ", seen " +
+                       std::to_string(load_acquire(&mailbox_->hold_seen)) + "; next packet by channel";
+    for (const uint64_t sequence : next) text += " " + std::to_string(sequence);
+    return text;
+  }
+
   ~cuda_backend() override {
     for (cudaStream_t stream : {user_, resolver_stream_, copy_})
       if (stream) cudaStreamDestroy(stream);

@@ -292,6 +292,22 @@ void runtime::check_device_error() {
   }
 }
 
+/// The producers' side of the queues, which the aggregator cannot see, and the receiver.
+std::string runtime::describe() {
+  if (!receiver_.joinable()) return "the job was still starting";
+  queue_state states[n_queue_kinds];
+  read_queue_states(states);
+  std::string text;
+  for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
+    const queue q = segment_->queue_of(kind);
+    if (states[kind].tickets == 0) continue;
+    text += fmt::format("{}: {} tickets, below {} known to be consumed, {} are; flushed below {} of {} asked\n",
+                        name_of(static_cast<queue_kind>(kind)), states[kind].tickets, states[kind].consumed_below,
+                        q.read_consumed(), states[kind].flushed_below, states[kind].asked);
+  }
+  return text + peers_->describe() + "\n" + device_->describe_receiver();
+}
+
 void runtime::monitor_loop() {
   try {
     auto word = wait_for_word();
@@ -300,6 +316,7 @@ void runtime::monitor_loop() {
     if (word && word->type == frame_type::abort) {
       // Whoever found out has printed it. The launcher shall see the end of that process first.
       log_info("the job ends: {}", word->text());
+      if (log_enabled(log_level::info)) log_info("{}", describe());
       let_cause_speak();
     } else if (launcher_reports_) {
       let_cause_speak();

@@ -67,6 +67,7 @@ class runtime {
   std::string describe_lost_aggregator() const;
   [[noreturn]] void fail_without_aggregator() const;
   void check_device_error();
+  std::string describe();
   sample take_sample();
   /// Waits for `ready`, giving the monitor's errors precedence.
   template <class F>
