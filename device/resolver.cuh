@@ -37,7 +37,7 @@ struct resolver_state {
   uint32_t left_over;  ///< a warp saw a chunk in its rings when it left
   uint64_t last_chunk; ///< time at which a chunk was applied, now and then
   uint64_t arrivals;   ///< cached: packets published in the landing ring
-  uint64_t polling;    ///< 1: a block reads that word over PCIe, for all
+  uint64_t polled_at;  ///< time at which a block last read that word, for all
   uint64_t next[];     ///< by channel: sequence to claim next
 };
 
@@ -55,12 +55,12 @@ __device__ __forceinline__ uint64_t globaltimer_ns() {
   return now;
 }
 
-/// One word says how many packets have arrived in all channels. One block at a time reads it over PCIe; an idle resolver
-/// reads nothing else there.
+/// One word says how many packets have arrived in all channels. Of all blocks one reads it over PCIe, every half
+/// microsecond (as queue::is_my_turn); an idle resolver reads nothing else there.
 __device__ __forceinline__ void poll_arrivals(const landing& ring, resolver_state* state) {
-  if (!compare_swap_acquire<scope::device>(&state->polling, uint64_t{0}, uint64_t{1})) return;
-  raise_to(&state->arrivals, load_acquire(ring.arrivals));
-  store_release<scope::device>(&state->polling, uint64_t{0});
+  const uint64_t now = globaltimer_ns(), last = load_relaxed<scope::device>(&state->polled_at);
+  if (static_cast<int64_t>(now - last) >= 500 && compare_swap_acquire<scope::device>(&state->polled_at, last, now))
+    raise_to(&state->arrivals, load_acquire(ring.arrivals));
 }
 
 /// Warp 0 looks for an arrived packet, 32 channels at a time, and claims one. Returns its channel, or -1.

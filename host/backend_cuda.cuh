@@ -229,8 +229,7 @@ class cuda_backend final : public backend, public cuda_launcher {
                        std::to_string(s.arrivals) + ", taken " + std::to_string(s.taken) + ", applied " +
                        std::to_string(s.finished) + ", applied when the last kernel ended " +
                        std::to_string(load_acquire(&mailbox_->taken)) + "; blocks resident " + std::to_string(s.resident) +
-                       ", left " + std::to_string(s.leaving) + ", stop " + std::to_string(s.stop) + ", polling " +
-                       std::to_string(s.polling) + "; hold " + std::to_string(load_acquire(&mailbox_->hold)) + ", seen " +
+                       ", left " + std::to_string(s.leaving) + ", stop " + std::to_string(s.stop) + "; hold " + std::to_string(load_acquire(&mailbox_->hold)) + ", seen " +
                        std::to_string(load_acquire(&mailbox_->hold_seen)) + "; next packet by channel";
     for (const uint64_t sequence : next) text += " " + std::to_string(sequence);
     return text;
