@@ -82,13 +82,13 @@ endif()
 END
   # shellcheck disable=SC2086
   set -- $compiler
-  cmake -S "$work/program" -B "$work/program/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="${!#}" > "$work/log" ||
+  cmake -G Ninja -S "$work/program" -B "$work/program/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="${!#}" > "$work/log" ||
     { cat "$work/log"; fail "cmake"; }
   cmake --build "$work/program/build" > "$work/log" || { cat "$work/log"; fail "cmake --build"; }
   run "$work/program/build/count"
   # Another minor version is another interface.
   sed -i 's/gravel 0.1/gravel 99.1/' "$work/program/CMakeLists.txt"
-  if cmake -S "$work/program" -B "$work/program/other" -DCMAKE_PREFIX_PATH="$prefix" > /dev/null 2>&1; then
+  if cmake -G Ninja -S "$work/program" -B "$work/program/other" -DCMAKE_PREFIX_PATH="$prefix" > /dev/null 2>&1; then
     fail "find_package(gravel 99.1) found this version"
   fi
   echo "CMake: ok"
