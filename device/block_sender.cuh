@@ -26,12 +26,13 @@
 #include "device/peer_bins.cuh"
 
 /// BLOCK: threads of the block. CAPACITY: messages of 16 bytes that gather before they are sorted, a multiple of
-/// BLOCK, 128 to 4096; it takes 22 bytes of shared memory each.
+/// BLOCK, 128 to 4096; it takes 24 bytes of shared memory each, and more for sorting.
 template <int BLOCK, int CAPACITY = 1024>
 struct gravel_block_sender {
   static_assert(CAPACITY % BLOCK == 0 && CAPACITY <= 4096, "CAPACITY is a multiple of BLOCK, at most 4096");
   static_assert(CAPACITY >= 32 * gravel::max_message_units, "CAPACITY holds at least the largest messages of a warp");
   static constexpr int items = CAPACITY / BLOCK;
+
   /// Thread scope: block, converged.
   GRAVEL_DEVICE void begin(const gravel_t& handle) {
     if (block_rank() == 0) {
@@ -189,7 +190,7 @@ struct gravel_block_sender {
     return at;
   }
 
-  GRAVEL_SELDOM void make_room(const gravel::lane_group& group, uint32_t at, uint32_t round) {
+  __device__ GRAVEL_NOINLINE void make_room(const gravel::lane_group& group, uint32_t at, uint32_t round) {
     using namespace gravel;
     if (at <= capacity) {
       for (relax others; load_acquire<scope::block>(&written) != at; others()) {  // [B1]

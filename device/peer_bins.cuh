@@ -69,7 +69,7 @@ struct peer_bins {
   }
 
   /// Hands over a full half. Thread scope: the part of a warp that completed it.
-  GRAVEL_SELDOM void push(unit* memory, const peer_link& link, const lane_group& part, uint32_t generation, uint32_t* sent) {
+  __device__ GRAVEL_NOINLINE void push(unit* memory, const peer_link& link, const lane_group& part, uint32_t generation, uint32_t* sent) {
     const uint32_t which = generation & 1;
     uint64_t ticket = 0;
     if (part.is_leader()) ticket = claim_chunk(link);

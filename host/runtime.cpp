@@ -449,10 +449,12 @@ void runtime::quiet() {
   }
   for (relax wait; !peers_->quiet(); wait()) {
   }
-  device_counters counters;
   for (relax wait;; wait()) {
-    device_->copy(&counters, &device_state_->counters, sizeof(counters));
-    if (counters.gets_done >= counters.gets_issued) break;
+    // These two words alone: the counters as a whole are more than a backend copies with acquire order.
+    uint64_t issued, done;
+    device_->copy(&done, &device_state_->counters.gets_done, sizeof(done));
+    device_->copy(&issued, &device_state_->counters.gets_issued, sizeof(issued));
+    if (done >= issued) break;
   }
   wait_for_host_gets();
   check_device_error();  // before the receiver has seen it the program might end well

@@ -55,9 +55,8 @@ struct peer_ring {
   }
   /// Destination: has `ticket` arrived? Pairs with [P1].
   GRAVEL_BOTH bool arrived(uint64_t ticket) const { return load_acquire(&chunk(ticket)->published) == ticket + 1; }
-  GRAVEL_BOTH uint64_t* done_word(uint64_t ticket) const { return &done[ticket & (chunks - 1)]; }
   /// Destination: [P2] release.
-  GRAVEL_BOTH void mark_done(uint64_t ticket) const { store_release(done_word(ticket), ticket + 1); }
+  GRAVEL_BOTH void mark_done(uint64_t ticket) const { store_release(&done[ticket & (chunks - 1)], ticket + 1); }
 
   /// Chunks applied so far, from the words in `done` (a copy of them will do). Source.
   static uint64_t applied(const uint64_t* done, uint32_t chunks) {

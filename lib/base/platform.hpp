@@ -4,12 +4,10 @@
 #if defined(__CUDACC__)
 #define GRAVEL_BOTH __host__ __device__ __forceinline__  ///< callable from kernels and from host code
 #define GRAVEL_DEVICE __device__ __forceinline__         ///< callable from kernels only
-#define GRAVEL_SELDOM __device__ __noinline__            ///< the same, off the fast path
 #define GRAVEL_CUDA 1
 #else
 #define GRAVEL_BOTH inline
 #define GRAVEL_DEVICE inline
-#define GRAVEL_SELDOM [[gnu::noinline]] inline
 #define GRAVEL_CUDA 0
 #endif
 

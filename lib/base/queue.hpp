@@ -96,17 +96,8 @@ struct queue {
 
   /// Lowest ticket that is not yet consumed, read from the planes' words [Q2].
   GRAVEL_BOTH uint64_t read_consumed() const {
-    uint64_t lowest = ~0ull;
-#if GRAVEL_ON_GPU
-    // Each read crosses PCIe: several are under way at once, and ordered once for all.
-#pragma unroll 4
-#endif
-    for (uint32_t p = 0; p < shape.n_planes; ++p) {
-      const uint64_t t = next_ticket(load_acquire_later(&control->plane[p].consumed), p, shape.n_planes);
-      if (t < lowest) lowest = t;
-    }
-    acquire_now();
-    return lowest;
+    return lowest_of_planes(
+        [this](uint32_t p) { return next_ticket(load_acquire_later(&control->plane[p].consumed), p, shape.n_planes); });
   }
 
   /// One lane claims a slot and waits until it is free. Thread scope: lane. After it, publish() must follow.
@@ -173,13 +164,18 @@ struct queue {
     if (load_relaxed(&control->flush_target) < highest) store_release(&control->flush_target, highest);
   }
   GRAVEL_BOTH uint64_t read_flushed() const {
+    return lowest_of_planes([this](uint32_t p) { return load_acquire_later(&control->plane[p].flush_done); });
+  }
+  template <class F>
+  GRAVEL_BOTH uint64_t lowest_of_planes(F word_of) const {
     uint64_t lowest = ~0ull;
 #if GRAVEL_ON_GPU
+    // Each read crosses PCIe: several are under way at once, and ordered once for all.
 #pragma unroll 4
 #endif
     for (uint32_t p = 0; p < shape.n_planes; ++p) {
-      const uint64_t done = load_acquire_later(&control->plane[p].flush_done);
-      if (done < lowest) lowest = done;
+      const uint64_t word = word_of(p);
+      if (word < lowest) lowest = word;
     }
     acquire_now();
     return lowest;
