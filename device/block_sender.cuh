@@ -26,12 +26,16 @@
 #include "device/peer_bins.cuh"
 
 /// BLOCK: threads of the block. CAPACITY: messages of 16 bytes that gather before they are sorted, a multiple of
-/// BLOCK, 128 to 4096; it takes 24 bytes of shared memory each, and more for sorting.
-template <int BLOCK, int CAPACITY = 1024>
+/// BLOCK, 128 to 4096; it takes 24 bytes of shared memory each, and more for sorting. PEERS: for how many there is room in
+/// bins of a chunk each (route peer); with more peers than that bins are smaller. A sender for 1 fills a GPU with more blocks.
+template <int BLOCK, int CAPACITY = 1024, int PEERS = 1>
 struct gravel_block_sender {
   static_assert(CAPACITY % BLOCK == 0 && CAPACITY <= 4096, "CAPACITY is a multiple of BLOCK, at most 4096");
   static_assert(CAPACITY >= 32 * gravel::max_message_units, "CAPACITY holds at least the largest messages of a warp");
   static constexpr int items = CAPACITY / BLOCK;
+  /// Of the buffer, three quarters are for bins where there are any; and more if two times 256 for each peer need more.
+  static constexpr int own_bins = CAPACITY >= 512 ? CAPACITY * 3 / 4 : 0;
+  static constexpr int more_bins = own_bins && 512 * PEERS > own_bins ? 512 * PEERS - own_bins : 0;
 
   /// Thread scope: block, converged.
   GRAVEL_DEVICE void begin(const gravel_t& handle) {
@@ -40,9 +44,9 @@ struct gravel_block_sender {
       reserved = written = 0;
       emptied = 0;
       in_place = to_peers = 0;
-      // Of the buffer, three quarters are for bins where there are any.
-      bins.begin(g, CAPACITY >= 512 ? CAPACITY * 3 / 4 : 0);
-      capacity = CAPACITY - bins.units();
+      bins.begin(g, own_bins + more_bins);
+      capacity = CAPACITY + more_bins - bins.units();
+      if (capacity > CAPACITY) capacity = CAPACITY;
 #if !GRAVEL_CUDA
       own = {};
 #endif
@@ -107,7 +111,7 @@ struct gravel_block_sender {
   gravel::own_operations own;
 #endif
   gravel::peer_bins bins;
-  gravel::unit buffer[CAPACITY];  ///< [capacity] to be sorted, then the bins
+  gravel::unit buffer[CAPACITY + more_bins];  ///< [capacity] to be sorted, then the bins
   /// Of each message: sink << 2 | units - 1, at its first unit; no_message at its other units.
   uint32_t key[CAPACITY];
   uint16_t order[CAPACITY];      ///< positions of messages, sorted by key
@@ -135,7 +139,7 @@ struct gravel_block_sender {
     if (is_self(g, pe)) {
 #if GRAVEL_CUDA
       apply_mapped(o, dest, value);
-      const lane_group group = lane_group::active();
+      const lane_group group = lane_group::active_briefly();
       if (group.is_leader()) block_add_relaxed(&in_place, group.size());
 #else
       own.add(o, dest, value);
@@ -146,7 +150,7 @@ struct gravel_block_sender {
     if (g.peers_directly)
       if (char* heap = peer_heap(g, pe)) {
         apply_mapped<scope::system>(o, reinterpret_cast<T*>(heap + offset), value);
-        const lane_group group = lane_group::active();
+        const lane_group group = lane_group::active_briefly();
         if (group.is_leader()) block_add(&to_peers, group.size());
         return;
       }

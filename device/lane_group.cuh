@@ -11,6 +11,20 @@ class lane_group {
  public:
   /// Always inlined: on the CPU backend the place of the call tells which lanes can be together.
   [[gnu::always_inline]] GRAVEL_BOTH static lane_group active() {
+    lane_group group = active_briefly();
+#if GRAVEL_ON_GPU
+    uint32_t below, not_below;
+    asm("mov.u32 %0, %%lanemask_lt;" : "=r"(below));
+    asm("mov.u32 %0, %%lanemask_ge;" : "=r"(not_below));
+    // All bits are set in `below | not_below`, which the compiler does not know. Without it, it takes the mask for the same
+    // in all lanes that run together later. But lanes of two groups that wait in one loop may come out of it together: then
+    // a shuffle of one group let a lane of the other pass that had to wait for its own (CUDA 13.0, sm_90).
+    group.mask_ &= below | not_below;
+#endif
+    return group;
+  }
+  /// The same, cheaper: for members that are called before any loop in which lanes wait.
+  [[gnu::always_inline]] GRAVEL_BOTH static lane_group active_briefly() {
 #if GRAVEL_ON_GPU
     uint32_t lane;
     asm("mov.u32 %0, %%laneid;" : "=r"(lane));

@@ -19,7 +19,7 @@ GRAVEL_BOTH const peer_link* ring_to(const gravel_t& g, uint32_t sink) {
 
 /// Messages that left on the route `peer`; one addition for a group of lanes.
 GRAVEL_BOTH void count_to_peers(const gravel_t& g) {
-  const lane_group group = lane_group::active();
+  const lane_group group = lane_group::active_briefly();
   if (group.is_leader()) fetch_add<scope::device>(&g.counters->here().to_peers, uint64_t{group.size()});
 }
 
@@ -27,9 +27,7 @@ GRAVEL_BOTH void count_to_peers(const gravel_t& g) {
 /// and now and then: a resolver that is awake looks into its rings all the time.
 GRAVEL_BOTH void ring_bell(const peer_link& link) {
 #if GRAVEL_ON_GPU
-  uint64_t now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  store_release(link.bell, now);
+  store_release(link.bell, globaltimer_ns());
 #else
   fetch_add_release<scope::system>(link.bell, uint64_t{1});
 #endif

@@ -27,6 +27,12 @@ struct peer_rings {
 };
 static_assert(max_peers <= 32);
 
+/// Of a channel of the landing ring.
+struct channel_state {
+  uint64_t arrived;  ///< cached: packets below this have been published
+  uint64_t next;     ///< sequence to claim next
+};
+
 /// In device memory; survives from one resolver kernel to the next.
 struct resolver_state {
   uint64_t taken;      ///< packets claimed by blocks
@@ -36,9 +42,8 @@ struct resolver_state {
   uint32_t stop;       ///< block 0 has decided to end
   uint32_t left_over;  ///< a warp saw a chunk in its rings when it left
   uint64_t last_chunk; ///< time at which a chunk was applied, now and then
-  uint64_t arrivals;   ///< cached: packets published in the landing ring
-  uint64_t polled_at;  ///< time at which a block last read that word, for all
-  uint64_t next[];     ///< by channel: sequence to claim next
+  uint64_t next_turn;  ///< time from which on a block may look for packets in host memory, for all
+  channel_state channel[];
 };
 
 struct resolver_limits {
@@ -47,23 +52,31 @@ struct resolver_limits {
 
 #if GRAVEL_CUDA
 
-constexpr int resolver_threads = 256;
+constexpr int resolver_threads = 512;
 
-__device__ __forceinline__ uint64_t globaltimer_ns() {
-  uint64_t now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  return now;
+/// Warp 0 of one block at a time looks for packets in host memory, at most one of each channel, and tells all blocks.
+/// With many channels the one word that counts arrivals comes first, so that an idle resolver reads little.
+__device__ __forceinline__ void look_for_packets(const landing& ring, resolver_state* state) {
+  constexpr uint64_t pause_ns = 200;
+  constexpr uint32_t few_channels = 32;
+  const uint32_t lane = threadIdx.x & 31;
+  if (!__shfl_sync(~0u, lane == 0 && take_turn(&state->next_turn), 0)) return;
+  bool some = true;
+  if (ring.channels > few_channels) {
+    if (lane == 0) some = load_acquire(ring.arrivals) != load_relaxed<scope::device>(&state->taken);
+    some = __shfl_sync(~0u, some, 0);
+  }
+  for (uint32_t channel = lane; some && channel < ring.channels; channel += 32) {
+    uint64_t& arrived = state->channel[channel].arrived;
+    const uint64_t sequence = load_relaxed<scope::device>(&arrived);
+    // Who looks in the meantime, because this took longer than a turn, may have seen more.
+    if (ring.arrived(channel, sequence)) raise_to(&arrived, sequence + 1);
+  }
+  __syncwarp();
+  if (lane == 0) give_turn(&state->next_turn, pause_ns);
 }
 
-/// One word says how many packets have arrived in all channels. Of all blocks one reads it over PCIe, every half
-/// microsecond (as queue::is_my_turn); an idle resolver reads nothing else there.
-__device__ __forceinline__ void poll_arrivals(const landing& ring, resolver_state* state) {
-  const uint64_t now = globaltimer_ns(), last = load_relaxed<scope::device>(&state->polled_at);
-  if (static_cast<int64_t>(now - last) >= 500 && compare_swap_acquire<scope::device>(&state->polled_at, last, now))
-    raise_to(&state->arrivals, load_acquire(ring.arrivals));
-}
-
-/// Warp 0 looks for an arrived packet, 32 channels at a time, and claims one. Returns its channel, or -1.
+/// Warp 0 claims a packet that has arrived. Returns its channel, or -1.
 __device__ __forceinline__ int claim_packet(const landing& ring, resolver_state* state, uint64_t* sequence) {
   const uint32_t lane = threadIdx.x & 31;
   for (uint32_t base = 0; base < ring.channels; base += 32) {
@@ -73,13 +86,13 @@ __device__ __forceinline__ int claim_packet(const landing& ring, resolver_state*
     uint64_t next = 0;
     bool arrived = false;
     if (mine) {
-      next = load_acquire<scope::device>(&state->next[channel]);
-      arrived = ring.arrived(channel, next);
+      next = load_relaxed<scope::device>(&state->channel[channel].next);
+      arrived = next < load_acquire<scope::device>(&state->channel[channel].arrived);
     }
     for (uint32_t some = __ballot_sync(~0u, arrived); some; some &= some - 1) {
       const int chosen = __ffs(static_cast<int>(some)) - 1;
       bool claimed = false;
-      if (static_cast<int>(lane) == chosen) claimed = compare_swap_acquire<scope::device>(&state->next[channel], next, next + 1);
+      if (static_cast<int>(lane) == chosen) claimed = compare_swap_acquire<scope::device>(&state->channel[channel].next, next, next + 1);
       if (__shfl_sync(~0u, claimed, chosen)) {
         *sequence = __shfl_sync(~0u, next, chosen);
         return __shfl_sync(~0u, static_cast<int>(channel), chosen);
@@ -102,7 +115,7 @@ __device__ __forceinline__ bool resolve_add(const gravel_t& g, const unit& m) {
   constexpr uint64_t wanted = make_word0(op::add, static_cast<uint8_t>(value_type::u64), 0);
   const uint64_t offset = offset_of(m.word[0]);
   if ((m.word[0] & 0xffff) != wanted || offset > g.heap_bytes - 8 || offset % 8) return false;
-  atomicAdd(reinterpret_cast<unsigned long long*>(g.heap + offset), static_cast<unsigned long long>(m.word[1]));
+  add_scattered(reinterpret_cast<uint64_t*>(g.heap + offset), m.word[1]);
   return true;
 }
 
@@ -134,6 +147,9 @@ template <class Handlers>
 __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing& ring, uint32_t channel, uint64_t sequence,
                                                char* table) {
   const packet_header* remote = ring.packet(channel, sequence);
+  // Read together with the header, before that says what they are: one latency over PCIe instead of two.
+  unit early{};
+  if (packet_payload_offset + (threadIdx.x + 1) * sizeof(unit) <= ring.packet_size) early = load_unit(payload_of(remote) + threadIdx.x);
   for (uint32_t i = threadIdx.x; i < packet_payload_offset / sizeof(unit); i += resolver_threads)
     store_unit(reinterpret_cast<unit*>(table) + i, load_unit(reinterpret_cast<const unit*>(remote) + i));
   __syncthreads();
@@ -154,6 +170,8 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
       }
       copy_bytes({threadIdx.x, resolver_threads, true}, g.heap + offset_of(first.word[0]),
                  reinterpret_cast<const char*>(at + 1), first.word[1]);
+    } else if (row.units == 1 && s == 0 && row.messages <= resolver_threads) {
+      if (threadIdx.x < row.messages && !resolve_add(g, early)) resolve_one<Handlers>(g, &early, 1);
     } else if (row.units == 1) {
       resolve_small<Handlers, resolver_threads, 4>(g, at, row.messages);
     } else if (row.units <= max_message_units) {
@@ -270,10 +288,11 @@ __device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& 
   for (;;) {
     if (threadIdx.x < 32) {
       uint64_t claimed = 0;
-      int found = -1;
-      if (threadIdx.x == 0) poll_arrivals(ring, state);
-      const bool some = load_acquire<scope::device>(&state->taken) != load_acquire<scope::device>(&state->arrivals);
-      if (__any_sync(~0u, some)) found = claim_packet(ring, state, &claimed);
+      int found = claim_packet(ring, state, &claimed);
+      if (found < 0) {
+        look_for_packets(ring, state);
+        found = claim_packet(ring, state, &claimed);
+      }
       if (threadIdx.x == 0) {
         channel = found;
         sequence = claimed;

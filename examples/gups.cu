@@ -42,9 +42,9 @@ GRAVEL_DEVICE void update(Sender& sender, const gups_job& job, uint32_t me, uint
   if (remote) sender.add(job.remote, remote, static_cast<int>(me));
 }
 
-template <int BLOCK>
+template <int BLOCK, int PEERS = 1>
 __global__ void update_gathered(gravel_t g, gups_job job, uint64_t first, uint64_t count) {
-  __shared__ gravel_block_sender<BLOCK> sender;
+  __shared__ gravel_block_sender<BLOCK, 1024, PEERS> sender;
   sender.begin(g);
   update(sender, job, g.my_pe, first, count);
   sender.end();
@@ -70,6 +70,8 @@ void make_updates(const gups_job& job, const gups_options& o, const char* what) 
       gravel_launch(update_directly, o.grid, o.block, gravel_handle(), job, from, count);
     else if (o.block == 32)
       gravel_launch(update_gathered<32>, o.grid, 32, gravel_handle(), job, from, count);
+    else if (o.block == 128 && job.map.n_pes > 2)
+      gravel_launch(update_gathered<128, 3>, o.grid, 128, gravel_handle(), job, from, count);
     else if (o.block == 128)
       gravel_launch(update_gathered<128>, o.grid, 128, gravel_handle(), job, from, count);
     else if (o.block == 256)

@@ -267,6 +267,7 @@ std::string aggregator::describe(const plane_thread& p) const {
 
 void aggregator::run_plane(plane_thread& p) {
   relax wait;
+  bool attentive = false;
   uint64_t last_progress = now_us();
   const uint64_t patience = setup_.values.watchdog_s * 1'000'000;
   // The other node may have ended because the job is over, or may have sent the reason, or our launcher may know it.
@@ -301,7 +302,10 @@ void aggregator::run_plane(plane_thread& p) {
                                     setup_.values.watchdog_s, describe(p)));
       }
       if (awake) continue;
+      const bool was_attentive = std::exchange(attentive, is_expecting(p));
+      if (attentive && !was_attentive) wait.reset();
       if (p.work->busy()) wait.briefly();
+      else if (attentive) wait.attentively();
       else wait();
     }
     // Another plane gave up: how it stands here may say why.
@@ -309,6 +313,13 @@ void aggregator::run_plane(plane_thread& p) {
   } catch (const std::exception& e) {
     fail_job(e.what());
   }
+}
+
+/// May something come any moment?
+bool aggregator::is_expecting(const plane_thread& p) const {
+  return (p.collectives && p.collectives->begun()) || std::any_of(segments_.begin(), segments_.end(), [](const pe_segment& segment) {
+           return load_relaxed(&segment.control()->attention) != 0;
+         });
 }
 
 /// A PE whose resolver sleeps does not see what its peers push into its memory: their kernels say so in their segments,

@@ -37,6 +37,7 @@ class aggregator {
   void wire();
   void start_planes();
   void run_plane(plane_thread&);
+  bool is_expecting(const plane_thread&) const;
   bool ring_bells();
   int watch_pes();
   /// From any thread: the job cannot go on. First text wins. `heard`: from another node, which has printed it.

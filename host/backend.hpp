@@ -25,6 +25,7 @@ struct receiver_setup {
   const peer_ring* peer_sources;  ///< rings into this PE, in device memory
   uint32_t n_peer_sources;
   const uint64_t* peer_bell;  ///< changes when a peer has pushed something; nullptr: no peers
+  uint64_t* attention;        ///< to be set while kernels run that may send
 };
 
 class backend {

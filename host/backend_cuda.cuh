@@ -34,6 +34,7 @@ class cuda_launcher {
     ++launching_;  // until the kernel is in its stream, an idle stream is no reason to end the hold
     if (!holding_) {
       holding_ = true;
+      if (attention_) store_relaxed(attention_, uint64_t{1});
       store_release(&mailbox_->hold, ++hold_);
     }
     const uint64_t hold = hold_;
@@ -52,6 +53,7 @@ class cuda_launcher {
   std::mutex lock_;
   cudaStream_t user_ = nullptr;
   resolver_mailbox* mailbox_ = nullptr;
+  uint64_t* attention_ = nullptr;
   uint64_t hold_ = 0;
   bool holding_ = false;
   int launching_ = 0;
@@ -75,7 +77,7 @@ class cuda_backend final : public backend, public cuda_launcher {
   std::string describe() const override { return description_; }
   std::vector<handler_info> handlers() const override { return Handlers::template table<handler_info>(); }
 
-  void open(uint32_t local_rank, uint32_t) override {
+  void open(uint32_t local_rank, uint32_t local_size) override {
     // Loading a kernel lazily while the resolver polls can deadlock: load everything at the start.
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     int count = 0;
@@ -95,10 +97,14 @@ class cuda_backend final : public backend, public cuda_launcher {
     *mailbox_ = {};
     const settings& s = current_settings();
     // A kernel that uses shared memory finds no place on a multiprocessor where the resolver runs, because how memory is
-    // divided there into cache and shared memory is fixed meanwhile. A quarter of them is always left to programs.
-    const auto processors = static_cast<uint64_t>(properties.multiProcessorCount);
-    blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_blocks, 1, std::max<uint64_t>(processors / 4, 1)));
-    ring_blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_ring_blocks, 1, std::max<uint64_t>(processors / 2, 1)));
+    // divided there into cache and shared memory is fixed meanwhile. A quarter of them is always left to programs. Under
+    // MPS the resolvers of all PEs of this GPU run at once, otherwise only those of one.
+    int under_mps = 0;
+    cudaDeviceGetAttribute(&under_mps, cudaDevAttrMpsEnabled, device_);
+    const uint64_t at_once = under_mps ? (local_size + static_cast<uint32_t>(count) - 1) / static_cast<uint32_t>(count) : 1;
+    const uint64_t share = std::max<uint64_t>(static_cast<uint64_t>(properties.multiProcessorCount) / at_once, 4);
+    blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_blocks, 1, share / 4));
+    ring_blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_ring_blocks, 1, share / 2));
     resident_ = s.resolver_resident;
     limits_ = {s.resolver_quantum_us * 1000, 200'000};
   }
@@ -161,6 +167,7 @@ class cuda_backend final : public backend, public cuda_launcher {
   }
   void unpin(void* memory) override { cudaHostUnregister(memory); }
   void copy(void* to, const void* from, uint64_t bytes) override {
+    choose_device();
     cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, copy_), "copying to or from the GPU");
     cuda_check(cudaStreamSynchronize(copy_), "copying to or from the GPU");
   }
@@ -168,7 +175,8 @@ class cuda_backend final : public backend, public cuda_launcher {
 
   void start_receiver(const receiver_setup& setup) override {
     setup_ = setup;
-    const uint64_t bytes = sizeof(resolver_state) + setup.device_ring.channels * sizeof(uint64_t);
+    attention_ = setup.attention;
+    const uint64_t bytes = sizeof(resolver_state) + setup.device_ring.channels * sizeof(channel_state);
     state_ = static_cast<resolver_state*>(allocate(bytes, "resolver state"));
     if (setup.n_peer_sources) {
       const uint64_t warps = ring_blocks_ * (resolver_threads / 32);
@@ -185,9 +193,7 @@ class cuda_backend final : public backend, public cuda_launcher {
   }
 
   bool receive() override {
-    thread_local bool device_chosen = false;
-    if (!device_chosen) cuda_check(cudaSetDevice(device_), "cudaSetDevice");
-    device_chosen = true;
+    choose_device();
     bool moved = host_->receive<Handlers>();
     const uint64_t arrived = load_acquire(setup_.device_ring.arrivals);
     moved |= arrived != seen_arrivals_;
@@ -198,6 +204,7 @@ class cuda_backend final : public backend, public cuda_launcher {
       if (state == cudaSuccess) {
         holding_ = false;
         store_release(&mailbox_->hold, uint64_t{0});
+        store_relaxed(attention_, uint64_t{0});
       } else if (state != cudaErrorNotReady) {
         cuda_check(state, "a kernel of gravel_launch");
       }
@@ -222,16 +229,18 @@ class cuda_backend final : public backend, public cuda_launcher {
     resolver_state s;
     copy(&s, state_, sizeof(s));
     const cudaError_t kernel = cudaStreamQuery(resolver_stream_), program = cudaStreamQuery(user_);
-    std::vector<uint64_t> next(setup_.device_ring.channels);
-    copy(next.data(), state_->next, next.size() * sizeof(uint64_t));
+    std::vector<channel_state> channels(setup_.device_ring.channels);
+    copy(channels.data(), state_->channel, channels.size() * sizeof(channel_state));
+    uint64_t seen = 0;
+    for (const channel_state& c : channels) seen += c.arrived;
     std::string text = "resolver: " + std::string(cudaGetErrorName(kernel)) + ", program: " + cudaGetErrorName(program) +
                        "; packets arrived " + std::to_string(load_acquire(setup_.device_ring.arrivals)) + ", seen " +
-                       std::to_string(s.arrivals) + ", taken " + std::to_string(s.taken) + ", applied " +
+                       std::to_string(seen) + ", taken " + std::to_string(s.taken) + ", applied " +
                        std::to_string(s.finished) + ", applied when the last kernel ended " +
                        std::to_string(load_acquire(&mailbox_->taken)) + "; blocks resident " + std::to_string(s.resident) +
                        ", left " + std::to_string(s.leaving) + ", stop " + std::to_string(s.stop) + "; hold " + std::to_string(load_acquire(&mailbox_->hold)) + ", seen " +
                        std::to_string(load_acquire(&mailbox_->hold_seen)) + "; next packet by channel";
-    for (const uint64_t sequence : next) text += " " + std::to_string(sequence);
+    for (const channel_state& c : channels) text += " " + std::to_string(c.next);
     return text;
   }
 
@@ -246,6 +255,12 @@ class cuda_backend final : public backend, public cuda_launcher {
     char bus_id[32];
     cudaIpcMemHandle_t handle;
   };
+  /// The device that CUDA calls of this thread mean.
+  void choose_device() {
+    thread_local bool chosen = false;
+    if (!chosen) cuda_check(cudaSetDevice(device_), "cudaSetDevice");
+    chosen = true;
+  }
   void ensure_resolver() override {
     const cudaError_t state = cudaStreamQuery(resolver_stream_);
     if (state == cudaSuccess) launch_resolver();

@@ -41,6 +41,12 @@ bool collective::step() {
   return true;
 }
 
+bool collective::begun() const {
+  return sent_ || std::any_of(setup_.local.begin(), setup_.local.end(), [&](const pe_segment* segment) {
+           return load_relaxed(&segment->control()->collective_in.sequence) > sequence_;
+         });
+}
+
 void collective::receive(const plane_header& header, std::span<const std::byte> data) {
   collective_words words;
   if (data.size() != sizeof(words) || header.sequence != sequence_ + 1 ||

@@ -19,6 +19,8 @@ class collective {
   collective(const node_setup&, std::vector<remote_link*> links);
   /// Looks at the local PEs. Thread of plane 0. True if anything moved.
   bool step();
+  /// Has one of the node's PEs begun a collective that is not over?
+  bool begun() const;
   void receive(const plane_header&, std::span<const std::byte> data);
   /// The PEs have said that this was the last: the job is over, other nodes may go away.
   bool over() const { return over_; }

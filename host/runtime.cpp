@@ -51,6 +51,7 @@ runtime::runtime(std::unique_ptr<backend> device) : device_(std::move(device)) {
     monitor_.join();
     throw;
   }
+  running_ = true;
   receiver_ = std::thread([this] { receive_loop(); });
   boot_->on_abort([this](const std::string& text) {
     launcher_text_ = text;
@@ -254,7 +255,8 @@ void runtime::make_handles() {
 
   device_->start_receiver({device_handler_handle_, host_handler_handle_, segment_->landing_of(sink_kind::device),
                            segment_->landing_of(sink_kind::host), peers_->sources(), peers_->n_sources(),
-                           peers_->n_sources() ? &segment_->control()->peer_bell : nullptr});
+                           peers_->n_sources() ? &segment_->control()->peer_bell : nullptr,
+                           &segment_->control()->attention});
 }
 
 void runtime::receive_loop() {
@@ -294,7 +296,7 @@ void runtime::check_device_error() {
 
 /// The producers' side of the queues, which the aggregator cannot see, and the receiver.
 std::string runtime::describe() {
-  if (!receiver_.joinable()) return "the job was still starting";
+  if (!running_) return "the job was still starting";
   queue_state states[n_queue_kinds];
   read_queue_states(states);
   std::string text;
@@ -334,12 +336,13 @@ void runtime::monitor_loop() {
   _exit(1);
 }
 
-/// The aggregator's next word. Meanwhile looks whether the aggregator runs at all (one that is stopped cannot tell), and
-/// shows that this process does.
+/// The aggregator's next word. Meanwhile looks whether the aggregator runs at all (one that is stopped cannot tell), shows
+/// that this process does, and watches the rings of the route peer, of which the aggregator knows nothing.
 std::optional<frame> runtime::wait_for_word() {
   if (values_.watchdog_s == 0) return channel_->receive();
   pe_control& shared = *segment_->control();
-  uint64_t last = 0;
+  uint64_t last = 0, last_applied = 0;
+  int rings_in_vain = 0;
   for (int in_vain = 0; in_vain < heartbeat_looks;) {
     pollfd watched{channel_->descriptor(), POLLIN, 0};
     if (poll(&watched, 1, static_cast<int>(values_.watchdog_s * 1000 / heartbeat_looks)) != 0) return channel_->receive();
@@ -347,6 +350,13 @@ std::optional<frame> runtime::wait_for_word() {
     const uint64_t beat = load_relaxed(&shared.aggregator_heartbeat);
     in_vain = beat == last ? in_vain + 1 : 0;
     last = beat;
+    if (!running_) continue;
+    const peers::counts pushed = peers_->read();
+    rings_in_vain = pushed.applied != pushed.tickets && pushed.applied == last_applied ? rings_in_vain + 1 : 0;
+    last_applied = pushed.applied;
+    if (rings_in_vain >= heartbeat_looks)
+      fail("no progress for {} s (GRAVEL_WATCHDOG_S) on the route peer; a peer may be stopped, or its kernels may leave no "
+           "room for its resolver:\n{}", values_.watchdog_s, describe());
   }
   fail("the aggregator of node {} has not run for {} s (GRAVEL_WATCHDOG_S); is it stopped?", node_, values_.watchdog_s);
 }
@@ -396,7 +406,7 @@ collective_words runtime::combine(const collective_words& mine) {
   in.most = mine.most;
   in.last = mine.last;
   store_release(&in.sequence, sequence);  // [C1]
-  for (relax wait; load_acquire(&out.sequence) != sequence; wait()) {  // [C2]
+  for (relax wait; load_acquire(&out.sequence) != sequence; wait.attentively()) {  // [C2]
   }
   return out;
 }

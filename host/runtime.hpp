@@ -106,6 +106,7 @@ class runtime {
   std::mutex collective_lock_;
   uint64_t collective_sequence_ = 0;
   std::atomic<bool> stop_{false};
+  std::atomic<bool> running_{false};  ///< all is set up
   std::atomic<bool> leaving_{false};
   std::atomic<bool> ended_elsewhere_{false};  ///< somebody else ends the job, and has said why
   std::atomic<bool> launcher_reports_{false};  ///< the launcher reports the end of a PE, or is gone itself

@@ -80,6 +80,7 @@ struct pe_control {
   device_error error;                        ///< device
   alignas(64) uint64_t aggregator_heartbeat;  ///< aggregator: changes while it runs
   alignas(64) uint64_t pe_heartbeat;          ///< PE: changes while it runs
+  alignas(64) uint64_t attention;             ///< PE: its kernels run, so messages may come any moment
   alignas(64) uint64_t peer_bells[max_peers];  ///< device: time of the last call to this local PE
   alignas(64) uint64_t peer_bell;              ///< aggregator: changes when a peer has rung for this PE
   plane_counts counts[max_planes];           ///< aggregator, plane p

@@ -1,5 +1,6 @@
 // cudaMalloc, cudaFree and cudaDeviceSynchronize in the middle of traffic must not hang: while kernels send, while
-// handlers of other PEs' messages run here, and while nothing of this PE runs but messages still arrive.
+// handlers of other PEs' messages run here, and while nothing of this PE runs but messages still arrive. Nor may a kernel
+// of somebody else that fills the GPU, before or behind ours, do more than delay.
 #include <cstdio>
 
 #include "gravel.cuh"
@@ -15,14 +16,39 @@ __global__ void spray(gravel_t g, uint64_t* table, uint64_t words, int each) {
   sender.end();
 }
 
+#if GRAVEL_CUDA
+/// A kernel of somebody else: blocks that want all shared memory of a multiprocessor, for a tenth of a second.
+__global__ void occupy() {
+  extern __shared__ char room[];
+  room[0] = 1;
+  for (const uint64_t begin = gravel::globaltimer_ns(); gravel::globaltimer_ns() - begin < 100'000'000; __nanosleep(1000)) {
+  }
+}
+void fill_gpu() {
+  int device = 0, processors = 0, shared = 0;
+  gravel::cuda_check(cudaGetDevice(&device), "cudaGetDevice");
+  gravel::cuda_check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device), "attributes");
+  gravel::cuda_check(cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "attributes");
+  gravel::cuda_check(cudaFuncSetAttribute(occupy, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), "shared memory");
+  static cudaStream_t stream = nullptr;
+  if (!stream) gravel::cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  occupy<<<processors, 1024, shared, stream>>>();
+  gravel::cuda_check(cudaGetLastError(), "a kernel that fills the GPU");
+}
+#endif
+
 int main() {
   gravel_init<>();
   constexpr uint64_t words = 1 << 16;
   constexpr int each = 200, rounds = 10, blocks = GRAVEL_CUDA ? 264 : 8;
   auto* table = gravel_malloc<uint64_t>(words * sizeof(uint64_t));
   for (int round = 0; round < rounds; ++round) {
+#if GRAVEL_CUDA
+    if (round % 4 == 1) fill_gpu();
+#endif
     gravel_launch(spray, blocks, 256, gravel_handle(), table, words, each);
 #if GRAVEL_CUDA
+    if (round % 4 == 3) fill_gpu();
     for (int i = 0; i < 3; ++i) {
       void* memory = nullptr;
       gravel::cuda_check(cudaMalloc(&memory, 64 << 20), "cudaMalloc in traffic");

@@ -18,9 +18,9 @@ GRAVEL_DEVICE void send_updates(Sender& s, const update_job& job, uint32_t me) {
     s.inc(&job.table[job.map.word_of(ran)], static_cast<int>(job.map.pe_of(ran, me)));
   }
 }
-template <int BLOCK>
+template <int BLOCK, int PEERS>
 __global__ void __launch_bounds__(BLOCK) update_by_block(gravel_t g, update_job job) {
-  __shared__ gravel_block_sender<BLOCK> sender;
+  __shared__ gravel_block_sender<BLOCK, 1024, PEERS> sender;
   sender.begin(g);
   send_updates(sender, job, g.my_pe);
   sender.end();
@@ -49,7 +49,7 @@ inline measured run_updates(const options& o, bool remote_only, const std::strin
     fill_with(table, map.words(), poison);
     gravel_barrier_all();
     const double begin = seconds_now();
-    if (scope == "block") gravel_launch(update_by_block<lanes_of_block>, grid, lanes_of_block, gravel_handle(), job);
+    if (scope == "block") gravel_launch(n_pes > 2 ? update_by_block<lanes_of_block, 3> : update_by_block<lanes_of_block, 1>, grid, lanes_of_block, gravel_handle(), job);
     else gravel_launch(update_by_warp, grid, lanes_of_block, gravel_handle(), job);
     gravel_barrier_all();
     const double took = slowest(seconds_now() - begin);

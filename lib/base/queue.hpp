@@ -16,6 +16,7 @@
 #include "lib/base/message.hpp"
 #include "lib/base/platform.hpp"
 #include "lib/base/relax.hpp"
+#include "lib/base/turn.hpp"
 
 namespace gravel {
 
@@ -68,7 +69,7 @@ static_assert(sizeof(queue_control) == 64 * (1 + max_planes));
 struct queue_state {
   alignas(64) uint64_t tickets;         ///< slots claimed so far
   alignas(64) uint64_t consumed_below;  ///< cached: every ticket below this was consumed
-  alignas(64) uint64_t polled_at;       ///< time at which a lane last read the shared words, for all who wait
+  alignas(64) uint64_t next_turn;       ///< time from which on a waiting lane may read the shared words, for all who wait
   alignas(64) uint64_t flushed_below;   ///< cached: every ticket below this is applied at its destination
   uint64_t asked;                       ///< highest flush target that was stored for the consumers
 };
@@ -94,7 +95,9 @@ struct queue {
     return reinterpret_cast<unit*>(reinterpret_cast<char*>(s) + shape.payload_offset());
   }
 
-  /// Lowest ticket that is not yet consumed, read from the planes' words [Q2].
+  /// Lowest ticket that is not yet consumed, read from the planes' words [Q2]. Orders only what depends on it: a producer
+  /// stores into the slot, which it does not before it knows, and reads nothing there. An acquire of system scope would
+  /// wait for all stores that are under way over PCIe.
   GRAVEL_BOTH uint64_t read_consumed() const {
     return lowest_of_planes(
         [this](uint32_t p) { return next_ticket(load_acquire_later(&control->plane[p].consumed), p, shape.n_planes); });
@@ -105,7 +108,8 @@ struct queue {
     const uint64_t ticket = fetch_add(&state->tickets, uint64_t{1});
     for (relax wait;; wait()) {
       if (slot_is_free(ticket, load_acquire<scope::device>(&state->consumed_below), shape.slots)) return ticket;
-      if (is_my_turn() && slot_is_free(ticket, raise_to(&state->consumed_below, read_consumed()), shape.slots)) return ticket;
+      if (in_turn([&] { return slot_is_free(ticket, raise_to(&state->consumed_below, read_consumed()), shape.slots); }))
+        return ticket;
     }
   }
 
@@ -122,7 +126,7 @@ struct queue {
   GRAVEL_BOTH void ask_flush(uint64_t target) const {
     if (!state) {
       if (load_relaxed(&control->flush_target) < target) store_release(&control->flush_target, target);
-    } else if (load_relaxed<scope::device>(&state->asked) < target && is_my_turn()) {
+    } else if (load_relaxed<scope::device>(&state->asked) < target) {
       store_target(target);
     }
   }
@@ -134,9 +138,7 @@ struct queue {
       return false;
     }
     if (load_acquire<scope::device>(&state->flushed_below) >= target) return true;
-    if (!is_my_turn()) return false;
-    store_target(target);
-    return raise_to(&state->flushed_below, read_flushed()) >= target;
+    return in_turn([&] { return store_target(target), raise_to(&state->flushed_below, read_flushed()) >= target; });
   }
   /// Waits until everything with a ticket below `target` is applied at its destination. Thread scope: lane.
   GRAVEL_BOTH void flush(uint64_t target) const {
@@ -146,38 +148,28 @@ struct queue {
   GRAVEL_BOTH void flush_all() const { flush(load_acquire<scope::device>(&state->tickets)); }
 
  private:
-  /// May the caller read the shared words now? On a GPU of all who wait one, once a microsecond: thousands of lanes that
-  /// read over PCIe would keep the packets' data from passing. By the clock and not by a lock, so that nothing depends on
-  /// the lane that has its turn.
-  GRAVEL_BOTH bool is_my_turn() const {
-#if GRAVEL_ON_GPU
-    uint64_t now;
-    asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-    const uint64_t last = load_relaxed<scope::device>(&state->polled_at);
-    return static_cast<int64_t>(now - last) >= 1000 && compare_swap_acquire<scope::device>(&state->polled_at, last, now);
-#else
-    return true;
-#endif
+  template <class F>
+  GRAVEL_BOTH bool in_turn(F look) const {
+    return gravel::in_turn(&state->next_turn, 500, look);
   }
-  GRAVEL_BOTH void store_target(uint64_t target) const {
-    const uint64_t highest = raise_to(&state->asked, target);
-    if (load_relaxed(&control->flush_target) < highest) store_release(&control->flush_target, highest);
-  }
+  /// The consumers compare it with what they have taken, nothing more: it need not be ordered.
+  GRAVEL_BOTH void store_target(uint64_t target) const { store_relaxed(&control->flush_target, raise_to(&state->asked, target)); }
   GRAVEL_BOTH uint64_t read_flushed() const {
-    return lowest_of_planes([this](uint32_t p) { return load_acquire_later(&control->plane[p].flush_done); });
+    const uint64_t below = lowest_of_planes([this](uint32_t p) { return load_acquire_later(&control->plane[p].flush_done); });
+    acquire_now();
+    return below;
   }
   template <class F>
   GRAVEL_BOTH uint64_t lowest_of_planes(F word_of) const {
     uint64_t lowest = ~0ull;
 #if GRAVEL_ON_GPU
-    // Each read crosses PCIe: several are under way at once, and ordered once for all.
+    // Each read crosses PCIe: several are under way at once.
 #pragma unroll 4
 #endif
     for (uint32_t p = 0; p < shape.n_planes; ++p) {
       const uint64_t word = word_of(p);
       if (word < lowest) lowest = word;
     }
-    acquire_now();
     return lowest;
   }
 };

@@ -41,8 +41,16 @@ class relax {
     (*this)();
   }
 
+  /// The same for what may come any moment, but may also take long: for the first second it sleeps 80 us at most.
+  GRAVEL_BOTH void attentively() {
+#if !GRAVEL_ON_GPU
+    if (rounds_ == 256 + 3 * 64 - 1 && attentive_ < 8'000) ++attentive_, --rounds_;
+#endif
+    (*this)();
+  }
+
   /// To be called when the wait made progress.
-  GRAVEL_BOTH void reset() { rounds_ = brief_ = 0; }
+  GRAVEL_BOTH void reset() { rounds_ = brief_ = attentive_ = 0; }
 
  private:
 #if !GRAVEL_ON_GPU
@@ -61,7 +69,7 @@ class relax {
     }
   }
 #endif
-  uint32_t rounds_ = 0, brief_ = 0;
+  uint32_t rounds_ = 0, brief_ = 0, attentive_ = 0;
 };
 
 }  // namespace gravel
