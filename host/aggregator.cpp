@@ -50,6 +50,7 @@ struct aggregator::plane_thread {
   std::unique_ptr<plane> work;
   std::unique_ptr<collective> collectives;  ///< plane 0
   bool received = false;  ///< in this round; UCX's own keep-alive traffic is no progress of the job
+  std::string binding;                      ///< in words, if it is bound
   std::string heard;                        ///< another node's reason for ending the job
   std::string lost;                         ///< a connection that broke, which may be a consequence of something else
   uint64_t lost_at = 0;
@@ -111,6 +112,9 @@ void aggregator::remove_listener() {
 
 int aggregator::run() {
   accept_pes();
+  placement_ = place_threads(setup_.values.aggregator_bind, bus_ids_,
+                             static_cast<uint32_t>(setup_.values.aggregator_threads));
+  if (placement_.threads.empty()) log_info("threads are not bound: {}", placement_.reason);
   wire();
   start_planes();
   for (auto& channel : channels_) channel.send(frame_type::ready, std::string());
@@ -186,6 +190,7 @@ void aggregator::accept_pes() {
     channels_.push_back(std::move(a.channel));
     pes_.push_back(pe);
     pids_.push_back(a.pid);
+    if (!a.h.bus_id.empty()) bus_ids_.push_back(a.h.bus_id);
   }
   if (pes_.size() != due.size()) fail("{} PEs connected to node {}, which has {}", pes_.size(), setup_.node, due.size());
   for (auto& segment : segments_) setup_.local.push_back(&segment);
@@ -261,11 +266,23 @@ void aggregator::start_planes() {
   for (auto& p : planes_) p->thread = std::jthread([this, &p = *p] { run_plane(p); });
 }
 
+/// On the plane's own thread. A binding that is refused costs speed at most.
+void aggregator::bind_plane(plane_thread& p) const {
+  if (placement_.threads.empty()) return;
+  const cpu_list& wanted = placement_.threads[p.index];
+  if (const std::string why_not = bind_this_thread(wanted); !why_not.empty())
+    return log_info("plane {} is not bound to processors {}: {}", p.index, text_of(wanted), why_not);
+  p.binding = fmt::format("plane {} runs on processors {}, {}", p.index, text_of(binding_of_this_thread()), placement_.reason);
+  log_info("{}", p.binding);
+}
+
 std::string aggregator::describe(const plane_thread& p) const {
-  return p.work->describe() + (p.collectives ? p.collectives->describe() : std::string());
+  const std::string where = p.binding.empty() ? "" : p.binding + "\n";
+  return where + p.work->describe() + (p.collectives ? p.collectives->describe() : std::string());
 }
 
 void aggregator::run_plane(plane_thread& p) {
+  bind_plane(p);
   relax wait;
   bool attentive = false;
   uint64_t last_progress = now_us();

@@ -15,6 +15,7 @@
 #include "host/fault.hpp"
 #include "host/hello.hpp"
 #include "host/node_channel.hpp"
+#include "host/placement.hpp"
 #include "host/plane.hpp"
 #include "host/ucx_link.hpp"
 #include "transport/ucx_context.hpp"
@@ -36,6 +37,7 @@ class aggregator {
   void accept_pes();
   void wire();
   void start_planes();
+  void bind_plane(plane_thread&) const;
   void run_plane(plane_thread&);
   bool is_expecting(const plane_thread&) const;
   bool ring_bells();
@@ -58,6 +60,8 @@ class aggregator {
   std::vector<node_channel> channels_;  ///< in order of PE
   std::vector<uint32_t> pes_;
   std::vector<int> pids_;
+  std::vector<std::string> bus_ids_;  ///< of their GPUs
+  placement placement_;
   std::vector<std::pair<uint32_t, std::string>> handlers_;
 
   std::unique_ptr<ucx_context> ucx_;

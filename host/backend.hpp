@@ -33,6 +33,8 @@ class backend {
   virtual ~backend() = default;
   virtual const char* name() const = 0;  ///< "cpu" or "cuda"
   virtual std::string describe() const = 0;
+  /// The device on the PCI bus, as "0000:3B:00.0"; empty: it is not there.
+  virtual std::string bus_id() const { return {}; }
   virtual std::vector<handler_info> handlers() const = 0;
 
   /// Chooses the device for this PE: `local_rank` of `local_size` PEs on this host.

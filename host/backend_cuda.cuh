@@ -75,6 +75,11 @@ class cuda_backend final : public backend, public cuda_launcher {
  public:
   const char* name() const override { return "cuda"; }
   std::string describe() const override { return description_; }
+  std::string bus_id() const override {
+    char id[32] = "";
+    cuda_check(cudaDeviceGetPCIBusId(id, sizeof(id), device_), "cudaDeviceGetPCIBusId");
+    return id;
+  }
   std::vector<handler_info> handlers() const override { return Handlers::template table<handler_info>(); }
 
   void open(uint32_t local_rank, uint32_t local_size) override {
@@ -131,7 +136,7 @@ class cuda_backend final : public backend, public cuda_launcher {
   }
   std::string export_memory(void* at) override {
     peer_memory memory{};
-    cuda_check(cudaDeviceGetPCIBusId(memory.bus_id, sizeof(memory.bus_id), device_), "cudaDeviceGetPCIBusId");
+    bus_id().copy(memory.bus_id, sizeof(memory.bus_id) - 1);
     if (cudaIpcGetMemHandle(&memory.handle, at) != cudaSuccess) return cudaGetLastError(), std::string();
     return {reinterpret_cast<const char*>(&memory), sizeof(memory)};
   }

@@ -63,19 +63,20 @@ class blob_reader {
   std::span<const std::byte> rest_;
 };
 
-constexpr uint32_t hello_version = 1;
+constexpr uint32_t hello_version = 2;
 
 /// PE -> aggregator, with the segment's descriptor.
 struct hello {
   uint32_t pe = 0;
   uint32_t node = 0;
   segment_shape shape{};
+  std::string bus_id;  ///< of its device, see backend::bus_id
   std::vector<uint32_t> node_of_pe;
   std::vector<std::pair<uint32_t, std::string>> handlers;  ///< id, name
 
   std::vector<std::byte> pack() const {
     blob_writer out;
-    out << hello_version << pe << node << shape;
+    out << hello_version << pe << node << shape << bus_id;
     out << std::as_bytes(std::span(node_of_pe)) << static_cast<uint32_t>(handlers.size());
     for (const auto& [id, name] : handlers) out << id << name;
     return out.bytes;
@@ -87,7 +88,7 @@ struct hello {
     std::vector<std::byte> nodes;
     in >> version;
     if (version != hello_version) fail("a PE of another version of Gravel connected (protocol {})", version);
-    in >> h.pe >> h.node >> h.shape >> nodes >> count;
+    in >> h.pe >> h.node >> h.shape >> h.bus_id >> nodes >> count;
     h.node_of_pe.resize(nodes.size() / sizeof(uint32_t));
     if (!h.node_of_pe.empty()) std::memcpy(h.node_of_pe.data(), nodes.data(), h.node_of_pe.size() * sizeof(uint32_t));
     for (uint32_t i = 0; i < count; ++i) {

@@ -150,6 +150,7 @@ void runtime::greet_aggregator(const segment_shape& shape) {
   h.pe = pe_;
   h.node = node_;
   h.shape = shape;
+  h.bus_id = device_->bus_id();
   for (uint32_t pe = 0; pe < nodes_.n_pes(); ++pe) h.node_of_pe.push_back(nodes_.node_of(pe));
   for (const auto& handler : device_->handlers()) h.handlers.emplace_back(handler.id, handler.name);
   try {

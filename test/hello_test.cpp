@@ -15,6 +15,7 @@ hello some_hello() {
   hello h;
   h.pe = 3;
   h.node = 1;
+  h.bus_id = "0000:3B:00.0";
   h.shape.packet_size = 4096;
   h.shape.packets = 3;
   h.shape.channels = 12;
@@ -45,6 +46,7 @@ TEST_CASE("hello makes the round trip") {
     CHECK(back.pe == h.pe);
     CHECK(back.node == h.node);
     CHECK(back.shape == h.shape);
+    CHECK(back.bus_id == h.bus_id);
     CHECK(back.node_of_pe == h.node_of_pe);
     CHECK(back.handlers == h.handlers);
   }

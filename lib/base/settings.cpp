@@ -8,6 +8,7 @@
 #include <limits>
 #include <string_view>
 
+#include "lib/base/cpu_list.hpp"
 #include "lib/base/error.hpp"
 
 namespace gravel {
@@ -65,6 +66,9 @@ const std::vector<setting_row>& setting_table() {
                  "flight to its destination"),
       number_row("GRAVEL_AGGREGATOR_THREADS", "0", "threads", 0, 64, &s::aggregator_threads,
                  "threads of each node's aggregator (0: one per eight cores, at most 4)"),
+      text_row("GRAVEL_AGGREGATOR_BIND", "auto", &s::aggregator_bind,
+               "where these threads run: auto (near the GPUs of the node's PEs, if hwloc knows them and they are not near "
+               "the whole machine); none (not bound); or a list of processors such as 0-3,8"),
       number_row("GRAVEL_TWO_HOP_NODES", "32", "nodes", 4, 65536, &s::two_hop_nodes,
                  "number of nodes from which packets go in two hops"),
       size_row("GRAVEL_EAGER_SIZE", "4K", 0, 64 * KiB, &s::eager_size,
@@ -166,6 +170,11 @@ settings read_settings(const std::function<const char*(const char*)>& lookup) {
     fail("GRAVEL_LOG: '{}' is none of debug, info, warning, error", result.log);
   if (result.routes != "auto" && result.routes != "net" && result.routes != "no-peer" && result.routes != "direct")
     fail("GRAVEL_ROUTES: '{}' is none of auto, no-peer, net, direct", result.routes);
+  if (const std::string& bind = result.aggregator_bind; bind != "auto" && bind != "none") try {
+      parse_cpu_list(bind);
+    } catch (const error& e) {
+      fail("GRAVEL_AGGREGATOR_BIND: neither auto nor none, and {}", e.what());
+    }
   return result;
 }
 

@@ -16,6 +16,7 @@ struct settings {
   uint64_t timeout_us;
   uint64_t idle_us;
   uint64_t aggregator_threads;
+  std::string aggregator_bind;
   uint64_t two_hop_nodes;
   uint64_t eager_size;
   uint64_t spill_size;
