@@ -285,7 +285,7 @@ void aggregator::run_plane(plane_thread& p) {
   bind_plane(p);
   relax wait;
   bool attentive = false;
-  uint64_t last_progress = now_us();
+  uint64_t last_progress = now_us(), busy_since = 0;
   const uint64_t patience = setup_.values.watchdog_s * 1'000'000;
   // The other node may have ended because the job is over, or may have sent the reason, or our launcher may know it.
   constexpr uint64_t lost_patience = 500'000;
@@ -295,6 +295,7 @@ void aggregator::run_plane(plane_thread& p) {
       const bool awake = p.worker && p.worker->progress();
       if (!p.heard.empty()) return fail_job(p.heard, true);
       const uint64_t now = now_us();
+      if (busy_since) p.work->count_busy(now - std::exchange(busy_since, 0));
       if (pe_stopped_) return fail_job(stopped_text_ + ":\n" + describe(p));
       if (!p.lost.empty() && !over_ && now - p.lost_at > lost_patience) return fail_job(p.lost);
       bool moved = p.work->step(now) || p.received;
@@ -308,7 +309,7 @@ void aggregator::run_plane(plane_thread& p) {
       }
       if (moved || awake) wait.reset();
       if (moved) {
-        last_progress = now;
+        last_progress = busy_since = now;
         continue;
       }
       if (!p.work->busy()) {

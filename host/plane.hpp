@@ -46,6 +46,7 @@ class plane {
 
   /// One round. Returns true if anything moved. Throws gravel::error when the job cannot go on.
   bool step(uint64_t now_us);
+  void count_busy(uint64_t us) { stats_[stat::busy_us] += us; }
   /// A message of the same plane of another node. Collective words are not handled here: false.
   bool receive(const plane_header&, std::span<const std::byte> data, uint64_t now_us);
 

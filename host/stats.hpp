@@ -22,6 +22,7 @@ enum class stat : uint32_t {
   messages_spilled,      ///< of handlers, for want of credits
   slots_taken,
   stalls,                ///< times a queue had to wait for a packet to a busy destination
+  busy_us,               ///< time of the aggregator's threads in rounds that moved something
   count
 };
 constexpr uint32_t n_stats = static_cast<uint32_t>(stat::count);
