@@ -139,7 +139,7 @@ struct gravel_block_sender {
     if (is_self(g, pe)) {
 #if GRAVEL_CUDA
       apply_mapped(o, dest, value);
-      const lane_group group = lane_group::active_briefly();
+      const lane_group group = lane_group::active_to_count();
       if (group.is_leader()) block_add_relaxed(&in_place, group.size());
 #else
       own.add(o, dest, value);
@@ -150,7 +150,7 @@ struct gravel_block_sender {
     if (g.peers_directly)
       if (char* heap = peer_heap(g, pe)) {
         apply_mapped<scope::system>(o, reinterpret_cast<T*>(heap + offset), value);
-        const lane_group group = lane_group::active_briefly();
+        const lane_group group = lane_group::active_to_count();
         if (group.is_leader()) block_add(&to_peers, group.size());
         return;
       }

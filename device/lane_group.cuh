@@ -11,7 +11,7 @@ class lane_group {
  public:
   /// Always inlined: on the CPU backend the place of the call tells which lanes can be together.
   [[gnu::always_inline]] GRAVEL_BOTH static lane_group active() {
-    lane_group group = active_briefly();
+    lane_group group = active_to_count();
 #if GRAVEL_ON_GPU
     uint32_t below, not_below;
     asm("mov.u32 %0, %%lanemask_lt;" : "=r"(below));
@@ -23,8 +23,8 @@ class lane_group {
 #endif
     return group;
   }
-  /// The same, cheaper: for members that are called before any loop in which lanes wait.
-  [[gnu::always_inline]] GRAVEL_BOTH static lane_group active_briefly() {
+  /// The same, cheaper, to count: only for size(), rank() and is_leader(), and at once.
+  [[gnu::always_inline]] GRAVEL_BOTH static lane_group active_to_count() {
 #if GRAVEL_ON_GPU
     uint32_t lane;
     asm("mov.u32 %0, %%laneid;" : "=r"(lane));

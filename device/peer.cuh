@@ -19,7 +19,7 @@ GRAVEL_BOTH const peer_link* ring_to(const gravel_t& g, uint32_t sink) {
 
 /// Messages that left on the route `peer`; one addition for a group of lanes.
 GRAVEL_BOTH void count_to_peers(const gravel_t& g) {
-  const lane_group group = lane_group::active_briefly();
+  const lane_group group = lane_group::active_to_count();
   if (group.is_leader()) fetch_add<scope::device>(&g.counters->here().to_peers, uint64_t{group.size()});
 }
 

@@ -49,7 +49,7 @@ struct peer_bins {
   /// Thread scope: lane, divergent.
   GRAVEL_DEVICE void add(unit* memory, const peer_link& link, const unit& message, uint32_t* sent) {
     const uint32_t bin = link.bin;
-    const lane_group group = lane_group::active_briefly();
+    const lane_group group = lane_group::active();
     const lane_group mine = in_use == 1 ? group : group.part(group.match(bin));
     uint32_t at = 0;
     if (mine.is_leader()) at = block_add_relaxed(&reserved[bin], mine.size());

@@ -16,7 +16,7 @@ GRAVEL_BOTH bool is_self(const gravel_t& g, int pe) { return static_cast<uint32_
 
 /// Counted per group of lanes, so that the statistics cost one atomic for up to 32 messages.
 GRAVEL_BOTH void count_in_place(const gravel_t& g) {
-  const lane_group group = lane_group::active_briefly();
+  const lane_group group = lane_group::active_to_count();
   if (group.is_leader()) fetch_add<scope::device>(&g.counters->here().in_place, uint64_t{group.size()});
 }
 

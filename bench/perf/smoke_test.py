@@ -43,6 +43,7 @@ class SmokeTest(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.file = Path(folder.name) / "perf.json"
+        self.rows = []
 
     def check(self, report, benchmark, n_rows, key):
         self.assertEqual(report["name"], "perf")
@@ -64,9 +65,17 @@ class SmokeTest(unittest.TestCase):
                 done = run(*launcher, PERF, benchmark, *arguments.split(), "--repeat", 1, "--json", self.file)
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 self.check(json.loads(self.file.read_text()), benchmark, n_rows, key)
+                self.rows += json.loads(self.file.read_text())["rows"]
 
     def test_two_pes(self):
         self.run_all(UCX_RUN, "-n", 2, "--timeout", 120)
+        # All of them in one file: a picture each.
+        self.file.write_text(json.dumps(dict(json.loads(self.file.read_text()), rows=self.rows)))
+        drawn = run(Path(COMPARE).parent / "plot", self.file)
+        if "matplotlib is missing" not in drawn.stderr:
+            self.assertEqual(drawn.returncode, 0, drawn.stderr)
+            for name in {benchmark for benchmark, *_ in BENCHMARKS}:
+                self.assertTrue(self.file.with_name(f"perf-{name}.svg").exists(), name)
 
     def test_four_pes_on_two_nodes(self):
         self.run_all(UCX_RUN, "-n", 4, "--nodes", 2, "--timeout", 120)
