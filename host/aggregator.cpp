@@ -14,6 +14,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/profile.hpp"
 #include "lib/base/relax.hpp"
 
 namespace gravel {
@@ -73,6 +74,7 @@ struct aggregator::plane_thread {
       return;
     }
     received = true;
+    const profile_range range("receive");
     if (work->receive(header, data, now_us())) return;
     if (!collectives || (header.word != plane_word::contribution && header.word != plane_word::result))
       fail("node {} sent a message of unknown kind {}", header.source_node, static_cast<uint32_t>(header.word));
@@ -282,9 +284,11 @@ std::string aggregator::describe(const plane_thread& p) const {
 }
 
 void aggregator::run_plane(plane_thread& p) {
+  name_this_thread(fmt::format("gravel plane {}", p.index).c_str());
   bind_plane(p);
   relax wait;
   bool attentive = false;
+  profile_wait waiting;
   uint64_t last_progress = now_us(), busy_since = 0;
   const uint64_t patience = setup_.values.watchdog_s * 1'000'000;
   // The other node may have ended because the job is over, or may have sent the reason, or our launcher may know it.
@@ -309,10 +313,12 @@ void aggregator::run_plane(plane_thread& p) {
       }
       if (moved || awake) wait.reset();
       if (moved) {
+        waiting.end();
         last_progress = busy_since = now;
         continue;
       }
-      if (!p.work->busy()) {
+      const bool busy = p.work->busy();
+      if (!busy) {
         last_progress = now;
       } else if (patience && now - last_progress > patience) {
         return fail_job(fmt::format("no progress for {} s (GRAVEL_WATCHDOG_S); a PE may be stopped, or its kernels may "
@@ -320,9 +326,10 @@ void aggregator::run_plane(plane_thread& p) {
                                     setup_.values.watchdog_s, describe(p)));
       }
       if (awake) continue;
+      waiting.in_vain(busy ? "wait" : "idle");
       const bool was_attentive = std::exchange(attentive, is_expecting(p));
       if (attentive && !was_attentive) wait.reset();
-      if (p.work->busy()) wait.briefly();
+      if (busy) wait.briefly();
       else if (attentive) wait.attentively();
       else wait();
     }

@@ -13,6 +13,7 @@
 #include "host/backend.hpp"
 #include "host/receiver.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/profile.hpp"
 #include "lib/base/settings.hpp"
 
 namespace gravel {
@@ -272,6 +273,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     else if (state != cudaErrorNotReady) cuda_check(state, "the resolver kernel");
   }
   void launch_resolver() {
+    const profile_range range("launch resolver");
     // Whatever rings from here on wants another kernel: this one may just have looked.
     if (setup_.peer_bell) seen_bell_ = load_acquire(setup_.peer_bell);
     store_relaxed(&mailbox_->left_over, uint64_t{0});

@@ -6,6 +6,7 @@
 #include "host/runtime.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/profile.hpp"
 
 namespace gravel {
 namespace {
@@ -51,6 +52,7 @@ runtime& current_runtime(const char* caller) {
 }
 
 void start(std::unique_ptr<backend> device) {
+  const profile_range range("gravel_init");
   prepare_to_fail();
   if (the_runtime) fail("gravel_init was called twice");
   if (was_finalized) fail("gravel_init was called after gravel_finalize: a process can join one job");
@@ -73,6 +75,7 @@ void launch_options_of(unsigned* threads, uint64_t* seed) {
 using gravel::current_runtime;
 
 void gravel_finalize() {
+  const gravel::profile_range range("gravel_finalize");
   gravel::waiting_runtime("gravel_finalize").finalize();
   gravel::the_runtime.reset();
   gravel::was_finalized = true;

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "host/backend.hpp"
+#include "lib/base/profile.hpp"
 #if GRAVEL_CUDA
 #include "host/backend_cuda.cuh"
 #else
@@ -75,11 +76,13 @@ uint64_t gravel_max_all(uint64_t value);
 #if GRAVEL_CUDA
 template <class... P, class... A>
 void gravel_launch(void (*kernel)(P...), dim3 grid, dim3 block, A... arguments) {
+  const gravel::profile_range range("gravel_launch");
   gravel::cuda_launch(kernel, grid, block, static_cast<P>(arguments)...);
 }
 #else
 template <class... P, class... A>
 void gravel_launch(void (*kernel)(P...), dim3 grid, dim3 block, A... arguments) {
+  const gravel::profile_range range("gravel_launch");
   gravel::simt::launch_options options{};
   gravel::launch_options_of(&options.threads, &options.seed);
   gravel::simt::launch(grid, block, options, [&] { kernel(arguments...); });

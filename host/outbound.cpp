@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "lib/base/error.hpp"
+#include "lib/base/profile.hpp"
 
 namespace gravel {
 
@@ -69,6 +70,7 @@ bool outbound::drain_backlog(uint64_t now) {
 
 void outbound::close(close_cause cause) {
   if (!has_open_messages()) return;
+  const profile_range range("send packet");
   counts_[sequence_ % c_.packets] = writer_.messages();
   const bool flush = cause == close_cause::flush;
   packet_header* packet = writer_.close(sequence_, sink_, c_.node, c_.plane, flush);

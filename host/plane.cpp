@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "lib/base/error.hpp"
+#include "lib/base/profile.hpp"
 
 namespace gravel {
 namespace {
@@ -207,10 +208,12 @@ bool plane::receive(const plane_header& header, std::span<const std::byte> data,
 bool plane::take_from(source& s, uint64_t now) {
   constexpr int most_slots_a_round = 16;  // so that every queue gets its turn, and time is looked at
   bool moved = false;
+  profile_range range;
   for (int i = 0; i < most_slots_a_round; ++i) {
     const uint64_t ticket = next_ticket(s.consumed, index_, s.q.shape.n_planes);
     slot_header* slot = s.q.slot(ticket);
     if (load_acquire(&slot->published) != ticket + 1) break;  // [Q1]
+    range.begin("take slots");
     if (s.run == 0 && s.message == 0) check_slot(s, slot);
     const uint64_t before = taken_;
     const bool whole = take_slot(s, slot, now);
@@ -285,7 +288,9 @@ void plane::spill_exhausted(const source& s, const unit* message) const {
 
 bool plane::forward(inbound& in, uint64_t now) {
   bool moved = false;
+  profile_range range;
   while (const packet_header* packet = in.next_to_forward()) {
+    range.begin("forward packets");
     const segment* table = segments_of(packet);
     for (; in.at.segment < packet->n_segments; ++in.at.segment) {
       const segment row = table[in.at.segment];
@@ -342,6 +347,7 @@ void plane::notice_flush_target(source& s) {
 }
 
 bool plane::finish_flushes() {
+  profile_range range;
   // Start: every ticket below the target is taken, so its messages are in packets (or in the backlog: then wait).
   std::vector<std::pair<source*, uint64_t>> ready;
   for (auto& s : sources_)
@@ -349,6 +355,7 @@ bool plane::finish_flushes() {
         next_ticket(s->consumed, index_, s->q.shape.n_planes) >= s->flush_seen)
       ready.emplace_back(s.get(), s->flush_seen);
   if (!ready.empty() && std::none_of(busy_out_.begin(), busy_out_.end(), [](auto* o) { return o->has_backlog(); })) {
+    range.begin("flush");
     auto started = std::make_unique<flush>();
     for (auto& [s, target] : ready) s->flush_started = target;
     started->targets = std::move(ready);
@@ -364,6 +371,7 @@ bool plane::finish_flushes() {
     auto& until = flushes_[finished]->until;
     while (!until.empty() && until.back().first->applied() >= until.back().second) until.pop_back();
     if (!until.empty()) break;
+    range.begin("flush");
     for (auto& [s, target] : flushes_[finished]->targets)
       store_release(&s->q.control->plane[index_].flush_done, target);
   }

@@ -7,6 +7,7 @@
 
 #include "device/apply.cuh"
 #include "lib/base/error.hpp"
+#include "lib/base/profile.hpp"
 
 namespace gravel {
 
@@ -22,9 +23,11 @@ class host_receiver {
     const uint64_t arrived = load_acquire(ring_.arrivals);
     if (arrived == taken_) return false;
     bool moved = false;
+    profile_range range;
     for (uint32_t channel = 0; channel < ring_.channels && taken_ != arrived; ++channel) {
       const uint64_t sequence = next_[channel];
       if (!ring_.arrived(channel, sequence)) continue;
+      range.begin("apply packets");
       const packet_header* packet = ring_.packet(channel, sequence);
       const packet_fault fault = check_packet(packet, ring_.packet_size, ring_.expectation(sequence));
       if (fault != packet_fault::fine) fail_text(std::string("a corrupt packet arrived: ") + name_of(fault));

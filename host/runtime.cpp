@@ -16,6 +16,7 @@
 #include "host/settings_resolved.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/profile.hpp"
 #include "lib/base/relax.hpp"
 
 extern char** environ;
@@ -261,6 +262,7 @@ void runtime::make_handles() {
 }
 
 void runtime::receive_loop() {
+  name_this_thread("gravel receiver");
   runs_handlers = true;
   relax wait;
   try {
@@ -312,6 +314,7 @@ std::string runtime::describe() {
 }
 
 void runtime::monitor_loop() {
+  name_this_thread("gravel monitor");
   try {
     auto word = wait_for_word();
     if (leaving_) return;
@@ -451,6 +454,7 @@ void runtime::read_queue_states(queue_state (&states)[n_queue_kinds]) {
 }
 
 void runtime::quiet() {
+  const profile_range range("gravel_quiet");
   device_->synchronize();
   queue_state states[n_queue_kinds];
   read_queue_states(states);
@@ -480,6 +484,7 @@ void runtime::wait_for_host_gets() {
 }
 
 void runtime::barrier_all() {
+  const profile_range range("gravel_barrier_all");
   quiet();
   combine({});
 }
@@ -519,6 +524,7 @@ runtime::sample runtime::take_sample() {
 }
 
 void runtime::wait_quiescent() {
+  const profile_range range("gravel_wait_quiescent");
   // Two equal samples, the second begun after the first was complete everywhere (Mattern 1987, four counters): if all
   // that was ticketed was consumed and all that was taken is acknowledged, nothing was in flight between them.
   quiet();
