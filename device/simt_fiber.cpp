@@ -31,6 +31,10 @@ carriers::~carriers() {
 #if defined(__SANITIZE_THREAD__)
     __tsan_destroy_fiber(c->tsan_fiber);
 #endif
+#if defined(__SANITIZE_ADDRESS__)
+    // The last frames never return, and whatever is mapped here next must not inherit their red zones.
+    __asan_unpoison_memory_region(c->stack_bottom, c->stack_bytes);
+#endif
     delete c;
   }
   delete main_;
