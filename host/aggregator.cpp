@@ -411,11 +411,8 @@ void aggregator::end_planes() {
 /// look in vain for words from the PEs; `watched[i].fd` is -1 for those that have left.
 void aggregator::look_for_stopped_pes(const std::vector<pollfd>& watched) {
   for (size_t i = 0; i < segments_.size(); ++i) {
-    const uint64_t beat = load_relaxed(&segments_[i].control()->pe_heartbeat);
-    looks_in_vain_[i] = beat == seen_beats_[i] && watched[i].fd >= 0 ? looks_in_vain_[i] + 1 : 0;
-    seen_beats_[i] = beat;
-    // Twice as patient as the planes, whose reason is the better one if messages wait.
-    if (looks_in_vain_[i] < 2 * heartbeat_looks || pe_stopped_) continue;
+    const bool stopped = pe_watches_[i].look(watched[i].fd >= 0, load_relaxed(&segments_[i].control()->pe_heartbeat));
+    if (!stopped || pe_stopped_) continue;
     stopped_text_ = fmt::format("PE {} (process {}) has not run for {} s (twice GRAVEL_WATCHDOG_S); is it stopped?", pes_[i],
                                 pids_[i], 2 * setup_.values.watchdog_s);
     pe_stopped_ = true;  // a plane describes itself and ends the job
@@ -423,8 +420,8 @@ void aggregator::look_for_stopped_pes(const std::vector<pollfd>& watched) {
 }
 
 int aggregator::watch_pes() {
-  looks_in_vain_.assign(segments_.size(), 0);
-  seen_beats_.assign(segments_.size(), 0);
+  // Twice as patient as the planes, whose reason is the better one if messages wait.
+  pe_watches_.assign(segments_.size(), stall_watch(2 * heartbeat_looks));
   const int look_ms = setup_.values.watchdog_s ? static_cast<int>(setup_.values.watchdog_s * 1000 / heartbeat_looks) : -1;
   std::vector<pollfd> watched;
   for (const auto& channel : channels_) watched.push_back({channel.descriptor(), POLLIN, 0});

@@ -17,6 +17,7 @@
 #include "host/node_channel.hpp"
 #include "host/placement.hpp"
 #include "host/plane.hpp"
+#include "host/stall_watch.hpp"
 #include "host/ucx_link.hpp"
 #include "transport/ucx_context.hpp"
 
@@ -73,8 +74,7 @@ class aggregator {
   std::vector<std::unique_ptr<plane_thread>> planes_;
 
   std::vector<uint64_t> seen_bells_;   ///< [from][to], by local PE
-  std::vector<int> looks_in_vain_;     ///< by local PE: looks since its heartbeat changed
-  std::vector<uint64_t> seen_beats_;
+  std::vector<stall_watch> pe_watches_;  ///< of the local PEs' heartbeats
   std::string stopped_text_;           ///< written before pe_stopped_
   std::atomic<bool> pe_stopped_{false};
   std::atomic<bool> stop_{false};

@@ -14,6 +14,7 @@
 #include "host/aggregator_process.hpp"
 #include "host/hello.hpp"
 #include "host/settings_resolved.hpp"
+#include "host/stall_watch.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/profile.hpp"
@@ -345,24 +346,19 @@ void runtime::monitor_loop() {
 std::optional<frame> runtime::wait_for_word() {
   if (values_.watchdog_s == 0) return channel_->receive();
   pe_control& shared = *segment_->control();
-  uint64_t last = 0, last_applied = 0;
-  int rings_in_vain = 0;
-  for (int in_vain = 0; in_vain < heartbeat_looks;) {
+  stall_watch aggregator, rings;
+  for (;;) {
     pollfd watched{channel_->descriptor(), POLLIN, 0};
     if (poll(&watched, 1, static_cast<int>(values_.watchdog_s * 1000 / heartbeat_looks)) != 0) return channel_->receive();
     store_relaxed(&shared.pe_heartbeat, shared.pe_heartbeat + 1);
-    const uint64_t beat = load_relaxed(&shared.aggregator_heartbeat);
-    in_vain = beat == last ? in_vain + 1 : 0;
-    last = beat;
+    if (aggregator.look(true, load_relaxed(&shared.aggregator_heartbeat)))
+      fail("the aggregator of node {} has not run for {} s (GRAVEL_WATCHDOG_S); is it stopped?", node_, values_.watchdog_s);
     if (!running_) continue;
     const peers::counts pushed = peers_->read();
-    rings_in_vain = pushed.applied != pushed.tickets && pushed.applied == last_applied ? rings_in_vain + 1 : 0;
-    last_applied = pushed.applied;
-    if (rings_in_vain >= heartbeat_looks)
+    if (rings.look(pushed.applied != pushed.tickets, pushed.applied))
       fail("no progress for {} s (GRAVEL_WATCHDOG_S) on the route peer; a peer may be stopped, or its kernels may leave no "
            "room for its resolver:\n{}", values_.watchdog_s, describe());
   }
-  fail("the aggregator of node {} has not run for {} s (GRAVEL_WATCHDOG_S); is it stopped?", node_, values_.watchdog_s);
 }
 
 std::string runtime::describe_lost_aggregator() const {

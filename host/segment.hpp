@@ -65,10 +65,6 @@ struct alignas(64) device_error {
 };
 static_assert(sizeof(device_error) == 64);
 
-/// The heartbeats are looked at this many times in GRAVEL_WATCHDOG_S. Many short looks, not one long: when the whole job
-/// was stopped for a while, only one of them is in vain.
-constexpr int heartbeat_looks = 20;
-
 struct pe_control {
   alignas(64) uint64_t magic;
   struct alignas(64) {
