@@ -2,6 +2,7 @@
 // backend and the CUDA backend are templates over the program's handlers, instantiated in the program's own source
 // file (host/backend_cpu.hpp, host/backend_cuda.cuh): so libgravel contains no CUDA, and nobody needs -rdc.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -27,6 +28,10 @@ struct receiver_setup {
   const uint64_t* peer_bell;  ///< changes when a peer has pushed something; nullptr: no peers
   uint64_t* attention;        ///< to be set while kernels run that may send
 };
+
+/// Packets that this process has applied on the host. What host handlers wrote before is ordered by it before what the program
+/// reads after a collective; the words in between pass through another process, which ThreadSanitizer does not see.
+inline std::atomic<uint64_t> packets_applied{0};
 
 class backend {
  public:

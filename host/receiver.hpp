@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "device/apply.cuh"
+#include "host/backend.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/profile.hpp"
 
@@ -32,6 +33,7 @@ class host_receiver {
       const packet_fault fault = check_packet(packet, ring_.packet_size, ring_.expectation(sequence));
       if (fault != packet_fault::fine) fail_text(std::string("a corrupt packet arrived: ") + name_of(fault));
       apply<Handlers>(packet);
+      packets_applied.fetch_add(1, std::memory_order_release);
       ring_.mark_done(channel, sequence);
       ++next_[channel];
       ++taken_;

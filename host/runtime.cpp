@@ -25,6 +25,7 @@ collective_words runtime::combine(const collective_words& mine) {
   store_release(&in.sequence, sequence);  // [C1]
   for (relax wait; load_acquire(&out.sequence) != sequence; wait.attentively()) {  // [C2]
   }
+  packets_applied.load(std::memory_order_acquire);
   return out;
 }
 
