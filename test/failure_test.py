@@ -627,13 +627,21 @@ class OtherUsers(FailureTest):
         os.kill(job.process.pid, signal.SIGTERM)
         self.assert_failed(job, status=143)
 
-    def socket_of(self, job):
-        """Path of the socket of node 0, while PE 1 keeps the others waiting."""
-        pe1 = wait_for(lambda: job.pes().get(1), 10)
-        os.kill(pe1, signal.SIGSTOP)
-        paths = wait_for(lambda: glob.glob(job.tmp + "/**/gravel-node-*/s", recursive=True), 10)
-        self.assertTrue(paths, job.text)
-        return pe1, paths[0]
+    def start_with_socket(self):
+        """A job whose PE 1 is stopped before it has connected to the socket of node 0, so that the others wait; its process, and
+        the socket's path. PE 1 may be too quick for us, or too slow for the others to get there: then another job."""
+        for _ in range(30):
+            job = self.start("none")
+            paths = wait_for(lambda: glob.glob(job.tmp + "/**/gravel-node-*/s", recursive=True), 10)
+            pe1 = job.pes().get(1)
+            if paths and pe1:
+                os.kill(pe1, signal.SIGSTOP)
+                time.sleep(0.3)
+                if os.path.exists(paths[0]):
+                    return job, pe1, paths[0]
+                os.kill(pe1, signal.SIGCONT)
+            self.assert_fine(job)
+        self.fail("PE 1 could not be stopped in time")
 
     def connect_as_nobody(self, path):
         code = f"import socket; socket.socket(socket.AF_UNIX).connect({path!r})"
@@ -641,8 +649,7 @@ class OtherUsers(FailureTest):
                               capture_output=True, text=True)
 
     def test_cannot_reach_the_socket(self):
-        job = self.start("none")
-        pe1, path = self.socket_of(job)
+        job, pe1, path = self.start_with_socket()
         wait_for(lambda: os.stat(path).st_mode & 0o777 == 0o600, 5)
         self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
         self.assertEqual(os.stat(os.path.dirname(path)).st_mode & 0o777, 0o700)
