@@ -24,9 +24,7 @@ struct latency_job {
 
 GRAVEL_DEVICE uint64_t nanoseconds_now() {
 #if GRAVEL_ON_GPU
-  uint64_t now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  return now;
+  return globaltimer_ns();
 #elif !GRAVEL_CUDA
   timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
