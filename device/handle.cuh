@@ -85,12 +85,13 @@ namespace gravel {
 
 /// Records the first error of this PE; the job ends with a message that names it. The operation itself is dropped.
 GRAVEL_BOTH void report_error(const gravel_t& g, message_fault fault, op o, uint32_t pe, uint64_t offset,
-                              uint64_t bytes) {
+                              uint64_t bytes, uint64_t arrived = 0) {
   if (!compare_swap_acquire<scope::device>(&g.counters->error_claimed, uint64_t{0}, uint64_t{1})) return;
   g.error->operation = static_cast<uint64_t>(o);
   g.error->pe = pe;
   g.error->offset = offset;
   g.error->bytes = bytes;
+  g.error->arrived = arrived;
   store_release(&g.error->code, static_cast<uint64_t>(fault) + 1);  // [E1]
 }
 

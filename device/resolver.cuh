@@ -54,30 +54,65 @@ struct resolver_limits {
 
 constexpr int resolver_threads = 512;
 
-/// Warp 0 of one block at a time looks for packets in host memory, at most one of each channel, and tells all blocks.
-/// With many channels the one word that counts arrivals comes first, so that an idle resolver reads little.
-__device__ __forceinline__ void look_for_packets(const landing& ring, resolver_state* state) {
-  constexpr uint64_t pause_ns = 200;
+/// Claims packet `sequence` of a channel. Thread scope: lane.
+__device__ __forceinline__ bool claim(channel_state& channel, uint64_t sequence) {
+  return compare_swap_acquire<scope::device>(&channel.next, sequence, sequence + 1);
+}
+
+/// A packet that a block has claimed.
+struct claimed_packet {
+  int channel = -1;  ///< -1: none
+  uint64_t sequence = 0;
+};
+
+/// Looks for packets in host memory, at most one of each channel, claims one of them and tells all blocks of the others.
+/// With many channels the one word that counts arrivals comes first, so that an idle resolver reads little. Thread scope: warp.
+__device__ __forceinline__ claimed_packet look_once(const landing& ring, resolver_state* state) {
   constexpr uint32_t few_channels = 32;
   const uint32_t lane = threadIdx.x & 31;
-  if (!__shfl_sync(~0u, lane == 0 && take_turn(&state->next_turn), 0)) return;
+  claimed_packet mine;
   bool some = true;
   if (ring.channels > few_channels) {
     if (lane == 0) some = load_acquire(ring.arrivals) != load_relaxed<scope::device>(&state->taken);
     some = __shfl_sync(~0u, some, 0);
   }
-  for (uint32_t channel = lane; some && channel < ring.channels; channel += 32) {
-    uint64_t& arrived = state->channel[channel].arrived;
-    const uint64_t sequence = load_relaxed<scope::device>(&arrived);
-    // Who looks in the meantime, because this took longer than a turn, may have seen more.
-    if (ring.arrived(channel, sequence)) raise_to(&arrived, sequence + 1);
+  for (uint32_t base = 0; some && base < ring.channels; base += 32) {
+    const uint32_t channel = base + lane;
+    uint64_t sequence = 0;
+    bool arrived = false, claimed = false;
+    if (channel < ring.channels) {
+      sequence = load_relaxed<scope::device>(&state->channel[channel].arrived);
+      arrived = ring.arrived(channel, sequence);
+    }
+    for (uint32_t rest = __ballot_sync(~0u, arrived); rest && mine.channel < 0; rest &= rest - 1) {
+      const int chosen = __ffs(static_cast<int>(rest)) - 1;
+      if (static_cast<int>(lane) == chosen) claimed = claim(state->channel[channel], sequence);
+      if (__shfl_sync(~0u, claimed, chosen)) mine = {static_cast<int>(base) + chosen, __shfl_sync(~0u, sequence, chosen)};
+    }
+    // Who looks in the meantime, because this took longer than a turn, may have seen more. What is claimed nobody else needs
+    // to acquire.
+    if (claimed) raise_relaxed(&state->channel[channel].arrived, sequence + 1);
+    else if (arrived) raise_to(&state->channel[channel].arrived, sequence + 1);
   }
-  __syncwarp();
-  if (lane == 0) give_turn(&state->next_turn, pause_ns);
+  return mine;
 }
 
-/// Warp 0 claims a packet that has arrived. Returns its channel, or -1.
-__device__ __forceinline__ int claim_packet(const landing& ring, resolver_state* state, uint64_t* sequence) {
+/// Looks for a while, if it is this block's turn. One block looks at a time: reads of one word in host memory do not overlap,
+/// so that eight blocks that looked at once waited three times as long. Thread scope: warp.
+__device__ __forceinline__ claimed_packet look_for_packets(const landing& ring, resolver_state* state) {
+  constexpr uint64_t longest_ns = 20'000, while_ns = 10'000;
+  const uint32_t lane = threadIdx.x & 31;
+  claimed_packet found;
+  if (!__shfl_sync(~0u, lane == 0 && take_turn(&state->next_turn, longest_ns), 0)) return found;
+  const uint64_t begin = globaltimer_ns();
+  do found = look_once(ring, state);
+  while (__shfl_sync(~0u, found.channel < 0 && globaltimer_ns() - begin < while_ns, 0));
+  if (lane == 0) give_turn(&state->next_turn, 0);
+  return found;
+}
+
+/// Claims a packet of which it is known that it has arrived. Thread scope: warp.
+__device__ __forceinline__ claimed_packet claim_packet(const landing& ring, resolver_state* state) {
   const uint32_t lane = threadIdx.x & 31;
   for (uint32_t base = 0; base < ring.channels; base += 32) {
     // Blocks begin at different channels, so that they do not race for the same packet.
@@ -92,37 +127,47 @@ __device__ __forceinline__ int claim_packet(const landing& ring, resolver_state*
     for (uint32_t some = __ballot_sync(~0u, arrived); some; some &= some - 1) {
       const int chosen = __ffs(static_cast<int>(some)) - 1;
       bool claimed = false;
-      if (static_cast<int>(lane) == chosen) claimed = compare_swap_acquire<scope::device>(&state->channel[channel].next, next, next + 1);
-      if (__shfl_sync(~0u, claimed, chosen)) {
-        *sequence = __shfl_sync(~0u, next, chosen);
-        return __shfl_sync(~0u, static_cast<int>(channel), chosen);
-      }
+      if (static_cast<int>(lane) == chosen) claimed = claim(state->channel[channel], next);
+      if (__shfl_sync(~0u, claimed, chosen))
+        return {__shfl_sync(~0u, static_cast<int>(channel), chosen), __shfl_sync(~0u, next, chosen)};
     }
   }
-  return -1;
+  return {};
+}
+
+/// `from`: device_error::arrived.
+__device__ __forceinline__ void reject(const gravel_t& g, const unit& message, message_fault fault, uint64_t from) {
+  const uint64_t w0 = message.word[0];
+  report_error(g, fault, op_of(w0), g.my_pe, op_of(w0) == op::am ? handler_of(w0) : offset_of(w0), 0, from);
 }
 
 /// Not inlined: one copy serves all sizes, and the compiler is done in seconds.
 template <class Handlers>
-__device__ __noinline__ void resolve_one(const gravel_t& g, const unit* message, uint32_t units) {
+__device__ __noinline__ void resolve_one(const gravel_t& g, const unit* message, uint32_t units, uint64_t from) {
   const message_fault fault = apply_message<Handlers>(g, sink_kind::device, message, units);
-  if (fault != message_fault::fine)
-    report_error(g, fault, op_of(message->word[0]), g.my_pe, offset_of(message->word[0]), 0);
+  if (fault != message_fault::fine) reject(g, *message, fault, from);
 }
 
-/// The commonest message, an addition to a 64-bit word, without a call. False: it is another one, or a faulty one.
-__device__ __forceinline__ bool resolve_add(const gravel_t& g, const unit& m) {
-  constexpr uint64_t wanted = make_word0(op::add, static_cast<uint8_t>(value_type::u64), 0);
-  const uint64_t offset = offset_of(m.word[0]);
-  if ((m.word[0] & 0xffff) != wanted || offset > g.heap_bytes - 8 || offset % 8) return false;
-  add_scattered(reinterpret_cast<uint64_t*>(g.heap + offset), m.word[1]);
+/// The commonest messages, an addition to a 64-bit word and a put of one, without a call. False: it is another one, or faulty.
+__device__ __forceinline__ bool resolve_simple(const gravel_t& g, const unit& m) {
+  constexpr uint8_t type = static_cast<uint8_t>(value_type::u64);
+  constexpr uint64_t add = make_word0(op::add, type, 0), put = make_word0(op::put, type, 0);
+  const uint64_t offset = offset_of(m.word[0]), what = m.word[0] & 0xffff;
+  if ((what != add && what != put) || offset > g.heap_bytes - 8 || offset % 8) return false;
+  auto* at = reinterpret_cast<uint64_t*>(g.heap + offset);
+  if (what == add) add_scattered(at, m.word[1]);
+  else put_in_place(at, m.word[1]);
   return true;
+}
+template <class Handlers>
+__device__ __forceinline__ void resolve_unit(const gravel_t& g, const unit& m, uint64_t from) {
+  if (!resolve_simple(g, m)) resolve_one<Handlers>(g, &m, 1, from);
 }
 
 /// Applies a segment of one-unit messages; several loads are under way before the first is used. TEAM: threads that
 /// work on it together, a block or a warp.
 template <class Handlers, uint32_t TEAM, uint32_t BATCH>
-__device__ __forceinline__ void resolve_small(const gravel_t& g, const unit* at, uint32_t messages) {
+__device__ __forceinline__ void resolve_small(const gravel_t& g, const unit* at, uint32_t messages, uint64_t from) {
   for (uint32_t first = threadIdx.x % TEAM; first < messages; first += BATCH * TEAM) {
     unit held[BATCH];
 #pragma unroll
@@ -130,54 +175,64 @@ __device__ __forceinline__ void resolve_small(const gravel_t& g, const unit* at,
       if (first + b * TEAM < messages) held[b] = load_unit(at + first + b * TEAM);
 #pragma unroll
     for (uint32_t b = 0; b < BATCH; ++b)
-      if (first + b * TEAM < messages && !resolve_add(g, held[b])) resolve_one<Handlers>(g, &held[b], 1);
+      if (first + b * TEAM < messages) resolve_unit<Handlers>(g, held[b], from);
   }
 }
 
 template <class Handlers, uint32_t TEAM>
-__device__ __forceinline__ void resolve_large(const gravel_t& g, const unit* at, uint32_t messages, uint32_t units) {
+__device__ __forceinline__ void resolve_large(const gravel_t& g, const unit* at, uint32_t messages, uint32_t units, uint64_t from) {
   for (uint32_t i = threadIdx.x % TEAM; i < messages; i += TEAM) {
     unit held[max_message_units];
     for (uint32_t u = 0; u < units; ++u) held[u] = load_unit(at + i * units + u);
-    resolve_one<Handlers>(g, held, units);
+    resolve_one<Handlers>(g, held, units, from);
   }
 }
+
+/// What a block reads of a packet before it knows what is there: few bytes, since a multiprocessor reads 5 GB/s over PCIe. In
+/// shared memory there is room for the whole table.
+constexpr uint32_t early_table_units = 8, early_payload_units = 32;
+constexpr uint32_t resolver_table_bytes = packet_payload_offset + early_payload_units * sizeof(unit);
 
 template <class Handlers>
 __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing& ring, uint32_t channel, uint64_t sequence,
                                                char* table) {
+  constexpr uint32_t payload_at = packet_payload_offset / sizeof(unit);
   const packet_header* remote = ring.packet(channel, sequence);
-  // Read together with the header, before that says what they are: one latency over PCIe instead of two.
-  unit early{};
-  if (packet_payload_offset + (threadIdx.x + 1) * sizeof(unit) <= ring.packet_size) early = load_unit(payload_of(remote) + threadIdx.x);
-  for (uint32_t i = threadIdx.x; i < packet_payload_offset / sizeof(unit); i += resolver_threads)
-    store_unit(reinterpret_cast<unit*>(table) + i, load_unit(reinterpret_cast<const unit*>(remote) + i));
-  __syncthreads();
+  const auto copy = [&](uint32_t i) { store_unit(reinterpret_cast<unit*>(table) + i, load_unit(reinterpret_cast<const unit*>(remote) + i)); };
   const packet_header* header = reinterpret_cast<const packet_header*>(table);
-  if (check_packet(header, ring.packet_size, ring.expectation(sequence)) != packet_fault::fine) {
-    if (threadIdx.x == 0) report_error(g, message_fault::corrupt_packet, op::none, g.my_pe, 0, 0);
+  if (threadIdx.x < early_payload_units) copy(payload_at + threadIdx.x);
+  else if (threadIdx.x < early_payload_units + early_table_units) copy(threadIdx.x - early_payload_units);
+  __syncthreads();
+  if (header->n_segments > (early_table_units - sizeof(packet_header) / sizeof(unit)) * (sizeof(unit) / sizeof(segment))) {
+    if (threadIdx.x >= early_table_units && threadIdx.x < payload_at) copy(threadIdx.x);
+    __syncthreads();
+  }
+  const packet_fault damage = check_packet(header, ring.packet_size, ring.expectation(sequence));
+  if (damage != packet_fault::fine) {
+    if (threadIdx.x == 0) report_error(g, message_fault::corrupt_packet, op::none, g.my_pe, static_cast<uint64_t>(damage), 0);
     return;
   }
+  const uint64_t from = uint64_t{header->source_node} + 1;
   const unit* at = payload_of(remote);
   for (uint32_t s = 0; s < header->n_segments; ++s) {
     const segment row = segments_of(header)[s];
-    const unit first = load_unit(at);
+    const unit first = s == 0 ? *payload_of(header) : load_unit(at);
     if (op_of(first.word[0]) == op::put_bulk) {
       const message_fault fault = check_message(&first, row.units, g.heap_bytes, g.n_pes, g.n_cells);
       if (fault != message_fault::fine) {
-        if (threadIdx.x == 0) report_error(g, fault, op::put_bulk, g.my_pe, offset_of(first.word[0]), 0);
+        if (threadIdx.x == 0) reject(g, first, fault, from);
         return;
       }
       copy_bytes({threadIdx.x, resolver_threads, true}, g.heap + offset_of(first.word[0]),
                  reinterpret_cast<const char*>(at + 1), first.word[1]);
-    } else if (row.units == 1 && s == 0 && row.messages <= resolver_threads) {
-      if (threadIdx.x < row.messages && !resolve_add(g, early)) resolve_one<Handlers>(g, &early, 1);
+    } else if (row.units == 1 && s == 0 && row.messages <= early_payload_units) {
+      if (threadIdx.x < row.messages) resolve_unit<Handlers>(g, load_unit(payload_of(header) + threadIdx.x), from);
     } else if (row.units == 1) {
-      resolve_small<Handlers, resolver_threads, 4>(g, at, row.messages);
+      resolve_small<Handlers, resolver_threads, 4>(g, at, row.messages, from);
     } else if (row.units <= max_message_units) {
-      resolve_large<Handlers, resolver_threads>(g, at, row.messages, row.units);
+      resolve_large<Handlers, resolver_threads>(g, at, row.messages, row.units, from);
     } else if (threadIdx.x == 0) {
-      report_error(g, message_fault::bad_size, op_of(first.word[0]), g.my_pe, 0, 0);
+      reject(g, first, message_fault::bad_size, from);
     }
     at += uint32_t{row.messages} * row.units;
   }
@@ -187,6 +242,7 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
 template <class Handlers>
 __device__ __forceinline__ void resolve_chunk(const gravel_t& g, uint32_t room, chunk_header* chunk) {
   constexpr uint32_t batch = 8;
+  constexpr uint64_t from = device_error::from_peer;
   const uint32_t lane = threadIdx.x % 32;
   const unit* const at = peer_ring::payload(chunk);
   // Read together with the header, before that says how many there are: one latency instead of two.
@@ -196,14 +252,14 @@ __device__ __forceinline__ void resolve_chunk(const gravel_t& g, uint32_t room, 
     if (b * 32 < room) held[b] = load_unit(at + b * 32 + lane);
   const uint32_t messages = chunk->messages, units = chunk->units;
   if (units == 0 || units > max_message_units || messages > room / units) {
-    if (lane == 0) report_error(g, message_fault::corrupt_packet, op::none, g.my_pe, 0, 0);
+    if (lane == 0) report_error(g, message_fault::corrupt_packet, op::none, g.my_pe, static_cast<uint64_t>(packet_fault::bad_total), 0);
   } else if (units == 1) {
 #pragma unroll
     for (uint32_t b = 0; b < batch; ++b)
-      if (b * 32 + lane < messages && !resolve_add(g, held[b])) resolve_one<Handlers>(g, &held[b], 1);
-    if (messages > batch * 32) resolve_small<Handlers, 32, batch>(g, at + batch * 32, messages - batch * 32);
+      if (b * 32 + lane < messages) resolve_unit<Handlers>(g, held[b], from);
+    if (messages > batch * 32) resolve_small<Handlers, 32, batch>(g, at + batch * 32, messages - batch * 32, from);
   } else {
-    resolve_large<Handlers, 32>(g, at, messages, units);
+    resolve_large<Handlers, 32>(g, at, messages, units, from);
   }
 }
 
@@ -274,64 +330,57 @@ __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings&
   if (watch.look() && lane == 0) store_relaxed<scope::device>(&state->left_over, 1u);
 }
 
+/// Acknowledges the host's hold, or, without one, ends the kernel when it is time. Thread scope: one lane of the kernel.
+__device__ __forceinline__ void decide(resolver_state* state, resolver_mailbox* mailbox, const peer_rings& peers,
+                                       const resolver_limits& limits, uint64_t born, uint64_t last_work, bool working) {
+  if (const uint64_t hold = load_acquire(&mailbox->hold)) {
+    if (load_acquire<scope::device>(&state->resident) == gridDim.x && load_relaxed(&mailbox->hold_seen) != hold)
+      store_release(&mailbox->hold_seen, hold);  // [H1]
+    return;
+  }
+  const uint64_t now = globaltimer_ns();
+  const uint64_t last_chunk = peers.n ? load_relaxed<scope::device>(&state->last_chunk) : 0;
+  const uint64_t last = last_chunk > last_work ? last_chunk : last_work;
+  if (now - born > limits.quantum_ns || (!working && now > last + limits.idle_ns)) store_release<scope::device>(&state->stop, 1u);
+}
+
 /// Serves the landing ring, a packet at a time. Thread scope: block. Block 0 also decides when the kernel ends.
 template <class Handlers>
 __device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& ring, const peer_rings& peers,
                                               resolver_state* state, resolver_mailbox* mailbox, resolver_limits limits) {
-  __shared__ alignas(16) char table[packet_payload_offset];
-  __shared__ int channel;
-  __shared__ uint64_t sequence;
+  __shared__ alignas(16) char table[resolver_table_bytes];
+  __shared__ claimed_packet packet;
   __shared__ uint32_t stop;
   const uint64_t born = globaltimer_ns();
   uint64_t last_work = born;
-  relax wait;
   for (;;) {
     if (threadIdx.x < 32) {
-      uint64_t claimed = 0;
-      int found = claim_packet(ring, state, &claimed);
-      if (found < 0) {
-        look_for_packets(ring, state);
-        found = claim_packet(ring, state, &claimed);
-      }
+      claimed_packet found = claim_packet(ring, state);
+      if (found.channel < 0) found = look_for_packets(ring, state);
       if (threadIdx.x == 0) {
-        channel = found;
-        sequence = claimed;
+        packet = found;
         stop = load_acquire<scope::device>(&state->stop);
-        if (found >= 0) fetch_add<scope::device>(&state->taken, uint64_t{1});
-        if (blockIdx.x == 0) {
-          const uint64_t hold = load_acquire(&mailbox->hold);
-          if (hold) {
-            if (load_acquire<scope::device>(&state->resident) == gridDim.x && load_relaxed(&mailbox->hold_seen) != hold)
-              store_release(&mailbox->hold_seen, hold);  // [H1]
-          } else {
-            const uint64_t now = globaltimer_ns();
-            const uint64_t last_chunk = peers.n ? load_relaxed<scope::device>(&state->last_chunk) : 0;
-            const uint64_t last = last_chunk > last_work ? last_chunk : last_work;
-            if (now - born > limits.quantum_ns || (found < 0 && now > last + limits.idle_ns)) {
-              store_release<scope::device>(&state->stop, 1u);
-              stop = 1;
-            }
-          }
-        }
+        if (found.channel >= 0) fetch_add<scope::device>(&state->taken, uint64_t{1});
       }
     }
     __syncthreads();
-    const int mine = channel;
-    const bool leave = stop != 0;
-    if (mine >= 0) {
-      resolve_packet<Handlers>(g, ring, static_cast<uint32_t>(mine), sequence, table);
+    const claimed_packet mine = packet;
+    const bool some = mine.channel >= 0, leave = stop != 0;
+    if (some) {
+      resolve_packet<Handlers>(g, ring, static_cast<uint32_t>(mine.channel), mine.sequence, table);
       __threadfence();
       __syncthreads();
       if (threadIdx.x == 0) {
-        ring.mark_done(static_cast<uint32_t>(mine), sequence);
+        ring.mark_done(static_cast<uint32_t>(mine.channel), mine.sequence);
         fetch_add_release<scope::device>(&state->finished, uint64_t{1});
         last_work = globaltimer_ns();
       }
-      wait.reset();
     }
     __syncthreads();
     if (leave) break;
-    if (mine < 0) wait();
+    // Behind the packet, which need not wait until the host's word has been read.
+    if (blockIdx.x == 0 && threadIdx.x == 0) decide(state, mailbox, peers, limits, born, last_work, some);
+    if (!some) __nanosleep(100);
   }
 }
 

@@ -43,6 +43,17 @@ GRAVEL_BOTH void gravel_quiet(const gravel_t& g) {
 /// channels, so this is gravel_quiet.
 GRAVEL_BOTH void gravel_fence(const gravel_t& g) { gravel_quiet(g); }
 
+/// Asks the aggregator to send at once what this PE has handed over, and does not wait. For who would rather have a short
+/// latency than full packets; messages inside a gravel_block_sender and on the route `peer` need it not. Thread scope: lane;
+/// also from handlers.
+GRAVEL_BOTH void gravel_flush(const gravel_t& g) {
+  using namespace gravel;
+  const uint64_t direct = load_relaxed<scope::device>(&g.direct.state->tickets);
+  const uint64_t block = g.block.state ? load_relaxed<scope::device>(&g.block.state->tickets) : 0;
+  g.direct.ask_flush(direct);
+  if (block) g.block.ask_flush(block);
+}
+
 enum gravel_compare { GRAVEL_EQ, GRAVEL_NE, GRAVEL_GT, GRAVEL_GE, GRAVEL_LT, GRAVEL_LE };
 
 /// Waits until `*address compare value` holds for this PE's own memory (OpenSHMEM 1.5, section 9.12). What other PEs
@@ -51,7 +62,7 @@ template <class T>
 GRAVEL_BOTH void gravel_wait_until(const gravel_t& g, const T* address, gravel_compare compare, gravel::same<T> value) {
   using namespace gravel;
   if (forbidden_in_handler(g, op::none)) return;
-  for (relax wait;; wait()) {
+  for (relax wait;; wait.attentively()) {
     const T seen = load_acquire<scope::system>(address);
     const bool holds = compare == GRAVEL_EQ   ? seen == value
                        : compare == GRAVEL_NE ? seen != value

@@ -186,7 +186,7 @@ int main(int argc, char** argv) {
   if (updates->count() == 0) o.updates = uint64_t{4} << o.table_log2;
 
   gravel_init<>();
-  if (o.grid == 0) o.grid = blocks_to_fill_device();
+  if (o.grid == 0) o.grid = blocks_for(o.updates);
   if (o.block == 0) o.block = lanes_of_block;
   const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
   const bool speaks = gravel_my_pe() == 0;

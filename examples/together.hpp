@@ -1,5 +1,6 @@
 // Calls that all PEs of an example make together, between gravel_init and gravel_finalize.
 #pragma once
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -51,11 +52,19 @@ inline unsigned blocks_to_fill_device() {
   if (cudaGetDevice(&device) != cudaSuccess ||
       cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
     return 1;
-  return 5 * static_cast<unsigned>(processors);  // measured: fewer leave bandwidth unused, more do not fit
+  return 5 * static_cast<unsigned>(processors);
 #else
   const unsigned cores = std::thread::hardware_concurrency();
   return cores ? cores : 1;
 #endif
+}
+
+/// The same where they handle `items` messages together. Of many there are several times as many blocks as fit: how many fit
+/// is what the resolver leaves, and of few long ones the last would have the device for themselves (measured on two H200s,
+/// 10^9 uniform increments each: 12.2, 13.2, 13.6, 13.8 G/s with 5, 10, 20, 40 blocks per multiprocessor).
+inline unsigned blocks_for(uint64_t items) {
+  const unsigned least = blocks_to_fill_device();
+  return GRAVEL_CUDA ? static_cast<unsigned>(std::clamp<uint64_t>(items / (128 * lanes_of_block), least, 8 * least)) : least;
 }
 
 }  // namespace gravel

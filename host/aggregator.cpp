@@ -300,7 +300,8 @@ void aggregator::run_plane(plane_thread& p) {
       if (!p.heard.empty()) return fail_job(p.heard, true);
       const uint64_t now = now_us();
       if (busy_since) p.work->count_busy(now - std::exchange(busy_since, 0));
-      if (pe_stopped_) return fail_job(stopped_text_ + ":\n" + describe(p));
+      // Plane 0 knows the collectives, too.
+      if (pe_stopped_ && p.collectives) return fail_job(stopped_text_ + ":\n" + describe(p));
       if (!p.lost.empty() && !over_ && now - p.lost_at > lost_patience) return fail_job(p.lost);
       bool moved = p.work->step(now) || p.received;
       if (p.collectives) {

@@ -1,11 +1,55 @@
-// UCX makes its System V segments, through which aggregators of one machine talk, readable and writable for the user's
-// group, and has no setting for that. The aggregator's own shmget stands before that of the C library and gives them to
-// the user alone.
+// The memory through which aggregators of one machine talk is made by UCX, which has no setting for who may see it and under
+// what name. The aggregator's own functions stand before those of the C library:
+//
+// - UCX's POSIX segments have names in /dev/shm for the milliseconds in which they are made, and a process killed then would
+//   leave one behind. Here they are memfds, which have no name at all: peers open them as /proc/PID/fd/FD anyway.
+// - Its System V segments (if UCX_TLS asks for them) would be the user's group's as well; here they are the user's alone.
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/shm.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-extern "C" [[gnu::visibility("default")]] int shmget(key_t key, size_t bytes, int flags) noexcept {
+#include <cstdlib>
+#include <cstring>
+
+namespace {
+
+/// Is this one of UCX's segments, and do its peers open it by its process and descriptor?
+bool needs_no_name(const char* name) {
+  const char* by_descriptor = std::getenv("UCX_POSIX_USE_PROC_LINK");
+  return std::strncmp(name, "/ucx_shm_posix_", 15) == 0 && (!by_descriptor || std::strchr("yYtT1oO", *by_descriptor));
+}
+
+}  // namespace
+
+extern "C" {
+
+[[gnu::visibility("default")]] int shm_open(const char* name, int flags, mode_t mode) {
+  if ((flags & O_CREAT) && needs_no_name(name)) return memfd_create(name + 1, MFD_CLOEXEC);
+  // As the C library does it.
+  while (*name == '/') ++name;
+  const int folder = open("/dev/shm", O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return -1;
+  const int file = openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW, mode);
+  close(folder);
+  return file;
+}
+
+[[gnu::visibility("default")]] int shm_unlink(const char* name) {
+  if (needs_no_name(name)) return 0;
+  while (*name == '/') ++name;
+  const int folder = open("/dev/shm", O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return -1;
+  const int result = unlinkat(folder, name, 0);
+  close(folder);
+  return result;
+}
+
+[[gnu::visibility("default")]] int shmget(key_t key, size_t bytes, int flags) noexcept {
   constexpr int for_others = 077;
   return static_cast<int>(syscall(SYS_shmget, key, bytes, flags & ~for_others));
 }
+
+}  // extern "C"

@@ -38,8 +38,14 @@ void runtime::check_device_error() {
     if (code == 0) continue;
     const auto fault = static_cast<message_fault>(code - 1);
     const auto what = static_cast<op>(found->operation);
+    const std::string from = found->arrived == device_error::from_peer ? "a peer" : fmt::format("node {}", found->arrived - 1);
     const std::string text =
-        fault == message_fault::bad_pe
+        fault == message_fault::corrupt_packet
+            ? fmt::format("a corrupt packet arrived: {}", name_of(static_cast<packet_fault>(found->offset)))
+        : found->arrived
+            ? fmt::format("a corrupt message arrived from {}: {} with {} ({} {})", from, name_of(what), name_of(fault),
+                          what == op::am ? "handler" : "offset", found->offset)
+        : fault == message_fault::bad_pe
             ? fmt::format("{} to PE {}: the job has PEs 0 to {}", name_of(what), static_cast<int32_t>(found->pe),
                           nodes_.n_pes() - 1)
         : fault == message_fault::blocking_handler

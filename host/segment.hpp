@@ -61,7 +61,12 @@ constexpr uint32_t max_stats = 32;  ///< words of statistics per plane (host/sta
 /// An error that a kernel met: first one wins. Written by the device, read by the PE's receiver thread.
 struct alignas(64) device_error {
   uint64_t code;  ///< 0: none; else message_fault + 1, written last, release [E1]
-  uint64_t operation, pe, offset, bytes, spare[3];
+  uint64_t operation, pe;
+  uint64_t offset;   ///< bad_handler: its id; corrupt_packet: the packet_fault
+  uint64_t bytes;
+  uint64_t arrived;  ///< 0: the caller's own mistake; node + 1: in a message from there; `from_peer`: in one over the route `peer`
+  uint64_t spare[2];
+  static constexpr uint64_t from_peer = ~0ull;
 };
 static_assert(sizeof(device_error) == 64);
 

@@ -24,6 +24,10 @@ TEST_CASE("single operations") {
   CHECK(word == 3);
   CHECK(raise_to(&word, uint64_t{9}) == 9);
   CHECK(word == 9);
+  raise_relaxed(&word, uint64_t{7});
+  CHECK(word == 9);
+  raise_relaxed(&word, uint64_t{12});
+  CHECK(word == 12);
   uint32_t narrow = ~0u;
   CHECK(fetch_add(&narrow, 2u) == ~0u);
   CHECK(narrow == 1);

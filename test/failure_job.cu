@@ -81,7 +81,9 @@ struct breeder {
 struct endless {
   static constexpr const char* name = "endless";
   GRAVEL_HANDLER void operator()(const gravel_t&, uint64_t) const {
-#if !GRAVEL_ON_GPU
+#if GRAVEL_ON_GPU
+    for (;;) __nanosleep(1000);
+#else
     for (;;) pause();
 #endif
   }

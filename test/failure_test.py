@@ -21,6 +21,7 @@ import uuid
 
 UCX_RUN = os.environ["UCX_RUN"]
 FAILURE_JOB = os.environ["FAILURE_JOB"]
+ON_GPU = not FAILURE_JOB.endswith("-cpu")
 MPIRUN = os.environ.get("MPIRUN", "")
 SEED = int(os.environ.get("FAILURE_SEED", "0")) or random.SystemRandom().randrange(1, 1 << 32)
 LIBC, SYS_TGKILL = ctypes.CDLL(None), {"x86_64": 234, "aarch64": 131}[os.uname().machine]
@@ -363,9 +364,17 @@ class Killed(FailureTest):
                 job = self.start("traffic")
                 self.assertEqual(len(job.ready(self.n)), self.n, job.text)
                 launcher = job.process.pid
-                thread = next(tid for tid in map(int, os.listdir(f"/proc/{launcher}/task")) if tid != launcher)
+                thread = next((tid for tid in map(int, os.listdir(f"/proc/{launcher}/task"))
+                               if tid != launcher and not self.blocks(tid, number)), None)
+                if thread is None:
+                    self.skipTest("all threads of this PMIx block this signal")
                 self.assertEqual(LIBC.syscall(SYS_TGKILL, launcher, thread, number.value), 0)
                 self.assert_failed(job, "PMIx, which connects the PEs, has crashed", status=1)
+
+    @staticmethod
+    def blocks(thread, number):
+        mask = re.search(rb"SigBlk:\s*(\w+)", read(f"/proc/{thread}/status"))
+        return int(mask[1], 16) >> (number - 1) & 1
 
     def test_at_any_moment(self):
         chance = random.Random(SEED)
@@ -386,9 +395,12 @@ class Stopped(FailureTest):
             with self.subTest(pe=pe):
                 job = self.start("traffic", GRAVEL_WATCHDOG_S=2)
                 os.kill(job.ready(self.n)[pe], signal.SIGSTOP)
-                self.assert_failed(job, r"no progress for 2 s \(GRAVEL_WATCHDOG_S\)",
-                                   r"plane 0 of node \d: \d+ messages taken",
-                                   rf"to PE {pe}.*: \d+ packets sent, \d+ freed, \d+ applied, \d+ credits left",
+                # A GPU goes on without its process, and may have applied everything.
+                cause, progress = r"no progress for 2 s \(GRAVEL_WATCHDOG_S\)", \
+                    rf"to PE {pe}.*: \d+ packets sent, \d+ freed, \d+ applied, \d+ credits left"
+                if ON_GPU:
+                    cause, progress = cause + rf"|PE {pe} \(process \d+\) has not run for 4 s", "plane 0"
+                self.assert_failed(job, cause, progress, r"plane 0 of node \d: \d+ messages taken",
                                    r"PE \d .*queue: \d+ slots taken", r"collective \d+", limit_s=LIMIT_S + 2)
 
     def test_pe_to_which_nobody_sends(self):
@@ -429,6 +441,8 @@ class Stopped(FailureTest):
 class Handlers(FailureTest):
     def test_that_throws(self):
         for fault, name in (("throw", "thrower"), ("throw-host", "host_thrower")):
+            if fault == "throw" and ON_GPU:
+                continue  # no exceptions there
             with self.subTest(fault):
                 self.assert_failed(self.start(fault), rf"PE 2: .*handler '{name}' threw: the handler's own reason")
 
@@ -492,14 +506,20 @@ class WrongArguments(FailureTest):
                              ("corrupt-slot", "PE 1 handed over a corrupt slot"),
                              ("other-handlers", "PE 1: error: handler 0 differs")):
             with self.subTest(fault):
-                self.assert_failed(self.start(fault, launcher="mpirun"), cause)
+                for _ in range(3):
+                    job = self.start(fault, launcher="mpirun")
+                    job.end()
+                    # Now and then Open MPI's own process crashes in PMIx when a PE ends so, and leaves its files behind.
+                    if f"[{os.uname().nodename.split('.')[0]}:{job.process.pid:05}] *** Process received signal ***" not in job.text:
+                        break
+                self.assert_failed(job, cause)
 
     def test_pes_that_differ(self):
         self.assert_failed(self.start("other-handlers"), "PE 1: error: handler 0 differs: 'breeder' here, 'count' at PE 0")
         for name, value, cause in (
                 ("GRAVEL_PACKET_SIZE", "32K", "PE 1: error: GRAVEL_PACKET_SIZE differs: 32768 here, 65536 at PE 0"),
                 ("GRAVEL_SYMMETRIC_SIZE", "2G", "GRAVEL_SYMMETRIC_SIZE differs"),
-                ("GRAVEL_AGGREGATOR_THREADS", "2", "GRAVEL_AGGREGATOR_THREADS differs"),
+                ("GRAVEL_AGGREGATOR_THREADS", "7", "GRAVEL_AGGREGATOR_THREADS differs"),
                 ("GRAVEL_NODES", "4", "GRAVEL_NODES differs"),
                 ("GRAVEL_SLOTS", "512", "PE 1 .*GRAVEL_")):
             with self.subTest(name):
@@ -515,7 +535,7 @@ class Corruption(FailureTest):
                 job = self.start("many", "--messages", 1_000_000, GRAVEL_FAULT=f"corrupt-packet:{pe}:{count}")
                 self.assert_failed(job, rf"corrupt packet from node \d for PE {pe}|PE {pe}: error: a corrupt packet arrived")
         self.nodes = 1
-        job = self.start("many", "--messages", 1_000_000, GRAVEL_FAULT="corrupt-packet:1:3")
+        job = self.start("many", "--messages", 1_000_000, GRAVEL_FAULT="corrupt-packet:1:3", GRAVEL_ROUTES="no-peer")
         self.assert_failed(job, "PE 1: error: a corrupt packet arrived: a bad segment table")
 
     def test_slot(self):
@@ -616,16 +636,29 @@ class OtherUsers(FailureTest):
                 _, permissions, _, _, _, *name = line.split(maxsplit=5)
                 if permissions[3] == "s":
                     shared.add(name[0] if name else "")
-        memfds = {name for name in shared if name.startswith("/memfd:gravel-segment")}
-        self.assertTrue(memfds, shared)
-        self.assertEqual({name for name in shared - memfds if not name.startswith(("/SYSV", "/dev/zero", "anon_inode:"))}, set())
-        segments = [row.split() for row in read("/proc/sysvipc/shm").decode().splitlines()[1:]]
-        ours = [row for row in segments if {int(row[4]), int(row[5])} & pids]
-        self.assertTrue(ours, "UCX's memory between the aggregators")
+        for name in ("/memfd:gravel-segment", "/memfd:ucx_shm_posix"):
+            self.assertTrue([one for one in shared if one.startswith(name)], (name, shared))
+        self.assertEqual({name for name in shared if not name.startswith(("/memfd:", "/dev/zero", "anon_inode:", "/dev/nvidia"))}, set())
+        self.assertEqual(self.system_v_segments(pids), [])
+        os.kill(job.process.pid, signal.SIGTERM)
+        self.assert_failed(job, status=143)
+
+    def test_cannot_reach_system_v_memory(self):
+        """Which UCX gives to the user's group, too."""
+        job = self.start("traffic", UCX_TLS="sysv,self")
+        self.assertEqual(len(job.ready(self.n)), self.n, job.text)
+        ours = self.system_v_segments(set(job.aggregators().values()))
+        self.assertTrue(ours, job.text)
         for row in ours:
             self.assertEqual((int(row[2], 8) & 0o777, int(row[7])), (0o600, os.geteuid()), row)
         os.kill(job.process.pid, signal.SIGTERM)
         self.assert_failed(job, status=143)
+
+    @staticmethod
+    def system_v_segments(pids):
+        """Rows of /proc/sysvipc/shm: segments that these processes made or attached last."""
+        rows = [row.split() for row in read("/proc/sysvipc/shm").decode().splitlines()[1:]]
+        return [row for row in rows if {int(row[4]), int(row[5])} & pids]
 
     def start_with_socket(self):
         """A job whose PE 1 is stopped before it has connected to the socket of node 0, so that the others wait; its process, and

@@ -120,7 +120,7 @@ TEST_CASE("a packet leaves when full, at its age, when asked, or when idle; each
   SECTION("flush: at once, and everything open") {
     put_word(*job, 0, 1, 0, 1);
     put_word(*job, 0, 0, 0, 1);
-    job->pe(0).host_thread.direct.ask_flush(1);
+    gravel_flush(job->pe(0).host_thread);
     step();
     // PE 0's own word was applied in place.
     ++expected.flush;

@@ -25,9 +25,9 @@ ucp_context_h make_context(const ucp_params_t& params, bool shared_memory_report
   const std::unique_ptr<ucp_config_t, config_release> config(raw);
   if (!in_environment({"UCX_KEEPALIVE_INTERVAL"}))
     ucx_check(ucp_config_modify(raw, "KEEPALIVE_INTERVAL", "2s"), "UCX: cannot set KEEPALIVE_INTERVAL");
-  // UCX's POSIX segments have names in /dev/shm while they are made, for milliseconds: a process killed then leaves one
-  // behind. Those of System V are as fast, and lose their names at once.
-  if (!in_environment({"UCX_TLS"})) ucx_check(ucp_config_modify(raw, "TLS", "^posix"), "UCX: cannot set TLS");
+  // A process that is killed while it makes a System V segment leaves it behind. POSIX segments are as fast, and in the
+  // aggregator they have no name that could be left (host/private_shared_memory.cpp).
+  if (!in_environment({"UCX_TLS"})) ucx_check(ucp_config_modify(raw, "TLS", "^sysv"), "UCX: cannot set TLS");
   if (shared_memory_reports_death)
     ucx_check(ucp_config_modify(raw, "MM_ERROR_HANDLING", "y"), "UCX: cannot set MM_ERROR_HANDLING");
   ucp_context_h context = nullptr;

@@ -130,7 +130,7 @@ int main(int argc, char** argv) {
   check(cudaDeviceSynchronize(), "counting the expected updates");
 
   uint64_t checked = 0, wrong = 0, sum = 0;
-  for (unsigned factor : {2u, 4u, 8u, 16u}) {
+  for (unsigned factor : {2u, 4u, 8u, 16u, 64u}) {
     const unsigned grid = factor * static_cast<unsigned>(processors);
     std::vector<double> seconds;
     for (unsigned run = 0; run <= o.repeat; ++run) {  // the first one warms up

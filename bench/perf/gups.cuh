@@ -35,7 +35,7 @@ inline measured run_updates(const options& o, bool remote_only, const std::strin
   const gups_table map(o.table_log2, n_pes, remote_only);
   auto* table = gravel_malloc<uint64_t>(map.words() * sizeof(uint64_t));
   const update_job job{map, table, o.updates};
-  const unsigned fill_grid = blocks_to_fill_device(), grid = o.grid ? o.grid : fill_grid;
+  const unsigned fill_grid = blocks_to_fill_device(), grid = o.grid ? o.grid : blocks_for(o.updates);
   const word_sample sample{o.table_log2 > 20 ? o.table_log2 - 20 : 0, o.table_log2 > 20 ? (5 + me) % 2 : 0};
   const uint64_t sampled = map.words() >> sample.shift;
   const device_array<uint64_t> expected(sampled), wrong(1);

@@ -70,7 +70,7 @@ __global__ void time_operations(gravel_t g, latency_job job) {
   }
 }
 
-/// PE 0 and its partner answer each other by puts. `asks`: each also asks its aggregator to send at once.
+/// PE 0 and its partner answer each other by puts. `asks`: each also calls gravel_flush.
 __global__ void play_ping_pong(gravel_t g, uint64_t* flag, uint32_t partner, bool starts, bool asks, uint32_t iterations, uint64_t* ticks,
                                uint64_t* all) {
   const uint64_t begin = nanoseconds_now(), first = static_cast<uint64_t>(clock64());
@@ -78,7 +78,7 @@ __global__ void play_ping_pong(gravel_t g, uint64_t* flag, uint32_t partner, boo
     const uint64_t start = static_cast<uint64_t>(clock64());
     if (!starts) gravel_wait_until(g, flag, GRAVEL_GE, i);
     gravel_put(g, flag, i, static_cast<int>(partner));
-    if (asks) g.direct.ask_flush(load_acquire<scope::device>(&g.direct.state->tickets));
+    if (asks) gravel_flush(g);
     if (starts) gravel_wait_until(g, flag, GRAVEL_GE, i);
     ticks[i - 1] = static_cast<uint64_t>(clock64()) - start;
   }

@@ -29,8 +29,8 @@ inline void measure_queue(report& r, const options& o, const limits& l, const qu
   queue_rig rig(by_block, o.slots, o.slot_size, row.threads, row.destinations);
   const operation op = row.units == 1 ? operation::put : row.units == 2 ? operation::am32 : operation::am64;
   const uint64_t count = std::max<uint64_t>(o.messages / row.units / (row.scope == "thread" ? 32 : 1), 1);  // single ones are slow
-  // As many threads as fill the device, whatever the size of the blocks.
-  const unsigned grid = o.grid ? o.grid : std::max(1u, blocks_to_fill_device() * lanes_of_block / row.block);
+  // As many threads for a message, whatever the size of the blocks.
+  const unsigned grid = o.grid ? o.grid : std::max(1u, blocks_for(count) * lanes_of_block / row.block);
   verified v;
 
   const send_job small = rig.job(op, std::min<uint64_t>(count, 1 << 20), uint64_t{1} << 50);

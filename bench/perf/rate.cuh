@@ -36,7 +36,7 @@ inline measured run_messages(const options& o, operation op, const std::string& 
   send_job arriving = job;
   arriving.salt = salt_of(source_of(o, me));
   const device_array<uint64_t> wrong(1);
-  const unsigned grid = o.grid ? o.grid : blocks_to_fill_device();
+  const unsigned grid = o.grid ? o.grid : blocks_for(count);
   measured result;
   std::vector<double> seconds;
   for (unsigned run = 0; run <= o.repeat; ++run) {  // the first one warms up

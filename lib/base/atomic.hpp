@@ -119,6 +119,16 @@ GRAVEL_BOTH T raise_to(T* word, T value) {
 #endif
 }
 
+/// The same without an order and without an answer, so that nobody waits for it.
+template <scope S = scope::device, class T>
+GRAVEL_BOTH void raise_relaxed(T* word, T value) {
+#if GRAVEL_ON_GPU
+  detail::atomic_ref<S, T>(*word).fetch_max(value, cuda::std::memory_order_relaxed);
+#else
+  raise_to<S>(word, value);
+#endif
+}
+
 /// All that this thread wrote before is visible everywhere before what it writes after.
 GRAVEL_BOTH void thread_fence() {
 #if GRAVEL_ON_GPU

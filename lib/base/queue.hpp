@@ -127,7 +127,9 @@ struct queue {
     if (!state) {
       if (load_relaxed(&control->flush_target) < target) store_release(&control->flush_target, target);
     } else if (load_relaxed<scope::device>(&state->asked) < target) {
-      store_target(target);
+      // Not store_target: nothing shall come before the word that the aggregator waits for.
+      store_relaxed(&control->flush_target, target);
+      raise_relaxed(&state->asked, target);
     }
   }
   /// Have all planes taken every ticket below `target`, and are those messages applied? Asks for it if not.

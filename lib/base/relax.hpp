@@ -41,12 +41,15 @@ class relax {
     (*this)();
   }
 
-  /// The same for what may come any moment, but may also take long: for the first second it sleeps 80 us at most.
+  /// The same for what may come any moment, but may also take long: then, for a second, it sleeps 80 us at most. On the GPU for
+  /// a lane that waits for its own word: for some 100 us it hardly sleeps.
   GRAVEL_BOTH void attentively() {
-#if !GRAVEL_ON_GPU
+#if GRAVEL_ON_GPU
+    if (rounds_ == 7 && attentive_ < 256) ++attentive_, --rounds_;
+#else
     if (rounds_ == 256 + 3 * 64 - 1 && attentive_ < 8'000) ++attentive_, --rounds_;
 #endif
-    (*this)();
+    briefly();
   }
 
   /// To be called when the wait made progress.
