@@ -50,6 +50,7 @@ struct aggregator::plane_thread {
   std::vector<std::unique_ptr<ucx_link>> links;  ///< by node; nullptr for this node
   std::unique_ptr<plane> work;
   std::unique_ptr<collective> collectives;  ///< plane 0
+  std::unique_ptr<node_watch> nodes;        ///< plane 0
   bool received = false;  ///< in this round; UCX's own keep-alive traffic is no progress of the job
   std::string binding;                      ///< in words, if it is bound
   std::string heard;                        ///< another node's reason for ending the job
@@ -73,6 +74,7 @@ struct aggregator::plane_thread {
       heard.assign(reinterpret_cast<const char*>(data.data()), data.size());
       return;
     }
+    if (header.word == plane_word::pulse && nodes) return nodes->receive(header);
     received = true;
     const profile_range range("receive");
     if (work->receive(header, data, now_us())) return;
@@ -262,8 +264,9 @@ void aggregator::start_planes() {
   char* transit = transit_;
   for (auto& p : planes_) {
     p->work = std::make_unique<plane>(setup_, p->index, p->link_pointers(setup_.nodes.n_nodes()), p->staging, transit);
-    if (p->index == 0)
-      p->collectives = std::make_unique<collective>(setup_, p->link_pointers(setup_.nodes.n_nodes()));
+    if (p->index != 0) continue;
+    p->collectives = std::make_unique<collective>(setup_, p->link_pointers(setup_.nodes.n_nodes()));
+    p->nodes = std::make_unique<node_watch>(setup_, p->link_pointers(setup_.nodes.n_nodes()));
   }
   for (auto& p : planes_) p->thread = std::jthread([this, &p = *p] { run_plane(p); });
 }
@@ -308,6 +311,7 @@ void aggregator::run_plane(plane_thread& p) {
         for (auto& segment : segments_) store_relaxed(&segment.control()->aggregator_heartbeat, now);
         moved |= p.collectives->step();
         moved |= ring_bells();
+        if (!over_) p.nodes->step(now);
         if (p.collectives->over() && !over_.exchange(true))
           for (auto& any : planes_)
             if (any->worker && any.get() == &p) any->worker->expect_disconnects();

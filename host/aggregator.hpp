@@ -15,6 +15,7 @@
 #include "host/fault.hpp"
 #include "host/hello.hpp"
 #include "host/node_channel.hpp"
+#include "host/node_watch.hpp"
 #include "host/placement.hpp"
 #include "host/plane.hpp"
 #include "host/stall_watch.hpp"
@@ -68,7 +69,6 @@ class aggregator {
   std::unique_ptr<ucx_context> ucx_;
   std::vector<std::unique_ptr<ucx_memory>> landing_memory_;
   std::unique_ptr<ucx_memory> transit_memory_;
-  std::vector<char> unregistered_staging_;
   char* transit_ = nullptr;
   uint64_t transit_bytes_ = 0;
   std::vector<std::unique_ptr<plane_thread>> planes_;

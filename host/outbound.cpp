@@ -84,8 +84,8 @@ void outbound::close(close_cause cause) {
     store_release(&ring_.slot(channel_, sequence_)->published, sequence_ + 1);  // [L1]
     fetch_add_release<scope::system>(arrivals_, uint64_t{1});                   // [L1]
     ++s[stat::packets_local];
-  } else if (packet->bytes <= c_.eager_size) {
-    link_->send({plane_word::packet, c_.node, sink_, c_.plane, sequence_, packet->bytes, 0},
+  } else if (packet->bytes <= c_.eager_size || link_->prefers_messages()) {
+    link_->send_packet({plane_word::packet, c_.node, sink_, c_.plane, sequence_, packet->bytes, 0},
                 {reinterpret_cast<const std::byte*>(packet), packet->bytes});
     ++s[stat::packets_eager];
   } else {

@@ -21,7 +21,7 @@
 namespace gravel {
 
 /// What planes say to each other; the header of a UCX active message.
-enum class plane_word : uint32_t { packet, notice, credit, contribution, result, abort };
+enum class plane_word : uint32_t { packet, notice, credit, contribution, result, pulse, abort };
 struct plane_header {
   plane_word word;
   uint32_t source_node;
@@ -42,6 +42,10 @@ class remote_link {
                               const plane_header& notice) = 0;
   /// Sends header and data; both may be reused at once.
   virtual void send(const plane_header&, std::span<const std::byte> data) = 0;
+  /// The same for a packet, which stays untouched until its credit has come back.
+  virtual void send_packet(const plane_header& header, std::span<const std::byte> packet) { send(header, packet); }
+  /// Is a packet of any size faster inside a message?
+  virtual bool prefers_messages() const { return false; }
 };
 
 /// Where a remote channel's landing slots are: byte offset of slot 0 in a region of the other node.

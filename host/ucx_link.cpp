@@ -45,4 +45,11 @@ void ucx_link::send(const plane_header& header, std::span<const std::byte> data)
   endpoint_.send_am(plane_am, {reinterpret_cast<const std::byte*>(&header), sizeof(header)}, data, nullptr, nullptr);
 }
 
+void ucx_link::send_packet(const plane_header& header, std::span<const std::byte> packet) {
+  if (endpoint_.failed()) return;
+  constexpr size_t small = 1024;  // copying costs less than a callback
+  endpoint_.send_am(plane_am, {reinterpret_cast<const std::byte*>(&header), sizeof(header)}, packet,
+                    packet.size() > small ? [](void*, ucs_status_t) {} : done_callback(nullptr), nullptr);
+}
+
 }  // namespace gravel

@@ -19,6 +19,8 @@ class ucx_link final : public remote_link {
   void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset,
                       const plane_header& notice) override;
   void send(const plane_header&, std::span<const std::byte> data) override;
+  void send_packet(const plane_header&, std::span<const std::byte> packet) override;
+  bool prefers_messages() const override { return endpoint_.prefers_messages(); }
 
  private:
   struct pending_notice;

@@ -31,7 +31,8 @@ class fake_link final : public remote_link {
     uint64_t offset = 0;
   };
 
-  explicit fake_link(uint32_t packets) : packets_(packets) {}
+  explicit fake_link(uint32_t packets, bool prefers_messages = false) : packets_(packets), prefers_messages_(prefers_messages) {}
+  bool prefers_messages() const override { return prefers_messages_; }
 
   void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset,
                       const plane_header& notice) override {
@@ -76,6 +77,7 @@ class fake_link final : public remote_link {
 
   std::mutex mutex_;
   uint32_t packets_;
+  bool prefers_messages_;
   std::deque<delivery> pending_;
   std::map<uint32_t, uint64_t> freed_;
 };

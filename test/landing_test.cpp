@@ -113,12 +113,12 @@ bool run_local(uint64_t seed, uint32_t channels, bool planted) {
 }
 
 /// Two aggregators: a sender with staging memory, the destination's plane, and its receiver.
-void run_remote(uint64_t seed, uint64_t eager_size) {
+void run_remote(uint64_t seed, uint64_t eager_size, bool prefers_messages = false) {
   constexpr uint64_t n = 60;
   ring_memory memory(1);
   stats_row stats;
   spill_budget spill;
-  fake_link there(packets), back(packets);
+  fake_link there(packets, prefers_messages), back(packets);
   std::vector<ring_memory::line> staging(packets * packet_size / 64);
   outbound out({0, 0, packets, packet_size, eager_size, &spill, &stats}, sink, there, {0, 0}, staging[0].bytes);
   inbound in(memory.ring, 0, &memory.arrivals, 0, back);
@@ -165,6 +165,9 @@ void run_remote(uint64_t seed, uint64_t eager_size) {
   });
   CHECK(out.acked_messages() == n);
   CHECK(in.expected() == out.sequence());
+  CHECK(stats[stat::packets_put] + stats[stat::packets_eager] == out.sequence());
+  if (prefers_messages) CHECK(stats[stat::packets_put] == 0);
+  else if (eager_size == 0) CHECK(stats[stat::packets_eager] == 0);
   for (uint64_t w = 0; w < heap_words; ++w) REQUIRE(memory.heap[w] == (w < n));
 }
 
@@ -207,6 +210,13 @@ TEST_CASE("some schedule finds a receiver that frees a slot too early") {
   for (uint64_t seed = 1; seed <= 200 && !finding; ++seed)
     if (!run_local(seed, 1, true)) finding = seed;
   CHECK(finding != 0);
+}
+
+TEST_CASE("over a link that prefers messages packets of any size travel in them") {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    INFO("seed " << seed);
+    run_remote(seed, 0, true);
+  }
 }
 
 TEST_CASE("between nodes every message is applied once, whatever overtakes what, under 200 schedules") {

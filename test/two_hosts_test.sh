@@ -88,13 +88,13 @@ done
 in_host() { ip netns pids "$1" | while read -r pid; do [ "$(cat /proc/$pid/comm)" != "$2" ] || echo $pid; done 2>/dev/null; }
 processes() { for space in $a $b; do in_host $space gravel-aggregat; in_host $space failure_job-cpu; done; }
 
-# fails CAUSE COMMAND...: what the command does to a job at work ends all its processes, with the cause on stderr. (The
-# launcher's daemons have their own ideas of when a host is lost; here they are ended with the namespaces.)
+# fails FAULT CAUSE COMMAND...: what the command does to a job (failure_job's traffic or idle) ends all its processes, with the
+# cause on stderr. (The launcher's daemons have their own ideas of when a host is lost; here they are ended with the namespaces.)
 fails() {
-  local cause=$1
-  shift
-  echo "== $*"
-  run -x GRAVEL_WATCHDOG_S=3 "$failure_job" --fault traffic >"$work/output" 2>&1 &
+  local fault=$1 cause=$2
+  shift 2
+  echo "== $fault: $*"
+  run -x GRAVEL_WATCHDOG_S=3 "$failure_job" --fault "$fault" >"$work/output" 2>&1 &
   for _ in $(seq 600); do
     [ "$(grep -c ready "$work/output")" -lt 4 ] || break
     sleep 0.05
@@ -112,8 +112,11 @@ fails() {
 kill_aggregator() { kill -9 $(in_host $b gravel-aggregat); }
 kill_pe() { kill -9 $(in_host $b failure_job-cpu | head -1); }
 cut_cable() { ip -n $a link set eth0 down; }
-fails "aggregator of node 1 .* was killed by signal 9|lost the aggregator of node 1" kill_aggregator
-fails "PE [23] .*ended without gravel_finalize|exited on signal 9" kill_pe
+mend_cable() { ip -n $a link set eth0 up && sleep 1; }
+fails traffic "aggregator of node 1 .* was killed by signal 9|lost the aggregator of node 1" kill_aggregator
+fails traffic "PE [23] .*ended without gravel_finalize|exited on signal 9" kill_pe
 # TCP tries for minutes to send what is in flight; the watchdog is faster.
-fails "no progress for 3 s" cut_cable
+fails traffic "no progress for 3 s" cut_cable
+mend_cable
+fails idle "nothing has come from node [01] for 6 s" cut_cable
 echo "all is well"

@@ -53,6 +53,10 @@ void contain_crash(int number) {
   std::raise(number);
 }
 
+void contain_crashes() {
+  for (const int number : {SIGSEGV, SIGBUS, SIGABRT}) std::signal(number, contain_crash);
+}
+
 pmix_status_t client_connected(const pmix_proc_t* proc, void*, pmix_info_t*, size_t, pmix_op_cbfunc_t,
                                void*) {
   auto& state = the_state();
@@ -165,7 +169,7 @@ pmix_server::pmix_server(uint32_t n_pes, const std::string& directory)
   state.aborts.clear();
   state.change_fd = change_fd_;
 
-  for (const int number : {SIGSEGV, SIGBUS, SIGABRT}) std::signal(number, contain_crash);
+  contain_crashes();
   // PMIx's stores in shared memory keep locks there, which a PE that is killed may hold; the plain store has
   // none.
   set_default("PMIX_MCA_gds", "hash");
@@ -181,6 +185,8 @@ pmix_server::pmix_server(uint32_t n_pes, const std::string& directory)
     fail("cannot start the PMIx server: {} (PMIx {}, files under {})", PMIx_Error_string(code),
          PMIx_Get_version(), directory);
   }
+  // Again: PMIx asks hwloc, hwloc loads its plugins, and what these load (LLVM, say) may have handlers of its own.
+  contain_crashes();
   register_job(n_pes, directory);
 }
 
