@@ -56,7 +56,7 @@ class queue_rig {
     if (!by_block) return {slots ? slots : 2048, 32, 32 * max_message_units, consumers};
     const uint32_t units = static_cast<uint32_t>(payload_bytes / sizeof(unit)) / 4 * 4;
     const uint32_t runs = std::min(units, std::max(64u, 4 * destinations));  // as in host/segment.cpp
-    return {slots ? slots : 2048, (runs + 7) / 8 * 8, units, consumers};
+    return {slots ? slots : 4096, (runs + 7) / 8 * 8, units, consumers};
   }
   queue the_queue() const {
     return {reinterpret_cast<queue_control*>(memory_.data()), state_.data(), memory_.data() + sizeof(queue_control), shape_};

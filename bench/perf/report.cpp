@@ -22,6 +22,18 @@ std::string today() {
   return text;
 }
 
+/// The settings that are not defaults. Paths say nothing about speed.
+nlohmann::ordered_json settings_in_environment() {
+  nlohmann::ordered_json found = nlohmann::ordered_json::object();
+  for (char** at = environ; *at; ++at) {
+    const std::string_view text(*at);
+    const size_t end = text.find('=');
+    if (text.starts_with("GRAVEL_") && end != text.npos && text.find('/') == text.npos)
+      found[std::string(text.substr(0, end))] = std::string(text.substr(end + 1));
+  }
+  return found;
+}
+
 /// Three significant digits, and whole numbers as they are.
 std::string shown(const std::variant<std::string, uint64_t, double>& value) {
   if (const auto* text = std::get_if<std::string>(&value)) return *text;
@@ -58,6 +70,7 @@ report::report(bool speaks, std::string command, std::string json) : state_(std:
   state_->out["name"] = "perf";
   state_->out["date"] = today();
   state_->out["command"] = std::move(command);
+  state_->out["environment"] = settings_in_environment();
 }
 report::~report() = default;
 

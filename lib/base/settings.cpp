@@ -77,7 +77,7 @@ const std::vector<setting_row>& setting_table() {
                "memory per aggregator for messages that handlers send faster than they can leave"),
       size_row("GRAVEL_SLOT_SIZE", "16K", 4 * KiB, 64 * KiB, &s::slot_size,
                "queue slot of a thread block: what gravel_block_sender hands over at once"),
-      number_row("GRAVEL_SLOTS", "2048", "slots", 4, 65536, &s::slots, "block slots in a PE's queue"),
+      number_row("GRAVEL_SLOTS", "4096", "slots", 4, 65536, &s::slots, "block slots in a PE's queue"),
       number_row("GRAVEL_WARP_SLOTS", "2048", "slots", 4, 1 << 20, &s::warp_slots,
                  "warp slots in each of a PE's queues for direct sends"),
       number_row("GRAVEL_PEER_CHUNKS", "2048", "chunks", 4, 65536, &s::peer_chunks,
