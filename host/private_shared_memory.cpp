@@ -4,10 +4,10 @@
 // - UCX's POSIX segments have names in /dev/shm for the milliseconds in which they are made, and a process killed then would
 //   leave one behind. Here they are memfds, which have no name at all: peers open them as /proc/PID/fd/FD anyway.
 // - Its System V segments (if UCX_TLS asks for them) would be the user's group's as well; here they are the user's alone.
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,23 +28,14 @@ extern "C" {
 
 [[gnu::visibility("default")]] int shm_open(const char* name, int flags, mode_t mode) {
   if ((flags & O_CREAT) && needs_no_name(name)) return memfd_create(name + 1, MFD_CLOEXEC);
-  // As the C library does it.
-  while (*name == '/') ++name;
-  const int folder = open("/dev/shm", O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return -1;
-  const int file = openat(folder, name, flags | O_CLOEXEC | O_NOFOLLOW, mode);
-  close(folder);
-  return file;
+  static const auto real = reinterpret_cast<decltype(&shm_open)>(dlsym(RTLD_NEXT, "shm_open"));
+  return real(name, flags, mode);
 }
 
 [[gnu::visibility("default")]] int shm_unlink(const char* name) {
   if (needs_no_name(name)) return 0;
-  while (*name == '/') ++name;
-  const int folder = open("/dev/shm", O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return -1;
-  const int result = unlinkat(folder, name, 0);
-  close(folder);
-  return result;
+  static const auto real = reinterpret_cast<decltype(&shm_unlink)>(dlsym(RTLD_NEXT, "shm_unlink"));
+  return real(name);
 }
 
 [[gnu::visibility("default")]] int shmget(key_t key, size_t bytes, int flags) noexcept {

@@ -121,8 +121,8 @@ struct queue {
   }
 
   /// Asks the aggregator to send everything with a ticket below `target` at once. Not waiting: who needs it asks until it
-  /// has happened. A store may overwrite a higher target that the aggregator has not seen yet; who waits for that one stores
-  /// it again.
+  /// has happened. A store may overwrite a higher target that the aggregator has not seen yet; who waits for that one in
+  /// flushed() stores it again, and what nobody waits for there leaves with its packet's age.
   GRAVEL_BOTH void ask_flush(uint64_t target) const {
     if (!state) {
       if (load_relaxed(&control->flush_target) < target) store_release(&control->flush_target, target);
