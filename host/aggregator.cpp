@@ -83,8 +83,8 @@ void aggregator::run_plane(plane_thread& p) {
           for (auto& any : planes_)
             if (any->worker && any.get() == &p) any->worker->expect_disconnects();
       }
-      if (moved || awake) wait.reset();
       if (moved) {
+        wait.reset();
         waiting.end();
         last_progress = busy_since = now;
         continue;

@@ -65,9 +65,9 @@ class relax {
     } else if (rounds_ < 256) {
       sched_yield();
     } else {
-      // 20 us, doubling every 64 rounds up to 5 ms: some hundred wake-ups a second when idle.
+      // 20 us, doubling every 64 rounds up to 10 ms, after two thirds of a second: a hundred wake-ups a second when idle.
       const unsigned step = (rounds_ - 256) / 64;
-      const timespec pause{0, 20'000l << (step < 8 ? step : 8)};
+      const timespec pause{0, 20'000l << (step < 9 ? step : 9)};
       nanosleep(&pause, nullptr);
     }
   }
