@@ -79,9 +79,7 @@ void aggregator::run_plane(plane_thread& p) {
         moved |= p.collectives->step();
         moved |= ring_bells();
         if (!over_) p.nodes->step(now);
-        if (p.collectives->over() && !over_.exchange(true))
-          for (auto& any : planes_)
-            if (any->worker && any.get() == &p) any->worker->expect_disconnects();
+        if (p.collectives->over() && !over_.exchange(true) && p.worker) p.worker->expect_disconnects();
       }
       if (moved) {
         wait.reset();
