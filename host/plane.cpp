@@ -5,6 +5,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/profile.hpp"
+#include "lib/base/queue_consumer.hpp"
 
 namespace gravel {
 namespace {
@@ -50,7 +51,7 @@ uint64_t staging_bytes(const node_setup& s) {
 struct plane::source {
   uint32_t pe, kind;
   queue q;
-  uint64_t consumed = 0;       ///< slots taken by this plane
+  queue_consumer slots;
   uint64_t flush_seen = 0;     ///< highest flush target met
   uint64_t flush_started = 0;  ///< highest target whose packets were closed
   uint32_t run = 0, message = 0, unit_at = 0;  ///< progress within the slot at hand
@@ -134,6 +135,7 @@ plane::plane(const node_setup& setup, uint32_t index, std::vector<remote_link*> 
       sources_.back()->pe = nodes.pes_of(me)[i];
       sources_.back()->kind = kind;
       sources_.back()->q = setup.local[i]->queue_of(kind);
+      sources_.back()->slots = queue_consumer(sources_.back()->q, index);
     }
   }
 }
@@ -210,9 +212,8 @@ bool plane::take_from(source& s, uint64_t now) {
   bool moved = false;
   profile_range range;
   for (int i = 0; i < most_slots_a_round; ++i) {
-    const uint64_t ticket = next_ticket(s.consumed, index_, s.q.shape.n_planes);
-    slot_header* slot = s.q.slot(ticket);
-    if (load_acquire(&slot->published) != ticket + 1) break;  // [Q1]
+    slot_header* slot = s.slots.arrived();
+    if (!slot) break;
     range.begin("take slots");
     if (s.run == 0 && s.message == 0) check_slot(s, slot);
     const uint64_t before = taken_;
@@ -226,7 +227,7 @@ bool plane::take_from(source& s, uint64_t now) {
     }
     s.run = s.message = s.unit_at = 0;
     ++stats_[stat::slots_taken];
-    store_release(&s.q.control->plane[index_].consumed, ++s.consumed);  // [Q2]
+    s.slots.release();
   }
   notice_flush_target(s);
   return moved;
@@ -351,8 +352,7 @@ bool plane::finish_flushes() {
   // Start: every ticket below the target is taken, so its messages are in packets (or in the backlog: then wait).
   std::vector<std::pair<source*, uint64_t>> ready;
   for (auto& s : sources_)
-    if (s->flush_seen > s->flush_started &&
-        next_ticket(s->consumed, index_, s->q.shape.n_planes) >= s->flush_seen)
+    if (s->flush_seen > s->flush_started && s->slots.next() >= s->flush_seen)
       ready.emplace_back(s.get(), s->flush_seen);
   if (!ready.empty() && std::none_of(busy_out_.begin(), busy_out_.end(), [](auto* o) { return o->has_backlog(); })) {
     range.begin("flush");
@@ -396,12 +396,11 @@ std::string plane::describe() const {
   std::string text = fmt::format("plane {} of node {}: {} messages taken, {} flushes pending\n", index_, setup_.node,
                                  taken_, flushes_.size());
   for (const auto& s : sources_) {
-    const uint64_t ticket = next_ticket(s->consumed, index_, s->q.shape.n_planes);
-    const bool waiting = load_acquire(&s->q.slot(ticket)->published) == ticket + 1;
-    if (s->consumed || waiting || s->flush_seen)
+    const bool waiting = s->slots.arrived() != nullptr;
+    if (s->slots.taken() || waiting || s->flush_seen)
       text += fmt::format("  PE {} {}: {} slots taken, {}, flush asked below ticket {}\n", s->pe,
-                          name_of(static_cast<queue_kind>(s->kind)), s->consumed,
-                          waiting ? fmt::format("slot of ticket {} waits at run {}", ticket, s->run) : "none waits",
+                          name_of(static_cast<queue_kind>(s->kind)), s->slots.taken(),
+                          waiting ? fmt::format("slot of ticket {} waits at run {}", s->slots.next(), s->run) : "none waits",
                           s->flush_seen);
   }
   for (const outbound* o : busy_out_) text += "  " + o->describe() + "\n";

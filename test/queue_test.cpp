@@ -1,6 +1,6 @@
 // The queue's arithmetic by table, and the slot protocol under seeded schedules: producers and consumers are lanes of one
 // block of the CPU backend, which switches between them at every atomic. Planted bugs show that the schedules find some.
-#include "lib/base/queue.hpp"
+#include "lib/base/queue_consumer.hpp"
 
 #include <algorithm>
 #include <map>
@@ -65,19 +65,17 @@ void produce(queue q, const unit& message, bug planted) {
   }
 }
 
-/// As a plane does (host/plane.cpp): tickets of its class, in order, alone.
 void consume(queue q, uint32_t p, uint64_t end, bug planted, std::vector<unit>& got) {
-  uint64_t consumed = q.control->plane[p].consumed;
-  for (uint64_t ticket; (ticket = next_ticket(consumed, p, q.shape.n_planes)) < end;) {
-    slot_header* s = q.slot(ticket);
+  queue_consumer slots(q, p);
+  for (uint64_t ticket; (ticket = slots.next()) < end;) {
+    slot_header* s;
     uint32_t rounds = 0;
-    for (relax wait; load_acquire(&s->published) != ticket + 1; wait())
+    for (relax wait; !(s = slots.arrived()); wait())
       if (planted != bug::none && ++rounds > 500) fail("ticket {} was overwritten, or never comes", ticket);
-    ++consumed;
-    if (planted == bug::consumed_before_read) store_release(&q.control->plane[p].consumed, consumed);
+    if (planted == bug::consumed_before_read) slots.release();
     const unit message{{load_relaxed(&q.payload(s)->word[0]), load_relaxed(&q.payload(s)->word[1])}};
     got.push_back(message);
-    if (planted != bug::consumed_before_read) store_release(&q.control->plane[p].consumed, consumed);
+    if (planted != bug::consumed_before_read) slots.release();
     if (message.word[1] != ticket) return;  // wrong already: do not wait for what may never come
   }
 }
