@@ -31,9 +31,21 @@ template <class T>
 __global__ void one_sided(gravel_t g, cells<T>* c) {
   const int lane = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   const int next = (gravel_my_pe(g) + 1) % gravel_n_pes(g);
-  // Divergent on purpose: odd lanes send in the other branch.
-  if (lane % 2) gravel_put(g, &c->put[lane], static_cast<T>(lane + gravel_my_pe(g)), next);
-  else gravel_put(g, &c->put[lane], static_cast<T>(lane + gravel_my_pe(g)), next);
+  // Divergent on purpose: in branches of their own, lanes of one warp send other operations and other numbers of them. All
+  // leave the same value in an element that was zero, whatever the order in which they are applied.
+  const T value = static_cast<T>(lane + gravel_my_pe(g));
+  if constexpr (sizeof(T) < 4) {
+    if (lane % 3) gravel_put(g, &c->put[lane], value, next);
+    else for (int i = 0; i <= lane % 5; ++i) gravel_put(g, &c->put[lane], value, next);
+  } else if (lane % 3 == 0) {
+    gravel_put(g, &c->put[lane], value, next);
+  } else if (lane % 3 == 1 || !gravel::is_atomic_integer<T>) {
+    for (int i = 0; i < lane % 5; ++i) gravel_add(g, &c->put[lane], T{1}, next);
+    gravel_add(g, &c->put[lane], static_cast<T>(value - static_cast<T>(lane % 5)), next);
+  } else if constexpr (gravel::is_atomic_integer<T>) {
+    gravel_or(g, &c->put[lane], value, next);
+    if (lane % 2) gravel_max(g, &c->put[lane], value, next);
+  }
   for (int pe = 0; pe < gravel_n_pes(g); ++pe) {
     if constexpr (sizeof(T) >= 4) gravel_add(g, &c->added, T{2}, (pe + lane) % gravel_n_pes(g));
     if constexpr (gravel::is_atomic_integer<T>) {
