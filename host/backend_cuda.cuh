@@ -11,65 +11,13 @@
 
 #include "device/resolver.cuh"
 #include "host/backend.hpp"
+#include "host/launcher_cuda.cuh"
 #include "host/receiver.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/profile.hpp"
 #include "lib/base/settings.hpp"
 
 namespace gravel {
-
-inline void cuda_check(cudaError_t code, const char* what) {
-  if (code != cudaSuccess) fail_text(std::string(what) + ": " + cudaGetErrorString(code) + " (" + cudaGetErrorName(code) + ")");
-}
-
-/// Non-template part: streams, and the hold that keeps the resolver resident while gravel_launch's kernels run.
-class cuda_launcher {
- public:
-  virtual ~cuda_launcher() = default;
-  cudaStream_t user_stream() const { return user_; }
-  /// Calls `start`, which puts a kernel into the user's stream, when the resolver is resident and sure to stay.
-  template <class F>
-  void launch(F start) {
-    if (!resident_) return start(user_);
-    std::unique_lock lock(lock_);
-    ++launching_;  // until the kernel is in its stream, an idle stream is no reason to end the hold
-    if (!holding_) {
-      holding_ = true;
-      if (attention_) store_relaxed(attention_, uint64_t{1});
-      store_release(&mailbox_->hold, ++hold_);
-    }
-    const uint64_t hold = hold_;
-    for (relax wait; load_acquire(&mailbox_->hold_seen) != hold; wait()) {  // [H1]
-      ensure_resolver();
-      // A GPU that is full of other work lets no resolver in yet: this kernel waits for that work, as it would anyway.
-      lock.unlock();
-      lock.lock();
-    }
-    start(user_);
-    --launching_;
-  }
-
- protected:
-  virtual void ensure_resolver() = 0;  ///< with lock_ held
-  std::mutex lock_;
-  cudaStream_t user_ = nullptr;
-  resolver_mailbox* mailbox_ = nullptr;
-  uint64_t* attention_ = nullptr;
-  uint64_t hold_ = 0;
-  bool holding_ = false;
-  int launching_ = 0;
-  bool resident_ = true;
-};
-
-backend& current_backend();
-
-template <class... P>
-void cuda_launch(void (*kernel)(P...), dim3 grid, dim3 block, P... arguments) {
-  dynamic_cast<cuda_launcher&>(current_backend()).launch([&](cudaStream_t stream) {
-    kernel<<<grid, block, 0, stream>>>(arguments...);
-    cuda_check(cudaGetLastError(), "gravel_launch");
-  });
-}
 
 template <class Handlers>
 class cuda_backend final : public backend, public cuda_launcher {
@@ -84,7 +32,8 @@ class cuda_backend final : public backend, public cuda_launcher {
   std::vector<handler_info> handlers() const override { return Handlers::template table<handler_info>(); }
 
   void open(uint32_t local_rank, uint32_t local_size) override {
-    // Loading a kernel lazily while the resolver polls can deadlock: load everything at the start.
+    // A kernel that is loaded while the resolver stays may wait for it for ever. Those of gravel_launch are loaded before, in any
+    // case; if this comes in time, all kernels of the program are loaded now, also those that are started by other means.
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     int count = 0;
     cuda_check(cudaGetDeviceCount(&count), "looking for GPUs (programs NAME-cpu run without one)");
@@ -94,11 +43,9 @@ class cuda_backend final : public backend, public cuda_launcher {
     cuda_check(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties");
     description_ = "GPU " + std::to_string(device_) + ": " + properties.name + ", " +
                    std::to_string(properties.multiProcessorCount) + " SMs";
-    int least = 0, greatest = 0;
-    cuda_check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "stream priorities");
-    cuda_check(cudaStreamCreateWithPriority(&user_, cudaStreamNonBlocking, least), "cudaStreamCreate");
-    cuda_check(cudaStreamCreateWithPriority(&resolver_stream_, cudaStreamNonBlocking, greatest), "cudaStreamCreate");
-    cuda_check(cudaStreamCreateWithPriority(&copy_, cudaStreamNonBlocking, greatest), "cudaStreamCreate");
+    open_launcher(properties);
+    resolver_stream_ = new_stream(true);
+    copy_ = new_stream(true);
     cuda_check(cudaHostAlloc(&mailbox_, sizeof(resolver_mailbox), cudaHostAllocDefault), "cudaHostAlloc");
     *mailbox_ = {};
     const settings& s = current_settings();
@@ -112,10 +59,12 @@ class cuda_backend final : public backend, public cuda_launcher {
     blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_blocks, 1, share / 4));
     ring_blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_ring_blocks, 1, share / 2));
     resident_ = s.resolver_resident;
+    resolvers_at_once_ = at_once;
     limits_ = {s.resolver_quantum_us * 1000, 200'000};
   }
 
   void* allocate(uint64_t bytes, const char* what) override {
+    const device_scope here(context_);
     void* at = nullptr;
     if (cudaMalloc(&at, bytes) != cudaSuccess) {
       cudaGetLastError();
@@ -128,7 +77,10 @@ class cuda_backend final : public backend, public cuda_launcher {
     cuda_check(cudaStreamSynchronize(copy_), "cudaMemset");
     return at;
   }
-  void release(void* at) override { cudaFree(at); }
+  void release(void* at) override {
+    const device_scope here(context_);
+    cudaFree(at);
+  }
 
   /// CUDA exports whole allocations, which are multiples of 2 MiB: a smaller one might share its own with others.
   void* allocate_exportable(uint64_t bytes, const char* what) override {
@@ -136,12 +88,14 @@ class cuda_backend final : public backend, public cuda_launcher {
     return allocate((bytes + granule - 1) / granule * granule, what);
   }
   std::string export_memory(void* at) override {
+    const device_scope here(context_);
     peer_memory memory{};
     bus_id().copy(memory.bus_id, sizeof(memory.bus_id) - 1);
     if (cudaIpcGetMemHandle(&memory.handle, at) != cudaSuccess) return cudaGetLastError(), std::string();
     return {reinterpret_cast<const char*>(&memory), sizeof(memory)};
   }
   void* import_memory(const std::string& exported, std::string* why) override {
+    const device_scope here(context_);
     peer_memory memory;
     if (exported.size() != sizeof(memory)) return *why = "its description has a wrong size", nullptr;
     std::memcpy(&memory, exported.data(), sizeof(memory));
@@ -163,23 +117,34 @@ class cuda_backend final : public backend, public cuda_launcher {
     cudaGetLastError();
     return *why = pair + ": cudaIpcOpenMemHandle: " + cudaGetErrorString(code), nullptr;
   }
-  void forget_memory(void* at) override { cudaIpcCloseMemHandle(at); }
+  void forget_memory(void* at) override {
+    const device_scope here(context_);
+    cudaIpcCloseMemHandle(at);
+  }
 
   void pin(void* memory, uint64_t bytes) override {
+    const device_scope here(context_);
     cuda_check(cudaHostRegister(memory, bytes, cudaHostRegisterDefault), "pinning the segment for the GPU (cudaHostRegister)");
     void* on_device = nullptr;
     cuda_check(cudaHostGetDevicePointer(&on_device, memory, 0), "cudaHostGetDevicePointer");
     if (on_device != memory) fail_text("GPU " + std::to_string(device_) + " does not see pinned memory at its host address");
   }
-  void unpin(void* memory) override { cudaHostUnregister(memory); }
+  void unpin(void* memory) override {
+    const device_scope here(context_);
+    cudaHostUnregister(memory);
+  }
   void copy(void* to, const void* from, uint64_t bytes) override {
-    choose_device();
+    const device_scope here(context_);
     cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, copy_), "copying to or from the GPU");
     cuda_check(cudaStreamSynchronize(copy_), "copying to or from the GPU");
   }
-  void synchronize() override { cuda_check(cudaStreamSynchronize(user_), "a kernel of gravel_launch"); }
+  void synchronize() override {
+    const device_scope here(context_);
+    wait_for_kernels();
+  }
 
   void start_receiver(const receiver_setup& setup) override {
+    const device_scope here(context_);
     setup_ = setup;
     attention_ = setup.attention;
     const uint64_t bytes = sizeof(resolver_state) + setup.device_ring.channels * sizeof(channel_state);
@@ -193,28 +158,21 @@ class cuda_backend final : public backend, public cuda_launcher {
       copy(rings_.next, first.data(), first.size() * sizeof(uint64_t));
     }
     host_ = std::make_unique<host_receiver>(setup.host_ring, sink_kind::host, setup.host_handle);
-    // Once now, so that it is loaded: it finds nothing and ends.
-    std::lock_guard lock(lock_);
+    if (resident_) resolver_processors_ = resolvers_at_once_ * (blocks_ + rings_.blocks);
+    // Once now: it finds nothing and ends.
+    std::unique_lock lock(lock_);
+    prepare(reinterpret_cast<const void*>(&resolver<Handlers>), lock);
     launch_resolver();
   }
 
   bool receive() override {
-    choose_device();
     bool moved = host_->receive<Handlers>();
+    const device_scope here(context_);
     const uint64_t arrived = load_acquire(setup_.device_ring.arrivals);
     moved |= arrived != seen_arrivals_;
     seen_arrivals_ = arrived;
     std::lock_guard lock(lock_);
-    if (holding_ && launching_ == 0) {
-      const cudaError_t state = cudaStreamQuery(user_);
-      if (state == cudaSuccess) {
-        holding_ = false;
-        store_release(&mailbox_->hold, uint64_t{0});
-        store_relaxed(attention_, uint64_t{0});
-      } else if (state != cudaErrorNotReady) {
-        cuda_check(state, "a kernel of gravel_launch");
-      }
-    }
+    look_for_end();
     const uint64_t bell = setup_.peer_bell ? load_acquire(setup_.peer_bell) : 0;
     if (holding_ || arrived != load_acquire(&mailbox_->taken) || bell != seen_bell_ || load_acquire(&mailbox_->left_over))
       ensure_resolver();
@@ -223,6 +181,7 @@ class cuda_backend final : public backend, public cuda_launcher {
 
   void stop_receiver() override {
     if (!state_) return;
+    const device_scope here(context_);
     store_release(&mailbox_->hold, uint64_t{0});
     cudaStreamSynchronize(resolver_stream_);
     cudaFree(state_);
@@ -232,14 +191,15 @@ class cuda_backend final : public backend, public cuda_launcher {
 
   std::string describe_receiver() override {
     if (!state_) return "no resolver";
+    const device_scope here(context_);
     resolver_state s;
     copy(&s, state_, sizeof(s));
-    const cudaError_t kernel = cudaStreamQuery(resolver_stream_), program = cudaStreamQuery(user_);
+    const cudaError_t kernel = cudaStreamQuery(resolver_stream_);
     std::vector<channel_state> channels(setup_.device_ring.channels);
     copy(channels.data(), state_->channel, channels.size() * sizeof(channel_state));
     uint64_t seen = 0;
     for (const channel_state& c : channels) seen += c.arrived;
-    std::string text = "resolver: " + std::string(cudaGetErrorName(kernel)) + ", program: " + cudaGetErrorName(program) +
+    std::string text = "resolver: " + std::string(cudaGetErrorName(kernel)) + ", program: " + describe_launches() +
                        "; packets arrived " + std::to_string(load_acquire(setup_.device_ring.arrivals)) + ", seen " +
                        std::to_string(seen) + ", taken " + std::to_string(s.taken) + ", applied " +
                        std::to_string(s.finished) + ", applied when the last kernel ended " +
@@ -251,7 +211,9 @@ class cuda_backend final : public backend, public cuda_launcher {
   }
 
   ~cuda_backend() override {
-    for (cudaStream_t stream : {user_, resolver_stream_, copy_})
+    const device_scope here(context_);
+    close_launcher();
+    for (cudaStream_t stream : {resolver_stream_, copy_})
       if (stream) cudaStreamDestroy(stream);
     if (mailbox_) cudaFreeHost(mailbox_);
   }
@@ -261,12 +223,6 @@ class cuda_backend final : public backend, public cuda_launcher {
     char bus_id[32];
     cudaIpcMemHandle_t handle;
   };
-  /// The device that CUDA calls of this thread mean.
-  void choose_device() {
-    thread_local bool chosen = false;
-    if (!chosen) cuda_check(cudaSetDevice(device_), "cudaSetDevice");
-    chosen = true;
-  }
   void ensure_resolver() override {
     const cudaError_t state = cudaStreamQuery(resolver_stream_);
     if (state == cudaSuccess) launch_resolver();
@@ -286,6 +242,7 @@ class cuda_backend final : public backend, public cuda_launcher {
   int device_ = 0;
   std::string description_;
   unsigned blocks_ = 1, ring_blocks_ = 1;  ///< of the resolver: for the landing ring, for peers' rings
+  uint64_t resolvers_at_once_ = 1;         ///< on this GPU
   resolver_limits limits_{};
   cudaStream_t resolver_stream_ = nullptr, copy_ = nullptr;
   receiver_setup setup_{};

@@ -1,7 +1,9 @@
 #include "host/gravel.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include "host/runtime.hpp"
 #include "lib/base/error.hpp"
@@ -64,10 +66,27 @@ backend& current_backend() { return waiting_runtime("gravel_launch").device(); }
 void* allocate_symmetric(uint64_t bytes) { return waiting_runtime("gravel_malloc").allocate_symmetric(bytes); }
 void wait_for_host_gets(const gravel_t&) { current_runtime("gravel_quiet").wait_for_host_gets(); }
 
-void launch_options_of(unsigned* threads, uint64_t* seed) {
+void launch_on_cpu(const gravel_launch_config& how, simt::kernel_ref kernel) {
   const settings& s = waiting_runtime("gravel_launch").values();
-  *threads = static_cast<unsigned>(s.cpu_threads);
-  *seed = s.cpu_seed;
+  constexpr size_t most_shared = 227 * 1024;  // of any GPU
+  if (how.shared_bytes > most_shared)
+    fail("gravel_launch: {} bytes of dynamic shared memory; a block has at most {}", how.shared_bytes, most_shared);
+  if (uint64_t{how.cluster.x} * how.cluster.y * how.cluster.z > 1) fail("gravel_launch: the CPU backend has no clusters");
+  if (how.stream) fail("gravel_launch: not a stream of gravel_stream_create");
+  simt::launch_options options{};
+  options.threads = static_cast<unsigned>(s.cpu_threads);
+  options.seed = s.cpu_seed;
+  options.shared_bytes = how.shared_bytes;
+  if (how.cooperative) {
+    constexpr uint64_t most_blocks = 256;
+    const uint64_t blocks = uint64_t{how.grid.x} * how.grid.y * how.grid.z;
+    if (blocks > most_blocks || (options.seed && blocks > 1))
+      fail("gravel_launch: a cooperative grid of {} blocks; on the CPU backend at most {} run at once{}", blocks,
+           options.seed ? 1 : most_blocks, options.seed ? " under GRAVEL_CPU_SEED" : "");
+    if (options.threads == 0) options.threads = std::thread::hardware_concurrency();
+    options.threads = std::max(options.threads, static_cast<unsigned>(blocks));
+  }
+  simt::launch(how.grid, how.block, options, kernel);
 }
 
 }  // namespace gravel

@@ -1,10 +1,12 @@
 // Gravel's host API. All calls are for one thread of a PE unless said otherwise. Errors are thrown as gravel::error;
 // one that nobody catches ends the PE, and with it the job, with a message.
 #pragma once
+#include <concepts>
 #include <cstdint>
 #include <memory>
 
 #include "host/backend.hpp"
+#include "host/launch_config.hpp"
 #include "lib/base/profile.hpp"
 #if GRAVEL_CUDA
 #include "host/backend_cuda.cuh"
@@ -17,7 +19,14 @@ namespace gravel {
 void start(std::unique_ptr<backend> device);
 backend& current_backend();
 void* allocate_symmetric(uint64_t bytes);
-void launch_options_of(unsigned* threads, uint64_t* seed);
+#if !GRAVEL_CUDA
+/// Runs `kernel` in every lane.
+void launch_on_cpu(const gravel_launch_config& how, simt::kernel_ref kernel);
+template <class... P>
+void launch_kernel(void (*kernel)(P...), const gravel_launch_config& how, P... values) {
+  launch_on_cpu(how, [&] { kernel(values...); });
+}
+#endif
 }  // namespace gravel
 
 /// Joins the job and registers the handlers that active messages may run here. Collective: all PEs name the same
@@ -71,22 +80,18 @@ uint64_t gravel_sum_all(uint64_t value);
 uint64_t gravel_min_all(uint64_t value);
 uint64_t gravel_max_all(uint64_t value);
 
-/// Starts `kernel` with `grid` blocks of `block` threads. On CUDA asynchronous, in the PE's stream, and the resolver
-/// kernel is sure to run beside it; on the CPU backend it returns when the kernel has ended.
-#if GRAVEL_CUDA
+/// Starts `kernel` as `how` says, and returns: the kernel runs in its stream, and on CUDA the resolver kernel is sure to run
+/// beside it. Throws, and starts nothing, if that cannot be. Any host thread.
+template <class Config, class... P, class... A>
+requires std::same_as<Config, gravel_launch_config>
+void gravel_launch(void (*kernel)(P...), const Config& how, A... arguments) {
+  const gravel::profile_range range("gravel_launch");
+  if constexpr (gravel::checked_arguments<P...>::template good<A...>()) gravel::launch_kernel<P...>(kernel, how, static_cast<P>(arguments)...);
+}
+/// The same with `grid` blocks of `block` threads in the PE's own stream.
 template <class... P, class... A>
 void gravel_launch(void (*kernel)(P...), dim3 grid, dim3 block, A... arguments) {
-  const gravel::profile_range range("gravel_launch");
-  gravel::cuda_launch(kernel, grid, block, static_cast<P>(arguments)...);
+  gravel_launch(kernel, gravel_launch_config{grid, block}, arguments...);
 }
-#else
-template <class... P, class... A>
-void gravel_launch(void (*kernel)(P...), dim3 grid, dim3 block, A... arguments) {
-  const gravel::profile_range range("gravel_launch");
-  gravel::simt::launch_options options{};
-  gravel::launch_options_of(&options.threads, &options.seed);
-  gravel::simt::launch(grid, block, options, [&] { kernel(arguments...); });
-}
-#endif
 /// Waits for the kernels of gravel_launch.
 void gravel_synchronize();

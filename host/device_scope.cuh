@@ -1,0 +1,79 @@
+// CUDA calls mean the device that is current in the calling thread. Gravel's mean the PE's, from whatever thread.
+#pragma once
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <string>
+
+#include "lib/base/error.hpp"
+
+namespace gravel {
+
+inline void cuda_check(cudaError_t code, const char* what) {
+  if (code == cudaSuccess) return;
+  cudaGetLastError();  // what is told here shall not be told again elsewhere
+  fail_text(std::string(what) + ": " + cudaGetErrorString(code) + " (" + cudaGetErrorName(code) + ")");
+}
+
+/// Functions of the driver that the runtime has no word for. The runtime finds them: nobody links the driver.
+struct cuda_driver {
+  decltype(&cuCtxGetCurrent) get_current = find<decltype(&cuCtxGetCurrent)>("cuCtxGetCurrent");
+  decltype(&cuCtxPushCurrent) push = find<decltype(&cuCtxPushCurrent)>("cuCtxPushCurrent");
+  decltype(&cuCtxPopCurrent) pop = find<decltype(&cuCtxPopCurrent)>("cuCtxPopCurrent");
+  decltype(&cuModuleGetLoadingMode) loading_mode = find<decltype(&cuModuleGetLoadingMode)>("cuModuleGetLoadingMode");
+
+  static const cuda_driver& get() {
+    static const cuda_driver all;
+    return all;
+  }
+
+ private:
+  template <class F>
+  static F find(const char* name) {
+    void* found = nullptr;
+#if CUDART_VERSION >= 12050
+    const cudaError_t code = cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault);
+#else
+    const cudaError_t code = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault);
+#endif
+    cuda_check(code, name);
+    if (!found) fail_text(std::string("the CUDA driver has no ") + name + "; it is too old");
+    return reinterpret_cast<F>(found);
+  }
+};
+
+/// The context of the calling thread's current device.
+inline CUcontext current_cuda_context() {
+  CUcontext now = nullptr;
+  if (cuda_driver::get().get_current(&now) != CUDA_SUCCESS) fail_text("cuCtxGetCurrent failed");
+  return now;
+}
+
+/// While it lives, CUDA calls of this thread mean the device of `context` (nullptr: nothing changes). Contexts are pushed and
+/// popped, not devices chosen: in a thread that never chose one, choosing device 0 to go back to would make a context there.
+/// Nor do calls of this thread disturb a stream capture somewhere in the program meanwhile.
+class device_scope {
+ public:
+  explicit device_scope(CUcontext context) : context_(context) {
+    if (!context_) return;
+    cudaThreadExchangeStreamCaptureMode(&mode_);
+    if (current_cuda_context() == context_) return;
+    pushed_ = cuda_driver::get().push(context_) == CUDA_SUCCESS;
+    if (!pushed_) fail_text("cuCtxPushCurrent failed: the PE's GPU cannot be made current");
+  }
+  ~device_scope() {
+    if (!context_) return;
+    CUcontext gone;
+    if (pushed_) cuda_driver::get().pop(&gone);
+    cudaThreadExchangeStreamCaptureMode(&mode_);
+  }
+  device_scope(const device_scope&) = delete;
+  device_scope& operator=(const device_scope&) = delete;
+
+ private:
+  CUcontext context_;
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+  bool pushed_ = false;
+};
+
+}  // namespace gravel

@@ -1,0 +1,58 @@
+// What gravel_launch may be told about a launch beside grid and block; the same words on both backends.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "device/simt.hpp"
+
+#if GRAVEL_CUDA
+/// Kernels in one stream run one after the other, kernels in different streams may run at the same time. On CUDA any
+/// stream of the PE's GPU will do.
+using gravel_stream_t = cudaStream_t;
+#else
+namespace gravel {
+class cpu_stream;
+}
+/// Kernels in one stream run one after the other, kernels in different streams may run at the same time.
+using gravel_stream_t = gravel::cpu_stream*;
+#endif
+
+/// How a kernel is to be started.
+struct gravel_launch_config {
+  dim3 grid = 1, block = 1;
+  size_t shared_bytes = 0;           ///< dynamic shared memory of each block: gravel_dynamic_shared() in the kernel
+  gravel_stream_t stream = nullptr;  ///< nullptr: the PE's own
+  bool cooperative = false;          ///< all blocks run at the same time and may wait for each other
+  dim3 cluster = {0, 0, 0};          ///< blocks in a cluster, at most 8; CUDA alone, from sm_90 on. Zeros: as the kernel says
+};
+
+namespace gravel {
+
+/// Whether a kernel that takes P... can be given A...
+template <class... P>
+struct kernel_takes {
+  template <class... A>
+  static constexpr bool as_many = sizeof...(P) == sizeof...(A);
+  template <class... A>
+  static constexpr bool convertible() {
+    if constexpr (as_many<A...>) return (std::is_convertible_v<A, P> && ...);
+    else return true;
+  }
+  static constexpr bool values = (!std::is_reference_v<P> && ...);
+};
+
+/// Checks what a launch is given, with one readable line for each mistake. `good`: there was none.
+template <class... P>
+struct checked_arguments {
+  template <class... A>
+  static constexpr bool good() {
+    using takes = kernel_takes<P...>;
+    static_assert(takes::template as_many<A...>, "gravel_launch: the kernel takes another number of arguments");
+    static_assert(takes::template convertible<A...>(), "gravel_launch: an argument cannot be converted to the kernel's parameter");
+    static_assert(takes::values, "gravel_launch: a kernel's parameters are values, not references");
+    return takes::template as_many<A...> && takes::template convertible<A...>() && takes::values;
+  }
+};
+
+}  // namespace gravel
