@@ -9,7 +9,7 @@
 namespace gravel::simt::detail {
 
 namespace {
-bool relax_lane(uint32_t rounds) { return in_launch->relax(rounds); }
+uint32_t relax_lane(uint32_t rounds) { return in_launch->relax(rounds); }
 void interleave_lane() { in_launch->interleave(); }
 
 /// Installs the hooks of relax.hpp and atomic.hpp for as long as this thread runs lanes.
@@ -109,7 +109,8 @@ void block_runner::run_block(uint64_t index) {
   blockIdx.z = static_cast<unsigned>(index / grid.x / grid.y);
   live_ = lanes_count_;
   stopping_ = false;
-  stops_ignored_ = head_ = ready_ = ready_relaxing_ = idle_rounds_ = grouping_count_ = votes_ = 0;
+  stops_ignored_ = head_ = ready_ = ready_relaxing_ = grouping_count_ = votes_ = 0;
+  moved();
   arrived_.fill(0);
   for (uint32_t w = 0; w < warps_; ++w) ended_[w] = at_barrier_[w] = posted_[w] = grouping_[w] = 0;
   next_unstarted_ = 0;
@@ -135,6 +136,7 @@ void block_runner::carry(carrier& self) {
   do {
     const auto lane_id = static_cast<uint32_t>(id);
     lanes_[lane_id].on = &self;
+    lanes_[lane_id].points = points_of_a_wait;
     enter(lane_id);
     try {
       launch_->kernel();
@@ -158,7 +160,7 @@ void block_runner::end_lane(uint32_t id) {
   lanes_[id].on = nullptr;
   ended_[warp] |= bit;
   --live_;
-  idle_rounds_ = 0;
+  moved();
   stop_if_failed();
   if (stopping_) return;
   if (posted_[warp]) {
@@ -174,24 +176,27 @@ void block_runner::end_lane(uint32_t id) {
     if (live_ > 0 && arrived_[static_cast<size_t>(op)] == live_) return release_barrier(op);
 }
 
-bool block_runner::relax(uint32_t rounds) {
+uint32_t block_runner::relax(uint32_t rounds) {
   stop_if_failed();
   if (stopping_) {
     stop_lane();
-    return true;
+    return 0;
   }
-  if (next_unstarted_ == lanes_count_ && ready_ == 0 && grouping_count_ == 0) return false;
-  // When all relax, the thread itself has to: one call in each round is left to the host's own ladder.
-  // A lane that waits for the first time has done something since it last ran.
+  if (next_unstarted_ == lanes_count_ && ready_ == 0 && grouping_count_ == 0) return rounds;
+  // When all relax, the thread itself has to: one call in each round is left to the host's own ladder. How long a single
+  // lane has waited says nothing: others may have gone on meanwhile. A lane that waits for the first time has done
+  // something since it last ran.
   if (working() > 0 || grouping_count_ > 0 || rounds == 1) {
-    idle_rounds_ = 0;
-  } else if (++idle_rounds_ > ready_) {
-    idle_rounds_ = 0;
-    return false;
+    moved();
+  } else if (++idle_calls_ > ready_) {
+    idle_calls_ = 0;
+    ++idle_rounds_;
+    return std::min(rounds, gravel::relax::yields_from - 1 + idle_rounds_);  // the other lanes' calls were the pause
   }
+  lanes_[running_].points = 0;
   make_ready(running_, true);
   suspend();
-  return true;
+  return 0;
 }
 
 void block_runner::interleave() {
@@ -200,8 +205,10 @@ void block_runner::interleave() {
     if (++stops_ignored_ > 10'000) stop_lane();
     return;
   }
+  uint32_t& points = lanes_[running_].points;
+  if (points < points_of_a_wait) ++points;
   if (random_.below(65536) >= preempt_) return;
-  make_ready(running_);
+  make_ready(running_, points < points_of_a_wait);
   suspend(false);
 }
 

@@ -71,7 +71,7 @@ class block_runner {
   uint32_t lane_of(unsigned lanes, const char* who) const;
   void rendezvous(unsigned lanes, const char* who, void (*work)(void*), void* object);
   uint32_t active_mask(const void* site);
-  bool relax(uint32_t rounds);
+  uint32_t relax(uint32_t rounds);
   void interleave();
   std::string place() const;  ///< "lane 3 of block (0,0,0)"
 
@@ -85,7 +85,11 @@ class block_runner {
     uint64_t value = 0, result = 0;
     uint32_t argument = 0;
     const void* site = nullptr;
+    uint32_t points = 0;  ///< interleaving points since it relaxed, up to points_of_a_wait
   };
+  /// A lane that is preempted so soon after it relaxed still waits, as far as one can see: a round of a waiting loop has
+  /// a few atomics, more where it looks at many words.
+  static constexpr uint32_t points_of_a_wait = 64;
   struct cancelled {};  ///< thrown in a lane's place of waiting when the launch has failed
 
   void prepare(launch_state& launch);
@@ -99,6 +103,7 @@ class block_runner {
   void stop_lane();
   void abandon_deadlocked();
   void make_ready(uint32_t id, bool relaxing = false);
+  void moved() { idle_calls_ = idle_rounds_ = 0; }
   uint32_t working() const { return lanes_count_ - next_unstarted_ + ready_ - ready_relaxing_; }
   bool arrive_at_barrier(block_op op, uint32_t expected);
   void release_barrier(block_op op);
@@ -130,7 +135,8 @@ class block_runner {
 
   std::array<uint16_t, max_lanes> queue_;  ///< ready lanes, a ring
   uint32_t head_ = 0, ready_ = 0, ready_relaxing_ = 0;
-  uint32_t idle_rounds_ = 0;  ///< relax() calls in a row while all ready lanes were relaxing too
+  uint32_t idle_calls_ = 0;   ///< relax() calls of this round, since all ready lanes are relaxing
+  uint32_t idle_rounds_ = 0;  ///< rounds in a row in which each lane relaxed and nothing else happened
 
   using lane_masks = std::array<uint32_t, max_lanes / 32>;  ///< a word per warp
   lane_masks ended_, at_barrier_, posted_, grouping_;
@@ -192,7 +198,7 @@ inline void block_runner::make_ready(uint32_t id, bool relaxing) {
   if (relaxing) {
     ++ready_relaxing_;
   } else {
-    idle_rounds_ = 0;
+    moved();
   }
 }
 

@@ -245,7 +245,9 @@ GRAVEL_NOINLINE uint32_t active_mask() {
   return block_runner::current("__activemask").active_mask(__builtin_return_address(0));
 }
 void sleep(unsigned nanoseconds) {
-  if (relax_hook && relax_hook(1)) return;
+  // A loop that waits may sleep here instead of relaxing: then the thread yields, but it is no reason to sleep for longer
+  // than was asked.
+  if (relax_hook && relax_hook(relax::sleeps_from - 1) == 0) return;
   const timespec pause{nanoseconds / 1'000'000'000, static_cast<long>(nanoseconds % 1'000'000'000)};
   nanosleep(&pause, nullptr);
 }

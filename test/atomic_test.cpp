@@ -68,7 +68,7 @@ TEST_CASE("the hooks of the CPU backend are called at every atomic and every wai
   interleave_hook = [] { ++interleaved; };
   relax_hook = [](uint32_t rounds) {
     relaxed += rounds == relaxed + 1;  // told how long it has waited already
-    return true;
+    return 0u;
   };
   uint64_t word = 0;
   load_relaxed(&word);

@@ -10,15 +10,15 @@ namespace {
 thread_local fake_job* the_job = nullptr;
 thread_local relax_function relax_of_lanes = nullptr;
 
-bool relax_outside(uint32_t) {
+uint32_t relax_outside(uint32_t) {
   the_job->serve();
-  return true;
+  return 0;
 }
-bool relax_inside(uint32_t rounds) {
+uint32_t relax_inside(uint32_t rounds) {
   // Not each time: many lanes wait at once, mostly for each other.
   if (the_job->draw().below(4) == 0) the_job->serve();
   relax_of_lanes(rounds);
-  return true;
+  return 0;
 }
 
 /// The job's actors are no lanes: while they run, nothing switches lanes and no lane groups form.

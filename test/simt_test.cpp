@@ -449,21 +449,98 @@ TEST_CASE("different places of the program are different groups") {
 
 TEST_CASE("lanes that all relax leave the processor to others") {
   // Each lane relaxes as long as the hook finds another lane to switch to; when all do, one of them per round
-  // is told that there is none, and its relax object pauses, yields, and at last sleeps.
+  // is told for how long, and its relax object yields, and at last sleeps.
   for (uint64_t seed : {0, 1, 2}) {
-    uint32_t refused = 0, calls = 0, switched = 0;
+    uint32_t waits = 0, calls = 0, longest = 0, alone = 0;
     launch(1, 64, {.threads = 1, .seed = seed}, [&] {
-      for (int i = 0; i < 100; ++i) {
+      for (uint32_t i = 0; i < 1000; ++i) {
         ++calls;
-        refused += !relax_hook(2 + static_cast<uint32_t>(i));  // 1 would say: I did something since
+        const uint32_t idle = relax_hook(2 + i);  // 1 would say: I did something since
+        waits += idle != 0;
+        longest = std::max(longest, idle);
       }
     });
-    CHECK(calls == 6400);
-    CHECK(refused >= 50);
-    CHECK(refused <= 6400 / 16);
-    // A lane alone is always refused.
-    launch(1, 1, {.threads = 1, .seed = seed}, [&] { switched += relax_hook(2); });
-    CHECK(switched == 0);
+    CHECK(calls == 64'000);
+    CHECK(waits >= 500);
+    CHECK(waits <= 64'000 / 16);
+    CHECK(longest >= 500);
+    // A lane alone always waits, as long as it has waited.
+    launch(1, 1, {.threads = 1, .seed = seed}, [&] { alone = relax_hook(1) + relax_hook(300); });
+    CHECK(alone == 301);
+  }
+}
+
+namespace {
+/// Something scarce that another process hands out, a few at a time, whenever the thread gives up the processor. The
+/// calls are counted: a wait that is too seldom or too long would starve either side.
+struct rationed {
+  static constexpr uint32_t batch = 4;
+  static inline thread_local rationed* current;
+  uint32_t granted = 0, taken = 0, looks_left = 20'000'000;
+  uint64_t calls = 0, waits = 0, sleeps = 0;
+  relax_function of_lanes = nullptr;
+
+  static uint32_t relax(uint32_t rounds) {
+    rationed& me = *current;
+    ++me.calls;
+    if (--me.looks_left == 0) fail("nobody gives up the processor");
+    const uint32_t idle = me.of_lanes(rounds);
+    if (idle) {
+      ++me.waits;
+      me.sleeps += idle >= gravel::relax::sleeps_from;
+      store_release(&me.granted, me.granted + batch);
+    }
+    return 0;
+  }
+  /// Takes `n`, one at a time, in the order of tickets. Every look at the words is an interleaving point.
+  void take(uint32_t n) {
+    if (relax_hook != relax) {
+      of_lanes = relax_hook;
+      relax_hook = relax;
+    }
+    for (uint32_t i = 0; i < n; ++i) {
+      const uint32_t ticket = fetch_add(&taken, 1u);
+      for (gravel::relax wait; load_acquire(&granted) <= ticket; wait()) {
+      }
+    }
+  }
+};
+}  // namespace
+
+TEST_CASE("lanes of which some go on wait neither too seldom nor too long") {
+  for (uint64_t seed : {0, 1, 157}) {
+    INFO("seed " << seed);
+    rationed source;
+    rationed::current = &source;
+    constexpr uint32_t lanes = 1024, each = 4;
+    launch(1, lanes, {.threads = 1, .seed = seed}, [&] { source.take(each); });
+    // When nobody can go on, that is known after two rounds or so. And no lane's long wait makes the thread sleep.
+    CHECK(source.waits >= lanes * each / rationed::batch - lanes);
+    CHECK(source.waits <= 2 * lanes * each / rationed::batch);
+    CHECK(source.calls <= source.waits * 3 * lanes);
+    CHECK(source.sleeps == 0);
+  }
+}
+
+TEST_CASE("a lane that works keeps the thread awake while all others wait") {
+  for (uint64_t seed : {0, 1, 2, 3}) {
+    INFO("seed " << seed);
+    uint32_t work = 0, done = 0, sleeps = 0, waits = 0;
+    launch(1, 64, {.threads = 1, .seed = seed}, [&] {
+      if (threadIdx.x == 5) {
+        for (int i = 0; i < 100'000; ++i) atomicAdd(&work, 1);
+        store_release(&done, 1u);
+      } else {
+        for (uint32_t rounds = 1; load_acquire(&done) == 0; ++rounds) {
+          const uint32_t idle = relax_hook(rounds);
+          waits += idle != 0;
+          sleeps += idle >= relax::sleeps_from;
+        }
+      }
+    });
+    CHECK(work == 100'000);
+    CHECK(sleeps == 0);
+    CHECK(waits <= 100);
   }
 }
 

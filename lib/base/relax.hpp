@@ -13,30 +13,35 @@
 
 namespace gravel {
 
-/// Set while this thread runs a kernel's lanes: switches to another lane. Returns false if there is none to run.
+/// Set while this thread runs a kernel's lanes: switches to another lane and returns 0. If it has none to run, or all of them
+/// only wait: returns for how many rounds nothing has moved, at most `rounds`, and the thread waits accordingly.
 #if !GRAVEL_CUDA
-using relax_function = bool (*)(uint32_t rounds);
+using relax_function = uint32_t (*)(uint32_t rounds);
 inline constinit thread_local relax_function relax_hook = nullptr;
 #endif
 
 class relax {
  public:
+  /// On the host: from which round on it yields the processor, and from which on it sleeps.
+  static constexpr uint32_t yields_from = 32, sleeps_from = 256;
+
   GRAVEL_BOTH void operator()() {
     ++rounds_;
 #if GRAVEL_ON_GPU
     __nanosleep(rounds_ < 8 ? 20u : rounds_ < 64 ? 100u : 500u);
 #else
+    uint32_t idle = rounds_;
 #if !GRAVEL_CUDA
-    if (relax_hook && relax_hook(rounds_)) return;
+    if (relax_hook) idle = relax_hook(rounds_);
 #endif
-    wait_on_host();
+    if (idle) wait_on_host(idle);
 #endif
   }
 
   /// The same, but ready at once for what must come soon: on the host it sleeps only after thousands of rounds.
   GRAVEL_BOTH void briefly() {
 #if !GRAVEL_ON_GPU
-    if (rounds_ == 255 && brief_ < 20'000) ++brief_, --rounds_;
+    if (rounds_ == sleeps_from - 1 && brief_ < 20'000) ++brief_, --rounds_;
 #endif
     (*this)();
   }
@@ -47,7 +52,7 @@ class relax {
 #if GRAVEL_ON_GPU
     if (rounds_ == 7 && attentive_ < 256) ++attentive_, --rounds_;
 #else
-    if (rounds_ == 256 + 3 * 64 - 1 && attentive_ < 8'000) ++attentive_, --rounds_;
+    if (rounds_ == sleeps_from + 3 * 64 - 1 && attentive_ < 8'000) ++attentive_, --rounds_;
 #endif
     briefly();
   }
@@ -57,16 +62,16 @@ class relax {
 
  private:
 #if !GRAVEL_ON_GPU
-  void wait_on_host() const {
-    if (rounds_ < 32) {
+  static void wait_on_host(uint32_t rounds) {
+    if (rounds < yields_from) {
 #if defined(__x86_64__)
       __builtin_ia32_pause();
 #endif
-    } else if (rounds_ < 256) {
+    } else if (rounds < sleeps_from) {
       sched_yield();
     } else {
       // 20 us, doubling every 64 rounds up to 10 ms, after two thirds of a second: a hundred wake-ups a second when idle.
-      const unsigned step = (rounds_ - 256) / 64;
+      const unsigned step = (rounds - sleeps_from) / 64;
       const timespec pause{0, 20'000l << (step < 9 ? step : 9)};
       nanosleep(&pause, nullptr);
     }
