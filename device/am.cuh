@@ -10,7 +10,7 @@
 // PEs register the same handlers. Handlers run on the device, many at once, in any order, and may send (not wait).
 // A handler with `static constexpr bool on_host = true` runs on the PE's receiver thread on the host instead.
 #pragma once
-#include <tuple>
+#include <utility>
 
 #include "device/put.cuh"
 
@@ -40,64 +40,98 @@ constexpr bool runs_on_host() {
   else return false;
 }
 
+/// Bytes of a T that begins at byte OFFSET of a message, as whole words: word i of the value lies `shift` bits above word
+/// `first` + i of the message, and what does not fit there in the next one. So arguments need no padding between them, and
+/// memory is read and written by aligned words alone.
+template <class T, uint32_t OFFSET>
+struct packed_words {
+  static constexpr uint32_t count = (sizeof(T) + 7) / 8, first = OFFSET / 8, shift = OFFSET % 8 * 8;
+  GRAVEL_BOTH static constexpr bool crosses(uint32_t i) {
+    return shift / 8 + (sizeof(T) - 8 * i < 8 ? sizeof(T) - 8 * i : 8) > 8;
+  }
+};
+
+/// `data`: zero where `value` goes to.
+template <uint32_t OFFSET, class T>
+GRAVEL_BOTH void pack(unit* data, const T& value) {
+  using words = packed_words<T, OFFSET>;
+  uint64_t word[words::count] = {};
+  __builtin_memcpy(word, &value, sizeof(T));
+  for (uint32_t i = 0; i < words::count; ++i) {
+    const uint32_t at = words::first + i;
+    data[at / 2].word[at % 2] |= word[i] << words::shift;
+    if (words::crosses(i)) data[(at + 1) / 2].word[(at + 1) % 2] |= word[i] >> ((64 - words::shift) % 64);
+  }
+}
+
+template <class T>
+union unpacked_value {  // T need not have a default constructor
+  GRAVEL_BOTH unpacked_value() {}
+  T value;
+};
+template <class T, uint32_t OFFSET>
+GRAVEL_BOTH T unpack(const unit* message) {
+  using words = packed_words<T, OFFSET>;
+  uint64_t word[words::count];
+  for (uint32_t i = 0; i < words::count; ++i) {
+    const uint32_t at = words::first + i;
+    word[i] = message[at / 2].word[at % 2] >> words::shift;
+    if (words::crosses(i)) word[i] |= message[(at + 1) / 2].word[(at + 1) % 2] << ((64 - words::shift) % 64);
+  }
+  unpacked_value<T> result;
+  __builtin_memcpy(static_cast<void*>(&result.value), word, sizeof(T));
+  return result.value;
+}
+
+/// The arguments of a handler, which lie one behind the other in a message from byte 8 on.
+template <class... A>
+struct argument_list {
+  static constexpr uint32_t bytes = (0 + ... + static_cast<uint32_t>(sizeof(A)));
+  static constexpr bool trivially_copyable = (std::is_trivially_copyable_v<A> && ...);
+  GRAVEL_BOTH static constexpr uint32_t offset(size_t i) {
+    constexpr uint32_t sizes[] = {static_cast<uint32_t>(sizeof(A))..., 0};
+    uint32_t at = 8;
+    for (size_t before = 0; before < i; ++before) at += sizes[before];
+    return at;
+  }
+  GRAVEL_BOTH static void fill(unit* data, same<A>... arguments) {  // converted, as in any call
+    fill_each(data, std::index_sequence_for<A...>(), arguments...);
+  }
+  template <class Handler>
+  GRAVEL_BOTH static void call(const gravel_t& g, const unit* message) {
+    call_with<Handler>(g, message, std::index_sequence_for<A...>());
+  }
+
+ private:
+  template <size_t... I>
+  GRAVEL_BOTH static void fill_each(unit* data, std::index_sequence<I...>, const A&... arguments) {
+    (pack<offset(I)>(data, arguments), ...);
+    (void)data;
+  }
+  template <class Handler, size_t... I>
+  GRAVEL_BOTH static void call_with(const gravel_t& g, const unit* message, std::index_sequence<I...>) {
+    (void)message;
+    Handler{}(g, unpack<A, offset(I)>(message)...);
+  }
+};
+
 /// The arguments after the handle, as decayed types, from the handler's operator().
 template <class F>
 struct handler_arguments;
 template <class H, class... A>
 struct handler_arguments<void (H::*)(const gravel_t&, A...) const> {
-  using tuple = std::tuple<std::decay_t<A>...>;
-};
-
-/// Arguments one behind the other, each aligned by its own size rules: a plain aggregate whose layout both sides of a
-/// job share because they run the same program.
-template <class... A>
-struct packed;
-template <>
-struct packed<> {};
-template <class Last>
-struct packed<Last> {
-  Last first;
-};
-template <class First, class... Rest>
-struct packed<First, Rest...> {
-  First first;
-  packed<Rest...> rest;
-};
-template <class Tuple>
-struct packed_of;
-template <class... A>
-struct packed_of<std::tuple<A...>> {
-  using type = packed<A...>;
-  static constexpr bool trivially_copyable = (std::is_trivially_copyable_v<A> && ...);
+  using list = argument_list<std::decay_t<A>...>;
 };
 
 template <class Handler>
 struct handler_traits {
-  using tuple = typename handler_arguments<decltype(&Handler::operator())>::tuple;
-  using packed_type = typename packed_of<tuple>::type;
-  static constexpr uint32_t bytes = std::tuple_size_v<tuple> == 0 ? 0 : sizeof(packed_type);
+  using arguments = typename handler_arguments<decltype(&Handler::operator())>::list;
+  static constexpr uint32_t bytes = arguments::bytes;
   static constexpr uint32_t units = am_units(bytes);
   static constexpr sink_kind kind = runs_on_host<Handler>() ? sink_kind::host : sink_kind::device;
-  static_assert(packed_of<tuple>::trivially_copyable, "arguments of an active message are copied byte by byte");
-  static_assert(bytes <= max_am_bytes, "an active message carries up to 48 bytes of arguments");
+  static_assert(arguments::trivially_copyable, "arguments of an active message are copied byte by byte");
+  static_assert(bytes <= max_am_bytes, "an active message carries up to 256 bytes of arguments");
 };
-
-template <class First, class... Rest>
-GRAVEL_BOTH packed<First, Rest...> pack(First first, Rest... rest) {
-  if constexpr (sizeof...(Rest) == 0) return {first};
-  else return {first, pack<Rest...>(rest...)};
-}
-
-/// Calls the handler with the arguments that begin at `from`.
-template <class Handler, class... Before>
-GRAVEL_BOTH void call_unpacked(const gravel_t& g, const packed<>&, const Before&... arguments) {
-  Handler{}(g, arguments...);
-}
-template <class Handler, class First, class... Rest, class... Before>
-GRAVEL_BOTH void call_unpacked(const gravel_t& g, const packed<First, Rest...>& p, const Before&... arguments) {
-  if constexpr (sizeof...(Rest) == 0) Handler{}(g, arguments..., p.first);
-  else call_unpacked<Handler>(g, p.rest, arguments..., p.first);
-}
 
 /// First word and arguments of an active message.
 template <class Handler>
@@ -108,29 +142,20 @@ struct am_message {
   GRAVEL_BOTH void fill(A... arguments) {
     using traits = handler_traits<Handler>;
     for (unit& u : data) u = {{0, 0}};
-    data[0].word[0] = make_word0(op::am, static_cast<uint8_t>(traits::bytes), handler_id<Handler>::value);
-    if constexpr (traits::bytes != 0) fill_arguments(static_cast<typename traits::tuple*>(nullptr), arguments...);
-  }
-
- private:
-  template <class... T>
-  GRAVEL_BOTH void fill_arguments(std::tuple<T...>*, same<T>... arguments) {  // converted, as in any call
-    const packed<T...> all = pack<T...>(arguments...);
-    __builtin_memcpy(reinterpret_cast<char*>(data) + 8, &all, sizeof(all));
+    data[0].word[0] = make_am_word0(handler_id<Handler>::value, traits::bytes);
+    traits::arguments::fill(data, arguments...);
   }
 };
 
 /// Runs the handler for a message that arrived.
 template <class Handler>
 GRAVEL_BOTH void run_handler(const gravel_t& g, const unit* message) {
-  typename handler_traits<Handler>::packed_type all;
-  __builtin_memcpy(&all, reinterpret_cast<const char*>(message) + 8, sizeof(all));
-  call_unpacked<Handler>(g, all);
+  handler_traits<Handler>::arguments::template call<Handler>(g, static_cast<const unit*>(__builtin_assume_aligned(message, sizeof(unit))));
 }
 
 }  // namespace gravel
 
-/// Runs Handler at `pe` with the given arguments (up to 48 bytes together), also where pe is this PE. Non-blocking.
+/// Runs Handler at `pe` with the given arguments (up to 256 bytes together), also where pe is this PE. Non-blocking.
 /// Thread scope: lane, from divergent code, from host threads, from handlers.
 template <class Handler, class... A>
 GRAVEL_BOTH void gravel_am(const gravel_t& g, int pe, A... arguments) {

@@ -44,7 +44,7 @@ struct handler_list {
   GRAVEL_BOTH static bool dispatch_one(const gravel_t& g, sink_kind kind, const unit* message, uint32_t units) {
     using traits = handler_traits<Handler>;
     if (handler_of(message->word[0]) != handler_id<Handler>::value || units != traits::units ||
-        type_byte(message->word[0]) != traits::bytes || kind != traits::kind)
+        argument_bytes_of(message->word[0]) != traits::bytes || kind != traits::kind)
       return false;
 #if GRAVEL_ON_GPU
     // Host handlers are never compiled into the resolver kernel.
@@ -58,12 +58,13 @@ struct handler_list {
   }
 };
 
-/// Applies one message of at most 4 units, already copied out of the packet or still in it. `g` is the handlers'
+/// Applies one message that is no bulk one, already copied out of the packet or still in it. `g` is the handlers'
 /// handle of this PE. Thread scope: lane. Returns why it could not be applied.
 template <class Handlers>
 GRAVEL_BOTH message_fault apply_message(const gravel_t& g, sink_kind kind, const unit* m, uint32_t units) {
   const message_fault fault = check_message(m, units, g.heap_bytes, g.n_pes, g.n_cells);
   if (fault != message_fault::fine) return fault;
+  if (is_bulk(op_of(m->word[0]))) return message_fault::bad_op;  // it came in a row of others
   const uint64_t w0 = m->word[0], w1 = m->word[1];
   const op o = op_of(w0);
   if (o == op::am) return Handlers::dispatch(g, kind, m, units) ? message_fault::fine : message_fault::bad_handler;

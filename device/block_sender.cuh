@@ -31,7 +31,7 @@
 template <int BLOCK, int CAPACITY = 1024, int PEERS = 1>
 struct gravel_block_sender {
   static_assert(CAPACITY % BLOCK == 0 && CAPACITY <= 4096, "CAPACITY is a multiple of BLOCK, at most 4096");
-  static_assert(CAPACITY >= 32 * gravel::max_message_units, "CAPACITY holds at least the largest messages of a warp");
+  static_assert(CAPACITY >= 32 * gravel::max_small_units, "CAPACITY holds at least the largest messages of a warp");
   static constexpr int items = CAPACITY / BLOCK;
   /// Of the buffer, three quarters are for bins where there are any; and more if two times 256 for each peer need more.
   static constexpr int own_bins = CAPACITY >= 512 ? CAPACITY * 3 / 4 : 0;
@@ -98,7 +98,10 @@ struct gravel_block_sender {
     }
     am_message<Handler> message;
     message.fill(arguments...);
-    gather(sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind), message.data);
+    const uint32_t sink = sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind);
+    // Of large ones a warp fills slots by itself: sorting has nothing to add.
+    if constexpr (handler_traits<Handler>::units > max_small_units) send_direct(g, sink, message.data);
+    else gather(sink, message.data);
   }
 
   // --- state, in shared memory --------------------------------------------------------------------------------

@@ -182,9 +182,29 @@ __device__ __forceinline__ void resolve_small(const gravel_t& g, const unit* at,
 template <class Handlers, uint32_t TEAM>
 __device__ __forceinline__ void resolve_large(const gravel_t& g, const unit* at, uint32_t messages, uint32_t units, uint64_t from) {
   for (uint32_t i = threadIdx.x % TEAM; i < messages; i += TEAM) {
-    unit held[max_message_units];
+    unit held[max_small_units];
+    if (units > max_small_units) {  // a handler's arguments, which it reads where they lie
+      resolve_one<Handlers>(g, at + i * units, units, from);
+      continue;
+    }
     for (uint32_t u = 0; u < units; ++u) held[u] = load_unit(at + i * units + u);
     resolve_one<Handlers>(g, held, units, from);
+  }
+}
+
+/// Large active messages of a packet in host memory: the block reads it 16 bytes beside 16 bytes, and the handlers their
+/// arguments from shared memory. Thread scope: block, converged.
+template <class Handlers>
+__device__ __forceinline__ void resolve_staged(const gravel_t& g, const unit* at, uint32_t messages, uint32_t units, uint64_t from) {
+  constexpr uint32_t room = 2 * resolver_threads;
+  __shared__ unit staged[room];
+  const uint32_t most = room / units;
+  for (uint32_t first = 0; first < messages; first += most) {
+    const uint32_t n = messages - first < most ? messages - first : most;
+    for (uint32_t u = threadIdx.x; u < n * units; u += resolver_threads) store_unit(staged + u, load_unit(at + first * units + u));
+    __syncthreads();
+    if (threadIdx.x < n) resolve_one<Handlers>(g, staged + threadIdx.x * units, units, from);
+    __syncthreads();
   }
 }
 
@@ -217,8 +237,10 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
   for (uint32_t s = 0; s < header->n_segments; ++s) {
     const segment row = segments_of(header)[s];
     const unit first = s == 0 ? *payload_of(header) : load_unit(at);
-    if (op_of(first.word[0]) == op::put_bulk) {
-      const message_fault fault = check_message(&first, row.units, g.heap_bytes, g.n_pes, g.n_cells);
+    if (is_bulk(op_of(first.word[0]))) {
+      const message_fault fault = row.messages != 1
+                                      ? message_fault::bad_size
+                                      : check_message(&first, row.units, g.heap_bytes, g.n_pes, g.n_cells);
       if (fault != message_fault::fine) {
         if (threadIdx.x == 0) reject(g, first, fault, from);
         return;
@@ -229,8 +251,10 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
       if (threadIdx.x < row.messages) resolve_unit<Handlers>(g, load_unit(payload_of(header) + threadIdx.x), from);
     } else if (row.units == 1) {
       resolve_small<Handlers, resolver_threads, 4>(g, at, row.messages, from);
-    } else if (row.units <= max_message_units) {
+    } else if (row.units <= max_small_units) {
       resolve_large<Handlers, resolver_threads>(g, at, row.messages, row.units, from);
+    } else if (row.units <= max_am_units) {
+      resolve_staged<Handlers>(g, at, row.messages, row.units, from);
     } else if (threadIdx.x == 0) {
       reject(g, first, message_fault::bad_size, from);
     }
@@ -251,7 +275,7 @@ __device__ __forceinline__ void resolve_chunk(const gravel_t& g, uint32_t room, 
   for (uint32_t b = 0; b < batch; ++b)
     if (b * 32 < room) held[b] = load_unit(at + b * 32 + lane);
   const uint32_t messages = chunk->messages, units = chunk->units;
-  if (units == 0 || units > max_message_units || messages > room / units) {
+  if (units == 0 || units > max_am_units || messages > room / units) {
     if (lane == 0) report_error(g, message_fault::corrupt_packet, op::none, g.my_pe, static_cast<uint64_t>(packet_fault::bad_total), 0);
   } else if (units == 1) {
 #pragma unroll

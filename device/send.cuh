@@ -1,6 +1,7 @@
 // Sending directly: the lanes of a warp that are active together reserve one slot, order their messages by
 // destination, write them, and publish once (Gravel paper, section 4.1, at the width of what is active; no
-// predication of the program is needed).
+// predication of the program is needed). A slot holds a warp's small messages; of larger ones as many lanes
+// act together as it holds.
 #pragma once
 #include "device/handle.cuh"
 #include "device/lane_group.cuh"
@@ -28,7 +29,8 @@ GRAVEL_BOTH unit load_unit(const unit* from) {
 /// Waits while the queue is full. Returns when the message is handed over (source values may be reused).
 template <uint32_t UNITS>
 GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const unit (&message)[UNITS]) {
-  const lane_group group = lane_group::active();
+  lane_group group = lane_group::active();
+  if constexpr (UNITS > max_small_units) group = group.part(group.match(group.rank() / (g.direct.shape.payload_units / UNITS)));
   // Order by sink: one round per distinct sink; every lane learns its run and its place.
   uint32_t n_runs = 0, before = 0, my_place = 0, my_run = 0, my_peers = 0;
   for (uint32_t rest = group.mask(); rest != 0; ++n_runs) {

@@ -56,8 +56,8 @@ bool outbound::drain_backlog(uint64_t now) {
   bool moved = false;
   while (!backlog_.empty()) {
     piece& p = backlog_.front();
-    // A bulk message is appended alone: it may not share a segment.
-    const uint32_t whole = p.units > max_message_units ? 1 : static_cast<uint32_t>((p.data.size() - p.taken) / p.units);
+    // One by one where bulk messages may be among them, which share no segment.
+    const uint32_t whole = p.units > max_small_units ? 1 : static_cast<uint32_t>((p.data.size() - p.taken) / p.units);
     const uint32_t taken = append(p.sink, p.data.data() + p.taken, whole, p.units, now);
     if (taken == 0) break;
     moved = true;

@@ -236,11 +236,15 @@ bool plane::take_from(source& s, uint64_t now) {
 void plane::check_slot(const source& s, const slot_header* slot) const {
   uint64_t units = 0;
   bool sound = slot->n_runs <= s.q.shape.max_runs && slot->n_units <= s.q.shape.payload_units;
+  const unit* const payload = s.q.payload(const_cast<slot_header*>(slot));
   for (uint32_t r = 0; sound && r < slot->n_runs; ++r) {
     const run& row = s.q.runs(const_cast<slot_header*>(slot))[r];
+    const uint64_t at = units;
     units += uint64_t{row.messages} * row.units;
     sound = row.sink < route_.size() && row.units != 0 && row.units <= packet_capacity_units(setup_.values.packet_size) &&
-            (row.units <= max_message_units || row.messages == 1);
+            units <= slot->n_units;
+    if (sound && row.units > max_small_units && row.messages != 1)
+      sound = row.units <= max_am_units && !is_bulk(op_of(payload[at].word[0]));
   }
   if (!sound || units != slot->n_units)
     fail("PE {} handed over a corrupt slot in its {}: {} runs, {} units", s.pe, name_of(static_cast<queue_kind>(s.kind)),

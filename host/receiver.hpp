@@ -48,10 +48,9 @@ class host_receiver {
     const unit* at = payload_of(packet);
     for (uint32_t i = 0; i < packet->n_segments; ++i) {
       const segment row = segments_of(packet)[i];
-      if (op_of(at->word[0]) == op::put_bulk) {
+      if (is_bulk(op_of(at->word[0]))) {
+        if (row.messages != 1) reject(*packet, at, message_fault::bad_size);
         apply_bulk(*packet, at, row.units);
-      } else if (row.units > max_message_units) {
-        reject(*packet, at, message_fault::bad_size);
       } else if (row.units == 1) {
         // Random addresses: fetch the lines some messages ahead.
         constexpr uint32_t ahead = 16;

@@ -56,7 +56,7 @@ queue_shape segment_shape::queue_shape_of(uint32_t kind) const {
     const uint32_t runs = std::min(units, std::max(64u, 4 * n_pes));
     return {slots, static_cast<uint32_t>(round_up(runs, 8)), units, n_planes};
   }
-  return {warp_slots, 32, 32 * max_message_units, n_planes};
+  return {warp_slots, 32, 32 * max_small_units, n_planes};
 }
 
 segment_shape make_segment_shape(const settings& s, const topology& t, uint32_t node) {

@@ -45,7 +45,7 @@ void put_everywhere(fake_job& job, bool in_kernel, uint64_t seed, uint64_t bytes
 }
 
 /// Each call puts two messages of the same size: as many bytes as a warp slot holds, twice.
-constexpr uint64_t flood_bytes = 2 * (32 * max_message_units - 1) * sizeof(unit);
+constexpr uint64_t flood_bytes = 2 * (32 * max_small_units - 1) * sizeof(unit);
 struct floods {
   static constexpr const char* name = "floods";
   GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t at, uint32_t to) const {

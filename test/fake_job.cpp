@@ -172,7 +172,7 @@ bool fake_job::serve_ring(fake_pe& p, uint32_t warp, uint32_t source) {
   next += p.peers.warps;
   chunk_header* chunk = ring.chunk(ticket);
   const unit* message = peer_ring::payload(chunk);
-  if (chunk->units == 0 || chunk->units > max_message_units || chunk->messages > ring.chunk_units / chunk->units)
+  if (chunk->units == 0 || chunk->units > max_am_units || chunk->messages > ring.chunk_units / chunk->units)
     fail("a corrupt chunk arrived at PE {}", p.pe);
   for (uint32_t m = 0; m < chunk->messages; ++m, message += chunk->units)
     if (const message_fault fault = apply_(p.device_handler, message, chunk->units); fault != message_fault::fine)

@@ -14,7 +14,7 @@ constexpr uint64_t heap = 4096, cells = 8;
 constexpr uint32_t pes = 4;
 
 struct made_message {
-  unit data[max_message_units] = {};
+  unit data[max_small_units] = {};
   made_message(op o, value_type t, uint64_t offset, uint64_t value = 0, uint64_t back = 0) {
     data[0] = {{make_word0(o, static_cast<uint8_t>(t), offset), value}};
     data[1] = {{back, 0}};
@@ -42,10 +42,12 @@ TEST_CASE("the first word keeps operation, type and offset apart") {
 }
 
 TEST_CASE("an active message's first word has 32 bits of handler id") {
-  const uint64_t w = make_word0(op::am, 48, 0xfedcba98u);
-  CHECK(op_of(w) == op::am);
-  CHECK(type_byte(w) == 48);
-  CHECK(handler_of(w) == 0xfedcba98u);
+  for (uint32_t bytes : {0u, 1u, 48u, 255u, 256u, 65535u}) {
+    const uint64_t w = make_am_word0(0xfedcba98u, bytes);
+    CHECK(op_of(w) == op::am);
+    CHECK(argument_bytes_of(w) == bytes);
+    CHECK(handler_of(w) == 0xfedcba98u);
+  }
 }
 
 TEST_CASE("a return address holds the largest PE and the largest offset") {
@@ -82,9 +84,10 @@ TEST_CASE("units of each operation") {
     CHECK(units_of(make_word0(o, 3, 0), 0) == 1);
   CHECK(units_of(make_word0(op::fetch_add, 3, 0), 0) == 2);
   CHECK(units_of(make_word0(op::compare_swap, 3, 0), 0) == 2);
-  for (auto [bytes, units] : {std::pair{0, 1}, {1, 1}, {8, 1}, {9, 2}, {24, 2}, {25, 3}, {40, 3}, {41, 4}, {48, 4}})
-    CHECK(units_of(make_word0(op::am, static_cast<uint8_t>(bytes), 0), 0) == static_cast<uint32_t>(units));
-  CHECK(units_of(make_word0(op::am, 49, 0), 0) == 0);
+  for (auto [bytes, units] : {std::pair{0, 1}, {1, 1}, {8, 1}, {9, 2}, {24, 2}, {25, 3}, {40, 3}, {41, 4}, {56, 4}, {57, 5}, {248, 16}, {249, 17}, {256, 17}})
+    CHECK(units_of(make_am_word0(0, static_cast<uint32_t>(bytes)), 0) == static_cast<uint32_t>(units));
+  CHECK(units_of(make_am_word0(0, 257), 0) == 0);
+  CHECK(max_am_units == 17);
   for (auto [bytes, units] : {std::pair{0u, 5u}, {1u, 5u}, {64u, 5u}, {65u, 6u}, {1u << 20, 65537u}})
     CHECK(units_of(make_word0(op::put_bulk, 0, 0), bytes) == units);
   CHECK(units_of(make_word0(op::put_bulk, 0, 0), (1u << 20) + 1) == 0);
@@ -119,11 +122,11 @@ TEST_CASE("the size must be that of the operation") {
   for (uint32_t units : {0u, 2u, 3u, 4u}) CHECK(made_message(op::put, value_type::u64, 0).check(units) == message_fault::bad_size);
   for (uint32_t units : {0u, 1u, 3u, 4u})
     CHECK(made_message(op::fetch_add, value_type::u64, 0).check(units) == message_fault::bad_size);
-  made_message am(op::am, static_cast<value_type>(24), 0);
+  made_message am(op::am, value_type::u8, offset_of(make_am_word0(0, 24)));
   CHECK(am.check(2) == message_fault::fine);
   CHECK(am.check(1) == message_fault::bad_size);
   CHECK(am.check(3) == message_fault::bad_size);
-  CHECK(made_message(op::am, static_cast<value_type>(200), 0).check(4) == message_fault::bad_size);
+  CHECK(made_message(op::am, value_type::u8, offset_of(make_am_word0(0, 257))).check(17) == message_fault::bad_size);
   CHECK(made_message(op::put_bulk, value_type::u8, 0, 17).check(5) == message_fault::fine);
   CHECK(made_message(op::put_bulk, value_type::u8, 0, 17).check(3) == message_fault::bad_size);
   CHECK(made_message(op::put_bulk, value_type::u8, 0, 80).check(6) == message_fault::fine);

@@ -86,6 +86,7 @@ inline std::vector<uint8_t> sample_packet(random_bits& draw, uint64_t packet_siz
   for (uint32_t i = draw.below(transit ? 130 : 20); i > 0; --i) {
     const uint32_t to = transit ? draw.below(n_sinks) : sink;
     if (draw.below(8) == 0) writer.append(to, messages.data(), 1, 5 + draw.below(100));
+    else if (draw.below(8) == 0) writer.append(to, messages.data(), 1 + draw.below(6), 5 + draw.below(max_am_units - 4));
     else writer.append(to, messages.data(), 1 + draw.below(transit ? 3 : 40), 1 + draw.below(4));
   }
   const packet_header* p = writer.close(sequence, sink, 1, 0, draw.below(2));

@@ -90,12 +90,28 @@ TEST_CASE("the segment table has an end") {
 
 TEST_CASE("a bulk message has a segment to itself") {
   open_packet p;
-  CHECK(p.append(1, 20) == 1);
-  CHECK(p.append(1, 20) == 1);
-  CHECK(p.append(1, 5) == 1);
+  p.messages[0].word[0] = make_word0(op::put_bulk, 0, 0);
+  for (uint32_t units : {20u, 20u, 5u, 5u, 17u, 17u}) CHECK(p.append(1, units) == 1);
   packet_header* h = p.close();
-  REQUIRE(h->n_segments == 3);
-  for (uint32_t i = 0; i < 3; ++i) CHECK(segments_of(h)[i].messages == 1);
+  REQUIRE(h->n_segments == 6);
+  for (uint32_t i = 0; i < 6; ++i) CHECK(segments_of(h)[i].messages == 1);
+  CHECK(check(h) == packet_fault::fine);
+}
+
+TEST_CASE("large active messages share segments, but not with bulk messages of their size") {
+  open_packet p;
+  const auto append = [&](op o, uint32_t n) {
+    p.messages[0].word[0] = make_word0(o, 0, 0);
+    return p.append(n, 5);
+  };
+  CHECK(append(op::am, 3) == 3);
+  CHECK(append(op::am, 2) == 2);
+  CHECK(append(op::put_bulk, 1) == 1);
+  CHECK(append(op::am, 2) == 2);
+  CHECK(p.append(2, max_am_units) == 2);
+  packet_header* h = p.close();
+  REQUIRE(h->n_segments == 4);
+  for (auto [i, messages] : {std::pair{0, 5}, {1, 1}, {2, 2}, {3, 2}}) CHECK(segments_of(h)[i].messages == messages);
   CHECK(check(h) == packet_fault::fine);
 }
 
@@ -142,7 +158,7 @@ TEST_CASE("each fault of a packet is found") {
   CHECK(with([&] { segments_of(h)[0].messages = 0; }) == packet_fault::bad_table);
   CHECK(with([&] { segments_of(h)[0].units = 0; }) == packet_fault::bad_table);
   CHECK(with([&] { segments_of(h)[2].messages = 2; }) == packet_fault::bad_table);
-  CHECK(with([&] { segments_of(h)[0].units = 5; }) == packet_fault::bad_table);
+  CHECK(with([&] { segments_of(h)[0].units = max_am_units + 1; }) == packet_fault::bad_table);
   CHECK(with([&] { segments_of(h)[0].messages = 7; }) == packet_fault::bad_total);
   CHECK(with([&] { h->n_messages = 9; }) == packet_fault::bad_total);
   CHECK(with([&] { h->n_segments = 2; }) == packet_fault::bad_total);

@@ -53,7 +53,7 @@ class queue_rig {
 
  private:
   static queue_shape shape_of(bool by_block, uint32_t slots, uint64_t payload_bytes, uint32_t consumers, uint32_t destinations) {
-    if (!by_block) return {slots ? slots : 2048, 32, 32 * max_message_units, consumers};
+    if (!by_block) return {slots ? slots : 2048, 32, 32 * max_small_units, consumers};
     const uint32_t units = static_cast<uint32_t>(payload_bytes / sizeof(unit)) / 4 * 4;
     const uint32_t runs = std::min(units, std::max(64u, 4 * destinations));  // as in host/segment.cpp
     return {slots ? slots : 4096, (runs + 7) / 8 * 8, units, consumers};

@@ -1,12 +1,12 @@
-// A message: one operation on one symmetric address of one PE. It is 1 to 4 units of 16 bytes (a bulk put: as many
-// as it needs), and the first word says all that a receiver must know to check it.
+// A message: one operation on one symmetric address of one PE. It is 1 to 4 units of 16 bytes (an active message: up to
+// 17, a bulk put: as many as it needs), and the first word says all that a receiver must know to check it.
 //
-//   word 0:  bits 0-7 operation | 8-15 type (active message: bytes of arguments) | 16-63 offset into the heap
+//   word 0:  bits 0-7 operation | 8-15 type | 16-63 offset into the heap
 //   put, add, and, or, xor, min, max:  word 1 = value, in the low bytes
 //   get:            word 1 = requester << 48 | offset in the requester's heap
 //   fetch_add:      word 1 = operand                      word 2 = requester << 48 | reply cell
 //   compare_swap:   word 1 = desired, word 3 = expected   word 2 as above
-//   am:             bits 16-47 of word 0 = handler id; arguments from byte 8 on
+//   am:             bits 16-47 of word 0 = handler id, 48-63 = bytes of arguments; arguments from byte 8 on
 //   cell_reply:     offset = reply cell, word 1 = value
 //   put_bulk:       word 1 = bytes; data from byte 16 on, padded to a unit, and to 5 units at least
 #pragma once
@@ -29,8 +29,9 @@ struct alignas(16) unit {
 };
 static_assert(sizeof(unit) == 16);
 
-constexpr uint32_t max_am_bytes = 48;
-constexpr uint32_t max_message_units = 4;  ///< of every operation but put_bulk
+constexpr uint32_t max_am_bytes = 256;
+/// Of every operation but large active messages and bulk ones: what slots are sized for, and block senders gather.
+constexpr uint32_t max_small_units = 4;
 constexpr uint64_t max_offset = (1ull << 48) - 1;
 constexpr uint32_t max_pes = 65535;
 /// Set in the type byte of a get and its reply: a host thread asked, not a kernel.
@@ -50,7 +51,11 @@ GRAVEL_BOTH constexpr op op_of(uint64_t word0) { return static_cast<op>(word0 & 
 GRAVEL_BOTH constexpr uint8_t type_byte(uint64_t word0) { return static_cast<uint8_t>(word0 >> 8); }
 GRAVEL_BOTH constexpr value_type type_of(uint64_t word0) { return static_cast<value_type>(type_byte(word0) & 0x7f); }
 GRAVEL_BOTH constexpr uint64_t offset_of(uint64_t word0) { return word0 >> 16; }
+GRAVEL_BOTH constexpr uint64_t make_am_word0(uint32_t handler, uint32_t argument_bytes) {
+  return make_word0(op::am, 0, handler | uint64_t{argument_bytes} << 32);
+}
 GRAVEL_BOTH constexpr uint32_t handler_of(uint64_t word0) { return static_cast<uint32_t>(word0 >> 16); }
+GRAVEL_BOTH constexpr uint32_t argument_bytes_of(uint64_t word0) { return static_cast<uint32_t>(word0 >> 48); }
 
 /// A reply address: 16 bits of PE, 48 bits of offset or cell.
 GRAVEL_BOTH constexpr uint64_t make_return(uint32_t pe, uint64_t where) {
@@ -71,11 +76,14 @@ GRAVEL_BOTH constexpr uint32_t bytes_of(value_type t) {
 }
 
 GRAVEL_BOTH constexpr uint32_t am_units(uint32_t argument_bytes) { return (8 + argument_bytes + 15) / 16; }
-/// At least max_message_units + 1: a bulk message never shares a segment with others, so a receiver that looks at the
-/// first message of a segment knows what all of them are.
+constexpr uint32_t max_am_units = am_units(max_am_bytes);
+/// A bulk message never shares a run or a segment with others: a receiver that looks at the first message of a segment
+/// knows what all of them are.
+GRAVEL_BOTH constexpr bool is_bulk(op o) { return o == op::put_bulk; }
+/// At least max_small_units + 1: among small messages nobody need look for bulk ones.
 GRAVEL_BOTH constexpr uint32_t bulk_units(uint64_t bytes) {
   const uint32_t units = 1 + static_cast<uint32_t>((bytes + 15) / 16);
-  return units > max_message_units ? units : max_message_units + 1;
+  return units > max_small_units ? units : max_small_units + 1;
 }
 
 /// Units that a message with this first word has; 0: not a valid first word. put_bulk also depends on word 1.
@@ -84,7 +92,7 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
     case op::put: case op::add: case op::bit_and: case op::bit_or: case op::bit_xor: case op::min: case op::max:
     case op::get: case op::put_reply: case op::cell_reply: return 1;
     case op::fetch_add: case op::compare_swap: return 2;
-    case op::am: return type_byte(word0) <= max_am_bytes ? am_units(type_byte(word0)) : 0;
+    case op::am: return argument_bytes_of(word0) <= max_am_bytes ? am_units(argument_bytes_of(word0)) : 0;
     case op::put_bulk: return word1 <= (1u << 20) ? bulk_units(word1) : 0;
     default: return 0;
   }

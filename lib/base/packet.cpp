@@ -11,13 +11,15 @@ uint32_t packet_writer::append(uint32_t sink, const unit* from, uint32_t message
   segment* table = segments_of(packet_);
   segment* last = n_segments_ ? &table[n_segments_ - 1] : nullptr;
   // A bulk message is a segment of its own: receivers move it with a whole block.
-  const bool extends = last && last->sink == sink && last->units == units && units <= max_message_units &&
+  const bool bulk = units > max_am_units || (units > max_small_units && is_bulk(op_of(from->word[0])));
+  const bool extends = last && last->sink == sink && last->units == units && !bulk && !last_is_bulk_ &&
                        last->messages + taken <= 0xffff;
   if (extends) {
     last->messages += static_cast<uint16_t>(taken);
   } else {
     if (n_segments_ == max_segments) return 0;
     table[n_segments_++] = {sink, static_cast<uint16_t>(taken), static_cast<uint16_t>(units)};
+    last_is_bulk_ = bulk;
   }
   std::memcpy(payload_of(packet_) + n_units_, from, uint64_t{taken} * units * sizeof(unit));
   n_units_ += taken * units;

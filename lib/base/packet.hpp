@@ -87,7 +87,7 @@ GRAVEL_BOTH packet_fault check_packet(const packet_header* p, uint64_t available
   uint64_t units = 0, messages = 0;
   for (uint32_t i = 0; i < p->n_segments; ++i) {
     const segment s = segments_of(p)[i];
-    if (s.messages == 0 || s.units == 0 || (s.units > max_message_units && s.messages != 1))
+    if (s.messages == 0 || s.units == 0 || (s.units > max_am_units && s.messages != 1))
       return packet_fault::bad_table;
     if (s.sink >= expect.n_sinks || (expect.sink != transit_sink && s.sink != expect.sink))
       return packet_fault::bad_sink;
@@ -119,6 +119,7 @@ class packet_writer {
  private:
   packet_header* packet_ = nullptr;
   uint32_t capacity_ = 0, n_segments_ = 0, n_units_ = 0, n_messages_ = 0;
+  bool last_is_bulk_ = false;  ///< of the last segment
 };
 
 }  // namespace gravel
