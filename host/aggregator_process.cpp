@@ -62,8 +62,20 @@ pid_t spawn_aggregator(const std::string& path, int listener, uint32_t pes, uint
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   // Also clears close-on-exec, even if the descriptor is 3 already.
   posix_spawn_file_actions_adddup2(&actions, listener, 3);
+  // A file or socket of the program must not stay open because the aggregator has it, too.
+  posix_spawn_file_actions_addclosefrom_np(&actions, 4);
+  // What the program, or who started it, blocks or ignores is not the aggregator's: it must end on SIGTERM.
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t none, all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = -1;
-  const int code = posix_spawn(&pid, path.c_str(), &actions, nullptr, arguments, environ);
+  const int code = posix_spawn(&pid, path.c_str(), &actions, &attributes, arguments, environ);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   if (code != 0) fail("starting '{}': {}", path, std::strerror(code));
   return pid;

@@ -11,7 +11,8 @@ namespace gravel {
 /// gravel::error that lists where it looked.
 std::string find_aggregator(const std::string& setting);
 
-/// Starts it with the listening socket. Returns its process id.
+/// Starts it with the listening socket, standard output and error, and no other descriptor of this process; with no signal
+/// blocked or ignored. Returns its process id.
 pid_t spawn_aggregator(const std::string& path, int listener, uint32_t pes, uint32_t host_pes);
 
 /// Waits up to `limit_ms` for it to end, then kills it. True: it ended by itself with status 0.

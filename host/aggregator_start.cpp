@@ -82,6 +82,7 @@ void aggregator::accept_pes() {
       continue;
     }
     channel.limit_waits(2 * setup_.values.connect_timeout_s);
+    channel.limit_sends(2 * setup_.values.connect_timeout_s);
     auto first = channel.receive();
     if (!first) fail_second_hand(fmt::format("process {} connected and ended while the job was starting", pid));
     if (first->type != frame_type::hello || first->descriptor < 0) fail("process {} connected but is no PE", pid);

@@ -35,6 +35,11 @@ sockaddr_un address_of(const std::string& path) {
   return address;
 }
 
+void set_limit(int descriptor, int option, uint64_t seconds, const char* name) {
+  const timeval limit{static_cast<time_t>(seconds), 0};
+  if (setsockopt(descriptor, SOL_SOCKET, option, &limit, sizeof(limit)) != 0) fail_errno(name);
+}
+
 [[noreturn]] void fail_reading() {
   if (errno == EAGAIN || errno == EWOULDBLOCK)
     fail("no answer on the node's socket within twice GRAVEL_CONNECT_TIMEOUT_S; is a process of the job stopped?");
@@ -94,6 +99,8 @@ void node_channel::send(frame_type type, std::span<const std::byte> bytes, int d
     const ssize_t sent = sendmsg(descriptor_, &message, MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK)
+        fail("nobody read from the node's socket within twice GRAVEL_CONNECT_TIMEOUT_S; is a process of the job stopped?");
       fail_errno("writing to the node's socket");
     }
     left -= static_cast<size_t>(sent);
@@ -150,10 +157,8 @@ std::optional<frame> node_channel::receive() {
   return result;
 }
 
-void node_channel::limit_waits(uint64_t seconds) const {
-  const timeval limit{static_cast<time_t>(seconds), 0};
-  if (setsockopt(descriptor_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) != 0) fail_errno("SO_RCVTIMEO");
-}
+void node_channel::limit_waits(uint64_t seconds) const { set_limit(descriptor_, SO_RCVTIMEO, seconds, "SO_RCVTIMEO"); }
+void node_channel::limit_sends(uint64_t seconds) const { set_limit(descriptor_, SO_SNDTIMEO, seconds, "SO_SNDTIMEO"); }
 
 pid_t node_channel::check_peer() const {
   ucred who{};

@@ -43,6 +43,8 @@ class node_channel {
   int descriptor() const { return descriptor_; }
   /// Longest wait of receive() for the next bytes, after which it throws gravel::error; 0: none.
   void limit_waits(uint64_t seconds) const;
+  /// Longest time in which the other end reads nothing of what send() writes, after which it throws gravel::error.
+  void limit_sends(uint64_t seconds) const;
   /// Process at the other end; throws gravel::error if it belongs to another user.
   pid_t check_peer() const;
   /// Makes a receive() in another thread return nullopt.

@@ -150,6 +150,7 @@ void runtime::greet_aggregator(const segment_shape& shape) {
   try {
     channel_.emplace(node_channel::connect(socket_path_));
     channel_->limit_waits(2 * values_.connect_timeout_s);
+    channel_->limit_sends(2 * values_.connect_timeout_s);
     channel_->check_peer();
     channel_->send(frame_type::hello, h.pack(), segment_->descriptor());
   } catch (const error& e) {

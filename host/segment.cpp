@@ -16,6 +16,8 @@ namespace {
 
 constexpr uint64_t segment_magic = 0x31746e656d676573;  // "segment1"
 constexpr uint64_t page = 4096;
+/// Nobody may change its size under the other process's mapping.
+constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * to; }
 
 /// Offsets of the parts of a segment.
@@ -82,8 +84,10 @@ pe_segment pe_segment::create(const segment_shape& shape, uint32_t pe) {
     close(descriptor);
     fail_errno(fmt::format("a segment of {} bytes for PE {}", bytes, pe));
   }
-  // Nobody may shrink it under the other process's mapping.
-  fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+  if (fcntl(descriptor, F_ADD_SEALS, size_seals) != 0) {
+    close(descriptor);
+    fail_errno(fmt::format("sealing the segment of PE {}", pe));
+  }
   pe_segment made(descriptor, shape, pe);
   made.control()->magic = segment_magic;
   return made;
@@ -96,6 +100,10 @@ pe_segment pe_segment::attach(int descriptor, const segment_shape& shape, uint32
     close(descriptor);
     fail("the segment of PE {} has {} bytes where {} were expected: do all processes have the same GRAVEL_* settings?",
          pe, status.st_size, expected);
+  }
+  if (const int seals = fcntl(descriptor, F_GET_SEALS); seals < 0 || (seals & size_seals) != size_seals) {
+    close(descriptor);
+    fail("the segment of PE {} is not sealed against a change of its size: it was not made by Gravel", pe);
   }
   pe_segment made(descriptor, shape, pe);
   if (made.control()->magic != segment_magic) fail("the segment of PE {} is not one of this version of Gravel", pe);

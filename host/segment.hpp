@@ -92,7 +92,8 @@ struct pe_control {
 class pe_segment {
  public:
   static pe_segment create(const segment_shape&, uint32_t pe);
-  /// Maps what another process created. Takes the descriptor. Throws if the size does not fit the shape.
+  /// Maps what another process created. Takes the descriptor. Throws if the size does not fit the shape, or may
+  /// still change.
   static pe_segment attach(int descriptor, const segment_shape&, uint32_t pe);
   static uint64_t bytes_of(const segment_shape&);
 

@@ -12,7 +12,7 @@ struct ucx_link::pending_notice {
 
 ucx_link::ucx_link(ucx_worker& worker, std::span<const std::byte> address,
                    const std::vector<std::vector<std::byte>>& keys, std::string peer, const ucx_memory& staging)
-    : endpoint_(worker, address, std::move(peer)), staging_(staging) {
+    : staging_(staging), endpoint_(worker, address, std::move(peer)) {
   for (const auto& key : keys)
     regions_.push_back(key.empty() ? ucx_remote_memory() : ucx_remote_memory(endpoint_, key));
 }

@@ -24,10 +24,11 @@ class ucx_link final : public remote_link {
 
  private:
   struct pending_notice;
-  ucx_endpoint endpoint_;
-  std::vector<ucx_remote_memory> regions_;
-  const ucx_memory& staging_;
+  // The endpoint comes last: it is destroyed first, and then calls back for every put that is still under way.
   std::vector<std::unique_ptr<pending_notice>> free_;
+  const ucx_memory& staging_;
+  std::vector<ucx_remote_memory> regions_;
+  ucx_endpoint endpoint_;
 };
 
 }  // namespace gravel

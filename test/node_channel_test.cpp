@@ -80,6 +80,17 @@ TEST_CASE("frames arrive whole and in order, of any size") {
   CHECK(last->text() == "a text");
 }
 
+TEST_CASE("who waits for an end that neither writes nor reads is told so after the limit") {
+  pair_of_channels pair;
+  node_channel a(pair.ends[0]), b(pair.ends[1]);
+  a.limit_waits(1);
+  CHECK_THROWS_WITH(a.receive(), contains_text("no answer") && contains_text("GRAVEL_CONNECT_TIMEOUT_S"));
+  a.limit_sends(1);
+  // More than the socket takes by itself.
+  CHECK_THROWS_WITH(a.send(frame_type::wiring, pattern(16 << 20)),
+                    contains_text("nobody read") && contains_text("GRAVEL_CONNECT_TIMEOUT_S"));
+}
+
 TEST_CASE("a descriptor travels with its frame") {
   pair_of_channels pair;
   node_channel a(pair.ends[0]), b(pair.ends[1]);

@@ -27,7 +27,8 @@ struct sleeper {
   }
   process_identity identity() const {
     process_identity result = this_process();
-    result.pid = pid;
+    result.pid = static_cast<uint64_t>(pid);
+    result.start = start_of_process(result.pid);
     return result;
   }
   pid_t pid;
@@ -66,6 +67,24 @@ TEST_CASE("a process that ended before it was watched") {
   CHECK(watch.ended() == nullptr);
 }
 
+TEST_CASE("a number that belongs to another process by now means that the first has ended") {
+  CHECK(this_process().start != 0);
+  CHECK(start_of_process(0x7ffffff0) == 0);
+  sleeper process;
+  process_identity earlier = process.identity();
+  REQUIRE(earlier.start != 0);
+  earlier.start -= 1;
+  process_watch watch;
+  CHECK(watch.add(earlier, &process));
+  CHECK(watch.ended() == &process);
+  CHECK(watch.ended() == nullptr);
+  // Where nothing is known of the start, the number counts.
+  process_identity unknown = process.identity();
+  unknown.start = 0;
+  CHECK(watch.add(unknown, &process));
+  CHECK(watch.ended() == nullptr);
+}
+
 TEST_CASE("what is not watched any more is not told") {
   sleeper process, other;
   process_watch watch;
@@ -88,6 +107,6 @@ TEST_CASE("a process elsewhere, or this one, cannot be watched") {
   CHECK_FALSE(watch.add(other_machine, &process));
   CHECK_FALSE(watch.add(other_container, &process));
   CHECK_FALSE(watch.add(this_process(), &process));
-  CHECK_FALSE(watch.add({0, 0, 1}, &process));
+  CHECK_FALSE(watch.add({0, 0, 1, 0}, &process));
   CHECK(watch.ended() == nullptr);
 }

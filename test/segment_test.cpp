@@ -125,6 +125,11 @@ TEST_CASE("what is no segment is refused") {
   REQUIRE(ftruncate(file, static_cast<off_t>(pe_segment::bytes_of(shape()))) == 0);
   CHECK_THROWS_WITH(pe_segment::attach(file, shape(), 3), contains_text("PE 3"));
   CHECK_FALSE(is_open(file));
+  const int sealed = memfd_create("not-a-segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  REQUIRE(ftruncate(sealed, static_cast<off_t>(pe_segment::bytes_of(shape()))) == 0);
+  REQUIRE(fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+  CHECK_THROWS_WITH(pe_segment::attach(sealed, shape(), 3), contains_text("PE 3") && contains_text("version"));
+  CHECK_FALSE(is_open(sealed));
   const int pipe_end = [] {
     int ends[2];
     REQUIRE(pipe2(ends, O_CLOEXEC) == 0);
@@ -132,6 +137,18 @@ TEST_CASE("what is no segment is refused") {
     return ends[0];
   }();
   CHECK_THROWS_AS(pe_segment::attach(pipe_end, shape(), 3), error);
+}
+
+TEST_CASE("a segment whose size may still change is refused, and the descriptor closed") {
+  const pe_segment segment = pe_segment::create(shape(), 0);
+  for (int seals : {0, F_SEAL_SHRINK, F_SEAL_GROW}) {
+    const int file = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    REQUIRE(ftruncate(file, static_cast<off_t>(segment.bytes())) == 0);
+    REQUIRE(pwrite(file, segment.base(), 4096, 0) == 4096);
+    REQUIRE(fcntl(file, F_ADD_SEALS, seals) == 0);
+    CHECK_THROWS_WITH(pe_segment::attach(file, shape(), 3), contains_text("PE 3") && contains_text("sealed"));
+    CHECK_FALSE(is_open(file));
+  }
 }
 
 TEST_CASE("a moved segment is unmapped and closed once") {

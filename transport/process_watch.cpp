@@ -8,11 +8,26 @@
 #include <cerrno>
 #include <fstream>
 #include <functional>
+#include <iterator>
+#include <sstream>
 #include <string>
 
 #include "lib/base/error.hpp"
 
 namespace gravel {
+
+uint64_t start_of_process(uint64_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string text((std::istreambuf_iterator<char>(file)), {});
+  // The second field, the name in parentheses, may hold anything; the start is the 22nd.
+  const size_t name_end = text.rfind(')');
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string skipped;
+  for (int field = 3; field < 22; ++field) fields >> skipped;
+  uint64_t start = 0;
+  return fields >> start ? start : 0;
+}
 
 process_identity this_process() {
   std::string boot;
@@ -20,7 +35,8 @@ process_identity this_process() {
   struct stat space {};
   stat("/proc/self/ns/pid", &space);
   // Where /proc tells neither, 0 says "unknown", which add() does not trust.
-  return {boot.empty() ? 0 : std::hash<std::string>()(boot), space.st_ino, static_cast<uint64_t>(getpid())};
+  const auto pid = static_cast<uint64_t>(getpid());
+  return {boot.empty() ? 0 : std::hash<std::string>()(boot), space.st_ino, pid, start_of_process(pid)};
 }
 
 process_watch::~process_watch() {
@@ -37,6 +53,14 @@ bool process_watch::add(const process_identity& process, void* tag) {
   if (file < 0) {
     if (errno == ESRCH) gone_.push_back(tag);
     return errno == ESRCH;  // else an old kernel, or a sandbox that forbids it
+  }
+  // The number is what another process may have by now. Looked at behind pidfd_open: who has this start now is who the
+  // pidfd is for. Where /proc tells no start, the pidfd is believed.
+  const uint64_t start = start_of_process(process.pid);
+  if (process.start && start && start != process.start) {
+    close(file);
+    gone_.push_back(tag);
+    return true;
   }
   if (poll_ < 0) poll_ = epoll_create1(EPOLL_CLOEXEC);
   epoll_event event{};

@@ -16,9 +16,12 @@ struct process_identity {
   uint64_t boot;           ///< which boot of which machine (hash of the kernel's boot_id)
   uint64_t pid_namespace;  ///< in which `pid` counts
   uint64_t pid;
+  uint64_t start;  ///< when it started, in clock ticks since the boot: a number may be given to a later process; 0: unknown
 };
 
 process_identity this_process();
+/// When a process of this machine and container started, as in process_identity; 0: it is gone, or /proc does not tell.
+uint64_t start_of_process(uint64_t pid);
 
 /// A set of processes to watch; for one thread.
 class process_watch {
@@ -30,7 +33,8 @@ class process_watch {
 
   /// Watches `process`; `tag`, unique in this watch, is what ended() will return. Returns false, and watches
   /// nothing, if it runs on another machine or in another container, is this process itself, or the kernel
-  /// knows no pidfd. A process that has ended already is watched: ended() returns it at once.
+  /// knows no pidfd. A process that has ended already is watched: ended() returns it at once, also if its
+  /// number belongs to another process by now.
   bool add(const process_identity& process, void* tag);
   void remove(void* tag);
 
