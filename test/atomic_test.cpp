@@ -31,6 +31,10 @@ TEST_CASE("single operations") {
   uint32_t narrow = ~0u;
   CHECK(fetch_add(&narrow, 2u) == ~0u);
   CHECK(narrow == 1);
+  const double real = 1.5;
+  CHECK(load_acquire(&real) == 1.5);
+  const int8_t byte = -3;
+  CHECK(load_relaxed(&byte) == -3);
 }
 
 TEST_CASE("raise_to from many threads keeps the largest, and adds are not lost") {

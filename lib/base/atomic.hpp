@@ -6,11 +6,8 @@
 #pragma once
 #include <cstdint>
 
+#include "lib/base/atomic_ptx.hpp"
 #include "lib/base/platform.hpp"
-
-#if GRAVEL_CUDA
-#include <cuda/atomic>
-#endif
 
 namespace gravel {
 
@@ -27,27 +24,18 @@ inline void interleave_point() {
 GRAVEL_BOTH void interleave_point() {}
 #endif
 
-#if GRAVEL_CUDA
-namespace detail {
-template <scope S>
-struct cuda_scope;
-template <>
-struct cuda_scope<scope::block> {
-  static constexpr auto value = cuda::thread_scope_block;
-};
-template <>
-struct cuda_scope<scope::device> {
-  static constexpr auto value = cuda::thread_scope_device;
-};
-template <>
-struct cuda_scope<scope::system> {
-  static constexpr auto value = cuda::thread_scope_system;
-};
-template <scope S, class T>
-using atomic_ref = cuda::atomic_ref<T, cuda_scope<S>::value>;
-}  // namespace detail
+#if GRAVEL_ON_GPU
 #define GRAVEL_ATOMIC(gpu, cpu) return gpu;
 #else
+namespace detail {
+/// Also of floating point numbers, which __atomic_load_n does not take.
+template <int ORDER, class T>
+GRAVEL_BOTH T load(const T* word) {
+  T value;
+  __atomic_load(word, &value, ORDER);
+  return value;
+}
+}  // namespace detail
 #define GRAVEL_ATOMIC(gpu, cpu) \
   interleave_point();           \
   return cpu;
@@ -55,13 +43,13 @@ using atomic_ref = cuda::atomic_ref<T, cuda_scope<S>::value>;
 
 template <scope S = scope::system, class T>
 GRAVEL_BOTH T load_relaxed(const T* word) {
-  GRAVEL_ATOMIC((detail::atomic_ref<S, T>(*const_cast<T*>(word)).load(cuda::std::memory_order_relaxed)),
-                __atomic_load_n(word, __ATOMIC_RELAXED))
+  GRAVEL_ATOMIC(detail::from_bits<T>(detail::ptx_load_relaxed<S>(detail::raw(word))),
+                detail::load<__ATOMIC_RELAXED>(word))
 }
 template <scope S = scope::system, class T>
 GRAVEL_BOTH T load_acquire(const T* word) {
-  GRAVEL_ATOMIC((detail::atomic_ref<S, T>(*const_cast<T*>(word)).load(cuda::std::memory_order_acquire)),
-                __atomic_load_n(word, __ATOMIC_ACQUIRE))
+  GRAVEL_ATOMIC(detail::from_bits<T>(detail::ptx_load_acquire<S>(detail::raw(word))),
+                detail::load<__ATOMIC_ACQUIRE>(word))
 }
 /// Several acquiring loads at once: on the GPU they are relaxed, and ordered by acquire_now() behind the last.
 template <class T>
@@ -74,41 +62,45 @@ GRAVEL_BOTH T load_acquire_later(const T* word) {
 }
 GRAVEL_BOTH void acquire_now() {
 #if GRAVEL_ON_GPU
-  cuda::atomic_thread_fence(cuda::std::memory_order_acquire, cuda::thread_scope_system);
+  detail::ptx_fence();
 #endif
 }
 template <scope S = scope::system, class T>
 GRAVEL_BOTH void store_relaxed(T* word, T value) {
-  GRAVEL_ATOMIC((detail::atomic_ref<S, T>(*word).store(value, cuda::std::memory_order_relaxed)),
+  GRAVEL_ATOMIC((detail::ptx_store_relaxed<S>(detail::raw(word), detail::to_bits(value))),
                 __atomic_store_n(word, value, __ATOMIC_RELAXED))
 }
 template <scope S = scope::system, class T>
 GRAVEL_BOTH void store_release(T* word, T value) {
-  GRAVEL_ATOMIC((detail::atomic_ref<S, T>(*word).store(value, cuda::std::memory_order_release)),
+  GRAVEL_ATOMIC((detail::ptx_store_release<S>(detail::raw(word), detail::to_bits(value))),
                 __atomic_store_n(word, value, __ATOMIC_RELEASE))
 }
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T fetch_add(T* word, T value) {
-  GRAVEL_ATOMIC((detail::atomic_ref<S, T>(*word).fetch_add(value, cuda::std::memory_order_relaxed)),
+  GRAVEL_ATOMIC((detail::from_bits<T>(detail::ptx_add_relaxed<S>(detail::raw(word), detail::to_bits(value)))),
                 __atomic_fetch_add(word, value, __ATOMIC_RELAXED))
 }
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T fetch_add_release(T* word, T value) {
-  GRAVEL_ATOMIC((detail::atomic_ref<S, T>(*word).fetch_add(value, cuda::std::memory_order_release)),
+  GRAVEL_ATOMIC((detail::from_bits<T>(detail::ptx_add_release<S>(detail::raw(word), detail::to_bits(value)))),
                 __atomic_fetch_add(word, value, __ATOMIC_RELEASE))
+}
+template <scope S = scope::device, class T>
+GRAVEL_BOTH T fetch_add_acq_rel(T* word, T value) {
+  GRAVEL_ATOMIC((detail::from_bits<T>(detail::ptx_add_acq_rel<S>(detail::raw(word), detail::to_bits(value)))),
+                __atomic_fetch_add(word, value, __ATOMIC_ACQ_REL))
 }
 /// Compare and swap, acquire on success: true if *word was `expected` and is now `desired`.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH bool compare_swap_acquire(T* word, T expected, T desired) {
-  GRAVEL_ATOMIC((detail::atomic_ref<S, T>(*word).compare_exchange_strong(
-                    expected, desired, cuda::std::memory_order_acquire, cuda::std::memory_order_relaxed)),
+  GRAVEL_ATOMIC((detail::ptx_swap_acquire<S>(word, expected, desired) == expected),
                 __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 }
 /// *word = max(*word, value), release; returns the larger of the two.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T raise_to(T* word, T value) {
 #if GRAVEL_ON_GPU
-  const T old = detail::atomic_ref<S, T>(*word).fetch_max(value, cuda::std::memory_order_acq_rel);
+  const T old = detail::ptx_max_acq_rel<S>(word, value);
   return old > value ? old : value;
 #else
   interleave_point();
@@ -123,7 +115,7 @@ GRAVEL_BOTH T raise_to(T* word, T value) {
 template <scope S = scope::device, class T>
 GRAVEL_BOTH void raise_relaxed(T* word, T value) {
 #if GRAVEL_ON_GPU
-  detail::atomic_ref<S, T>(*word).fetch_max(value, cuda::std::memory_order_relaxed);
+  detail::ptx_max_relaxed<S>(word, value);
 #else
   raise_to<S>(word, value);
 #endif
@@ -132,7 +124,7 @@ GRAVEL_BOTH void raise_relaxed(T* word, T value) {
 /// All that this thread wrote before is visible everywhere before what it writes after.
 GRAVEL_BOTH void thread_fence() {
 #if GRAVEL_ON_GPU
-  cuda::atomic_thread_fence(cuda::std::memory_order_acq_rel, cuda::thread_scope_system);
+  detail::ptx_fence();
 #endif
 }
 
