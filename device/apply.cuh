@@ -82,21 +82,15 @@ GRAVEL_BOTH message_fault apply_message(const gravel_t& g, sink_kind kind, const
       case op::put:
       case op::put_reply: put_in_place(address, from_word<T>(w1)); break;
       case op::get: answer = to_word(read_in_place(address)); break;
-      case op::fetch_add:
-        if constexpr (is_addable<T>) answer = to_word(add_in_place(address, from_word<T>(w1)));
-        break;
-      case op::compare_swap:
-        if constexpr (is_atomic_integer<T>)
-          answer = to_word(compare_swap_in_place(address, from_word<T>(m[1].word[1]), from_word<T>(w1)));
-        break;
       default:
-        if constexpr (is_addable<T>) apply_in_place(o, address, from_word<T>(w1));
+        if (is_fetching(o)) answer = to_word(answer_in_place(o, address, from_word<T>(w1), from_word<T>(m[1].word[1])));
+        else if constexpr (is_addable<T>) apply_in_place(o, address, from_word<T>(w1));
     }
   });
   const bool from_host = type_byte(w0) & host_origin;
   if (o == op::put_reply)
     fetch_add_release<scope::device>(from_host ? &g.counters->host_gets_done : &g.counters->gets_done, uint64_t{1});
-  if (o == op::get || o == op::fetch_add || o == op::compare_swap) {
+  if (o == op::get || is_fetching(o)) {
     // A get is answered into the requester's heap, the others into a reply cell: of its kernels or of its host threads.
     const bool get = o == op::get;
     const uint64_t where = get ? w1 : m[1].word[0];

@@ -74,7 +74,7 @@ struct gravel_block_sender {
 
   // The operations of put.cuh and am.cuh. Thread scope: lane, divergent.
   template <class T>
-  GRAVEL_DEVICE void put(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::put, dest, value, pe); }
+  GRAVEL_DEVICE void put(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::put, gravel::as_numbers(dest), gravel::as_number<T>(value), pe); }
   template <class T>
   GRAVEL_DEVICE void add(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::add, dest, value, pe); }
   template <class T>

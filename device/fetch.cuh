@@ -1,5 +1,5 @@
-// Operations with an answer. gravel_get is non-blocking and complete after gravel_quiet; fetch_add and compare_swap
-// wait for their answer, so kernels that use them must leave room for the resolver kernel (docs/programming.md).
+// Operations with an answer. gravel_get is non-blocking and complete after gravel_quiet; the fetching ones, swap and
+// compare_swap wait for their answer, so kernels that use them must leave room for the resolver kernel (docs/programming.md).
 // Thread scope: lane, from divergent code. Not from handlers.
 #pragma once
 #include "device/wait.cuh"
@@ -16,21 +16,32 @@ GRAVEL_BOTH uint64_t take_reply_cell(const gravel_t& g) {
   }
 }
 
-template <class T>
-GRAVEL_BOTH T fetch_remote(const gravel_t& g, op o, uint64_t offset, T operand, T expected, int pe) {
+/// `type`: of the value. Returns the answer as a word.
+GRAVEL_BOTH uint64_t fetch_remote(const gravel_t& g, op o, uint8_t type, uint64_t offset, uint64_t operand, uint64_t expected,
+                                  int pe) {
   const uint64_t cell = take_reply_cell(g);
-  const uint8_t type = static_cast<uint8_t>(value_type_of<T>()) | (g.from == sender::host ? host_origin : 0);
-  const unit message[2] = {
-      {{make_word0(o, type, offset), to_word(operand)}},
-      {{make_return(g.my_pe, cell), to_word(expected)}}};
+  const uint8_t origin = g.from == sender::host ? host_origin : 0;
+  const unit message[2] = {{{make_word0(o, type | origin, offset), operand}}, {{make_return(g.my_pe, cell), expected}}};
   send_direct(g, sink_of(static_cast<uint32_t>(pe), sink_kind::device), message);
   // Nobody else may flush for us: without asking, the request leaves only with its packet's age.
   const uint64_t target = load_acquire<scope::device>(&g.direct.state->tickets);
   for (relax wait; load_acquire<scope::device>(&g.cells[cell].state) != reply_cell::answered; wait())  // [R1]
     g.direct.ask_flush(target);
-  const T value = from_word<T>(load_relaxed<scope::device>(&g.cells[cell].value));
+  const uint64_t answer = load_relaxed<scope::device>(&g.cells[cell].value);
   store_release<scope::device>(&g.cells[cell].state, reply_cell::is_free);
-  return value;
+  return answer;
+}
+
+/// One of fetch_add ... compare_swap, by route.
+template <class T>
+GRAVEL_BOTH T fetching(const gravel_t& g, op o, T* dest, T operand, T expected, int pe) {
+  uint64_t offset;
+  if (forbidden_in_handler(g, o)) return T{};
+  if (!locate(g, dest, sizeof(T), sizeof(T), pe, o, &offset)) return T{};
+  if (is_self(g, pe)) return count_in_place(g), answer_in_place(o, dest, operand, expected);
+  if (char* heap = peer_heap(g, pe))
+    return count_to_peers(g), answer_in_place<scope::system>(o, reinterpret_cast<T*>(heap + offset), operand, expected);
+  return from_word<T>(fetch_remote(g, o, static_cast<uint8_t>(value_type_of<T>()), offset, to_word(operand), to_word(expected), pe));
 }
 
 }  // namespace gravel
@@ -39,18 +50,18 @@ GRAVEL_BOTH T fetch_remote(const gravel_t& g, op o, uint64_t offset, T operand, 
 template <class T>
 GRAVEL_BOTH void gravel_get(const gravel_t& g, T* dest, const T* source, int pe) {
   using namespace gravel;
-  static_assert(is_value<T>, "gravel_get takes integers of 1, 2, 4, 8 bytes, float and double");
+  static_assert(is_value<T>, "gravel_get takes integers, enumerations and pointers of up to 8 bytes, float and double");
   uint64_t from, to;
   if (forbidden_in_handler(g, op::get)) return;
   if (!locate(g, source, sizeof(T), sizeof(T), pe, op::get, &from)) return;
   if (!locate(g, dest, sizeof(T), sizeof(T), static_cast<int>(g.my_pe), op::get, &to)) return;
   if (is_self(g, pe)) {
-    put_in_place(dest, read_in_place(source));
+    put_in_place(as_numbers(dest), read_in_place(as_numbers(source)));
     count_in_place(g);
     return;
   }
   if (const char* heap = peer_heap(g, pe)) {
-    put_in_place(dest, read_in_place(reinterpret_cast<const T*>(heap + from)));
+    put_in_place(as_numbers(dest), read_in_place(reinterpret_cast<const number<T>*>(heap + from)));
     count_to_peers(g);
     return;
   }
@@ -66,30 +77,47 @@ GRAVEL_BOTH void gravel_get(const gravel_t& g, T* dest, const T* source, int pe)
   send_direct(g, sink_of(static_cast<uint32_t>(pe), sink_kind::device), message);
 }
 
+#define GRAVEL_FETCHING(name, code, takes, types)                                 \
+  template <class T>                                                              \
+  GRAVEL_BOTH T name(const gravel_t& g, T* dest, gravel::same<T> value, int pe) { \
+    static_assert(gravel::takes<T>, #name " takes " types);                       \
+    using namespace gravel;                                                       \
+    return from_word<T>(to_word(fetching(g, op::code, as_numbers(dest), as_number<T>(value), number<T>{}, pe))); \
+  }
 /// *dest += value at `pe`, atomically; returns the value before. Blocking. T: integers of 4, 8 bytes, float, double.
+GRAVEL_FETCHING(gravel_fetch_add, fetch_add, is_addable, "integers of 4 and 8 bytes, float and double")
+/// *dest = *dest & value, and so on, at `pe`, atomically; returns the value before. Blocking. T: integers of 4, 8 bytes.
+GRAVEL_FETCHING(gravel_fetch_and, fetch_and, is_atomic_integer, "integers of 4 and 8 bytes")
+GRAVEL_FETCHING(gravel_fetch_or, fetch_or, is_atomic_integer, "integers of 4 and 8 bytes")
+GRAVEL_FETCHING(gravel_fetch_xor, fetch_xor, is_atomic_integer, "integers of 4 and 8 bytes")
+/// gravel_min and gravel_max that return the value before. Blocking. T: integers of 4, 8 bytes, float, double.
+GRAVEL_FETCHING(gravel_fetch_min, fetch_min, is_addable, "integers of 4 and 8 bytes, float and double")
+GRAVEL_FETCHING(gravel_fetch_max, fetch_max, is_addable, "integers of 4 and 8 bytes, float and double")
+/// *dest = value at `pe`, atomically; returns the value before. Blocking. T: integers, enumerations and pointers of 4 and 8
+/// bytes, float, double.
+GRAVEL_FETCHING(gravel_swap, swap, is_swappable, "integers, enumerations and pointers of 4 and 8 bytes, float and double")
+#undef GRAVEL_FETCHING
+
+/// *dest at `pe`, read at once, as atomics on it are ordered. Blocking: for many words gravel_get and one quiet are faster.
+/// T: as gravel_put.
 template <class T>
-GRAVEL_BOTH T gravel_fetch_add(const gravel_t& g, T* dest, gravel::same<T> value, int pe) {
+GRAVEL_BOTH T gravel_fetch(const gravel_t& g, const T* source, int pe) {
   using namespace gravel;
-  static_assert(is_addable<T>, "gravel_fetch_add takes integers of 4 and 8 bytes, float and double");
-  uint64_t offset;
-  if (forbidden_in_handler(g, op::fetch_add)) return T{};
-  if (!locate(g, dest, sizeof(T), sizeof(T), pe, op::fetch_add, &offset)) return T{};
-  if (is_self(g, pe)) return count_in_place(g), add_in_place(dest, value);
-  if (char* heap = peer_heap(g, pe)) return count_to_peers(g), add_in_place<scope::system>(reinterpret_cast<T*>(heap + offset), value);
-  return fetch_remote(g, op::fetch_add, offset, value, T{}, pe);
+  static_assert(is_value<T>, "gravel_fetch takes integers, enumerations and pointers of up to 8 bytes, float and double");
+  using N = number<T>;
+  return from_word<T>(to_word(fetching(g, op::fetch, const_cast<N*>(as_numbers(source)), N{}, N{}, pe)));
+}
+/// A get that returns the value (OpenSHMEM's g): gravel_fetch under the name of the reads.
+template <class T>
+GRAVEL_BOTH T gravel_get_value(const gravel_t& g, const T* source, int pe) {
+  return gravel_fetch(g, source, pe);
 }
 
 /// If *dest == expected at `pe` then *dest = desired, atomically; returns the value before. Blocking. (OpenSHMEM's
-/// order: destination, condition, value.) T: integers of 4 and 8 bytes.
+/// order: destination, condition, value.) T: integers, enumerations and pointers of 4 and 8 bytes.
 template <class T>
 GRAVEL_BOTH T gravel_compare_swap(const gravel_t& g, T* dest, gravel::same<T> expected, gravel::same<T> desired, int pe) {
   using namespace gravel;
-  static_assert(is_atomic_integer<T>, "gravel_compare_swap takes integers of 4 and 8 bytes");
-  uint64_t offset;
-  if (forbidden_in_handler(g, op::compare_swap)) return T{};
-  if (!locate(g, dest, sizeof(T), sizeof(T), pe, op::compare_swap, &offset)) return T{};
-  if (is_self(g, pe)) return count_in_place(g), compare_swap_in_place(dest, expected, desired);
-  if (char* heap = peer_heap(g, pe))
-    return count_to_peers(g), compare_swap_in_place<scope::system>(reinterpret_cast<T*>(heap + offset), expected, desired);
-  return fetch_remote(g, op::compare_swap, offset, desired, expected, pe);
+  static_assert(is_comparable<T>, "gravel_compare_swap takes integers, enumerations and pointers of 4 and 8 bytes");
+  return from_word<T>(to_word(fetching(g, op::compare_swap, as_numbers(dest), as_number<T>(desired), as_number<T>(expected), pe)));
 }

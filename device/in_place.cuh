@@ -15,27 +15,19 @@ namespace gravel {
 #define GRAVEL_IN_SCOPE(name, ...) (S == scope::system ? name##_system(__VA_ARGS__) : name(__VA_ARGS__))
 #endif
 
+#if !GRAVEL_ON_GPU
 /// *at = f(*at), atomically; returns the old value.
-template <scope S = scope::device, class T, class F>
+template <class T, class F>
 GRAVEL_BOTH T update_in_place(T* at, F f) {
   using word = std::conditional_t<sizeof(T) == 4, uint32_t, unsigned long long>;
   word* raw = reinterpret_cast<word*>(at);
-#if GRAVEL_ON_GPU
-  word seen = *reinterpret_cast<volatile word*>(raw);
-  for (;;) {
-    const word wanted = static_cast<word>(to_word(f(from_word<T>(seen))));
-    const word found = GRAVEL_IN_SCOPE(atomicCAS, raw, seen, wanted);
-    if (found == seen) return from_word<T>(seen);
-    seen = found;
-  }
-#else
   word seen = __atomic_load_n(raw, __ATOMIC_RELAXED);
   while (!__atomic_compare_exchange_n(raw, &seen, static_cast<word>(to_word(f(from_word<T>(seen)))), true,
                                       __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
   }
   return from_word<T>(seen);
-#endif
 }
+#endif
 
 template <class T>
 GRAVEL_BOTH void put_in_place(T* at, T value) {
@@ -88,38 +80,58 @@ GRAVEL_BOTH void add_scattered(T* at, T value) {
 #endif
 }
 
-/// Bitwise and arithmetic updates by operation code; `o` is one of add ... max.
+/// Bitwise and arithmetic updates by operation code, one of add ... max; returns the old value.
 template <scope S = scope::device, class T>
-GRAVEL_BOTH void apply_in_place(op o, T* at, T value) {
-  if (o == op::add) {
-    if constexpr (S == scope::device) add_scattered(at, value);
-    else add_in_place<S>(at, value);
-  } else if constexpr (is_atomic_integer<T>) {
-    using bits = std::make_unsigned_t<T>;
+GRAVEL_BOTH T fetch_in_place(op o, T* at, T value) {
+  if (o == op::add) return add_in_place<S>(at, value);
+  if constexpr (std::is_floating_point_v<T>) {
+    // Numbers without a sign are ordered as their bits are, those with one the other way round. No number changes nothing.
+    using bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+    using signed_bits = std::make_signed_t<bits>;
+    if (value != value) return read_in_place(at);
+    const bits word = static_cast<bits>(to_word(value));
+    if (word >> (8 * sizeof(T) - 1)) return from_word<T>(fetch_in_place<S>(o == op::min ? op::max : op::min, reinterpret_cast<bits*>(at), word));
+    return from_word<T>(static_cast<bits>(fetch_in_place<S>(o, reinterpret_cast<signed_bits*>(at), static_cast<signed_bits>(word))));
+  } else {
     using word = std::conditional_t<sizeof(T) == 4, unsigned, unsigned long long>;
     word* raw = reinterpret_cast<word*>(at);
-    const word operand = static_cast<word>(static_cast<bits>(value));
+    const word operand = static_cast<word>(value);
 #if GRAVEL_ON_GPU
-    using ordered = std::conditional_t<std::is_signed_v<T>, std::conditional_t<sizeof(T) == 4, int, long long>, word>;
+    using ordered = std::conditional_t<std::is_signed_v<T>, std::make_signed_t<word>, word>;
     switch (o) {
-      case op::bit_and: GRAVEL_IN_SCOPE(atomicAnd, raw, operand); return;
-      case op::bit_or: GRAVEL_IN_SCOPE(atomicOr, raw, operand); return;
-      case op::bit_xor: GRAVEL_IN_SCOPE(atomicXor, raw, operand); return;
-      case op::min: GRAVEL_IN_SCOPE(atomicMin, reinterpret_cast<ordered*>(at), static_cast<ordered>(value)); return;
-      case op::max: GRAVEL_IN_SCOPE(atomicMax, reinterpret_cast<ordered*>(at), static_cast<ordered>(value)); return;
-      default: return;
+      case op::bit_and: return static_cast<T>(GRAVEL_IN_SCOPE(atomicAnd, raw, operand));
+      case op::bit_or: return static_cast<T>(GRAVEL_IN_SCOPE(atomicOr, raw, operand));
+      case op::bit_xor: return static_cast<T>(GRAVEL_IN_SCOPE(atomicXor, raw, operand));
+      case op::min: return static_cast<T>(GRAVEL_IN_SCOPE(atomicMin, reinterpret_cast<ordered*>(at), static_cast<ordered>(value)));
+      default: return static_cast<T>(GRAVEL_IN_SCOPE(atomicMax, reinterpret_cast<ordered*>(at), static_cast<ordered>(value)));
     }
 #else
     switch (o) {
-      case op::bit_and: __atomic_fetch_and(raw, operand, __ATOMIC_RELAXED); return;
-      case op::bit_or: __atomic_fetch_or(raw, operand, __ATOMIC_RELAXED); return;
-      case op::bit_xor: __atomic_fetch_xor(raw, operand, __ATOMIC_RELAXED); return;
-      case op::min: update_in_place(at, [=](T old) { return old < value ? old : value; }); return;
-      case op::max: update_in_place(at, [=](T old) { return old > value ? old : value; }); return;
-      default: return;
+      case op::bit_and: return static_cast<T>(__atomic_fetch_and(raw, operand, __ATOMIC_RELAXED));
+      case op::bit_or: return static_cast<T>(__atomic_fetch_or(raw, operand, __ATOMIC_RELAXED));
+      case op::bit_xor: return static_cast<T>(__atomic_fetch_xor(raw, operand, __ATOMIC_RELAXED));
+      case op::min: return update_in_place(at, [=](T old) { return old < value ? old : value; });
+      default: return update_in_place(at, [=](T old) { return old > value ? old : value; });
     }
 #endif
   }
+}
+/// The same without an answer.
+template <scope S = scope::device, class T>
+GRAVEL_BOTH void apply_in_place(op o, T* at, T value) {
+  if (S == scope::device && o == op::add) add_scattered(at, value);
+  else fetch_in_place<S>(o, at, value);
+}
+
+/// Puts `value`; returns the old one.
+template <scope S = scope::device, class T>
+GRAVEL_BOTH T swap_in_place(T* at, T value) {
+  using word = std::conditional_t<sizeof(T) == 4, unsigned, unsigned long long>;
+#if GRAVEL_ON_GPU
+  return from_word<T>(GRAVEL_IN_SCOPE(atomicExch, reinterpret_cast<word*>(at), static_cast<word>(to_word(value))));
+#else
+  return from_word<T>(__atomic_exchange_n(reinterpret_cast<word*>(at), static_cast<word>(to_word(value)), __ATOMIC_RELAXED));
+#endif
 }
 
 /// Swaps if equal; returns the old value.
@@ -137,6 +149,19 @@ GRAVEL_BOTH T compare_swap_in_place(T* at, T expected, T desired) {
 }
 
 #undef GRAVEL_IN_SCOPE
+
+/// Operations with an answer: fetch_add ... compare_swap, of which the last alone needs `expected`.
+template <scope S = scope::device, class T>
+GRAVEL_BOTH T answer_in_place(op o, T* at, T value, T expected) {
+  if (o == op::fetch) return read_in_place(at);
+  if constexpr (sizeof(T) >= 4) {
+    if (o == op::swap) return swap_in_place<S>(at, value);
+    if constexpr (std::is_integral_v<T>)
+      if (o == op::compare_swap) return compare_swap_in_place<S>(at, expected, value);
+    return fetch_in_place<S>(update_of(o), at, value);
+  }
+  return T{};
+}
 
 /// Calls `f.template operator()<T>()` with the type that `type` names.
 template <class F>

@@ -47,11 +47,12 @@ GRAVEL_BOTH void one_sided(const gravel_t& g, op o, T* dest, T value, int pe) {
 
 }  // namespace gravel
 
-/// *dest = value at `pe`. T: integers of 1, 2, 4, 8 bytes, float, double.
+/// *dest = value at `pe`. T: integers, enumerations and pointers of up to 8 bytes, bool, float, double. A pointer is put as
+/// the number that it is: it means something at PEs whose heaps lie at the same address, or when it comes back.
 template <class T>
 GRAVEL_BOTH void gravel_put(const gravel_t& g, T* dest, gravel::same<T> value, int pe) {
-  static_assert(gravel::is_value<T>, "gravel_put takes integers of 1, 2, 4, 8 bytes, float and double");
-  gravel::one_sided(g, gravel::op::put, dest, value, pe);
+  static_assert(gravel::is_value<T>, "gravel_put takes integers, enumerations and pointers of up to 8 bytes, float and double");
+  gravel::one_sided(g, gravel::op::put, gravel::as_numbers(dest), gravel::as_number<T>(value), pe);
 }
 /// *dest += value at `pe`, atomically. T: integers of 4 and 8 bytes, float, double.
 template <class T>
@@ -64,16 +65,18 @@ template <class T>
 GRAVEL_BOTH void gravel_inc(const gravel_t& g, T* dest, int pe) {
   gravel_add(g, dest, T{1}, pe);
 }
-#define GRAVEL_INTEGER_OPERATION(name, code)                                                  \
-  template <class T>                                                                          \
-  GRAVEL_BOTH void name(const gravel_t& g, T* dest, gravel::same<T> value, int pe) {          \
-    static_assert(gravel::is_atomic_integer<T>, #name " takes integers of 4 and 8 bytes");    \
-    gravel::one_sided(g, gravel::op::code, dest, value, pe);                                  \
+#define GRAVEL_UPDATE(name, code, takes, types)                                      \
+  template <class T>                                                                 \
+  GRAVEL_BOTH void name(const gravel_t& g, T* dest, gravel::same<T> value, int pe) { \
+    static_assert(gravel::takes<T>, #name " takes " types);                          \
+    gravel::one_sided(g, gravel::op::code, dest, value, pe);                         \
   }
 /// *dest = *dest & value, and so on, at `pe`, atomically. T: integers of 4 and 8 bytes.
-GRAVEL_INTEGER_OPERATION(gravel_and, bit_and)
-GRAVEL_INTEGER_OPERATION(gravel_or, bit_or)
-GRAVEL_INTEGER_OPERATION(gravel_xor, bit_xor)
-GRAVEL_INTEGER_OPERATION(gravel_min, min)
-GRAVEL_INTEGER_OPERATION(gravel_max, max)
-#undef GRAVEL_INTEGER_OPERATION
+GRAVEL_UPDATE(gravel_and, bit_and, is_atomic_integer, "integers of 4 and 8 bytes")
+GRAVEL_UPDATE(gravel_or, bit_or, is_atomic_integer, "integers of 4 and 8 bytes")
+GRAVEL_UPDATE(gravel_xor, bit_xor, is_atomic_integer, "integers of 4 and 8 bytes")
+/// The smaller, or larger, of *dest and value stays in *dest at `pe`, atomically. T: integers of 4 and 8 bytes, float, double:
+/// there -0 is smaller than 0, a value that is not a number changes nothing, and *dest must be one.
+GRAVEL_UPDATE(gravel_min, min, is_addable, "integers of 4 and 8 bytes, float and double")
+GRAVEL_UPDATE(gravel_max, max, is_addable, "integers of 4 and 8 bytes, float and double")
+#undef GRAVEL_UPDATE

@@ -8,23 +8,43 @@
 namespace gravel {
 
 template <class T>
-constexpr bool is_value = (std::is_integral_v<T> && sizeof(T) <= 8) || std::is_same_v<T, float> || std::is_same_v<T, double>;
+constexpr bool is_value = (std::is_integral_v<T> || std::is_enum_v<T> || std::is_pointer_v<T> || std::is_same_v<T, float> ||
+                           std::is_same_v<T, double>) && sizeof(T) <= 8;
 /// Integers of 4 and 8 bytes: all operations.
 template <class T>
 constexpr bool is_atomic_integer = std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8);
-/// What can be added to.
+/// What can be added to and ordered.
 template <class T>
-constexpr bool is_addable = is_atomic_integer<T> || std::is_floating_point_v<T>;
+constexpr bool is_addable = is_atomic_integer<T> || std::is_same_v<T, float> || std::is_same_v<T, double>;
+/// What can be exchanged; and compared, which is done bit by bit.
+template <class T>
+constexpr bool is_swappable = is_value<T> && (sizeof(T) == 4 || sizeof(T) == 8);
+template <class T>
+constexpr bool is_comparable = is_swappable<T> && !std::is_floating_point_v<T>;
+
+namespace detail {
+template <class T>
+constexpr auto number_for() {
+  if constexpr (std::is_enum_v<T>) return number_for<std::underlying_type_t<T>>();
+  else if constexpr (std::is_pointer_v<T>) return uint64_t{};
+  else if constexpr (std::is_same_v<T, bool>) return uint8_t{};
+  else return T{};
+}
+}  // namespace detail
+/// The number that stands for a T in memory and messages: T itself, but for enumerations, pointers and bool.
+template <class T>
+using number = decltype(detail::number_for<T>());
 
 template <class T>
 GRAVEL_BOTH constexpr value_type value_type_of() {
-  static_assert(is_value<T>, "Gravel moves integers of 1, 2, 4, 8 bytes, float and double; use gravel_put_bulk for others");
-  if constexpr (std::is_same_v<T, float>) return value_type::f32;
-  else if constexpr (std::is_same_v<T, double>) return value_type::f64;
-  else if constexpr (sizeof(T) == 1) return value_type::u8;
-  else if constexpr (sizeof(T) == 2) return value_type::u16;
-  else if constexpr (sizeof(T) == 4) return std::is_signed_v<T> ? value_type::i32 : value_type::u32;
-  else return std::is_signed_v<T> ? value_type::i64 : value_type::u64;
+  static_assert(is_value<T>, "Gravel moves integers, enumerations and pointers of up to 8 bytes, float and double; use gravel_put_bulk for others");
+  using N = number<T>;
+  if constexpr (std::is_same_v<N, float>) return value_type::f32;
+  else if constexpr (std::is_same_v<N, double>) return value_type::f64;
+  else if constexpr (sizeof(N) == 1) return value_type::u8;
+  else if constexpr (sizeof(N) == 2) return value_type::u16;
+  else if constexpr (sizeof(N) == 4) return std::is_signed_v<N> ? value_type::i32 : value_type::u32;
+  else return std::is_signed_v<N> ? value_type::i64 : value_type::u64;
 }
 
 template <class T>
@@ -43,6 +63,21 @@ GRAVEL_BOTH T from_word(uint64_t word) {
     T value;
   } u{word};
   return u.value;
+}
+
+/// A value and an address, as numbers.
+template <class T>
+GRAVEL_BOTH number<T> as_number(T value) {
+  if constexpr (std::is_same_v<number<T>, T>) return value;
+  else return from_word<number<T>>(to_word(value));
+}
+template <class T>
+GRAVEL_BOTH number<T>* as_numbers(T* at) {
+  return reinterpret_cast<number<T>*>(at);
+}
+template <class T>
+GRAVEL_BOTH const number<T>* as_numbers(const T* at) {
+  return reinterpret_cast<const number<T>*>(at);
 }
 
 /// So that gravel_put(g, &u64, 1, pe) takes its type from the address alone.

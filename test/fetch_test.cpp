@@ -2,6 +2,7 @@
 #include "device/fetch.cuh"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -116,6 +117,74 @@ void compare_swaps() {
   });
 }
 
+/// What a fetching operation leaves behind.
+template <class T>
+T updated(op o, T old, T value) {
+  switch (o) {
+    case op::fetch_add: return static_cast<T>(old + value);
+    case op::fetch_min: return std::min(old, value);
+    case op::fetch_max: return std::max(old, value);
+    case op::swap: return value;
+    default: break;
+  }
+  if constexpr (std::is_integral_v<T>) {
+    if (o == op::fetch_and) return old & value;
+    if (o == op::fetch_or) return old | value;
+    if (o == op::fetch_xor) return old ^ value;
+  }
+  return old;
+}
+template <class T>
+T call(const gravel_t& g, op o, T* at, T value, int pe) {
+  switch (o) {
+    case op::fetch_add: return gravel_fetch_add(g, at, value, pe);
+    case op::fetch_min: return gravel_fetch_min(g, at, value, pe);
+    case op::fetch_max: return gravel_fetch_max(g, at, value, pe);
+    case op::swap: return gravel_swap(g, at, value, pe);
+    case op::fetch: return gravel_fetch(g, at, pe);
+    default: break;
+  }
+  if constexpr (std::is_integral_v<T>) {
+    if (o == op::fetch_and) return gravel_fetch_and(g, at, value, pe);
+    if (o == op::fetch_or) return gravel_fetch_or(g, at, value, pe);
+    return gravel_fetch_xor(g, at, value, pe);
+  }
+  return T{};
+}
+
+/// Each lane has a word of its own at each PE, so every answer is known.
+template <class T>
+void answers() {
+  in_every_shape([](fake_job& job, uint64_t seed) {
+    const uint32_t n = job.n_pes();
+    std::vector<op> ops{op::fetch_add, op::fetch_min, op::fetch_max, op::swap, op::fetch};
+    if constexpr (std::is_integral_v<T>) ops.insert(ops.end(), {op::fetch_and, op::fetch_or, op::fetch_xor});
+    const auto value_of = [&](uint64_t which) {
+      const uint64_t bits = random_numbers(which * 77 + 5)();
+      if constexpr (std::is_integral_v<T>) return static_cast<T>(bits);
+      else return static_cast<T>(static_cast<int>(bits % 2001) - 1000) / 4;
+    };
+    const auto run = [&](const gravel_t& g, uint32_t source, uint32_t lane) {
+      for (uint32_t pe = 0; pe < n; ++pe) {
+        T* const at = reinterpret_cast<T*>(g.heap) + source * lanes + lane;
+        T model{};
+        for (uint32_t i = 0; i < 2 * ops.size(); ++i) {
+          const op o = ops[(i + lane) % ops.size()];
+          const T value = value_of((source * lanes + lane) * 100 + i);
+          const T found = call<T>(g, o, at, value, static_cast<int>(pe));
+          if (found != model) fail("{} gave {}, not {}", name_of(o), found, model);
+          model = updated<T>(o, model, value);
+        }
+        if (gravel_get_value(g, at, static_cast<int>(pe)) != model) fail("gravel_get_value found another value");
+      }
+    };
+    for (uint32_t pe = 0; pe < n; ++pe) {
+      job.launch(1, 7, seed, [&] { run(job.pe(pe).kernel, pe, threadIdx.x); });
+      for (uint32_t lane = 0; lane < 2; ++lane) run(job.pe(pe).host_thread, n + pe, lane);
+    }
+  });
+}
+
 struct blocks {
   static constexpr const char* name = "blocks";
   GRAVEL_HANDLER void operator()(const gravel_t& g, uint32_t which) const {
@@ -126,6 +195,9 @@ struct blocks {
       case 2: gravel_get(g, word, word, 0); break;
       case 3: gravel_quiet(g); break;
       case 4: gravel_fence(g); break;
+      case 6: gravel_swap(g, word, 1, 0); break;
+      case 7: gravel_fetch(g, word, 0); break;
+      case 8: gravel_fetch_min(g, word, 1, 0); break;
       default: gravel_wait_until(g, word, GRAVEL_EQ, 77);
     }
   }
@@ -154,6 +226,73 @@ TEST_CASE("compare_swap, every type") {
   compare_swaps<int32_t>();
   compare_swaps<uint64_t>();
   compare_swaps<int64_t>();
+}
+
+TEST_CASE("fetching operations give the old value, every type") {
+  answers<uint32_t>();
+  answers<int32_t>();
+  answers<uint64_t>();
+  answers<int64_t>();
+  answers<float>();
+  answers<double>();
+}
+
+TEST_CASE("enumerations, pointers and bool are values") {
+  enum class colour : uint32_t { red = 1, green = 0xfffffffe };
+  enum tiny : int8_t { minus = -1 };
+  struct everything {
+    colour c, c_got;
+    int* p;
+    int* p_got;
+    tiny t, t_got;
+    bool b, b_got;
+  };
+  in_every_shape([](fake_job& job, uint64_t seed) {
+    const int last = static_cast<int>(job.n_pes()) - 1;
+    const auto run = [&](const gravel_t& g) {
+      auto* const e = reinterpret_cast<everything*>(g.heap);
+      int* const pointer = reinterpret_cast<int*>(g.heap) + 5;
+      gravel_put(g, &e->c, colour::green, last);
+      gravel_put(g, &e->p, pointer, last);
+      gravel_put(g, &e->t, minus, last);
+      gravel_put(g, &e->b, true, last);
+      gravel_quiet(g);
+      gravel_get(g, &e->c_got, &e->c, last);
+      gravel_get(g, &e->p_got, &e->p, last);
+      gravel_get(g, &e->t_got, &e->t, last);
+      gravel_get(g, &e->b_got, &e->b, last);
+      gravel_quiet(g);
+      if (e->c_got != colour::green || e->p_got != pointer || e->t_got != minus || !e->b_got) fail("a value changed on its way");
+      if (!gravel_get_value(g, &e->b, last) || gravel_get_value(g, &e->t, last) != minus) fail("gravel_get_value");
+      if (gravel_swap(g, &e->c, colour::red, last) != colour::green) fail("gravel_swap of an enumeration");
+      if (gravel_compare_swap(g, &e->c, colour::red, colour::green, last) != colour::red) fail("gravel_compare_swap");
+      if (gravel_compare_swap(g, &e->p, nullptr, pointer + 1, last) != pointer) fail("gravel_compare_swap of another pointer");
+      if (gravel_swap(g, &e->p, nullptr, last) != pointer) fail("gravel_swap of a pointer");
+    };
+    job.launch(1, 1, seed, [&] { run(job.pe(0).kernel); });
+    run(job.pe(0).host_thread);
+  });
+}
+
+TEST_CASE("minima and maxima of floating point: signs, infinities, and what is no number") {
+  const auto job = fake_job::with<>({});
+  const gravel_t& g = job->pe(0).host_thread;
+  auto* const at = job->pe(0).at<double>(0);
+  const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  for (int pe : {0, 1}) {
+    double least = 1, most = 1;
+    gravel_put(g, at, least, pe);
+    gravel_put(g, at + 1, most, pe);
+    gravel_quiet(g);
+    for (double value : {0.5, nan, -0.25, 2.0, -3.0, -2.0, nan, 7.5, -infinity, infinity}) {
+      CHECK(gravel_fetch_min(g, at, value, pe) == least);
+      CHECK(gravel_fetch_max(g, at + 1, value, pe) == most);
+      if (value < least) least = value;
+      if (value > most) most = value;
+    }
+    CHECK(gravel_fetch(g, at, pe) == -infinity);
+    CHECK(gravel_fetch(g, at + 1, pe) == infinity);
+  }
 }
 
 TEST_CASE("blocking reads under 100 schedules, with more lanes than reply cells") {
@@ -233,7 +372,7 @@ TEST_CASE("gravel_wait_until knows all six comparisons") {
 
 TEST_CASE("whatever would block in a handler is an error that names it") {
   for (auto [which, what] : {std::pair{0u, op::fetch_add}, {1u, op::compare_swap}, {2u, op::get}, {3u, op::none}, {4u, op::none},
-                             {5u, op::none}}) {
+                             {5u, op::none}, {6u, op::swap}, {7u, op::fetch}, {8u, op::fetch_min}}) {
     const auto job = fake_job::with<blocks>({});
     gravel_am<blocks>(job->pe(0).host_thread, 1, which);
     job->settle();

@@ -1,5 +1,6 @@
 #include "lib/base/message.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -24,6 +25,8 @@ struct made_message {
 
 constexpr value_type all_types[] = {value_type::u8,  value_type::u16, value_type::u32, value_type::u64,
                                     value_type::i32, value_type::i64, value_type::f32, value_type::f64};
+constexpr op fetching_ops[] = {op::fetch_add, op::fetch_and, op::fetch_or, op::fetch_xor,   op::fetch_min,
+                               op::fetch_max, op::swap,      op::fetch,    op::compare_swap};
 bool is_float(value_type t) { return t == value_type::f32 || t == value_type::f64; }
 
 }  // namespace
@@ -77,13 +80,24 @@ TEST_CASE("a value travels in a word, in its low bytes") {
   CHECK(value_type_of<int16_t>() == value_type::u16);
   CHECK(value_type_of<long>() == value_type::i64);
   CHECK(value_type_of<unsigned long long>() == value_type::u64);
+  CHECK(value_type_of<bool>() == value_type::u8);
+  CHECK(value_type_of<int*>() == value_type::u64);
+  enum small : int16_t { low = -3 };
+  enum class large : uint32_t { high = 0xfffffff0u };
+  CHECK(value_type_of<small>() == value_type::u16);
+  CHECK(value_type_of<large>() == value_type::u32);
+  CHECK(as_number(low) == -3);
+  CHECK(as_number(large::high) == 0xfffffff0u);
+  CHECK(from_word<large>(to_word(large::high)) == large::high);
+  int object;
+  CHECK(from_word<int*>(to_word(as_number(&object))) == &object);
+  CHECK(as_number(true) == 1);
 }
 
 TEST_CASE("units of each operation") {
   for (op o : {op::put, op::add, op::bit_and, op::bit_or, op::bit_xor, op::min, op::max, op::get, op::put_reply, op::cell_reply})
     CHECK(units_of(make_word0(o, 3, 0), 0) == 1);
-  CHECK(units_of(make_word0(op::fetch_add, 3, 0), 0) == 2);
-  CHECK(units_of(make_word0(op::compare_swap, 3, 0), 0) == 2);
+  for (op o : fetching_ops) CHECK(units_of(make_word0(o, 3, 0), 0) == 2);
   for (auto [bytes, units] : {std::pair{0, 1}, {1, 1}, {8, 1}, {9, 2}, {24, 2}, {25, 3}, {40, 3}, {41, 4}, {56, 4}, {57, 5}, {248, 16}, {249, 17}, {256, 17}})
     CHECK(units_of(make_am_word0(0, static_cast<uint32_t>(bytes)), 0) == static_cast<uint32_t>(units));
   CHECK(units_of(make_am_word0(0, 257), 0) == 0);
@@ -101,15 +115,25 @@ TEST_CASE("which types an operation takes") {
     const bool narrow = bytes_of(t) < 4;
     INFO("type " << static_cast<int>(t));
     for (op o : {op::put, op::get, op::put_reply}) CHECK(made_message(o, t, 8).check() == message_fault::fine);
-    CHECK(made_message(op::add, t, 8).check() == (narrow ? message_fault::bad_type : message_fault::fine));
-    CHECK(made_message(op::fetch_add, t, 8).check(2) == (narrow ? message_fault::bad_type : message_fault::fine));
+    CHECK(made_message(op::fetch, t, 8).check(2) == message_fault::fine);
+    const message_fault numbers = narrow ? message_fault::bad_type : message_fault::fine;
+    for (op o : {op::add, op::min, op::max}) CHECK(made_message(o, t, 8).check() == numbers);
+    for (op o : {op::fetch_add, op::fetch_min, op::fetch_max, op::swap}) CHECK(made_message(o, t, 8).check(2) == numbers);
     const message_fault bits = narrow || is_float(t) ? message_fault::bad_type : message_fault::fine;
-    for (op o : {op::bit_and, op::bit_or, op::bit_xor, op::min, op::max}) CHECK(made_message(o, t, 8).check() == bits);
-    CHECK(made_message(op::compare_swap, t, 8).check(2) == bits);
+    for (op o : {op::bit_and, op::bit_or, op::bit_xor}) CHECK(made_message(o, t, 8).check() == bits);
+    for (op o : {op::fetch_and, op::fetch_or, op::fetch_xor, op::compare_swap}) CHECK(made_message(o, t, 8).check(2) == bits);
   }
   for (op o : {op::put, op::add, op::get, op::min})
     CHECK(made_message(o, value_type::count, 8).check() == message_fault::bad_type);
   CHECK(made_message(op::fetch_add, static_cast<value_type>(0x7f), 8).check(2) == message_fault::bad_type);
+}
+
+TEST_CASE("a fetching operation is an update with an answer") {
+  constexpr op fetches[] = {op::fetch_add, op::fetch_and, op::fetch_or, op::fetch_xor, op::fetch_min, op::fetch_max};
+  constexpr op updates[] = {op::add, op::bit_and, op::bit_or, op::bit_xor, op::min, op::max};
+  for (int i = 0; i < 6; ++i) CHECK(update_of(fetches[i]) == updates[i]);
+  for (int o = 0; o < static_cast<int>(op::count); ++o)
+    CHECK(is_fetching(static_cast<op>(o)) == (std::count(std::begin(fetching_ops), std::end(fetching_ops), static_cast<op>(o)) == 1));
 }
 
 TEST_CASE("what is no operation") {
@@ -158,7 +182,7 @@ TEST_CASE("a return address must name a PE of the job and a place in its heap") 
   CHECK(made_message(op::get, value_type::u64, 0, make_return(pes - 1, heap - 8)).check() == message_fault::fine);
   CHECK(made_message(op::get, value_type::u64, 0, make_return(pes, 0)).check() == message_fault::bad_pe);
   CHECK(made_message(op::get, value_type::u64, 0, make_return(0, heap - 7)).check() != message_fault::fine);
-  for (op o : {op::fetch_add, op::compare_swap}) {
+  for (op o : fetching_ops) {
     CHECK(made_message(o, value_type::u64, 0, 0, make_return(pes - 1, 5)).check(2) == message_fault::fine);
     CHECK(made_message(o, value_type::u64, 0, 0, make_return(pes, 5)).check(2) == message_fault::bad_pe);
     CHECK(made_message(o, value_type::u64, 0, 0, ~0ull).check(2) == message_fault::bad_pe);
@@ -179,6 +203,8 @@ TEST_CASE("every operation and every fault has a name of its own") {
   }
   CHECK(std::string(name_of(op::put_bulk)) == "gravel_put_bulk");
   CHECK(std::string(name_of(op::compare_swap)) == "gravel_compare_swap");
+  CHECK(std::string(name_of(op::fetch_max)) == "gravel_fetch_max");
+  CHECK(std::string(name_of(op::swap)) == "gravel_swap");
   CHECK(std::string(name_of(static_cast<op>(99))) == "unknown operation");
   for (message_fault f : {message_fault::bad_op, message_fault::bad_type, message_fault::bad_size, message_fault::outside_heap,
                           message_fault::misaligned, message_fault::bad_handler, message_fault::bad_pe,

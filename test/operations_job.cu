@@ -3,6 +3,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <type_traits>
 #include <vector>
 
 #include "gravel.cuh"
@@ -124,6 +125,141 @@ void check_type(const char* name) {
   }
   gravel_barrier_all();
   gravel_free(c);
+}
+
+// --- operations with an answer: every lane has a word of its own at every PE, so it knows what each must return -------
+constexpr int asking = 48;
+
+template <class T>
+__device__ T sample(int lane, int step) {
+  if constexpr (std::is_floating_point_v<T>) return static_cast<T>((lane * 37 + step * 1009) % 2001 - 1000) / 8;
+  else return static_cast<T>((lane + 1) * 0x9e3779b97f4a7c15ull * (static_cast<unsigned>(step) + 3));
+}
+
+/// Operation number `step`: what it returned is compared with `model`, which becomes what it must leave.
+template <class T>
+__device__ bool ask(const gravel_t& g, T* at, T value, int step, int pe, T* model) {
+  const T before = *model;
+  T found = before;
+  switch (step) {
+    case 0: found = gravel_fetch_add(g, at, value, pe), *model = static_cast<T>(before + value); break;
+    case 1: found = gravel_fetch_min(g, at, value, pe), *model = value < before ? value : before; break;
+    case 2: found = gravel_fetch_max(g, at, value, pe), *model = value > before ? value : before; break;
+    case 3: found = gravel_swap(g, at, value, pe), *model = value; break;
+    case 4: found = gravel_fetch(g, at, pe); break;
+    default:
+      if constexpr (gravel::is_atomic_integer<T>) {
+        if (step == 5) found = gravel_fetch_and(g, at, value, pe), *model = before & value;
+        if (step == 6) found = gravel_fetch_or(g, at, value, pe), *model = before | value;
+        if (step == 7) found = gravel_fetch_xor(g, at, value, pe), *model = before ^ value;
+        if (step == 8) found = gravel_compare_swap(g, at, before, value, pe), *model = value;
+        if (step == 9) found = gravel_compare_swap(g, at, static_cast<T>(before + 1), value, pe);
+      }
+  }
+  return found == before;
+}
+
+template <class T>
+__global__ void ask_everybody(gravel_t g, T* words, T* token, int* wrong, T* seen) {
+  const int lane = static_cast<int>(threadIdx.x), me = gravel_my_pe(g), n = gravel_n_pes(g);
+  int mistakes = 0;
+  for (int pe = 0; pe < n; ++pe) {
+    T* const at = words + me * asking + lane;
+    T model{};
+    // Lanes of a warp are at different operations, and make different numbers of them.
+    for (int i = 0; i < 10 + lane % 7; ++i) mistakes += !ask(g, at, sample<T>(lane, i), (i + lane) % 10, pe, &model);
+    mistakes += gravel_get_value(g, at, pe) != model;
+  }
+  // Everybody's tokens pass through one word: none is lost, none is seen twice.
+  seen[lane] = gravel_swap(g, token, static_cast<T>(1 + me * asking + lane), 0);
+  wrong[lane] = mistakes;
+}
+
+// Minima and maxima without an answer, of all PEs together.
+template <class T>
+__global__ void extremes(gravel_t g, T* extreme) {
+  const int number = static_cast<int>(threadIdx.x) + gravel_my_pe(g) * asking;
+  for (int pe = 0; pe < gravel_n_pes(g); ++pe) {
+    if (threadIdx.x % 3) gravel_min(g, &extreme[0], static_cast<T>(-number) / 2, pe);
+    gravel_max(g, &extreme[1], static_cast<T>(number) / 2, pe);
+    gravel_max(g, &extreme[2], static_cast<T>(-2 - number) / 2, pe);
+  }
+}
+
+template <class T>
+void check_answers(const char* name) {
+  const int n = gravel_n_pes();
+  const uint64_t count = uint64_t(n) * asking;
+  auto* words = gravel_malloc<T>((count + 8) * sizeof(T));
+  auto* wrong = gravel_malloc<int>(asking * sizeof(int));
+  auto* seen = gravel_malloc<T>(asking * sizeof(T));
+  T* const special = words + count;  // a token, and three extremes
+  const T low = static_cast<T>(-1000000);
+  if constexpr (std::is_signed_v<T>) gravel_copy(special + 3, &low, sizeof(low));
+  gravel_barrier_all();
+  gravel_launch(ask_everybody<T>, 1, asking, gravel_handle(), words, special, wrong, seen);
+  gravel_barrier_all();
+  if constexpr (std::is_signed_v<T>) gravel_launch(extremes<T>, 1, asking, gravel_handle(), special + 1);
+  gravel_barrier_all();
+  int mistakes[asking];
+  T returned[asking], last[4];
+  gravel_copy(mistakes, wrong, sizeof(mistakes));
+  gravel_copy(returned, seen, sizeof(returned));
+  gravel_copy(last, special, sizeof(last));
+  uint64_t sum = gravel_my_pe() == 0 ? uint64_t(last[0]) : 0;
+  for (int lane = 0; lane < asking; ++lane) {
+    expect(mistakes[lane] == 0, name, mistakes[lane], 0);
+    sum += uint64_t(returned[lane]);
+  }
+  const uint64_t all = gravel_sum_all(sum);
+  expect(all == count * (count + 1) / 2, "tokens of gravel_swap", int64_t(all), int64_t(count * (count + 1) / 2));
+  if constexpr (std::is_signed_v<T>) {
+    const T farthest = static_cast<T>(int64_t(count) - 1);
+    expect(last[1] == -farthest / 2, "gravel_min of signed numbers", int64_t(last[1]), int64_t(-farthest / 2));
+    expect(last[2] == farthest / 2, "gravel_max of signed numbers", int64_t(last[2]), int64_t(farthest / 2));
+    expect(last[3] == T{-1}, "gravel_max of negative numbers", int64_t(last[3]), -1);
+  }
+  gravel_free(seen);
+  gravel_free(wrong);
+  gravel_free(words);
+}
+
+// Enumerations, pointers and bool travel as what they are.
+enum class colour : uint32_t { black, green = 0xfffffffe };
+enum tiny : int8_t { zero, minus = -1 };
+struct everything {
+  colour shade, old_shade, got_shade;
+  tiny small, got_small;
+  bool flag, got_flag;
+  int* pointer;
+  int* old_pointer;
+  int* got_pointer;
+};
+__global__ void send_values(gravel_t g, everything* e) {
+  const int next = (gravel_my_pe(g) + 1) % gravel_n_pes(g);
+  gravel_put(g, &e->small, minus, next);
+  gravel_put(g, &e->flag, true, next);
+  e->old_shade = gravel_swap(g, &e->shade, colour::green, next);
+  e->old_pointer = gravel_compare_swap(g, &e->pointer, nullptr, reinterpret_cast<int*>(8), next);
+  gravel_quiet(g);
+  gravel_get(g, &e->got_shade, &e->shade, next);
+  gravel_get(g, &e->got_pointer, &e->pointer, next);
+  gravel_get(g, &e->got_flag, &e->flag, next);
+  e->got_small = gravel_get_value(g, &e->small, next);
+  gravel_quiet(g);
+}
+
+void check_values() {
+  auto* e = gravel_malloc<everything>(sizeof(everything));
+  gravel_launch(send_values, 1, 1, gravel_handle(), e);
+  gravel_barrier_all();
+  everything h;
+  gravel_copy(&h, e, sizeof(h));
+  expect(h.shade == colour::green && h.got_shade == colour::green && h.old_shade == colour::black, "enumerations", int64_t(h.shade), -2);
+  expect(h.pointer == reinterpret_cast<int*>(8) && h.got_pointer == h.pointer && !h.old_pointer, "pointers", int64_t(h.pointer), 8);
+  expect(h.small == minus && h.got_small == minus, "small enumerations", h.small, minus);
+  expect(h.flag && h.got_flag, "bool", h.flag, true);
+  gravel_free(e);
 }
 
 // --- active messages: device handler, host handler, handlers that send, all sizes -----------------------------------
@@ -301,6 +437,13 @@ int main() {
   check_type<uint64_t>("gravel_put uint64_t");
   check_type<float>("gravel_put float");
   check_type<double>("gravel_put double");
+  check_answers<int32_t>("answers of int32_t");
+  check_answers<uint32_t>("answers of uint32_t");
+  check_answers<int64_t>("answers of int64_t");
+  check_answers<uint64_t>("answers of uint64_t");
+  check_answers<float>("answers of float");
+  check_answers<double>("answers of double");
+  check_values();
   check_active_messages();
   check_bulk();
   check_host_producer();

@@ -49,24 +49,27 @@ T updated(op o, T old, T value) {
       default: return std::max(old, value);
     }
   } else {
-    return old + value;
+    return o == op::add ? old + value : o == op::min ? std::min(old, value) : std::max(old, value);
   }
+}
+
+/// Does a T take this update?
+template <class T>
+bool takes(op o) {
+  return is_atomic_integer<T> || (is_addable<T> && (o == op::add || o == op::min || o == op::max));
 }
 
 template <class T>
 void send_update(const gravel_t& g, op o, T* dest, T value, int pe) {
-  if (o == op::add) {
-    if constexpr (is_addable<T>) gravel_add(g, dest, value, pe);
-    return;
+  if constexpr (is_addable<T>) {
+    if (o == op::add) gravel_add(g, dest, value, pe);
+    if (o == op::min) gravel_min(g, dest, value, pe);
+    if (o == op::max) gravel_max(g, dest, value, pe);
   }
   if constexpr (is_atomic_integer<T>) {
-    switch (o) {
-      case op::bit_and: gravel_and(g, dest, value, pe); break;
-      case op::bit_or: gravel_or(g, dest, value, pe); break;
-      case op::bit_xor: gravel_xor(g, dest, value, pe); break;
-      case op::min: gravel_min(g, dest, value, pe); break;
-      default: gravel_max(g, dest, value, pe);
-    }
+    if (o == op::bit_and) gravel_and(g, dest, value, pe);
+    if (o == op::bit_or) gravel_or(g, dest, value, pe);
+    if (o == op::bit_xor) gravel_xor(g, dest, value, pe);
   }
 }
 
@@ -84,7 +87,7 @@ struct operations {
     for (uint32_t pe = 0; pe < job.n_pes(); ++pe) {
       model[pe].assign(words(), T{});
       for (uint32_t k = 0; k < std::size(updates); ++k) {
-        if constexpr (is_atomic_integer<T>) std::fill_n(model[pe].begin() + k * n_words, n_words, start_of<T>(updates[k]));
+        if (takes<T>(updates[k])) std::fill_n(model[pe].begin() + k * n_words, n_words, start_of<T>(updates[k]));
       }
       std::memcpy(job.pe(pe).template at<T>(0), model[pe].data(), words() * sizeof(T));
     }
@@ -98,7 +101,7 @@ struct operations {
       const uint32_t pe = static_cast<uint32_t>(bits % job.n_pes()), word = static_cast<uint32_t>(bits / 64 % n_words);
       const T value = value_of<T>(bits >> 13);
       for (uint32_t k = 0; k < std::size(updates); ++k) {
-        if (!(is_atomic_integer<T> || (is_addable<T> && updates[k] == op::add))) continue;
+        if (!takes<T>(updates[k])) continue;
         const uint64_t at = k * n_words + word;
         if (apply) model[pe][at] = updated<T>(updates[k], model[pe][at], value), ++sent;
         else send_update<T>(g, updates[k], heap + at, value, static_cast<int>(pe));

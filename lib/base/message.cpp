@@ -7,7 +7,9 @@ namespace gravel {
 const char* name_of(op o) {
   static constexpr const char* names[] = {"none", "gravel_put", "gravel_add", "gravel_and", "gravel_or",
                                           "gravel_xor", "gravel_min", "gravel_max", "gravel_get",
-                                          "gravel_fetch_add", "gravel_compare_swap", "gravel_am",
+                                          "gravel_fetch_add", "gravel_fetch_and", "gravel_fetch_or", "gravel_fetch_xor",
+                                          "gravel_fetch_min", "gravel_fetch_max", "gravel_swap", "gravel_fetch",
+                                          "gravel_compare_swap", "gravel_am",
                                           "reply to gravel_get", "reply to a fetching operation",
                                           "gravel_put_bulk"};
   static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(op::count));

@@ -4,7 +4,7 @@
 //   word 0:  bits 0-7 operation | 8-15 type | 16-63 offset into the heap
 //   put, add, and, or, xor, min, max:  word 1 = value, in the low bytes
 //   get:            word 1 = requester << 48 | offset in the requester's heap
-//   fetch_add:      word 1 = operand                      word 2 = requester << 48 | reply cell
+//   fetch_add ... fetch:  word 1 = operand                word 2 = requester << 48 | reply cell
 //   compare_swap:   word 1 = desired, word 3 = expected   word 2 as above
 //   am:             bits 16-47 of word 0 = handler id, 48-63 = bytes of arguments; arguments from byte 8 on
 //   cell_reply:     offset = reply cell, word 1 = value
@@ -18,7 +18,8 @@ namespace gravel {
 
 enum class op : uint8_t {
   none, put, add, bit_and, bit_or, bit_xor, min, max,  // one-sided, no answer
-  get, fetch_add, compare_swap,                        // answered by put_reply or cell_reply
+  get,                                                 // answered by put_reply
+  fetch_add, fetch_and, fetch_or, fetch_xor, fetch_min, fetch_max, swap, fetch, compare_swap,  // by cell_reply
   am, put_reply, cell_reply, put_bulk, count
 };
 
@@ -75,6 +76,25 @@ GRAVEL_BOTH constexpr uint32_t bytes_of(value_type t) {
   }
 }
 
+/// Operations whose answer goes into a reply cell.
+GRAVEL_BOTH constexpr bool is_fetching(op o) { return o >= op::fetch_add && o <= op::compare_swap; }
+/// What fetch_add ... fetch_max do to the word: add ... max.
+GRAVEL_BOTH constexpr op update_of(op o) {
+  return static_cast<op>(static_cast<int>(o) - static_cast<int>(op::fetch_add) + static_cast<int>(op::add));
+}
+static_assert(update_of(op::fetch_and) == op::bit_and && update_of(op::fetch_max) == op::max);
+
+/// Moving a value: all types. Arithmetic, order, exchange: 4 and 8 bytes. Bits and comparison: integers of 4 and 8 bytes.
+GRAVEL_BOTH constexpr bool takes_type(op o, value_type t) {
+  const bool is_float = t == value_type::f32 || t == value_type::f64;
+  switch (o) {
+    case op::put: case op::get: case op::put_reply: case op::fetch: return true;
+    case op::bit_and: case op::bit_or: case op::bit_xor:
+    case op::fetch_and: case op::fetch_or: case op::fetch_xor: case op::compare_swap: return bytes_of(t) >= 4 && !is_float;
+    default: return bytes_of(t) >= 4;
+  }
+}
+
 GRAVEL_BOTH constexpr uint32_t am_units(uint32_t argument_bytes) { return (8 + argument_bytes + 15) / 16; }
 constexpr uint32_t max_am_units = am_units(max_am_bytes);
 /// A bulk message never shares a run or a segment with others: a receiver that looks at the first message of a segment
@@ -91,7 +111,8 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   switch (op_of(word0)) {
     case op::put: case op::add: case op::bit_and: case op::bit_or: case op::bit_xor: case op::min: case op::max:
     case op::get: case op::put_reply: case op::cell_reply: return 1;
-    case op::fetch_add: case op::compare_swap: return 2;
+    case op::fetch_add: case op::fetch_and: case op::fetch_or: case op::fetch_xor: case op::fetch_min: case op::fetch_max:
+    case op::swap: case op::fetch: case op::compare_swap: return 2;
     case op::am: return argument_bytes_of(word0) <= max_am_bytes ? am_units(argument_bytes_of(word0)) : 0;
     case op::put_bulk: return word1 <= (1u << 20) ? bulk_units(word1) : 0;
     default: return 0;
@@ -116,14 +137,11 @@ GRAVEL_BOTH message_fault check_message(const unit* m, uint32_t units, uint64_t 
   if (type_of(w0) >= value_type::count) return message_fault::bad_type;
   if (o == op::cell_reply) return offset < reply_cells ? message_fault::fine : message_fault::outside_heap;
   const uint32_t bytes = bytes_of(type_of(w0));
-  if (bytes < 4 && o != op::put && o != op::get && o != op::put_reply) return message_fault::bad_type;
-  if (type_of(w0) >= value_type::f32 && o != op::put && o != op::get && o != op::put_reply && o != op::add &&
-      o != op::fetch_add)
-    return message_fault::bad_type;
+  if (!takes_type(o, type_of(w0))) return message_fault::bad_type;
   if (offset > heap_bytes - bytes) return message_fault::outside_heap;
   if (offset % bytes) return message_fault::misaligned;
   if (o == op::get && (return_pe(w1) >= n_pes || return_where(w1) > heap_bytes - bytes)) return message_fault::bad_pe;
-  if ((o == op::fetch_add || o == op::compare_swap) && return_pe(m[1].word[0]) >= n_pes) return message_fault::bad_pe;
+  if (is_fetching(o) && return_pe(m[1].word[0]) >= n_pes) return message_fault::bad_pe;
   return message_fault::fine;
 }
 
