@@ -1,10 +1,12 @@
 // gravel_put_bulk: any number of bytes, by a whole block. Cut into messages that fit a block slot and a packet.
 #pragma once
+#include <memory>
+
 #include "device/put.cuh"
 
 /// Copies `bytes` bytes from `source` (any memory this device can read) to the symmetric address `dest` at `pe`.
 /// Thread scope: block; all threads of the block call it with the same arguments. Non-blocking: complete after
-/// gravel_quiet. `source` may be reused on return.
+/// gravel_quiet. `source` may be reused on return. A host thread calls it alone, with memory of the host or of its GPU.
 GRAVEL_BOTH void gravel_put_bulk(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe);
 
 namespace gravel {
@@ -68,9 +70,19 @@ GRAVEL_BOTH void gravel_put_bulk(const gravel_t& g, void* dest, const void* sour
   const uint64_t chunk = uint64_t{(q.shape.payload_units < g.bulk_units ? q.shape.payload_units : g.bulk_units) - 1} * 16;
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
   __shared__ uint64_t shared_ticket;
+#else
+  // A host thread sends a GPU's memory from a copy, made before the slot is claimed: from there on nothing may fail.
+  const std::unique_ptr<char[]> held(is_device_memory(source) ? new char[bytes < chunk ? bytes : chunk] : nullptr);
 #endif
   for (uint64_t done = 0; done < bytes; done += chunk) {
     const uint64_t now = bytes - done < chunk ? bytes - done : chunk;
+    const char* piece = from + done;
+#if GRAVEL_CUDA && !GRAVEL_ON_GPU
+    if (held) {
+      copy_from_device(held.get(), piece, now);
+      piece = held.get();
+    }
+#endif
     uint64_t ticket = 0;
     if (team.rank == 0) ticket = q.claim();
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
@@ -86,7 +98,7 @@ GRAVEL_BOTH void gravel_put_bulk(const gravel_t& g, void* dest, const void* sour
       store_unit(to, {{make_word0(op::put_bulk, 0, offset + done), now}});
       q.runs(slot)[0] = {sink_of(static_cast<uint32_t>(pe), sink_kind::device), 1, static_cast<uint16_t>(bulk_units(now))};
     }
-    copy_bytes(team, reinterpret_cast<char*>(to + 1), from + done, now);
+    copy_bytes(team, reinterpret_cast<char*>(to + 1), piece, now);
     team.sync();
     if (team.rank == 0) q.publish(ticket, slot, 1, bulk_units(now));
   }

@@ -15,11 +15,15 @@ GRAVEL_BOTH int gravel_my_pe(const gravel_t& g) { return static_cast<int>(g.my_p
 GRAVEL_BOTH int gravel_n_pes(const gravel_t& g) { return static_cast<int>(g.n_pes); }
 
 /// Address at which the caller can load and store the symmetric object `address` of `pe` directly; nullptr if it
-/// cannot (OpenSHMEM's shmem_ptr). Thread scope: lane.
+/// cannot (OpenSHMEM's shmem_ptr), as host threads never can on CUDA. Thread scope: lane.
 template <class T>
 GRAVEL_BOTH T* gravel_ptr(const gravel_t& g, T* address, int pe) {
+#if GRAVEL_CUDA && !GRAVEL_ON_GPU
+  return (void)g, (void)address, (void)pe, nullptr;
+#else
   if (static_cast<uint32_t>(pe) == g.my_pe) return address;
   if (static_cast<uint32_t>(pe) >= g.n_pes) return nullptr;
   char* const heap = gravel::peer_heap(g, pe);
   return heap ? reinterpret_cast<T*>(heap + (reinterpret_cast<char*>(address) - g.heap)) : nullptr;
+#endif
 }

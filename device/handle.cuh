@@ -83,6 +83,11 @@ static_assert(std::is_trivially_copyable_v<gravel_t>);
 
 namespace gravel {
 
+// What host threads need of the host runtime (host/gravel.cpp). They cannot load from a GPU's memory: these copy.
+void copy_from_device(void* to, const void* from, uint64_t bytes);
+/// Whether host threads must not load from there.
+bool is_device_memory(const void*);
+
 /// Records the first error of this PE; the job ends with a message that names it. The operation itself is dropped.
 GRAVEL_BOTH void report_error(const gravel_t& g, message_fault fault, op o, uint32_t pe, uint64_t offset,
                               uint64_t bytes, uint64_t arrived = 0) {

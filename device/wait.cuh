@@ -13,6 +13,21 @@ GRAVEL_BOTH bool forbidden_in_handler(const gravel_t& g, op o) {
   report_error(g, message_fault::blocking_handler, o, g.my_pe, 0, 0);
   return true;
 }
+
+/// A word that others write, from wherever the caller is.
+template <class T>
+GRAVEL_BOTH T look_at(const gravel_t& g, const T* address) {
+#if GRAVEL_CUDA && !GRAVEL_ON_GPU
+  if (static_cast<uint64_t>(reinterpret_cast<const char*>(address) - g.heap) < g.heap_bytes) {
+    T value;
+    copy_from_device(&value, address, sizeof(value));
+    return value;
+  }
+#else
+  (void)g;
+#endif
+  return load_acquire<scope::system>(address);
+}
 }  // namespace gravel
 
 /// Returns when all that this lane sent before is applied at its destinations, and its gets have arrived. What other
@@ -56,14 +71,15 @@ GRAVEL_BOTH void gravel_flush(const gravel_t& g) {
 
 enum gravel_compare { GRAVEL_EQ, GRAVEL_NE, GRAVEL_GT, GRAVEL_GE, GRAVEL_LT, GRAVEL_LE };
 
-/// Waits until `*address compare value` holds for this PE's own memory (OpenSHMEM 1.5, section 9.12). What other PEs
-/// wrote before the write that ended the wait, with a fence between, is visible after it.
+/// Waits until `*address compare value` holds for this PE's own memory (OpenSHMEM 1.5, section 9.12); on the host also for a
+/// variable of the program. What other PEs wrote before the write that ended the wait, with a fence between, is visible after
+/// it (to the host: by gravel_copy).
 template <class T>
 GRAVEL_BOTH void gravel_wait_until(const gravel_t& g, const T* address, gravel_compare compare, gravel::same<T> value) {
   using namespace gravel;
   if (forbidden_in_handler(g, op::none)) return;
   for (relax wait;; wait.attentively()) {
-    const T seen = load_acquire<scope::system>(address);
+    const T seen = look_at(g, address);
     const bool holds = compare == GRAVEL_EQ   ? seen == value
                        : compare == GRAVEL_NE ? seen != value
                        : compare == GRAVEL_GT ? seen > value

@@ -62,6 +62,8 @@ class backend {
   virtual void unpin(void* memory) = 0;
   /// Copies between any two memories; returns when done. Does not wait for kernels.
   virtual void copy(void* to, const void* from, uint64_t bytes) = 0;
+  /// Whether host threads must not load from there.
+  virtual bool is_device_memory(const void*) { return false; }
   /// Waits for all kernels started by gravel_launch.
   virtual void synchronize() = 0;
 

@@ -138,6 +138,12 @@ class cuda_backend final : public backend, public cuda_launcher {
     cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, copy_), "copying to or from the GPU");
     cuda_check(cudaStreamSynchronize(copy_), "copying to or from the GPU");
   }
+  bool is_device_memory(const void* at) override {
+    const device_scope here(context_);
+    cudaPointerAttributes a{};
+    cuda_check(cudaPointerGetAttributes(&a, at), "cudaPointerGetAttributes");
+    return a.type == cudaMemoryTypeDevice;
+  }
   void synchronize() override {
     const device_scope here(context_);
     wait_for_kernels();
