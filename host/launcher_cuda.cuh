@@ -23,7 +23,7 @@ class cuda_launcher {
   /// started nothing. Any thread.
   void launch(const void* kernel, const gravel_launch_config& how, void** arguments) {
     const device_scope here(context_);
-    const cudaStream_t stream = how.stream ? how.stream : streams_[0].stream;
+    const cudaStream_t stream = how.stream ? how.stream : user_;
     refuse_capture(stream);
     std::unique_lock lock(lock_);
     kernel_facts& facts = prepare(kernel, lock);
@@ -42,6 +42,9 @@ class cuda_launcher {
     starting.recorded = true;
   }
 
+  /// The PE's own, for work that need not run beside the resolver; gravel_synchronize waits for it as well.
+  cudaStream_t user_stream() const { return user_; }
+
   gravel_stream_t create_stream() {
     const device_scope here(context_);
     std::lock_guard lock(lock_);
@@ -53,13 +56,13 @@ class cuda_launcher {
     synchronize_stream(stream);
     std::lock_guard lock(lock_);
     own_stream* const own = find_stream(stream);
-    if (!own || own == streams_.data()) fail_text("gravel_stream_destroy: not a stream of gravel_stream_create");
+    if (!own || stream == user_) fail_text("gravel_stream_destroy: not a stream of gravel_stream_create");
     cuda_check(cudaStreamDestroy(stream), "gravel_stream_destroy");
     streams_.erase(streams_.begin() + (own - streams_.data()));
   }
   void synchronize_stream(gravel_stream_t stream) {
     const device_scope here(context_);
-    cuda_check(cudaStreamSynchronize(stream ? stream : streams_[0].stream), "a kernel of gravel_launch");
+    cuda_check(cudaStreamSynchronize(stream ? stream : user_), "a kernel of gravel_launch");
   }
 
  protected:
@@ -73,7 +76,8 @@ class cuda_launcher {
   /// To be called once, with the PE's device current.
   void open_launcher(const cudaDeviceProp& properties) {
     cuda_check(cudaDeviceGetStreamPriorityRange(&least_, &greatest_), "stream priorities");
-    streams_.push_back({new_stream(false), false});
+    user_ = new_stream(false);
+    streams_.push_back({user_, false});
     context_ = current_cuda_context();
     CUmoduleLoadingMode mode{};
     lazy_ = cuda_driver::get().loading_mode(&mode) != CUDA_SUCCESS || mode != CU_MODULE_EAGER_LOADING;
@@ -136,7 +140,7 @@ class cuda_launcher {
     {
       std::lock_guard lock(lock_);
       for (const own_stream& s : streams_)
-        if (s.busy) streams.push_back(s.stream);
+        if (s.busy || s.stream == user_) streams.push_back(s.stream);
       events.assign(pending_.begin(), pending_.end());
     }
     for (cudaStream_t s : streams) cuda_check(cudaStreamSynchronize(s), "a kernel of gravel_launch");
@@ -296,7 +300,8 @@ class cuda_launcher {
     return "(" + std::to_string(v.x) + "," + std::to_string(v.y) + "," + std::to_string(v.z) + ")";
   }
 
-  std::vector<own_stream> streams_;      ///< [0] is the PE's own
+  cudaStream_t user_ = nullptr;          ///< the PE's own
+  std::vector<own_stream> streams_;      ///< that one, and those of create_stream
   std::deque<cudaEvent_t> pending_;      ///< behind kernels in streams that are not Gravel's
   std::vector<cudaEvent_t> events_;      ///< to be used again
   std::unordered_map<const void*, kernel_facts> kernels_;  ///< those that are loaded
