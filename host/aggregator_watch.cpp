@@ -97,6 +97,11 @@ int aggregator::watch_pes() {
         log_error("{}", e.what());
       }
       if (word && word->type == frame_type::goodbye) {
+        if (const std::string why = why_not_leave(setup_.local, pes_, i); !why.empty()) {
+          log_error("{}", why);
+          tell_everybody(why);
+          return 1;
+        }
         watched[i].fd = -1;
         --left;
         continue;

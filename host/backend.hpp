@@ -47,6 +47,10 @@ class backend {
   /// Device memory, zeroed; throws gravel::error with the free amount if it does not fit.
   virtual void* allocate(uint64_t bytes, const char* what) = 0;
   virtual void release(void*) = 0;
+  /// Makes a piece of such memory zero again; returns when done.
+  virtual void zero(void* at, uint64_t bytes) = 0;
+  /// How much of what allocate() reserves may be in use at once, where that is less than can be reserved.
+  virtual uint64_t usable_bytes() const { return ~uint64_t{0}; }
   /// Device memory that other processes of this machine may map, zeroed. To be given back by release().
   virtual void* allocate_exportable(uint64_t bytes, const char* what) { return allocate(bytes, what); }
   /// What import_memory() of another process needs to map such memory; empty: this device has nothing like that.

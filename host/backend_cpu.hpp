@@ -20,13 +20,10 @@ class cpu_backend final : public backend {
   std::vector<handler_info> handlers() const override { return Handlers::template table<handler_info>(); }
   void open(uint32_t, uint32_t local_size) override { local_size_ = local_size; }
 
+  /// Only reserved: pages cost memory when they are touched.
   void* allocate(uint64_t bytes, const char* what) override {
-    const uint64_t memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-    if (bytes > memory / local_size_)
-      fail_text(std::string(what) + " of " + std::to_string(bytes) + " bytes does not fit: this host has " +
-                std::to_string(memory) + " bytes for " + std::to_string(local_size_) + " PEs (see GRAVEL_SYMMETRIC_SIZE)");
     void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) fail_errno(std::string(what) + " of " + std::to_string(bytes) + " bytes");
+    if (at == MAP_FAILED) fail_errno(std::string(what) + " of " + std::to_string(bytes) + " bytes does not fit");
     madvise(at, bytes, MADV_HUGEPAGE);  // random access over a large table lives on TLB reach
     allocated_[at] = bytes;
     return at;
@@ -34,6 +31,20 @@ class cpu_backend final : public backend {
   void release(void* at) override {
     munmap(at, allocated_[at]);
     allocated_.erase(at);
+  }
+  /// Gives whole pages back, which are zero when they come again.
+  void zero(void* at, uint64_t bytes) override {
+    const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE)), begin = reinterpret_cast<uintptr_t>(at), end = begin + bytes;
+    const uint64_t first = (begin + page - 1) / page * page, last = end / page * page;
+    if (first >= last || madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED) != 0) {
+      std::memset(at, 0, bytes);
+      return;
+    }
+    std::memset(at, 0, first - begin);
+    std::memset(reinterpret_cast<void*>(last), 0, end - last);
+  }
+  uint64_t usable_bytes() const override {
+    return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / local_size_;
   }
   void pin(void*, uint64_t) override {}
   void unpin(void*) override {}

@@ -73,13 +73,17 @@ class cuda_backend final : public backend, public cuda_launcher {
       fail_text(std::string(what) + " of " + std::to_string(bytes) + " bytes does not fit: GPU " + std::to_string(device_) +
                 " has " + std::to_string(free) + " of " + std::to_string(total) + " bytes free (see GRAVEL_SYMMETRIC_SIZE)");
     }
-    cuda_check(cudaMemsetAsync(at, 0, bytes, copy_), "cudaMemset");
-    cuda_check(cudaStreamSynchronize(copy_), "cudaMemset");
+    zero(at, bytes);
     return at;
   }
   void release(void* at) override {
     const device_scope here(context_);
     cudaFree(at);
+  }
+  void zero(void* at, uint64_t bytes) override {
+    const device_scope here(context_);
+    cuda_check(cudaMemsetAsync(at, 0, bytes, copy_), "cudaMemset");
+    cuda_check(cudaStreamSynchronize(copy_), "cudaMemset");
   }
 
   /// CUDA exports whole allocations, which are multiples of 2 MiB: a smaller one might share its own with others.

@@ -1,5 +1,7 @@
 #include "host/gravel.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -14,6 +16,14 @@ namespace gravel {
 namespace {
 std::unique_ptr<runtime> the_runtime;
 bool was_finalized = false;
+runtime* of_parent = nullptr;  ///< in a forked child: the PE's, which is not to be touched
+
+/// A forked child is no PE: it may end, by exit() as well, without a word to anybody.
+void become_child() {
+  if (!the_runtime) return;
+  of_parent = the_runtime.release();
+  of_parent->forget_in_child();
+}
 
 /// What nobody catches ends the job, with its text on stderr.
 void last_words(const std::string& text) {
@@ -48,7 +58,10 @@ runtime& waiting_runtime(const char* caller) {
 runtime& current_runtime(const char* caller) {
   if (!the_runtime) {
     prepare_to_fail();
-    fail("{} was called {}", caller, was_finalized ? "after gravel_finalize" : "before gravel_init");
+    fail("{} was called {}", caller,
+         of_parent       ? "in a process that was forked from a PE"
+         : was_finalized ? "after gravel_finalize"
+                         : "before gravel_init");
   }
   return *the_runtime;
 }
@@ -57,13 +70,15 @@ void start(std::unique_ptr<backend> device) {
   const profile_range range("gravel_init");
   prepare_to_fail();
   if (the_runtime) fail("gravel_init was called twice");
+  if (of_parent) fail("gravel_init was called in a process that was forked from a PE");
   if (was_finalized) fail("gravel_init was called after gravel_finalize: a process can join one job");
   the_runtime = std::make_unique<runtime>(std::move(device));
   on_exit(at_exit, nullptr);
+  pthread_atfork(nullptr, nullptr, become_child);
 }
 
 backend& current_backend() { return waiting_runtime("gravel_launch").device(); }
-void* allocate_symmetric(uint64_t bytes) { return waiting_runtime("gravel_malloc").allocate_symmetric(bytes); }
+void* allocate_symmetric(uint64_t bytes) { return waiting_runtime("gravel_malloc").heap().allocate(bytes); }
 void copy_from_device(void* to, const void* from, uint64_t bytes) {
   current_runtime("an operation of a host thread").device().copy(to, from, bytes);
 }
@@ -124,7 +139,7 @@ const char* gravel_version() { return GRAVEL_VERSION; }
 gravel_t gravel_handle() { return current_runtime("gravel_handle").kernel_handle(); }
 gravel_t gravel_host_handle() { return current_runtime("gravel_host_handle").host_handle(); }
 
-void gravel_free(void* symmetric) { gravel::waiting_runtime("gravel_free").free_symmetric(symmetric); }
+void gravel_free(void* symmetric) { gravel::waiting_runtime("gravel_free").heap().release(symmetric); }
 void gravel_copy(void* to, const void* from, uint64_t bytes) {
   current_runtime("gravel_copy").device().copy(to, from, bytes);
 }
@@ -137,15 +152,15 @@ void gravel_synchronize() { gravel::waiting_runtime("gravel_synchronize").device
 uint64_t gravel_sum_all(uint64_t value) {
   gravel::collective_words words{};
   words.sum[0] = value;
-  return gravel::waiting_runtime("gravel_sum_all").combine(words).sum[0];
+  return gravel::waiting_runtime("gravel_sum_all").begin_collective(gravel::collective_kind::sum).combine(words).sum[0];
 }
 uint64_t gravel_min_all(uint64_t value) {
   gravel::collective_words words{};
   words.least = value;
-  return gravel::waiting_runtime("gravel_min_all").combine(words).least;
+  return gravel::waiting_runtime("gravel_min_all").begin_collective(gravel::collective_kind::minimum).combine(words).least;
 }
 uint64_t gravel_max_all(uint64_t value) {
   gravel::collective_words words{};
   words.most = value;
-  return gravel::waiting_runtime("gravel_max_all").combine(words).most;
+  return gravel::waiting_runtime("gravel_max_all").begin_collective(gravel::collective_kind::maximum).combine(words).most;
 }

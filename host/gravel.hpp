@@ -58,12 +58,13 @@ gravel_t gravel_handle();
 gravel_t gravel_host_handle();
 
 /// Symmetric memory, zeroed: collective, every PE asks for the same number of bytes and gets the same offset.
-/// Device memory on CUDA. Aligned to 256 bytes. Throws if GRAVEL_SYMMETRIC_SIZE is exceeded.
+/// Device memory on CUDA. Aligned to 256 bytes. Throws on all PEs, with nothing allocated, if GRAVEL_SYMMETRIC_SIZE or what the
+/// host has is exceeded on one.
 template <class T = void>
 T* gravel_malloc(uint64_t bytes) {
   return static_cast<T*>(gravel::allocate_symmetric(bytes));
 }
-/// Collective.
+/// Collective: all PEs free the same object, or all pass nullptr, which does nothing. Throws for what gravel_malloc did not return.
 void gravel_free(void* symmetric);
 /// Copies between host memory and this PE's device memory, in any direction; returns when done.
 void gravel_copy(void* to, const void* from, uint64_t bytes);

@@ -44,6 +44,13 @@ std::optional<uint64_t> heap_allocator::size_of(uint64_t offset) const {
   return found == used_.end() ? std::nullopt : std::optional(found->second);
 }
 
+std::optional<uint64_t> heap_allocator::begin_of(uint64_t offset) const {
+  auto piece = used_.upper_bound(offset);
+  if (piece == used_.begin()) return std::nullopt;
+  --piece;
+  return offset - piece->first < piece->second ? std::optional(piece->first) : std::nullopt;
+}
+
 uint64_t heap_allocator::largest_free() const {
   uint64_t largest = 0;
   for (const auto& [offset, size] : free_) largest = std::max(largest, size);

@@ -86,10 +86,15 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all)
   if (n_mapped_) n_sources_ = n_local_;
 }
 
-peers::~peers() {
+void peers::forget() {
   for (const mapping& m : mappings_)
     for (void* at : {m.heap, m.area})
       if (at) device_.forget_memory(at);
+  mappings_.clear();
+}
+
+peers::~peers() {
+  forget();
   if (own_) device_.release(own_);
   if (area_) device_.release(area_);
 }

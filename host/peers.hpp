@@ -35,6 +35,10 @@ class peers {
   peers(const peers&) = delete;
   peers& operator=(const peers&) = delete;
 
+  /// Unmaps the other PEs' memory. To be called when nobody here uses it any more, and before any of its owners frees it; the
+  /// counts can still be read.
+  void forget();
+
   /// For gravel_t; nullptr if no PE of this node is reached on the route `peer`.
   const peer_link* links() const { return n_mapped_ ? links_ : nullptr; }
   const uint32_t* pes() const { return pes_; }

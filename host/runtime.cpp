@@ -1,6 +1,8 @@
 // What the program asks of a PE: memory, collectives, completion, statistics.
 #include "host/runtime.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <fstream>
@@ -12,51 +14,6 @@
 #include "lib/base/relax.hpp"
 
 namespace gravel {
-
-collective_words runtime::combine(const collective_words& mine) {
-  std::lock_guard lock(collective_lock_);
-  collective_words& in = segment_->control()->collective_in;
-  const collective_words& out = segment_->control()->collective_out;
-  const uint64_t sequence = ++collective_sequence_;
-  std::copy(mine.sum, mine.sum + 4, in.sum);
-  in.least = mine.least;
-  in.most = mine.most;
-  in.last = mine.last;
-  store_release(&in.sequence, sequence);  // [C1]
-  for (relax wait; load_acquire(&out.sequence) != sequence; wait.attentively()) {  // [C2]
-  }
-  packets_applied.load(std::memory_order_acquire);
-  return out;
-}
-
-void* runtime::allocate_symmetric(uint64_t bytes) {
-  const auto offset = allocator_.allocate(bytes);
-  collective_words mine{};
-  mine.least = mine.most = bytes;
-  mine.sum[0] = !offset;
-  const collective_words all = combine(mine);
-  if (all.least != all.most)
-    fail("gravel_malloc: the PEs ask for different sizes, {} to {} bytes; here {}", all.least, all.most, bytes);
-  if (all.sum[0])
-    fail("gravel_malloc: {} bytes do not fit: the largest free piece of the symmetric heap has {} of {} bytes; raise "
-         "GRAVEL_SYMMETRIC_SIZE",
-         bytes, allocator_.largest_free(), values_.symmetric_size);
-  void* at = heap_ + *offset;
-  const std::unique_ptr<char[]> zeros(new char[1 << 20]());
-  for (uint64_t done = 0; done < bytes; done += 1 << 20)
-    device_->copy(static_cast<char*>(at) + done, zeros.get(), std::min<uint64_t>(1 << 20, bytes - done));
-  combine({});  // nobody may send into it before everybody has cleared it
-  return at;
-}
-
-void runtime::free_symmetric(void* at) {
-  const uint64_t offset = static_cast<uint64_t>(static_cast<char*>(at) - heap_);
-  collective_words mine{};
-  mine.least = mine.most = offset;
-  const collective_words all = combine(mine);
-  if (all.least != all.most) fail("gravel_free: the PEs free different objects");
-  if (!allocator_.release(offset)) fail("gravel_free: {} was not returned by gravel_malloc, or is free already", at);
-}
 
 void runtime::read_queue_states(queue_state (&states)[n_queue_kinds]) {
   device_->copy(states, device_state_->queues, sizeof(states));
@@ -100,7 +57,7 @@ void runtime::wait_for_host_gets() {
 void runtime::barrier_all() {
   const profile_range range("gravel_barrier_all");
   quiet();
-  combine({});
+  begin_collective(collective_kind::barrier).combine();
 }
 
 /// Four counts of this PE, and of its node if it is the node's first. Read in this order: a message that is missing
@@ -142,6 +99,7 @@ void runtime::wait_quiescent() {
   // Two equal samples, the second begun after the first was complete everywhere (Mattern 1987, four counters): if all
   // that was ticketed was consumed and all that was taken is acknowledged, nothing was in flight between them.
   quiet();
+  auto call = begin_collective(collective_kind::quiescence);
   sample before{};
   bool have_before = false;
   for (relax wait;; wait()) {
@@ -151,7 +109,7 @@ void runtime::wait_quiescent() {
     words.sum[1] = mine.taken;
     words.sum[2] = mine.consumed;
     words.sum[3] = mine.tickets;
-    const collective_words all = combine(words);
+    const collective_words all = call.combine(words);
     const sample now{all.sum[0], all.sum[1], all.sum[2], all.sum[3]};
     if (now.acked == now.taken && now.consumed == now.tickets && have_before && now == before) return;
     before = now;
@@ -159,7 +117,7 @@ void runtime::wait_quiescent() {
   }
 }
 
-void runtime::report_stats() {
+void runtime::report_stats(collective_member::call& call) {
   stats_row mine;
   if (is_leader_)
     for (uint32_t p = 0; p < segment_->shape().n_planes; ++p)
@@ -172,7 +130,7 @@ void runtime::report_stats() {
   for (uint32_t i = 0; i < n_stats; i += 4) {
     collective_words words{};
     for (uint32_t j = 0; j < 4 && i + j < n_stats; ++j) words.sum[j] = mine.value[i + j];
-    const collective_words sums = combine(words);
+    const collective_words sums = call.combine(words);
     for (uint32_t j = 0; j < 4 && i + j < n_stats; ++j) all.value[i + j] = sums.sum[j];
   }
   if (pe_ != 0) return;
@@ -184,17 +142,35 @@ void runtime::report_stats() {
   }
 }
 
+/// From here on nothing that arrives is applied.
+void runtime::stop_receiving() {
+  stop_ = true;
+  if (receiver_.joinable()) receiver_.join();
+  device_->stop_receiver();
+}
+
 void runtime::finalize() {
-  barrier_all();
-  if (values_.stats || !values_.stats_json.empty()) report_stats();
-  collective_words last{};
-  last.last = 1;
-  combine(last);
+  quiet();
+  auto call = begin_collective(collective_kind::finalize);
+  collective_words mine{};
+  mine.most = values_.stats || !values_.stats_json.empty();  // if one PE wants them, all take part
+  if (call.combine(mine).most) report_stats(call);
+  // Owners free their memory after the last collective: by then nobody has it mapped.
+  stop_receiving();
+  check_device_error();
+  peers_->forget();
+  mine.last = 1;
+  call.combine(mine);
   leaving_ = true;  // until our goodbye the aggregator stays
   channel_->send(frame_type::goodbye, std::string());
   if (aggregator_pid_ > 0 && !wait_for_aggregator(aggregator_pid_, 5000))
     log_warning("the aggregator of node {} did not end by itself", node_);
   boot_->finalize();
+}
+
+/// The socket would keep the aggregator from seeing this PE's end while the child lives.
+void runtime::forget_in_child() {
+  if (channel_) close(channel_->descriptor());
 }
 
 }  // namespace gravel

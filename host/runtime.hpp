@@ -12,11 +12,12 @@
 #include <thread>
 
 #include "host/backend.hpp"
-#include "host/heap.hpp"
+#include "host/collective_member.hpp"
 #include "host/node_channel.hpp"
 #include "host/peers.hpp"
 #include "host/segment.hpp"
 #include "host/stats.hpp"
+#include "host/symmetric_heap.hpp"
 #include "lib/base/topology.hpp"
 #include "transport/bootstrap.hpp"
 
@@ -34,16 +35,18 @@ class runtime {
   gravel_t kernel_handle() const { return kernel_handle_; }
   gravel_t host_handle() const { return host_handle_; }
 
-  void* allocate_symmetric(uint64_t bytes);
-  void free_symmetric(void*);
-
-  /// One collective (host/collective.hpp). Thread: any, one at a time.
-  collective_words combine(const collective_words& mine);
+  symmetric_heap& heap() { return *symmetric_; }
+  /// A collective call of this PE. Thread: any.
+  collective_member::call begin_collective(collective_kind kind, uint64_t argument = 0, uint64_t another = 0) {
+    return collectives_->begin(kind, argument, another);
+  }
   void quiet();
   void barrier_all();
   void wait_quiescent();
   void wait_for_host_gets();
   void finalize();
+  /// In a process that was forked from this PE, which is no PE: lets go of what belongs to the PE. Signal-safe.
+  void forget_in_child();
   /// Prints the text, tells the others, ends this process. Any thread.
   [[noreturn]] void abort_job(const std::string& text, int status);
 
@@ -74,7 +77,8 @@ class runtime {
   void wait_until(F ready);
   queue queue_for(queue_kind kind, queue_state*) const;
   void read_queue_states(queue_state (&)[n_queue_kinds]);
-  void report_stats();
+  void report_stats(collective_member::call&);
+  void stop_receiving();
 
   settings values_;
   std::unique_ptr<backend> device_;
@@ -87,7 +91,8 @@ class runtime {
   std::optional<node_listener> listener_;  ///< of the leader, until its node has connected
   std::optional<pe_segment> segment_;
   std::optional<node_channel> channel_;
-  heap_allocator allocator_{0};
+  std::optional<collective_member> collectives_;
+  std::optional<symmetric_heap> symmetric_;
 
   /// Producers' words of kernels and handlers (device memory), and of host threads (host memory).
   struct producer_state {
@@ -103,8 +108,6 @@ class runtime {
   std::optional<peers> peers_;
   gravel_t kernel_handle_{}, host_handle_{}, device_handler_handle_{}, host_handler_handle_{};
 
-  std::mutex collective_lock_;
-  uint64_t collective_sequence_ = 0;
   std::atomic<bool> stop_{false};
   std::atomic<bool> running_{false};  ///< all is set up
   std::atomic<bool> leaving_{false};

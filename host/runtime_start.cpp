@@ -52,16 +52,14 @@ runtime::runtime(std::unique_ptr<backend> device) : device_(std::move(device)) {
     launcher_reports_ = true;
     channel_->shut_down();  // wakes the monitor
   });
-  combine({});
+  begin_collective(collective_kind::init).combine();
 }
 
 runtime::~runtime() {
   leaving_ = true;
-  stop_ = true;
   if (channel_) channel_->shut_down();
-  if (receiver_.joinable()) receiver_.join();
+  stop_receiving();
   if (monitor_.joinable()) monitor_.join();
-  device_->stop_receiver();
   peers_.reset();
   if (segment_) device_->unpin(segment_->base());
   for (void* memory : {static_cast<void*>(heap_), static_cast<void*>(device_state_), static_cast<void*>(device_cells_)})
@@ -129,6 +127,7 @@ void runtime::start_aggregator() {
 void runtime::connect() {
   const segment_shape shape = make_segment_shape(values_, nodes_, node_);
   segment_.emplace(pe_segment::create(shape, pe_));
+  collectives_.emplace(*segment_, pe_);
   device_->pin(segment_->base(), segment_->bytes());
   greet_aggregator(shape);
   exchange_wiring();
@@ -207,7 +206,10 @@ void runtime::make_handles() {
   host_state_ = std::make_unique<producer_state>();
   host_cells_ = std::make_unique<reply_cell[]>(values_.reply_cells);
   host_error_ = std::make_unique<device_error>();
-  allocator_ = heap_allocator(values_.symmetric_size);
+  symmetric_.emplace(*device_, heap_, values_.symmetric_size, pe_,
+                     [this](collective_kind kind, uint64_t argument, const collective_words& mine) {
+                       return begin_collective(kind, argument).combine(mine);
+                     });
 
   gravel_t base{};
   base.my_pe = pe_;

@@ -22,6 +22,7 @@ uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * 
 
 /// Offsets of the parts of a segment.
 struct segment_layout {
+  std::array<uint64_t, 2> collective_at;  ///< in, out
   std::array<uint64_t, n_queue_kinds> queue_at;
   std::array<uint64_t, 2> done_at;
   std::array<uint64_t, 2> landing_at;
@@ -30,6 +31,7 @@ struct segment_layout {
 
   explicit segment_layout(const segment_shape& s) {
     uint64_t at = round_up(sizeof(pe_control), page);
+    for (auto& where : collective_at) where = std::exchange(at, round_up(at + s.collective_bytes(), page));
     for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
       const queue_shape q = s.queue_shape_of(kind);
       queue_at[kind] = at;
@@ -148,6 +150,13 @@ landing pe_segment::landing_of(sink_kind kind) const {
           shape_.packet_size,
           sink_of(pe_, kind),
           shape_.n_pes * 2};
+}
+
+std::span<std::byte> pe_segment::collective_in_data() const {
+  return {reinterpret_cast<std::byte*>(base_ + segment_layout(shape_).collective_at[0]), shape_.collective_bytes()};
+}
+std::span<std::byte> pe_segment::collective_out_data() const {
+  return {reinterpret_cast<std::byte*>(base_ + segment_layout(shape_).collective_at[1]), shape_.collective_bytes()};
 }
 
 std::span<std::byte> pe_segment::landing_memory() const {

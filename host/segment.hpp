@@ -1,12 +1,13 @@
 // A PE's segment: one memfd that the PE and its node's aggregator map. The same arithmetic on both sides gives
 //
-//   [pe_control][queue 0: control, slots] ... [queue 4][done words][landing slots]
+//   [pe_control][collectives: data in, data out][queue 0: control, slots] ... [queue 4][done words][landing slots]
 //
 // The memfd has no name in any file system: nothing is left behind after any kind of death.
 #pragma once
 #include <cstdint>
 #include <span>
 
+#include "host/collective_call.hpp"
 #include "lib/base/landing.hpp"
 #include "lib/base/queue.hpp"
 #include "lib/base/settings.hpp"
@@ -33,18 +34,24 @@ struct segment_shape {
   bool operator==(const segment_shape&) const = default;
 
   queue_shape queue_shape_of(uint32_t kind) const;
+  /// Of the data of one collective: at least 64 from each PE.
+  uint64_t collective_bytes() const { return n_pes <= 1024 ? 65536 : 64 * uint64_t{n_pes}; }
 };
 /// Needs settings with aggregator_threads resolved (not 0).
 segment_shape make_segment_shape(const settings&, const topology&, uint32_t node);
 
 /// One contribution to a collective, and its result. Written by a PE (in) or by the aggregator (out).
+/// A call of the program may take several.
 struct alignas(64) collective_words {
   uint64_t sequence;  ///< from 1; release by the writer, acquire by the reader [C1], [C2]
+  collective_call call;
+  uint64_t bytes;  ///< of data that go with it (pe_segment::collective_in_data, collective_out_data)
   uint64_t sum[4];
   uint64_t least, most;
   uint64_t last;  ///< nonzero: the job ends after this one
+  uint64_t spare[2];
 };
-static_assert(sizeof(collective_words) == 64);
+static_assert(sizeof(collective_words) == 128);
 
 /// Written by plane p of the aggregator, in the first PE of its node.
 struct alignas(64) plane_counts {
@@ -78,6 +85,9 @@ struct pe_control {
   } arrivals[2];                             ///< per sink kind; aggregator
   collective_words collective_in;            ///< PE
   collective_words collective_out;           ///< aggregator
+  /// PE: waiting_word() of a collective in which it waits for PEs of its node without the aggregator; 0: none. Release, after
+  /// what it was doing before; the aggregator acquires it, and compares it with what others call under that number.
+  alignas(64) uint64_t waiting;
   device_error error;                        ///< device
   alignas(64) uint64_t aggregator_heartbeat;  ///< aggregator: changes while it runs
   alignas(64) uint64_t pe_heartbeat;          ///< PE: changes while it runs
@@ -109,6 +119,9 @@ class pe_segment {
   /// The queue without producer state: what a consumer needs.
   queue queue_of(uint32_t kind) const;
   landing landing_of(sink_kind kind) const;
+  /// Data of a contribution to a collective, and of its result: written by whoever writes the words.
+  std::span<std::byte> collective_in_data() const;
+  std::span<std::byte> collective_out_data() const;
   /// The landing slots of both kinds: what other nodes' aggregators may write.
   std::span<std::byte> landing_memory() const;
 

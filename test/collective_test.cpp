@@ -1,6 +1,7 @@
 // Collectives, and the counts on which quiescence is built, in a job of one process.
 #include "host/collective.hpp"
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -149,6 +150,109 @@ TEST_CASE("sums, least and most reach everybody, time after time") {
   }
 }
 
+TEST_CASE("data of all PEs reach everybody in order of PE, whatever their sizes, and beside sums") {
+  uint64_t seed = 1;
+  for (auto [nodes, pes] : {std::pair{1u, 1u}, {1u, 3u}, {2u, 2u}, {3u, 2u}}) {
+    const auto job = fake_job::with<>({.nodes = nodes, .pes_per_node = pes, .seed = seed++});
+    for (uint64_t round = 0; round < 20; ++round) {
+      std::vector<std::vector<std::byte>> mine(job->n_pes());
+      std::vector<std::byte> all;
+      for (uint32_t pe = 0; pe < job->n_pes(); ++pe) {
+        const uint64_t bytes = round == 0 ? 0 : round == 1 ? 65536 / job->n_pes() : job->draw().below(1000);
+        for (uint64_t i = 0; i < bytes; ++i) mine[pe].push_back(std::byte(job->draw().below(256)));
+        all.insert(all.end(), mine[pe].begin(), mine[pe].end());
+      }
+      job->exchange(mine);
+      for (uint32_t pe = 0; pe < job->n_pes(); ++pe) {
+        const auto got = job->pe(pe).collectives->result_data();
+        REQUIRE(std::vector(got.begin(), got.end()) == all);
+      }
+      std::vector<collective_words> ones(job->n_pes(), words({1}));
+      REQUIRE(job->combine(ones)[0].sum[0] == job->n_pes());
+    }
+  }
+}
+
+TEST_CASE("more data than fit are an error") {
+  {
+    const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 2});
+    CHECK_THROWS_WITH(job->exchange(std::vector(4, std::vector<std::byte>(20000))), contains_text("contributed 80000 bytes"));
+  }
+  const auto other = fake_job::with<>({.nodes = 1, .pes_per_node = 2});
+  other->pe(1).segment->control()->collective_in.bytes = 65537;
+  other->pe(1).segment->control()->collective_in.call = {1, collective_kind::gather, 1, {}};
+  store_release(&other->pe(1).segment->control()->collective_in.sequence, uint64_t{1});
+  other->pe(0).collectives->contribute({1, collective_kind::gather, 0, {}}, {});
+  CHECK_THROWS_WITH(other->settle(), contains_text("PE 1 contributed 65537 bytes"));
+}
+
+namespace {
+constexpr auto barrier = collective_kind::barrier, sum = collective_kind::sum, finalize = collective_kind::finalize,
+               allocate = collective_kind::allocate;
+/// What the job ends with when these PEs make these calls; empty if it does not.
+std::string end_of(uint32_t nodes, uint32_t pes_per_node, const std::vector<collective_call>& calls,
+                   const std::vector<collective_call>& waiting = {}) {
+  const auto job = fake_job::with<>({.nodes = nodes, .pes_per_node = pes_per_node});
+  for (const auto& c : calls) job->pe(c.pe).collectives->contribute(c, {});
+  for (const auto& c : waiting) store_release(&job->pe(c.pe).segment->control()->waiting, waiting_word(c.number, c.kind));
+  try {
+    job->settle();
+  } catch (const error& e) {
+    return e.what();
+  }
+  return {};
+}
+}  // namespace
+
+TEST_CASE("PEs that call different collectives are told both calls, on one node and on two") {
+  for (uint32_t nodes : {1u, 2u}) {
+    const uint32_t pes = 2 / nodes;
+    CHECK(end_of(nodes, pes, {{1, sum, 0, {}}, {1, sum, 1, {}}}).empty());
+    CHECK(end_of(nodes, pes, {{1, sum, 0, {}}, {1, barrier, 1, {}}}) ==
+          "the PEs call different collectives: PE 0 gravel_sum_all, PE 1 gravel_barrier_all (their collective calls number 1 and 1)");
+    CHECK(end_of(nodes, pes, {{3, finalize, 0, {}}, {3, barrier, 1, {}}}) ==
+          "PE 1 waits in gravel_barrier_all, PE 0 has called gravel_finalize");
+    CHECK(end_of(nodes, pes, {{2, allocate, 0, {256}}, {2, allocate, 1, {512}}}) ==
+          "the PEs' arguments differ: PE 0 calls gravel_malloc of 256 bytes, PE 1 gravel_malloc of 512 bytes");
+    CHECK(end_of(nodes, pes, {{2, barrier, 0, {}}, {3, barrier, 1, {}}}) ==
+          "the PEs call different collectives: PE 0 gravel_barrier_all, PE 1 gravel_barrier_all (their collective calls number 2 and 3)");
+  }
+}
+
+TEST_CASE("PEs that call different collectives are told so while others are still on their way") {
+  CHECK_THAT(end_of(1, 3, {{1, sum, 0, {}}, {1, barrier, 2, {}}}), contains_text("PE 0 gravel_sum_all, PE 2 gravel_barrier_all"));
+  CHECK(end_of(1, 3, {{1, sum, 0, {}}, {1, sum, 2, {}}}).empty());
+}
+
+TEST_CASE("what PEs wait for without their aggregator is compared with what others call under that number") {
+  CHECK_THAT(end_of(1, 3, {{7, sum, 0, {}}}, {{7, barrier, 2, {}}}), contains_text("PE 0 gravel_sum_all, PE 2 gravel_barrier_all"));
+  CHECK(end_of(1, 3, {{7, finalize, 0, {}}}, {{7, barrier, 2, {}}}) ==
+        "PE 2 waits in gravel_barrier_all, PE 0 has called gravel_finalize");
+  CHECK_THAT(end_of(1, 2, {}, {{7, barrier, 0, {}}, {7, sum, 1, {}}}), contains_text("different collectives"));
+  CHECK(end_of(1, 2, {}, {{7, barrier, 0, {}}, {7, barrier, 1, {}}}).empty());
+  // One may be a call ahead of the other, which has not seen yet that the last is over.
+  CHECK(end_of(1, 2, {{8, sum, 0, {}}}, {{7, barrier, 1, {}}}).empty());
+}
+
+TEST_CASE("who leaves before the last collective is told who waits") {
+  const auto job = fake_job::with<>({.nodes = 1, .pes_per_node = 3});
+  const auto& local = job->node(0).setup.local;
+  const std::vector<uint32_t> pes{0, 1, 2};
+  CHECK(why_not_leave(local, pes, 1) == "PE 1 has left the job before its end");
+  store_release(&job->pe(2).segment->control()->waiting, waiting_word(4, barrier));
+  CHECK(why_not_leave(local, pes, 1) == "PE 2 waits in gravel_barrier_all, PE 1 has left the job");
+  job->pe(0).collectives->contribute({4, sum, 0, {}}, {});
+  CHECK(why_not_leave(local, pes, 1) == "PE 0 waits in gravel_sum_all, PE 1 has left the job");
+  store_release(&job->pe(2).segment->control()->waiting, uint64_t{0});
+  for (uint32_t pe : {1u, 2u}) job->pe(pe).collectives->contribute({4, sum, pe, {}}, {});
+  job->settle();
+  collective_words last{};
+  last.last = 1;
+  for (uint32_t pe : pes) job->pe(pe).collectives->contribute({5, finalize, pe, {}}, last);
+  job->settle();
+  CHECK(why_not_leave(local, pes, 1).empty());
+}
+
 TEST_CASE("nobody gets a result before everybody has contributed") {
   const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 2});
   for (uint32_t pe : {3u, 0u, 2u}) {
@@ -183,6 +287,15 @@ TEST_CASE("a collective message that does not fit is refused, with its node") {
   CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 2, 0, 0}, data), contains_text("node 2"));
   CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 0, 0, 0}, data), contains_text("node 2"));
   CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0}, data.first(8)), contains_text("8 bytes"));
+  CHECK_THROWS_WITH(first.receive({plane_word::contribution, 3, 0, 0, 1, 0, 0}, data), contains_text("node 3"));
+  collective_words with_data = some;
+  for (const auto [announced, size] : {std::pair{100ull, 0ull}, {0ull, 8ull}, {100ull, 96ull}, {100ull, 100ull}}) {
+    std::vector<std::byte> longer(sizeof(with_data) + size);
+    with_data.bytes = announced;
+    std::memcpy(longer.data(), &with_data, sizeof(with_data));
+    CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0}, longer), contains_text("does not fit"));
+    if (announced != size) CHECK_THROWS_WITH(second.receive({plane_word::result, 0, 0, 0, 1, 0, 0}, longer), contains_text("does not fit"));
+  }
   CHECK_THROWS_WITH(first.receive({plane_word::result, 2, 0, 0, 1, 0, 0}, data), contains_text("node 2"));
   CHECK_THROWS_WITH(second.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0}, data), contains_text("node 2"));
   first.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0}, data);

@@ -1,6 +1,7 @@
 // A job that goes wrong as it is told: one fault, at one PE, while the others do nothing wrong.
 // test/failure_test.py runs it and looks at what the job leaves behind. Prints "ready PE pid" when the moment
 // for a signal has come.
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -316,6 +317,85 @@ const std::map<std::string, void (*)()> faults = {
        uint64_t* cell = new_cell();
        gravel_free(cell);
        gravel_free(cell);
+     }},
+    {"malloc-caught",  // fails everywhere, is undone everywhere, and the program goes on
+     [] {
+       uint64_t* before = new_cell();
+       int caught = 0;
+       try {
+         gravel_malloc<char>(1ull << 46);
+       } catch (const gravel::error&) {
+         ++caught;
+       }
+       uint64_t* after = new_cell();
+       if (caught != 1 || offset_of(after) != offset_of(before) + 4096) gravel_abort("the heap has changed");
+       gravel_free(after);
+       gravel_free(before);
+     }},
+    {"malloc-host",  // twice what this host has for each of its PEs, of a heap that is only reserved
+     [] {
+       const uint64_t host = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+       gravel_malloc<char>(2 * host / static_cast<uint64_t>(gravel_n_pes()));
+     }},
+    {"free-null", [] { gravel_free(nullptr); }},
+    {"free-null-one",
+     [] {
+       uint64_t* cell = new_cell();
+       gravel_free(mine() ? nullptr : cell);
+     }},
+    {"free-foreign",
+     [] {
+       uint64_t* cell = new_cell();
+       uint64_t here = 0;
+       gravel_free(mine() ? &here : cell);
+     }},
+    {"free-inside",
+     [] {
+       uint64_t* cell = new_cell();
+       gravel_free(mine() ? cell + 1 : cell);
+     }},
+    {"free-different",
+     [] {
+       uint64_t *one = new_cell(), *other = new_cell();
+       gravel_free(mine() ? one : other);
+     }},
+    {"barrier-too-many",
+     [] {
+       if (mine()) gravel_barrier_all();
+     }},
+    {"sum-max",
+     [] {
+       if (mine()) gravel_max_all(7);
+       else gravel_sum_all(5);
+     }},
+    {"malloc-barrier",
+     [] {
+       if (mine()) new_cell();
+       else gravel_barrier_all();
+     }},
+    {"fork",  // a child that calls exit(), and one that is refused what only PEs may
+     [] {
+       for (bool calls : {false, true}) {
+         const pid_t child = fork();
+         if (child == 0) {
+           if (calls) gravel_barrier_all();
+           std::exit(7);
+         }
+         int status = 0;
+         waitpid(child, &status, 0);
+         if (!WIFEXITED(status) || WEXITSTATUS(status) != (calls ? 1 : 7)) gravel_abort("the child did not end as it was told");
+       }
+       gravel_barrier_all();
+     }},
+    {"fork-killed",  // a PE dies that has left a child behind
+     [] {
+       ready();
+       if (mine() && fork() == 0) {
+         sleep(3);
+         _exit(0);
+       }
+       gravel_barrier_all();
+       sleep_forever();
      }},
     {"exit",
      [] {

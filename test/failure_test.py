@@ -479,11 +479,48 @@ class WrongArguments(FailureTest):
                 self.assert_failed(self.start(fault, "--pe", 3), "PE 3: error: " + cause)
 
     def test_heap(self):
-        self.assert_failed(self.start("none", GRAVEL_SYMMETRIC_SIZE="100T"), "symmetric heap of .* does not fit",
-                           "GRAVEL_SYMMETRIC_SIZE")
-        self.assert_failed(self.start("malloc-huge"), "gravel_malloc: 70368744177664 bytes do not fit")
-        self.assert_failed(self.start("malloc-differs"), "gravel_malloc: the PEs ask for different sizes, 256 to 512")
+        if ON_GPU:
+            self.assert_failed(self.start("none", GRAVEL_SYMMETRIC_SIZE="100T"), "symmetric heap of .* does not fit",
+                               "GRAVEL_SYMMETRIC_SIZE")
+        else:  # only reserved: what is used must fit
+            host = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+            self.assert_fine(self.start("none", GRAVEL_SYMMETRIC_SIZE=2 * host))
+            self.assert_failed(self.start("malloc-host", GRAVEL_SYMMETRIC_SIZE=2 * host),
+                               r"PE 0: error: gravel_malloc: \d+ bytes do not fit: \d+ would be in use, and this host has \d+ bytes")
+        self.assert_failed(self.start("malloc-huge"), "PE 0: error: gravel_malloc: 70368744177664 bytes do not fit")
+        self.assert_fine(self.start("malloc-caught"))
+        self.assert_fine(self.start("free-null"))
+
+    def test_free(self):
         self.assert_failed(self.start("double-free"), "gravel_free: .* is free already")
+        self.assert_failed(self.start("free-foreign"), "PE 1: error: gravel_free: 0x.* is not in the symmetric heap")
+        self.assert_failed(self.start("free-inside"), "PE 1: error: gravel_free: 0x.* lies 8 bytes inside an object")
+
+    def test_collectives_that_differ(self):
+        for fault, cause in {
+                "barrier-too-many": "PE {b} waits in gravel_barrier_all, PE {a} has called gravel_finalize",
+                "sum-max": "the PEs call different collectives: PE {a} gravel_sum_all, PE {b} gravel_max_all",
+                "malloc-barrier": "the PEs call different collectives: PE {a} gravel_barrier_all, PE {b} gravel_malloc of 4096 bytes",
+                "malloc-differs": "the PEs' arguments differ: PE {a} calls gravel_malloc of 256 bytes, PE {b} gravel_malloc of 512",
+                "free-null-one": "PE {a} calls gravel_free of the object at offset 0x0, PE {b} gravel_free of a null pointer",
+                "free-different": "PE {a} calls gravel_free of the object at offset 0x1000, PE {b} gravel_free of the object at offset 0x0",
+        }.items():
+            for victim in (1, 3):  # beside one that calls the right thing, on the same node and, with 2 PEs, on another
+                for self.n, self.nodes in ((4, 2), (2, 2)):
+                    if victim >= self.n:
+                        continue
+                    with self.subTest(fault, victim=victim, n=self.n):
+                        job = self.start(fault, "--pe", victim, GRAVEL_WATCHDOG_S=0)
+                        a = victim - 1
+                        self.assert_failed(job, "aggregator of node .: error: .*" + cause.format(a=a, b=victim))
+
+    def test_more_nodes_than_pes(self):
+        for launcher in ("ucx-run",) + (("mpirun",) if MPIRUN else ()):
+            with self.subTest(launcher):
+                self.n, self.nodes = 2, 1
+                command = (UCX_RUN, "-n", "2") if launcher == "ucx-run" else (MPIRUN, "--oversubscribe", "-n", "2")
+                job = self.start("none", launcher=command, GRAVEL_NODES=3)
+                self.assert_failed(job, "PE 0: error: GRAVEL_NODES=3: a node needs at least one PE, but a host of this job has only 2")
 
     def test_program(self):
         for fault, cause, status in (
@@ -499,6 +536,13 @@ class WrongArguments(FailureTest):
                 ("after-finalize", "gravel_barrier_all was called after gravel_finalize", 1)):
             with self.subTest(fault):
                 self.assert_failed(self.start(fault), cause, status=status)
+
+    def test_that_forks(self):
+        self.assert_fine(self.start("fork"))
+        job = self.start("fork-killed")
+        ready = job.ready(self.n)
+        os.kill(ready[1], signal.SIGKILL)
+        self.assert_failed(job, "PE 1 .*killed by signal 9", status=137)
 
     @unittest.skipUnless(MPIRUN, "no Open MPI")
     def test_program_under_mpirun(self):

@@ -105,6 +105,7 @@ void fake_job::make_pe(uint32_t pe) {
   p.pe = pe;
   p.node = topology_.node_of(pe);
   p.segment = std::make_unique<pe_segment>(pe_segment::create(make_segment_shape(values_, topology_, p.node), pe));
+  p.collectives = std::make_unique<collective_member>(*p.segment, pe);
   p.heap.resize(values_.symmetric_size / sizeof(unit));
   p.device_cells.resize(values_.reply_cells);
   p.host_cells.resize(values_.reply_cells);
@@ -322,24 +323,27 @@ void fake_job::quiet_all() {
   for (uint32_t pe = 0; pe < n_pes(); ++pe) quiet(pe);
 }
 
-std::vector<collective_words> fake_job::combine(const std::vector<collective_words>& mine) {
-  const uint64_t sequence = ++collective_sequence_;
-  std::vector<collective_words> got(n_pes());
+std::vector<collective_words> fake_job::combine(const std::vector<collective_words>& mine, collective_kind kind) {
+  ++collective_calls_;
   for (uint32_t i = 0; i < n_pes(); ++i) {
-    collective_words& in = pes_[i]->segment->control()->collective_in;
-    std::copy(mine[i].sum, mine[i].sum + 4, in.sum);
-    in.least = mine[i].least;
-    in.most = mine[i].most;
-    in.last = mine[i].last;
-    store_release(&in.sequence, sequence);
+    pes_[i]->collectives->contribute({collective_calls_, kind, i, {}}, mine[i]);
     if (draw_.below(2)) step();
   }
+  std::vector<collective_words> got(n_pes());
   for (uint32_t i = 0; i < n_pes(); ++i) {
-    const collective_words& out = pes_[i]->segment->control()->collective_out;
-    step_until([&] { return load_acquire(&out.sequence) == sequence; });
-    got[i] = out;
+    step_until([&] { return pes_[i]->collectives->has_result(); });
+    got[i] = pes_[i]->collectives->result();
   }
   return got;
+}
+
+void fake_job::exchange(const std::vector<std::vector<std::byte>>& mine) {
+  ++collective_calls_;
+  for (uint32_t i = 0; i < n_pes(); ++i) {
+    pes_[i]->collectives->contribute({collective_calls_, collective_kind::gather, i, {}}, {}, mine[i]);
+    if (draw_.below(2)) step();
+  }
+  for (uint32_t i = 0; i < n_pes(); ++i) step_until([&] { return pes_[i]->collectives->has_result(); });
 }
 
 bool fake_job::host_gets_done(uint32_t pe) const {

@@ -12,6 +12,7 @@
 
 #include "device/gravel.cuh"
 #include "host/collective.hpp"
+#include "host/collective_member.hpp"
 #include "host/plane.hpp"
 #include "host/receiver.hpp"
 #include "test/fake_link.hpp"
@@ -37,6 +38,7 @@ struct fake_pe {
   };
   uint32_t pe = 0, node = 0;
   std::unique_ptr<pe_segment> segment;
+  std::unique_ptr<collective_member> collectives;
   std::vector<unit> heap;
   producers device{}, host{};
   std::vector<reply_cell> device_cells, host_cells;
@@ -145,8 +147,11 @@ class fake_job {
   /// As runtime::quiet.
   void quiet(uint32_t pe);
   void quiet_all();
-  /// All PEs contribute; the words that each of them got.
-  std::vector<collective_words> combine(const std::vector<collective_words>& mine);
+  /// All PEs call a collective of this kind and contribute; the words that each of them got.
+  std::vector<collective_words> combine(const std::vector<collective_words>& mine,
+                                        collective_kind kind = collective_kind::barrier);
+  /// The same with data, which all get (collective_member::result_data).
+  void exchange(const std::vector<std::vector<std::byte>>& mine);
 
   /// Of a wait_for_host_gets.
   bool host_gets_done(uint32_t pe) const;
@@ -178,7 +183,7 @@ class fake_job {
   std::vector<std::unique_ptr<fake_node>> nodes_;
   uint32_t n_planes_ = 1, n_actors_ = 0;
   uint64_t idle_ = 0;  ///< serve() calls in a row in which nothing moved
-  uint64_t collective_sequence_ = 0;
+  uint64_t collective_calls_ = 0;
 };
 
 }  // namespace gravel

@@ -26,6 +26,7 @@ class shared_backend final : public backend {
     return pieces.back().get();
   }
   void release(void*) override {}
+  void zero(void* at, uint64_t bytes) override { std::memset(at, 0, bytes); }
   void pin(void*, uint64_t) override {}
   void unpin(void*) override {}
   void copy(void* to, const void* from, uint64_t bytes) override {
@@ -193,6 +194,11 @@ TEST_CASE("rings of different sizes are an error that names the variables") {
 TEST_CASE("mappings are given back") {
   auto pes = start({0, 0, 0}, {with({})});
   CHECK(pes[1]->device.mapped == 4);
+  pes[1]->routes->forget();
+  CHECK(pes[1]->device.mapped == 0);
+  CHECK(pes[1]->routes->read().applied == 0);  // of its own memory
   pes[1]->routes.reset();
   CHECK(pes[1]->device.mapped == 0);
+  pes[0]->routes.reset();
+  CHECK(pes[0]->device.mapped == 0);
 }

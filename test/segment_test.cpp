@@ -64,6 +64,10 @@ TEST_CASE("parts of a segment lie inside it, aligned, and do not overlap") {
     parts.emplace(from, from + bytes);
   };
   part(segment.control(), sizeof(pe_control));
+  for (const auto data : {segment.collective_in_data(), segment.collective_out_data()}) {
+    CHECK(data.size() == 65536);
+    part(data.data(), data.size());
+  }
   for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
     const queue q = segment.queue_of(kind);
     CHECK(q.state == nullptr);

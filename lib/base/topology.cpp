@@ -68,8 +68,9 @@ std::vector<uint32_t> assign_nodes(const std::vector<uint32_t>& host_of_pe, uint
   std::map<uint32_t, uint64_t> seen;
   std::vector<uint32_t> node_of_pe;
   for (uint32_t host : host_of_pe) {
-    const uint64_t parts = std::min(emulated, pes_on_host[host]);
-    const uint64_t part = seen[host]++ * parts / pes_on_host[host];
+    if (emulated > pes_on_host[host])
+      fail("GRAVEL_NODES={}: a node needs at least one PE, but a host of this job has only {}", emulated, pes_on_host[host]);
+    const uint64_t part = seen[host]++ * emulated / pes_on_host[host];
     node_of_pe.push_back(number.try_emplace({host, part}, static_cast<uint32_t>(number.size())).first->second);
   }
   return node_of_pe;

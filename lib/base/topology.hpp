@@ -38,7 +38,7 @@ class topology {
 };
 
 /// Splits the PEs of each physical host into `emulated` nodes of consecutive local ranks; numbers nodes in order of
-/// their first PE. With fewer PEs on a host than `emulated`, each gets a node of its own.
+/// their first PE. Throws gravel::error if a host has fewer PEs than `emulated`.
 std::vector<uint32_t> assign_nodes(const std::vector<uint32_t>& host_of_pe, uint64_t emulated);
 
 }  // namespace gravel
