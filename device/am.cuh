@@ -9,6 +9,11 @@
 // A handler is a type; its id is a hash of its name, so it is the same on every PE, and gravel_init checks that all
 // PEs register the same handlers. Handlers run on the device, many at once, in any order, and may send (not wait).
 // A handler with `static constexpr bool on_host = true` runs on the PE's receiver thread on the host instead.
+//
+// A handler may say more about itself, and is given more then, behind the handle and in this order:
+//   using context = table;               operator()(const gravel_t& g, table* mine, ...): the pointer of gravel_set_context
+//   static constexpr bool batch = true;  operator()(const gravel_t& g, const gravel_batch& lanes, ...): is called by the lanes
+//                                        of a warp that hold messages for it, together
 #pragma once
 #include <utility>
 
@@ -19,6 +24,9 @@
 #else
 #define GRAVEL_HANDLER
 #endif
+
+/// The lanes that call a batch handler together: 1 to 32, converged; one on the CPU backend and on the host.
+using gravel_batch = gravel::lane_group;
 
 namespace gravel {
 
@@ -39,6 +47,25 @@ constexpr bool runs_on_host() {
   if constexpr (requires { Handler::on_host; }) return Handler::on_host;
   else return false;
 }
+
+template <class Handler>
+GRAVEL_BOTH constexpr bool is_batch() {
+  if constexpr (requires { Handler::batch; }) return Handler::batch;
+  else return false;
+}
+
+struct no_context {};
+template <class Handler>
+struct context_of {
+  using type = no_context;
+};
+template <class Handler>
+  requires requires { typename Handler::context; }
+struct context_of<Handler> {
+  using type = typename Handler::context;
+};
+template <class Handler>
+constexpr bool has_context = !std::is_same_v<typename context_of<Handler>::type, no_context>;
 
 /// Bytes of a T that begins at byte OFFSET of a message, as whole words: word i of the value lies `shift` bits above word
 /// `first` + i of the message, and what does not fit there in the next one. So arguments need no padding between them, and
@@ -97,9 +124,10 @@ struct argument_list {
   GRAVEL_BOTH static void fill(unit* data, same<A>... arguments) {  // converted, as in any call
     fill_each(data, std::index_sequence_for<A...>(), arguments...);
   }
-  template <class Handler>
-  GRAVEL_BOTH static void call(const gravel_t& g, const unit* message) {
-    call_with<Handler>(g, message, std::index_sequence_for<A...>());
+  /// `before`: what the handler is given besides.
+  template <class Handler, class... B>
+  GRAVEL_BOTH static void call(const gravel_t& g, const unit* message, const B&... before) {
+    call_with<Handler>(g, message, std::index_sequence_for<A...>(), before...);
   }
 
  private:
@@ -108,24 +136,35 @@ struct argument_list {
     (pack<offset(I)>(data, arguments), ...);
     (void)data;
   }
-  template <class Handler, size_t... I>
-  GRAVEL_BOTH static void call_with(const gravel_t& g, const unit* message, std::index_sequence<I...>) {
+  template <class Handler, size_t... I, class... B>
+  GRAVEL_BOTH static void call_with(const gravel_t& g, const unit* message, std::index_sequence<I...>, const B&... before) {
     (void)message;
-    Handler{}(g, unpack<A, offset(I)>(message)...);
+    Handler{}(g, before..., unpack<A, offset(I)>(message)...);
   }
 };
 
-/// The arguments after the handle, as decayed types, from the handler's operator().
-template <class F>
-struct handler_arguments;
-template <class H, class... A>
-struct handler_arguments<void (H::*)(const gravel_t&, A...) const> {
+/// The parameters behind the handle, less those that no message carries.
+template <bool CONTEXT, bool BATCH, class Context, class... A>
+struct message_arguments {
+  static_assert(!CONTEXT && !BATCH, "a handler with `using context = T;` takes a T* behind the handle, and one with `batch = true` "
+                                    "a const gravel_batch& (behind the context, if there is one)");
   using list = argument_list<std::decay_t<A>...>;
 };
+template <bool BATCH, class Context, class... A>
+struct message_arguments<true, BATCH, Context, Context*, A...> : message_arguments<false, BATCH, Context, A...> {};
+template <class Context, class... A>
+struct message_arguments<false, true, Context, const lane_group&, A...> : message_arguments<false, false, Context, A...> {};
+
+/// The arguments of a message, as decayed types, from the handler's operator().
+template <class Handler, class F>
+struct handler_arguments;
+template <class Handler, class H, class... A>
+struct handler_arguments<Handler, void (H::*)(const gravel_t&, A...) const>
+    : message_arguments<has_context<Handler>, is_batch<Handler>(), typename context_of<Handler>::type, A...> {};
 
 template <class Handler>
 struct handler_traits {
-  using arguments = typename handler_arguments<decltype(&Handler::operator())>::list;
+  using arguments = typename handler_arguments<Handler, decltype(&Handler::operator())>::list;
   static constexpr uint32_t bytes = arguments::bytes;
   static constexpr uint32_t units = am_units(bytes);
   static constexpr sink_kind kind = runs_on_host<Handler>() ? sink_kind::host : sink_kind::device;
@@ -147,10 +186,23 @@ struct am_message {
   }
 };
 
-/// Runs the handler for a message that arrived.
+/// Runs the handler, which is number `position` in the list, for a message that arrived.
 template <class Handler>
-GRAVEL_BOTH void run_handler(const gravel_t& g, const unit* message) {
-  handler_traits<Handler>::arguments::template call<Handler>(g, static_cast<const unit*>(__builtin_assume_aligned(message, sizeof(unit))));
+GRAVEL_BOTH void run_handler(const gravel_t& g, uint32_t position, const unit* message) {
+  using arguments = typename handler_traits<Handler>::arguments;
+  message = static_cast<const unit*>(__builtin_assume_aligned(message, sizeof(unit)));
+  if constexpr (has_context<Handler>) {
+    using context = typename context_of<Handler>::type;
+    context* const mine = static_cast<context*>(load_acquire<scope::device>(&g.contexts[position]));  // [X1]
+    if (!mine) report_error(g, message_fault::no_context, op::am, g.my_pe, handler_id<Handler>::value, 0);
+    else if constexpr (is_batch<Handler>()) arguments::template call<Handler>(g, message, mine, lane_group::active());
+    else arguments::template call<Handler>(g, message, mine);
+  } else if constexpr (is_batch<Handler>()) {
+    arguments::template call<Handler>(g, message, lane_group::active());
+  } else {
+    (void)position;
+    arguments::template call<Handler>(g, message);
+  }
 }
 
 }  // namespace gravel

@@ -41,18 +41,26 @@ struct handler_list {
 
  private:
   template <class Handler>
+  GRAVEL_BOTH static constexpr uint32_t position() {
+    uint32_t at = 0;
+    bool found = false;
+    ((found = found || std::is_same_v<Handler, Handlers>, at += !found), ...);
+    return at;
+  }
+  template <class Handler>
   GRAVEL_BOTH static bool dispatch_one(const gravel_t& g, sink_kind kind, const unit* message, uint32_t units) {
     using traits = handler_traits<Handler>;
+    constexpr uint32_t at = position<Handler>();
     if (handler_of(message->word[0]) != handler_id<Handler>::value || units != traits::units ||
         argument_bytes_of(message->word[0]) != traits::bytes || kind != traits::kind)
       return false;
 #if GRAVEL_ON_GPU
     // Host handlers are never compiled into the resolver kernel.
-    if constexpr (traits::kind == sink_kind::device) run_handler<Handler>(g, message);
+    if constexpr (traits::kind == sink_kind::device) run_handler<Handler>(g, at, message);
 #elif GRAVEL_CUDA
-    if constexpr (traits::kind == sink_kind::host) run_handler<Handler>(g, message);
+    if constexpr (traits::kind == sink_kind::host) run_handler<Handler>(g, at, message);
 #else
-    run_handler<Handler>(g, message);
+    run_handler<Handler>(g, at, message);
 #endif
     return true;
   }

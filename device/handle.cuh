@@ -74,6 +74,7 @@ struct gravel_t {
   gravel::reply_cell* cells;
   uint64_t n_cells;
   gravel::device_error* error;
+  void* const* contexts;           ///< in a handler's handle: what gravel_set_context gave to each handler of the list
   const gravel::peer_link* peers;  ///< by PE; nullptr: route `peer` is not used from here
   const uint32_t* peer_pes;        ///< [n_peers]: PEs that have a ring, in the order of their bins
   uint32_t n_peers;

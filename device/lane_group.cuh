@@ -88,8 +88,9 @@ class lane_group {
     if (!alone()) __syncwarp(mask_);
 #endif
   }
-  /// Lanes of the group whose `key` equals this lane's.
-  GRAVEL_BOTH uint32_t match(uint32_t key) const {
+  /// Lanes of the group whose `key`, an integer of 4 or 8 bytes, equals this lane's.
+  template <class T>
+  GRAVEL_BOTH uint32_t match(T key) const {
 #if GRAVEL_ON_GPU
     return __match_any_sync(mask_, key);
 #elif GRAVEL_CUDA
@@ -97,6 +98,14 @@ class lane_group {
 #else
     return alone() ? mask_ : __match_any_sync(mask_, key);
 #endif
+  }
+
+  /// Sum of `value` over the group's lanes.
+  template <class T>
+  GRAVEL_BOTH T sum(T value) const {
+    T total{};
+    for (uint32_t rest = mask_; rest != 0; rest &= rest - 1) total = static_cast<T>(total + from_lane(value, lowest(rest)));
+    return total;
   }
 
   GRAVEL_BOTH static uint32_t popcount(uint32_t bits) {

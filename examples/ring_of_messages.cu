@@ -44,17 +44,17 @@ struct tally {
   uint64_t visits = 0, ids = 0;
 };
 
-/// Runs on the device. `counts` is the offset of a tally in the symmetric heap: addresses differ between PEs.
+/// Runs on the device. Each PE's tally is in its symmetric heap.
 struct hop {
   static constexpr const char* name = "hop";
-  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t counts, travel message) const {
-    auto* mine = reinterpret_cast<uint64_t*>(g.heap + counts);
-    gravel_inc(g, &mine[0], static_cast<int>(g.my_pe));
-    gravel_add(g, &mine[1], message.id, static_cast<int>(g.my_pe));
+  using context = tally;
+  GRAVEL_HANDLER void operator()(const gravel_t& g, tally* mine, travel message) const {
+    gravel_inc(g, &mine->visits, static_cast<int>(g.my_pe));
+    gravel_add(g, &mine->ids, message.id, static_cast<int>(g.my_pe));
     if (message.hops_left == 0) return;
     for (uint32_t c = 0; c < message.children; ++c) {
       const next_hop next(message, c, g.my_pe, g.n_pes);
-      gravel_am<hop>(g, static_cast<int>(next.pe), counts, next.message);
+      gravel_am<hop>(g, static_cast<int>(next.pe), next.message);
     }
   }
 };
@@ -85,13 +85,13 @@ GRAVEL_BOTH travel seed_message(const travel& kind, uint32_t pe, uint64_t i) {
   return message;
 }
 
-__global__ void start_on_device(gravel_t g, uint64_t counts, travel kind, uint64_t messages) {
+__global__ void start_on_device(gravel_t g, travel kind, uint64_t messages) {
   const lane_share mine(messages);
   for (uint64_t i = mine.first; i < mine.last; ++i) {
     const travel message = seed_message(kind, g.my_pe, i);
     for (uint32_t c = 0; c < message.children; ++c) {
       const next_hop next(message, c, g.my_pe, g.n_pes);
-      gravel_am<hop>(g, static_cast<int>(next.pe), counts, next.message);
+      gravel_am<hop>(g, static_cast<int>(next.pe), next.message);
     }
   }
 }
@@ -191,22 +191,20 @@ int main(int argc, char** argv) {
 
   gravel_init<hop, hop_on_host>();
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
-  auto* counts = gravel_malloc<uint64_t>(2 * sizeof(uint64_t));
+  auto* counts = gravel_malloc<tally>(sizeof(tally));
+  gravel_set_context<hop>(counts);
   gravel_barrier_all();
   const auto begin = std::chrono::steady_clock::now();
   if (on_host) {
     start_on_host(gravel_host_handle(), kind, messages);
   } else {
-    const gravel_t g = gravel_handle();
-    const auto offset = static_cast<uint64_t>(reinterpret_cast<char*>(counts) - g.heap);
-    gravel_launch(start_on_device, grid, block, g, offset, kind, messages);
+    gravel_launch(start_on_device, grid, block, gravel_handle(), kind, messages);
   }
   gravel_wait_quiescent();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
-  uint64_t words[2];
-  gravel_copy(words, counts, sizeof(words));
-  tally seen{words[0], words[1]};
+  tally seen;
+  gravel_copy(&seen, counts, sizeof(seen));
   if (on_host) seen = {visits_on_host, ids_on_host};
   const tally expected = compute_serially(kind, messages);
   const uint64_t wrong = gravel_sum_all(seen.visits != expected.visits || seen.ids != expected.ids);

@@ -68,6 +68,8 @@ class backend {
   virtual void copy(void* to, const void* from, uint64_t bytes) = 0;
   /// Whether host threads must not load from there.
   virtual bool is_device_memory(const void*) { return false; }
+  /// Stores a pointer in device memory that kernels may read meanwhile, after all that was copied before [X1].
+  virtual void store_pointer(void** at, void* value) { copy(at, &value, sizeof(value)); }
   /// Waits for all kernels started by gravel_launch.
   virtual void synchronize() = 0;
 

@@ -61,6 +61,7 @@ class cpu_backend final : public backend {
       std::memcpy(static_cast<char*>(to) + at, &value, word);
     }
   }
+  void store_pointer(void** at, void* value) override { store_release(at, value); }  // [X1]
   void synchronize() override {}
 
   void start_receiver(const receiver_setup& setup) override {

@@ -78,6 +78,9 @@ void start(std::unique_ptr<backend> device) {
 }
 
 backend& current_backend() { return waiting_runtime("gravel_launch").device(); }
+void set_context(uint32_t handler, const char* name, sink_kind kind, void* context) {
+  current_runtime("gravel_set_context").set_context(handler, name, kind, context);
+}
 void* allocate_symmetric(uint64_t bytes) { return waiting_runtime("gravel_malloc").heap().allocate(bytes); }
 void copy_from_device(void* to, const void* from, uint64_t bytes) {
   current_runtime("an operation of a host thread").device().copy(to, from, bytes);

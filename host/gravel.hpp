@@ -19,6 +19,7 @@ namespace gravel {
 void start(std::unique_ptr<backend> device);
 backend& current_backend();
 void* allocate_symmetric(uint64_t bytes);
+void set_context(uint32_t handler, const char* name, sink_kind, void* context);
 #if !GRAVEL_CUDA
 /// Runs `kernel` in every lane.
 void launch_on_cpu(const gravel_launch_config& how, simt::kernel_ref kernel);
@@ -41,6 +42,15 @@ void gravel_init() {
 }
 /// Leaves the job. Collective. All symmetric memory is freed; statistics are printed if GRAVEL_STATS asks for them.
 void gravel_finalize();
+/// `Handler`, which has `using context = T;`, is given this pointer at this PE from now on. Device handlers read memory of the
+/// device there (symmetric or not), host handlers memory of the host. Not collective, any thread: messages that are being
+/// applied meanwhile get the old pointer or the new one. A message for which there is none yet ends the job; so that none
+/// arrives before, call it before gravel_barrier_all, and let nobody send before that.
+template <class Handler>
+void gravel_set_context(typename Handler::context* context) {
+  gravel::set_context(gravel::handler_id<Handler>::value, Handler::name, gravel::handler_traits<Handler>::kind,
+                      const_cast<void*>(static_cast<const volatile void*>(context)));
+}
 /// Ends the whole job with this message and exit status. Any thread.
 [[noreturn]] void gravel_abort(const char* text, int status = 1);
 

@@ -15,6 +15,15 @@
 
 namespace gravel {
 
+void runtime::set_context(uint32_t handler, const char* name, sink_kind kind, void* context) {
+  const std::vector<handler_info> all = device_->handlers();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const handler_info& h) { return h.id == handler; });
+  if (found == all.end()) fail("gravel_set_context: gravel_init was not given handler '{}'", name);
+  const auto at = found - all.begin();
+  if (kind == sink_kind::host) store_release(&host_contexts_[at], context);  // [X1]
+  else device_->store_pointer(&device_contexts_[at], context);
+}
+
 void runtime::read_queue_states(queue_state (&states)[n_queue_kinds]) {
   device_->copy(states, device_state_->queues, sizeof(states));
   // Host threads' own queues have their state here.

@@ -40,6 +40,10 @@ class runtime {
   collective_member::call begin_collective(collective_kind kind, uint64_t argument = 0, uint64_t another = 0) {
     return collectives_->begin(kind, argument, another);
   }
+
+  /// gravel_set_context. Any thread.
+  void set_context(uint32_t handler, const char* name, sink_kind, void* context);
+
   void quiet();
   void barrier_all();
   void wait_quiescent();
@@ -70,6 +74,7 @@ class runtime {
   std::string describe_lost_aggregator() const;
   [[noreturn]] void fail_without_aggregator() const;
   void check_device_error();
+  std::string name_of_handler(uint64_t id) const;
   std::string describe();
   sample take_sample();
   /// Waits for `ready`, giving the monitor's errors precedence.
@@ -103,6 +108,8 @@ class runtime {
   std::unique_ptr<producer_state> host_state_;
   reply_cell* device_cells_ = nullptr;
   std::unique_ptr<reply_cell[]> host_cells_;
+  void** device_contexts_ = nullptr;  ///< by position of the handler in gravel_init's list
+  std::unique_ptr<void*[]> host_contexts_;
   std::unique_ptr<device_error> host_error_;
   char* heap_ = nullptr;
   std::optional<peers> peers_;

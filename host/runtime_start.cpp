@@ -62,7 +62,8 @@ runtime::~runtime() {
   if (monitor_.joinable()) monitor_.join();
   peers_.reset();
   if (segment_) device_->unpin(segment_->base());
-  for (void* memory : {static_cast<void*>(heap_), static_cast<void*>(device_state_), static_cast<void*>(device_cells_)})
+  for (void* memory : {static_cast<void*>(heap_), static_cast<void*>(device_state_), static_cast<void*>(device_cells_),
+                       static_cast<void*>(device_contexts_)})
     if (memory) device_->release(memory);
 }
 
@@ -205,6 +206,9 @@ void runtime::make_handles() {
       static_cast<reply_cell*>(device_->allocate(values_.reply_cells * sizeof(reply_cell), "reply cells"));
   host_state_ = std::make_unique<producer_state>();
   host_cells_ = std::make_unique<reply_cell[]>(values_.reply_cells);
+  const uint64_t handlers = device_->handlers().size();
+  device_contexts_ = static_cast<void**>(device_->allocate((handlers + 1) * sizeof(void*), "handlers' contexts"));
+  host_contexts_ = std::make_unique<void*[]>(handlers);
   host_error_ = std::make_unique<device_error>();
   symmetric_.emplace(*device_, heap_, values_.symmetric_size, pe_,
                      [this](collective_kind kind, uint64_t argument, const collective_words& mine) {
@@ -246,9 +250,11 @@ void runtime::make_handles() {
   host_handle_.direct = queue_for(queue_kind::host, host_state_->queues);
   device_handler_handle_ = on_device;
   device_handler_handle_.from = sender::handler;
+  device_handler_handle_.contexts = device_contexts_;
   device_handler_handle_.direct = queue_for(queue_kind::device_handler, device_state_->queues);
   host_handler_handle_ = on_host;
   host_handler_handle_.from = sender::handler;
+  host_handler_handle_.contexts = host_contexts_.get();
   host_handler_handle_.direct = queue_for(queue_kind::host_handler, host_state_->queues);
 
   device_->start_receiver({device_handler_handle_, host_handler_handle_, segment_->landing_of(sink_kind::device),

@@ -30,6 +30,12 @@ void runtime::receive_loop() {
   }
 }
 
+std::string runtime::name_of_handler(uint64_t id) const {
+  for (const handler_info& h : device_->handlers())
+    if (h.id == id) return h.name;
+  return "unknown";
+}
+
 void runtime::check_device_error() {
   const device_error* of_device = &segment_->control()->error;
   const device_error* of_host = host_error_.get();
@@ -48,6 +54,8 @@ void runtime::check_device_error() {
         : fault == message_fault::bad_pe
             ? fmt::format("{} to PE {}: the job has PEs 0 to {}", name_of(what), static_cast<int32_t>(found->pe),
                           nodes_.n_pes() - 1)
+        : fault == message_fault::no_context
+            ? fmt::format("a message arrived for handler '{}' before gravel_set_context was called for it here", name_of_handler(found->offset))
         : fault == message_fault::blocking_handler
             ? fmt::format("{} inside a handler: handlers must not wait",
                           what == op::none ? "gravel_quiet, gravel_fence or gravel_wait_until" : name_of(what))

@@ -39,6 +39,49 @@ void send_all(const fake_shape& shape, uint64_t kernel_seed) {
   }
 }
 
+// --- handlers that are given more
+struct sums {
+  uint64_t messages = 0, values = 0, groups = 0;
+};
+struct with_context {
+  static constexpr const char* name = "with context";
+  using context = sums;
+  GRAVEL_HANDLER void operator()(const gravel_t&, sums* mine, uint32_t value) const {
+    ++mine->messages;
+    mine->values += value;
+  }
+};
+struct with_const_context {
+  static constexpr const char* name = "with const context";
+  static constexpr bool on_host = true;
+  using context = const uint64_t;
+  void operator()(const gravel_t& g, const uint64_t* factor, uint64_t value) const {
+    add_in_place(reinterpret_cast<uint64_t*>(g.heap), value * *factor);
+  }
+};
+struct in_batches {
+  static constexpr const char* name = "in batches";
+  static constexpr bool batch = true;
+  GRAVEL_HANDLER void operator()(const gravel_t& g, const gravel_batch& lanes, uint64_t key) const {
+    const gravel_batch same = lanes.part(lanes.match(key));
+    const auto n = same.sum(uint64_t{1});
+    if (same.is_leader()) add_in_place(reinterpret_cast<uint64_t*>(g.heap) + 1 + key, n);
+  }
+};
+struct with_both {
+  static constexpr const char* name = "with both";
+  static constexpr bool batch = true;
+  using context = sums;
+  GRAVEL_HANDLER void operator()(const gravel_t&, sums* mine, const gravel_batch& lanes, uint16_t value) const {
+    const auto messages = lanes.size();
+    const auto values = lanes.sum(uint32_t{value});
+    if (!lanes.is_leader()) return;
+    mine->messages += messages;
+    mine->values += values;
+    ++mine->groups;
+  }
+};
+
 }  // namespace
 
 TEST_CASE("active messages arrive once and whole, whatever their arguments, by every way") {
@@ -65,4 +108,77 @@ TEST_CASE("a bulk message in a row of others is refused") {
   const auto job = fake_job::with<>({});
   const unit message[max_am_units] = {{{make_word0(op::put_bulk, 0, 0), 100}}};
   CHECK(fake_job::apply_with<>(job->pe(0).device_handler, message, bulk_units(100)) == message_fault::bad_op);
+}
+
+TEST_CASE("a handler is given its PE's context, and its group of lanes") {
+  const auto job = fake_job::with<in_batches, with_context, with_both, with_const_context>({.nodes = 2, .pes_per_node = 2});
+  const uint32_t n = job->n_pes();
+  std::vector<sums> single(n), both(n);
+  std::vector<uint64_t> factors(n);
+  for (uint32_t pe = 0; pe < n; ++pe) {
+    factors[pe] = pe + 10;
+    void** const table = job->pe(pe).contexts;
+    table[1] = &single[pe];
+    table[2] = &both[pe];
+    table[3] = &factors[pe];
+  }
+  const auto send = [&](const gravel_t& g, uint32_t i) {
+    const int to = static_cast<int>(i % n);
+    gravel_am<with_context>(g, to, i);
+    gravel_am<with_const_context>(g, to, i);
+    gravel_am<in_batches>(g, to, i % 7);
+    gravel_am<with_both>(g, to, i);
+  };
+  job->launch(2, 48, 0, [&] { send(job->pe(1).kernel, blockIdx.x * blockDim.x + threadIdx.x); });
+  for (uint32_t i = 96; i < 200; ++i) send(job->pe(2).host_thread, i);
+  job->settle();
+  for (uint32_t pe = 0; pe < n; ++pe) {
+    sums expected;
+    std::vector<uint64_t> words(8);
+    for (uint32_t i = pe; i < 200; i += n) {
+      ++expected.messages;
+      expected.values += i;
+      words[0] += i * factors[pe];
+      ++words[1 + i % 7];
+    }
+    for (const sums& s : {single[pe], both[pe]}) {
+      CHECK(s.messages == expected.messages);
+      CHECK(s.values == expected.values);
+    }
+    CHECK(both[pe].groups != 0);
+    CHECK(std::vector<uint64_t>(job->pe(pe).at<uint64_t>(0), job->pe(pe).at<uint64_t>(0) + 8) == words);
+  }
+}
+
+TEST_CASE("a message for a handler without its context is an error, which names the handler") {
+  const auto job = fake_job::with<in_batches, with_context>({});
+  gravel_am<with_context>(job->pe(0).host_thread, 1, 5u);
+  job->settle();
+  const device_error e = job->error_of(1);
+  CHECK(e.code == static_cast<uint64_t>(message_fault::no_context) + 1);
+  CHECK(e.offset == handler_id<with_context>::value);
+}
+
+TEST_CASE("what a handler is given is no argument of its messages") {
+  CHECK(handler_traits<with_context>::bytes == 4);
+  CHECK(handler_traits<with_both>::bytes == 2);
+  CHECK(handler_traits<in_batches>::bytes == 8);
+}
+
+TEST_CASE("a group adds up what its lanes have under equal keys") {
+  for (uint64_t seed = 0; seed <= 50; ++seed) {
+    INFO("seed " << seed);
+    const auto job = fake_job::with<>({});
+    std::vector<uint64_t> bins(5), expected(5);
+    for (uint32_t i = 0; i < 96; ++i) expected[i * i % 5] += i;
+    job->launch(2, 48, seed, [&] {
+      const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+      if (i % 11 == 0) relax{}();
+      const lane_group lanes = lane_group::active();
+      const lane_group same = lanes.part(lanes.match(uint64_t{i * i % 5} << 32));
+      const uint64_t sum = same.sum(uint64_t{i});
+      if (same.is_leader()) fetch_add(&bins[i * i % 5], sum);
+    });
+    CHECK(bins == expected);
+  }
 }

@@ -43,6 +43,7 @@ struct fake_pe {
   producers device{}, host{};
   std::vector<reply_cell> device_cells, host_cells;
   device_error host_error{};
+  void* contexts[64] = {};  ///< of its handlers, by position in the list
   gravel_t kernel{}, host_thread{}, device_handler{}, host_handler{};
   std::unique_ptr<host_receiver> receiver[2];
   /// Route `peer`, as host/peers.cpp makes it.

@@ -21,7 +21,7 @@ const char* name_of(message_fault fault) {
       "no fault", "unknown operation", "a type the operation does not take", "a size that does not fit the operation",
       "an address outside the symmetric heap", "a misaligned address", "an unregistered handler",
       "a PE number out of range", "a blocking call inside a handler",
-      "a corrupt packet"};
+      "a corrupt packet", "a handler without its context"};
   return names[static_cast<int>(fault)];
 }
 

@@ -1,0 +1,169 @@
+// Active messages in jobs: every mix of arguments by every way, contexts, batch handlers. One source for the CPU backend and for
+// GPUs; run under ucx-run with any number of PEs and nodes.
+#include <cinttypes>
+#include <cstdio>
+#include <vector>
+
+#include "gravel.cuh"
+#include "test/argument_mixes.hpp"
+
+namespace {
+
+using namespace gravel;
+
+int failures = 0;
+
+void expect(const char* what, uint64_t got, uint64_t wanted) {
+  if (got == wanted) return;
+  ++failures;
+  fprintf(stderr, "PE %d: %s: got %" PRIu64 ", expected %" PRIu64 "\n", gravel_my_pe(), what, got, wanted);
+}
+
+constexpr uint32_t threads = 128, blocks = 2, lanes = threads * blocks, each = 600;
+
+// --- every mix of arguments -------------------------------------------------------------------------------------------
+__global__ void send_directly(gravel_t g) {
+  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < each; i += lanes)
+    mixes::all::each([&]<class H>() { H::send(g, (i + g.my_pe) % g.n_pes, i); });
+}
+__global__ void send_by_block(gravel_t g) {
+  __shared__ gravel_block_sender<threads, 512> sender;
+  sender.begin(g);
+  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < each; i += lanes)
+    mixes::all::each([&]<class H>() { H::send_by(sender, (i + g.my_pe) % g.n_pes, i); });
+  sender.end();
+}
+
+void check_mixes() {
+  const uint32_t me = static_cast<uint32_t>(gravel_my_pe()), n = static_cast<uint32_t>(gravel_n_pes());
+  auto* tallies = gravel_malloc<mixes::tally>(mixes::all::count * sizeof(mixes::tally));
+  if (reinterpret_cast<char*>(tallies) != gravel_handle().heap) gravel_abort("am_job: the first object does not begin the heap");
+  gravel_launch(send_directly, blocks, threads, gravel_handle());
+  gravel_launch(send_by_block, blocks, threads, gravel_handle());
+  for (uint32_t i = 0; i < each; ++i)
+    mixes::all::each([&]<class H>() { H::send(gravel_host_handle(), (i + me) % n, i); });
+  gravel_wait_quiescent();
+  std::vector<mixes::tally> got(mixes::all::count);
+  gravel_copy(got.data(), tallies, got.size() * sizeof(mixes::tally));
+  std::vector<uint32_t> senders;
+  for (uint32_t pe = 0; pe < n; ++pe) senders.insert(senders.end(), 3, pe);
+  const std::string wrong = mixes::compare(got.data(), me, n, senders, each);
+  if (!wrong.empty()) {
+    ++failures;
+    fprintf(stderr, "PE %u: %s", me, wrong.c_str());
+  }
+  gravel_barrier_all();
+  gravel_free(tallies);
+}
+
+// --- contexts, and a histogram by a batch handler -------------------------------------------------------------------------
+constexpr uint32_t n_bins = 61;
+struct histogram {
+  uint64_t messages, groups, bin[n_bins];
+};
+/// Combines what a warp has under equal keys: one addition for each.
+struct count {
+  static constexpr const char* name = "count";
+  static constexpr bool batch = true;
+  using context = histogram;
+  GRAVEL_HANDLER void operator()(const gravel_t&, histogram* mine, const gravel_batch& lanes, uint64_t key, uint32_t weight) const {
+    const gravel_batch same = lanes.part(lanes.match(key));
+    const uint32_t sum = same.sum(weight);
+    if (same.is_leader()) fetch_add(&mine->bin[key], uint64_t{sum});
+    lanes.sync();
+    if (!lanes.is_leader()) return;
+    fetch_add(&mine->messages, uint64_t{lanes.size()});
+    fetch_add(&mine->groups, uint64_t{1});
+  }
+};
+/// The same on the host, where handlers run one after the other.
+struct count_on_host {
+  static constexpr const char* name = "count_on_host";
+  static constexpr bool batch = true, on_host = true;
+  using context = histogram;
+  GRAVEL_HANDLER void operator()(const gravel_t&, histogram* mine, const gravel_batch& lanes, uint64_t key, uint32_t weight) const {
+    mine->bin[key] += lanes.sum(weight);
+    mine->messages += lanes.size();
+    ++mine->groups;
+  }
+};
+/// Sends on, with less: handlers' messages too come to batch handlers.
+struct relay {
+  static constexpr const char* name = "relay";
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t key, uint32_t weight) const {
+    gravel_am<count>(g, static_cast<int>((g.my_pe + 1) % g.n_pes), key, weight);
+  }
+};
+
+GRAVEL_BOTH uint64_t key_of(uint32_t i) { return i * 2654435761u % 1000003 % n_bins; }
+
+__global__ void draw(gravel_t g, uint32_t samples) {
+  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < samples; i += gridDim.x * blockDim.x) {
+    const int pe = static_cast<int>(i % g.n_pes);
+    gravel_am<count>(g, pe, key_of(i), i % 5);
+    if (i % 3 == 0) gravel_am<relay>(g, pe, key_of(i), 7u);
+    if (i % 8 == 0) gravel_am<count_on_host>(g, pe, key_of(i), 1u);
+  }
+}
+
+/// What `draw` and the host below make of all PEs' histograms together.
+void add_expected(std::vector<uint64_t>& bins, uint32_t samples, bool on_host) {
+  for (uint32_t i = 0; i < samples; ++i) {
+    if (on_host) bins[key_of(i)] += i % 8 == 0;
+    else bins[key_of(i)] += i % 5 + (i % 3 == 0 ? 7 : 0);
+  }
+}
+
+void check_histogram() {
+  constexpr uint32_t samples = 40'000;
+  const uint64_t n = static_cast<uint64_t>(gravel_n_pes());
+  auto* first = gravel_malloc<histogram>(sizeof(histogram));
+  auto* second = gravel_malloc<histogram>(sizeof(histogram));
+  histogram on_host{};
+  gravel_set_context<count_on_host>(&on_host);
+  uint64_t messages = 0, groups = 0;
+  for (histogram* now : {first, second}) {
+    gravel_set_context<count>(now);
+    gravel_barrier_all();
+    gravel_launch(draw, blocks, threads, gravel_handle(), samples);
+    gravel_wait_quiescent();
+  }
+  histogram got[2];
+  gravel_copy(&got[0], first, sizeof(histogram));
+  gravel_copy(&got[1], second, sizeof(histogram));
+  std::vector<uint64_t> device_bins(n_bins), host_bins(n_bins);
+  add_expected(device_bins, samples, false);
+  add_expected(host_bins, samples, true);
+  for (uint32_t b = 0; b < n_bins; ++b) {
+    for (const histogram& h : got) expect("a bin of the device's histogram", gravel_sum_all(h.bin[b]), n * device_bins[b]);
+    expect("a bin of the host's histogram", gravel_sum_all(on_host.bin[b]), 2 * n * host_bins[b]);
+  }
+  for (const histogram& h : got) {
+    messages += gravel_sum_all(h.messages);
+    groups += gravel_sum_all(h.groups);
+  }
+  expect("messages of the batch handler", messages, 2 * n * (samples + (samples + 2) / 3));
+  expect("messages of the host's", gravel_sum_all(on_host.messages), 2 * n * (samples / 8));
+  if (gravel_my_pe() == 0)
+    printf("%.1f messages in a batch\n", static_cast<double>(messages) / static_cast<double>(groups ? groups : 1));
+  gravel_free(second);
+  gravel_free(first);
+}
+
+template <class... H>
+void start(mixes::handlers<H...>) {
+  gravel_init<H..., count, count_on_host, relay>();
+}
+
+}  // namespace
+
+int main() {
+  start(mixes::all());
+  check_mixes();
+  check_histogram();
+  const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
+  if (gravel_my_pe() == 0)
+    printf("%s: %d PEs on %d nodes, %s\n", all ? "FAILED" : "ok", gravel_n_pes(), gravel_n_nodes(), gravel_backend());
+  gravel_finalize();
+  return all ? 1 : 0;
+}
