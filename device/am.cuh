@@ -212,6 +212,7 @@ GRAVEL_BOTH void run_handler(const gravel_t& g, uint32_t position, const unit* m
 template <class Handler, class... A>
 GRAVEL_BOTH void gravel_am(const gravel_t& g, int pe, A... arguments) {
   using namespace gravel;
+  check_handle(g, op::am);
   if (static_cast<uint32_t>(pe) >= g.n_pes) {
     report_error(g, message_fault::bad_pe, op::am, static_cast<uint32_t>(pe), handler_id<Handler>::value, 0);
     return;

@@ -40,6 +40,7 @@ struct gravel_block_sender {
   /// Thread scope: block, converged.
   GRAVEL_DEVICE void begin(const gravel_t& handle) {
     if (block_rank() == 0) {
+      gravel::check_handle_everywhere(handle, "gravel_block_sender::begin");
       g = handle;
       reserved = written = 0;
       emptied = 0;
@@ -138,7 +139,7 @@ struct gravel_block_sender {
   GRAVEL_DEVICE void one_sided(gravel::op o, T* dest, T value, int pe) {
     using namespace gravel;
     uint64_t offset;
-    if (!locate(g, dest, sizeof(T), sizeof(T), pe, o, &offset)) return;
+    if (!locate_unchecked(g, dest, sizeof(T), sizeof(T), pe, o, &offset)) return;
     if (is_self(g, pe)) {
 #if GRAVEL_CUDA
       apply_mapped(o, dest, value);

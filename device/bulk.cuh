@@ -49,6 +49,7 @@ GRAVEL_BOTH void copy_bytes(const copy_team& team, char* to, const char* from, u
 
 GRAVEL_BOTH void gravel_put_bulk(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe) {
   using namespace gravel;
+  check_handle(g, op::put_bulk);
   const copy_team team = copy_team::of(g);
   const uint64_t offset = static_cast<uint64_t>(static_cast<char*>(dest) - g.heap);
   const bool bad_pe = static_cast<uint32_t>(pe) >= g.n_pes;

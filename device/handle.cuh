@@ -1,6 +1,7 @@
 // gravel_t: all that a kernel, a handler or a host thread needs to send. Plain data, passed by value; there is no
 // hidden state, so no relocatable device code is needed.
 #pragma once
+#include <cstdio>
 #include <type_traits>
 
 #include "host/segment.hpp"
@@ -65,6 +66,7 @@ struct gravel_t {
   uint32_t my_pe, n_pes;
   gravel::sender from;
   bool self_in_place;  ///< route `self` may be used from here
+  uint16_t stamp;      ///< gravel::valid_stamp in handles that may be used now
   uint32_t bulk_units;             ///< largest message of gravel_put_bulk, in units
   char* heap;                      ///< symmetric heap of this PE
   uint64_t heap_bytes;
@@ -89,9 +91,49 @@ void copy_from_device(void* to, const void* from, uint64_t bytes);
 /// Whether host threads must not load from there.
 bool is_device_memory(const void*);
 
+/// What the stamp of a handle must be, on the host: so a handle that nobody made, and one kept past gravel_finalize, are told
+/// as such. Handles made by hand, in tests, have stamp 0.
+extern uint16_t valid_stamp;
+struct handle_stamp {
+  static constexpr uint16_t before_init = 1, valid = 0x4752, after_finalize = 2;
+};
+/// Throws gravel::error: `call` cannot use this handle.
+[[noreturn]] void refuse_handle(const gravel_t& g, const char* call);
+[[noreturn]] void refuse_handle(const gravel_t& g, op o);
+
+#if GRAVEL_CUDA
+/// Out of line, with no way back and without arguments: kernels keep their registers and need no stack for it.
+__device__ __noinline__ inline void refuse_empty_handle() {
+  printf("gravel: error: a kernel uses a gravel_t that neither gravel_handle() nor gravel_host_handle() made: it is empty\n");
+  __trap();
+}
+#endif
+
+/// Ends the call if the handle is none. On the GPU that is told only where it costs nothing: an empty handle has no PEs, hence no
+/// PE in range, so report_error finds it. A stale one cannot be told from a valid one there.
+template <class What>
+GRAVEL_BOTH void check_handle(const gravel_t& g, What call) {
+#if !GRAVEL_ON_GPU
+  if (g.stamp != valid_stamp) [[unlikely]]
+    refuse_handle(g, call);
+#endif
+}
+/// The same for calls that name no PE.
+template <class What>
+GRAVEL_BOTH void check_handle_everywhere(const gravel_t& g, What call) {
+  check_handle(g, call);
+#if GRAVEL_ON_GPU
+  if (g.n_pes == 0) {
+    refuse_empty_handle();
+    __builtin_unreachable();
+  }
+#endif
+}
+
 /// Records the first error of this PE; the job ends with a message that names it. The operation itself is dropped.
 GRAVEL_BOTH void report_error(const gravel_t& g, message_fault fault, op o, uint32_t pe, uint64_t offset,
                               uint64_t bytes, uint64_t arrived = 0) {
+  check_handle_everywhere(g, o);
   if (!compare_swap_acquire<scope::device>(&g.counters->error_claimed, uint64_t{0}, uint64_t{1})) return;
   g.error->operation = static_cast<uint64_t>(o);
   g.error->pe = pe;
@@ -101,8 +143,8 @@ GRAVEL_BOTH void report_error(const gravel_t& g, message_fault fault, op o, uint
   store_release(&g.error->code, static_cast<uint64_t>(fault) + 1);  // [E1]
 }
 
-/// Offset of a symmetric address; reports what is wrong with it or with the PE. False: do not send.
-GRAVEL_BOTH bool locate(const gravel_t& g, const void* address, uint32_t bytes, uint32_t align, int pe, op o,
+/// Offset of a symmetric address; reports what is wrong with it or with the PE. False: do not send. The handle was checked.
+GRAVEL_BOTH bool locate_unchecked(const gravel_t& g, const void* address, uint32_t bytes, uint32_t align, int pe, op o,
                         uint64_t* offset) {
   *offset = static_cast<uint64_t>(static_cast<const char*>(address) - g.heap);
   message_fault fault = message_fault::fine;
@@ -112,6 +154,12 @@ GRAVEL_BOTH bool locate(const gravel_t& g, const void* address, uint32_t bytes, 
   if (fault == message_fault::fine) return true;
   report_error(g, fault, o, static_cast<uint32_t>(pe), *offset, bytes);
   return false;
+}
+/// The same for the first word of an operation.
+GRAVEL_BOTH bool locate(const gravel_t& g, const void* address, uint32_t bytes, uint32_t align, int pe, op o,
+                        uint64_t* offset) {
+  check_handle(g, o);
+  return locate_unchecked(g, address, bytes, align, pe, o, offset);
 }
 
 }  // namespace gravel

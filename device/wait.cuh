@@ -9,6 +9,7 @@ void wait_for_host_gets(const gravel_t& g);
 
 /// Handlers may not block. True (after reporting it) if the caller is one.
 GRAVEL_BOTH bool forbidden_in_handler(const gravel_t& g, op o) {
+  check_handle_everywhere(g, o);
   if (g.from != sender::handler) return false;
   report_error(g, message_fault::blocking_handler, o, g.my_pe, 0, 0);
   return true;
@@ -63,6 +64,7 @@ GRAVEL_BOTH void gravel_fence(const gravel_t& g) { gravel_quiet(g); }
 /// also from handlers.
 GRAVEL_BOTH void gravel_flush(const gravel_t& g) {
   using namespace gravel;
+  check_handle_everywhere(g, "gravel_flush");
   const uint64_t direct = load_relaxed<scope::device>(&g.direct.state->tickets);
   const uint64_t block = g.block.state ? load_relaxed<scope::device>(&g.block.state->tickets) : 0;
   g.direct.ask_flush(direct);

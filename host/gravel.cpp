@@ -66,6 +66,19 @@ runtime& current_runtime(const char* caller) {
   return *the_runtime;
 }
 
+uint16_t valid_stamp = handle_stamp::before_init;
+
+void refuse_handle(const gravel_t& g, const char* call) {
+  if (!the_runtime) prepare_to_fail();
+  if (g.stamp == handle_stamp::valid) fail("{} was called after gravel_finalize: its handle is of a job that is over", call);
+  if (valid_stamp == handle_stamp::before_init) fail("{} was called before gravel_init", call);
+  fail("{} was called with a handle that neither gravel_handle() nor gravel_host_handle() made{}", call,
+       g.n_pes == 0 ? ": it is empty" : "");
+}
+void refuse_handle(const gravel_t& g, op o) {
+  refuse_handle(g, o == op::none ? "gravel_quiet, gravel_fence or gravel_wait_until" : name_of(o));
+}
+
 void start(std::unique_ptr<backend> device) {
   const profile_range range("gravel_init");
   prepare_to_fail();

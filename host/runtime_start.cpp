@@ -60,6 +60,7 @@ runtime::~runtime() {
   if (channel_) channel_->shut_down();
   stop_receiving();
   if (monitor_.joinable()) monitor_.join();
+  valid_stamp = handle_stamp::after_finalize;
   peers_.reset();
   if (segment_) device_->unpin(segment_->base());
   for (void* memory : {static_cast<void*>(heap_), static_cast<void*>(device_state_), static_cast<void*>(device_cells_),
@@ -216,6 +217,7 @@ void runtime::make_handles() {
                      });
 
   gravel_t base{};
+  base.stamp = handle_stamp::valid;
   base.my_pe = pe_;
   base.n_pes = nodes_.n_pes();
   base.heap = heap_;
@@ -257,6 +259,7 @@ void runtime::make_handles() {
   host_handler_handle_.contexts = host_contexts_.get();
   host_handler_handle_.direct = queue_for(queue_kind::host_handler, host_state_->queues);
 
+  valid_stamp = handle_stamp::valid;  // handlers may run at once
   device_->start_receiver({device_handler_handle_, host_handler_handle_, segment_->landing_of(sink_kind::device),
                            segment_->landing_of(sink_kind::host), peers_->sources(), peers_->n_sources(),
                            peers_->n_sources() ? &segment_->control()->peer_bell : nullptr,

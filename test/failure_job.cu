@@ -106,6 +106,7 @@ __global__ void send_to_all(gravel_t g, uint64_t* cell, uint64_t each) {
 __global__ void put_at(gravel_t g, uint64_t* cell, int64_t bytes_off, int pe) {
   gravel_put(g, reinterpret_cast<uint64_t*>(reinterpret_cast<char*>(cell) + bytes_off), uint64_t{1}, pe);
 }
+__global__ void only_quiet(gravel_t g) { gravel_quiet(g); }
 __global__ void bad_get(gravel_t g, uint64_t* cell, int pe) { gravel_get(g, cell, cell + (1ll << 40), pe); }
 __global__ void bad_fetch(gravel_t g, uint64_t* cell, int pe) { gravel_fetch_add(g, cell, uint64_t{1}, pe); }
 __global__ void bad_bulk(gravel_t g, char* to, uint64_t bytes, int pe) {
@@ -268,6 +269,12 @@ const std::map<std::string, void (*)()> faults = {
      [] {
        one_kernel([](uint64_t* c) { gravel_launch(bad_block_sender, 1, threads, gravel_handle(), c, 99); });
      }},
+    {"empty-handle",
+     [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_t{}, c, int64_t{0}, 0); }); }},
+    {"empty-handle-sender",
+     [] { one_kernel([](uint64_t* c) { gravel_launch(bad_block_sender, 1, threads, gravel_t{}, c, 0); }); }},
+    {"empty-handle-quiet", [] { one_kernel([](uint64_t*) { gravel_launch(only_quiet, 1, 1, gravel_t{}); }); }},
+    {"empty-handle-host", [] { one_kernel([](uint64_t* c) { gravel_put(gravel_t{}, c, uint64_t{1}, 0); }); }},
     {"host-outside",
      [] {
        one_kernel([](uint64_t* c) { gravel_put(gravel_host_handle(), c + (1ll << 40), uint64_t{1}, 0); });
@@ -455,12 +462,14 @@ int main(int argc, char** argv) {
     gravel_init<breeder, count>();
   else
     gravel_init<count, count_slowly, thrower, host_thrower, blocker, host_blocker, breeder, endless>();
-  if (fault != "other-handlers" && fault != "before-init" && fault != "after-finalize") {
+  if (fault != "other-handlers" && fault != "before-init" && fault != "after-finalize" && fault != "stale-handle") {
     const auto found = faults.find(fault);
     if (found == faults.end()) gravel_abort(("no fault is called " + fault).c_str());
     found->second();
   }
+  const gravel_t kept = gravel_host_handle();
   gravel_finalize();
   if (fault == "after-finalize") gravel_barrier_all();
+  if (fault == "stale-handle") gravel_put(kept, reinterpret_cast<uint64_t*>(kept.heap), uint64_t{1}, 0);
   std::printf("done\n");
 }

@@ -478,6 +478,18 @@ class WrongArguments(FailureTest):
             with self.subTest(fault):
                 self.assert_failed(self.start(fault, "--pe", 3), "PE 3: error: " + cause)
 
+    def test_handles(self):
+        for fault, call in {"empty-handle": "gravel_put", "empty-handle-sender": "gravel_block_sender::begin",
+                            "empty-handle-quiet": "gravel_quiet.*", "empty-handle-host": "gravel_put"}.items():
+            with self.subTest(fault):
+                job = self.start(fault, "--pe", 3)
+                if ON_GPU and fault != "empty-handle-host":  # the kernel says it, then CUDA that the kernel has failed
+                    self.assert_failed(job, "PE 3: error: ")
+                    self.assertIn(b"a kernel uses a gravel_t that neither gravel_handle() nor", job.out)
+                else:
+                    self.assert_failed(job, f"PE 3: error: {call} was called with a handle that neither .* made: it is empty")
+        self.assert_failed(self.start("stale-handle"), "gravel_put was called after gravel_finalize: its handle is of a job that is over")
+
     def test_heap(self):
         if ON_GPU:
             self.assert_failed(self.start("none", GRAVEL_SYMMETRIC_SIZE="100T"), "symmetric heap of .* does not fit",

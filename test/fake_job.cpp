@@ -44,7 +44,10 @@ class as_host {
 
 }  // namespace
 
-/// Stands in for host/gravel.cpp's, which asks the runtime.
+/// These stand in for host/gravel.cpp's, which ask the runtime.
+uint16_t valid_stamp = 0;  // that of handles made by hand
+void refuse_handle(const gravel_t&, const char* call) { fail("{} with a bad handle", call); }
+void refuse_handle(const gravel_t& g, op o) { refuse_handle(g, name_of(o)); }
 void wait_for_host_gets(const gravel_t& g) {
   for (relax wait; !fake_job::current().host_gets_done(g.my_pe); wait()) {
   }
