@@ -101,6 +101,8 @@ uint64_t checked_blocks(dim3 grid, dim3 block) {
 }  // namespace
 }  // namespace detail
 
+void check_shape(dim3 grid, dim3 block) { detail::checked_blocks(grid, block); }
+
 void launch(dim3 grid, dim3 block, const launch_options& options, kernel_ref kernel) {
   using namespace detail;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

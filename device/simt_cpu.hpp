@@ -83,6 +83,8 @@ class kernel_ref {
 /// inside a kernel and for a deadlock. Any number of threads may launch at once. The same seed gives the same
 /// schedule, if all else the kernel sees is the same.
 void launch(dim3 grid, dim3 block, const launch_options& options, kernel_ref kernel);
+/// Throws gravel::error for a shape that launch() would not run.
+void check_shape(dim3 grid, dim3 block);
 
 namespace detail {
 

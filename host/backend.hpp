@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/handle.cuh"
+#include "lib/base/error.hpp"
 
 namespace gravel {
 
@@ -72,6 +73,10 @@ class backend {
   virtual void store_pointer(void** at, void* value) { copy(at, &value, sizeof(value)); }
   /// Waits for all kernels started by gravel_launch.
   virtual void synchronize() = 0;
+  /// Streams for gravel_launch: a gravel_stream_t. nullptr is the PE's own.
+  virtual void* create_stream() { fail_text("this backend has no streams"); }
+  virtual void destroy_stream(void*) {}
+  virtual void synchronize_stream(void*) {}
 
   /// After this, receive() is called again and again by one thread. True: something moved.
   virtual void start_receiver(const receiver_setup&) = 0;

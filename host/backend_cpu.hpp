@@ -1,5 +1,5 @@
-// The CPU backend: the device is this process's own memory, kernels run on fibers (device/simt_cpu.hpp), and the
-// receiver thread applies what arrives.
+// The CPU backend: the device is this process's own memory, kernels run on fibers (device/simt_cpu.hpp) in threads of their
+// streams, and the receiver thread applies what arrives.
 #pragma once
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,12 +8,13 @@
 #include <memory>
 
 #include "host/backend.hpp"
+#include "host/launcher_cpu.hpp"
 #include "host/receiver.hpp"
 
 namespace gravel {
 
 template <class Handlers>
-class cpu_backend final : public backend {
+class cpu_backend final : public backend, public cpu_launcher {
  public:
   const char* name() const override { return "cpu"; }
   std::string describe() const override { return "CPU backend: lanes on fibers, blocks on threads"; }
@@ -62,13 +63,17 @@ class cpu_backend final : public backend {
     }
   }
   void store_pointer(void** at, void* value) override { store_release(at, value); }  // [X1]
-  void synchronize() override {}
+  void synchronize() override { wait_for_kernels(); }
+  void* create_stream() override { return new_stream(); }
+  void destroy_stream(void* stream) override { end_stream(static_cast<cpu_stream*>(stream)); }
+  void synchronize_stream(void* stream) override { wait_for_stream(static_cast<cpu_stream*>(stream)); }
 
   void start_receiver(const receiver_setup& setup) override {
     device_ = std::make_unique<host_receiver>(setup.device_ring, sink_kind::device, setup.device_handle);
     host_ = std::make_unique<host_receiver>(setup.host_ring, sink_kind::host, setup.host_handle);
   }
   bool receive() override {
+    throw_if_unheard();
     const bool moved = device_->receive<Handlers>();
     return host_->receive<Handlers>() || moved;
   }

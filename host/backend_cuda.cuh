@@ -152,6 +152,9 @@ class cuda_backend final : public backend, public cuda_launcher {
     const device_scope here(context_);
     wait_for_kernels();
   }
+  void* create_stream() override { return add_stream(); }
+  void destroy_stream(void* stream) override { remove_stream(static_cast<cudaStream_t>(stream)); }
+  void synchronize_stream(void* stream) override { wait_for_stream(static_cast<cudaStream_t>(stream)); }
 
   void start_receiver(const receiver_setup& setup) override {
     const device_scope here(context_);

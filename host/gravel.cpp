@@ -48,9 +48,10 @@ void at_exit(int status, void*) {
                          status ? status : 1);
 }
 
-/// For what waits: a handler that did would wait for itself.
+/// For what waits: a handler or a kernel that did would wait for itself.
 runtime& waiting_runtime(const char* caller) {
   if (runtime::runs_handlers) fail("{} inside a handler: handlers must not wait", caller);
+  if (simt::in_kernel()) fail("{} inside a kernel: it is for host threads", caller);
   return current_runtime(caller);
 }
 }  // namespace
@@ -94,6 +95,9 @@ backend& current_backend() { return waiting_runtime("gravel_launch").device(); }
 void set_context(uint32_t handler, const char* name, sink_kind kind, void* context) {
   current_runtime("gravel_set_context").set_context(handler, name, kind, context);
 }
+void* create_stream() { return waiting_runtime("gravel_stream_create").device().create_stream(); }
+void destroy_stream(void* stream) { waiting_runtime("gravel_stream_destroy").device().destroy_stream(stream); }
+void synchronize_stream(void* stream) { waiting_runtime("gravel_stream_synchronize").device().synchronize_stream(stream); }
 void* allocate_symmetric(uint64_t bytes) { return waiting_runtime("gravel_malloc").heap().allocate(bytes); }
 void copy_from_device(void* to, const void* from, uint64_t bytes) {
   current_runtime("an operation of a host thread").device().copy(to, from, bytes);
@@ -101,13 +105,13 @@ void copy_from_device(void* to, const void* from, uint64_t bytes) {
 bool is_device_memory(const void* at) { return current_runtime("an operation of a host thread").device().is_device_memory(at); }
 void wait_for_host_gets(const gravel_t&) { current_runtime("gravel_quiet").wait_for_host_gets(); }
 
-void launch_on_cpu(const gravel_launch_config& how, simt::kernel_ref kernel) {
-  const settings& s = waiting_runtime("gravel_launch").values();
+void launch_on_cpu(const gravel_launch_config& how, std::function<void()> lane) {
+  runtime& job = waiting_runtime("gravel_launch");
+  const settings& s = job.values();
   constexpr size_t most_shared = 227 * 1024;  // of any GPU
   if (how.shared_bytes > most_shared)
     fail("gravel_launch: {} bytes of dynamic shared memory; a block has at most {}", how.shared_bytes, most_shared);
   if (uint64_t{how.cluster.x} * how.cluster.y * how.cluster.z > 1) fail("gravel_launch: the CPU backend has no clusters");
-  if (how.stream) fail("gravel_launch: not a stream of gravel_stream_create");
   simt::launch_options options{};
   options.threads = static_cast<unsigned>(s.cpu_threads);
   options.seed = s.cpu_seed;
@@ -121,7 +125,7 @@ void launch_on_cpu(const gravel_launch_config& how, simt::kernel_ref kernel) {
     if (options.threads == 0) options.threads = std::thread::hardware_concurrency();
     options.threads = std::max(options.threads, static_cast<unsigned>(blocks));
   }
-  simt::launch(how.grid, how.block, options, kernel);
+  dynamic_cast<cpu_launcher&>(job.device()).launch(how.stream, {how.grid, how.block, options, std::move(lane)});
 }
 
 }  // namespace gravel

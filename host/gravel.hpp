@@ -20,12 +20,14 @@ void start(std::unique_ptr<backend> device);
 backend& current_backend();
 void* allocate_symmetric(uint64_t bytes);
 void set_context(uint32_t handler, const char* name, sink_kind, void* context);
+void* create_stream();
+void destroy_stream(void*);
+void synchronize_stream(void*);
 #if !GRAVEL_CUDA
-/// Runs `kernel` in every lane.
-void launch_on_cpu(const gravel_launch_config& how, simt::kernel_ref kernel);
+void launch_on_cpu(const gravel_launch_config& how, std::function<void()> lane);
 template <class... P>
 void launch_kernel(void (*kernel)(P...), const gravel_launch_config& how, P... values) {
-  launch_on_cpu(how, [&] { kernel(values...); });
+  launch_on_cpu(how, [=] { kernel(values...); });
 }
 #endif
 }  // namespace gravel
@@ -92,7 +94,8 @@ uint64_t gravel_min_all(uint64_t value);
 uint64_t gravel_max_all(uint64_t value);
 
 /// Starts `kernel` as `how` says, and returns: the kernel runs in its stream, and on CUDA the resolver kernel is sure to run
-/// beside it. Throws, and starts nothing, if that cannot be. Any host thread.
+/// beside it. Throws, and starts nothing, if that cannot be. Any host thread. What a lane throws on the CPU backend is thrown by
+/// the next call of the PE that waits for kernels.
 template <class Config, class... P, class... A>
 requires std::same_as<Config, gravel_launch_config>
 void gravel_launch(void (*kernel)(P...), const Config& how, A... arguments) {
@@ -104,5 +107,11 @@ template <class... P, class... A>
 void gravel_launch(void (*kernel)(P...), dim3 grid, dim3 block, A... arguments) {
   gravel_launch(kernel, gravel_launch_config{grid, block}, arguments...);
 }
-/// Waits for the kernels of gravel_launch.
+/// A stream for gravel_launch_config. Any host thread, like all that is said about streams here.
+inline gravel_stream_t gravel_stream_create() { return static_cast<gravel_stream_t>(gravel::create_stream()); }
+/// Waits for its kernels. gravel_finalize destroys those that are left.
+inline void gravel_stream_destroy(gravel_stream_t stream) { gravel::destroy_stream(stream); }
+/// Waits for the kernels of one stream; nullptr: of the PE's own.
+inline void gravel_stream_synchronize(gravel_stream_t stream) { gravel::synchronize_stream(stream); }
+/// Waits for the kernels of gravel_launch, in whatever streams.
 void gravel_synchronize();

@@ -45,22 +45,22 @@ class cuda_launcher {
   /// The PE's own, for work that need not run beside the resolver; gravel_synchronize waits for it as well.
   cudaStream_t user_stream() const { return user_; }
 
-  gravel_stream_t create_stream() {
+  cudaStream_t add_stream() {
     const device_scope here(context_);
     std::lock_guard lock(lock_);
     streams_.push_back({new_stream(false), false});
     return streams_.back().stream;
   }
-  void destroy_stream(gravel_stream_t stream) {
+  void remove_stream(cudaStream_t stream) {
     const device_scope here(context_);
-    synchronize_stream(stream);
+    wait_for_stream(stream);
     std::lock_guard lock(lock_);
     own_stream* const own = find_stream(stream);
     if (!own || stream == user_) fail_text("gravel_stream_destroy: not a stream of gravel_stream_create");
     cuda_check(cudaStreamDestroy(stream), "gravel_stream_destroy");
     streams_.erase(streams_.begin() + (own - streams_.data()));
   }
-  void synchronize_stream(gravel_stream_t stream) {
+  void wait_for_stream(cudaStream_t stream) {
     const device_scope here(context_);
     cuda_check(cudaStreamSynchronize(stream ? stream : user_), "a kernel of gravel_launch");
   }

@@ -112,6 +112,13 @@ __global__ void bad_fetch(gravel_t g, uint64_t* cell, int pe) { gravel_fetch_add
 __global__ void bad_bulk(gravel_t g, char* to, uint64_t bytes, int pe) {
   gravel_put_bulk(g, to, to, bytes, pe);
 }
+__global__ void failing(int) {
+#if GRAVEL_ON_GPU
+  __trap();
+#else
+  throw std::runtime_error("the kernel's own reason");
+#endif
+}
 __global__ void bad_block_sender(gravel_t g, uint64_t* cell, int pe) {
   __shared__ gravel_block_sender<threads, 512> sender;
   sender.begin(g);
@@ -254,6 +261,17 @@ const std::map<std::string, void (*)()> faults = {
        one_kernel([](uint64_t* c) {
          gravel_launch(send_handler<count>, 1, 1, gravel_handle(), offset_of(c), 99, uint64_t{1});
        });
+     }},
+    {"kernel", [] { one_kernel([](uint64_t*) { gravel_launch(failing, 1, 32, 0); }); }},
+    // Nobody asks what became of it: the program waits for what that kernel has not done.
+    {"kernel-unheard",
+     [] {
+       uint64_t* cell = new_cell();
+       if (mine()) {
+         gravel_launch(failing, 1, 32, 0);
+         gravel_wait_until(gravel_host_handle(), cell, GRAVEL_NE, 0);
+       }
+       gravel_barrier_all();
      }},
     {"get", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_get, 1, 1, gravel_handle(), c, 0); }); }},
     {"fetch",

@@ -446,6 +446,11 @@ class Handlers(FailureTest):
             with self.subTest(fault):
                 self.assert_failed(self.start(fault), rf"PE 2: .*handler '{name}' threw: the handler's own reason")
 
+    def test_kernel_that_fails(self):
+        self.assert_failed(self.start("kernel"), "PE 1: .*a kernel of gravel_launch" if ON_GPU else "PE 1: .*the kernel's own reason")
+        self.assert_failed(self.start("kernel-unheard"), "PE 1: .*a kernel of gravel_launch" if ON_GPU else
+                           "PE 1: .*a kernel failed, and the program has not waited for it since: the kernel's own reason")
+
     def test_that_blocks(self):
         self.assert_failed(self.start("block"), "PE 2: .*gravel_quiet.* inside a handler: handlers must not wait")
         self.assert_failed(self.start("block-host"),

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -71,6 +72,22 @@ __global__ void use_local(gravel_t g, uint64_t* sum, int stride) {
   gravel_add(g, sum, mine, (gravel_my_pe(g) + 1) % gravel_n_pes(g));
 }
 
+/// Waits for a word, then writes one: chains of kernels that only end if they run at the same time.
+__global__ void wait_and_tell(gravel_t g, const uint64_t* awaited, uint64_t* told, int pe) {
+  gravel_wait_until(g, awaited, GRAVEL_NE, 0);
+  gravel_put(g, told, uint64_t{1}, pe);
+}
+/// A kernel of a sequence: right only if those before it have ended.
+__global__ void step(gravel_t g, uint64_t* place, uint64_t number, uint64_t* wrong) {
+  if (*place != number) gravel_inc(g, wrong, gravel_my_pe(g));
+  *place = number + 1;
+}
+
+#if !GRAVEL_CUDA
+__global__ void throw_something(int) { throw std::runtime_error("thrown in a lane"); }
+__global__ void call_host() { gravel_synchronize(); }
+#endif
+
 void check_refusals(uint64_t* counter) {
   const gravel_t g = gravel_handle();
   expect_refusal("a block of 2048", "block of (2048,1,1)", [&] { gravel_launch(increment, 1, 2048, g, counter); });
@@ -107,8 +124,9 @@ void check_threads(uint64_t* counter) {
   }).join();
 #if GRAVEL_CUDA
   // One that means another device, and does so afterwards.
-  int devices = 0, chosen = -1;
+  int devices = 0, chosen = -1, own = -1;
   gravel::cuda_check(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+  gravel::cuda_check(cudaGetDevice(&own), "cudaGetDevice");
   for (int device = 0; device < devices; ++device) {
     gravel::cuda_check(cudaSetDevice(device), "cudaSetDevice");
     gravel_launch(increment, 1, 32, gravel_handle(), &counter[2]);
@@ -116,6 +134,7 @@ void check_threads(uint64_t* counter) {
     gravel::cuda_check(cudaGetDevice(&chosen), "cudaGetDevice");
     expect(chosen == device, "the program's device is another after gravel_launch");
   }
+  gravel::cuda_check(cudaSetDevice(own), "cudaSetDevice");
   gravel_barrier_all();
   expect(read(&counter[2]) == 32u * static_cast<unsigned>(devices), "launches while the program means another device");
 #endif
@@ -146,6 +165,98 @@ void check_local(uint64_t* sum) {
   expect(read(sum) == uint64_t{64} * local_words * (local_words - 1) / 2, "a kernel with much local memory");
 }
 
+void check_streams(uint64_t* words) {
+  const gravel_t g = gravel_handle(), host = gravel_host_handle();
+  const int me = gravel_my_pe(), next = (me + 1) % gravel_n_pes();
+  const gravel_stream_t one = gravel_stream_create(), two = gravel_stream_create();
+  uint64_t *go = words, *middle = words + 1, *last = words + 2;
+  // A launch returns although its kernel waits for what the host does later; and the second kernel runs beside the first.
+  gravel_launch(wait_and_tell, gravel_launch_config{.stream = one}, g, middle, last, next);
+  gravel_launch(wait_and_tell, gravel_launch_config{.stream = two}, g, go, middle, next);
+  gravel_launch(increment, 1, 32, g, words + 3);
+  gravel_stream_synchronize(nullptr);
+  gravel_put(host, go, uint64_t{1}, next);
+  gravel_flush(host);
+  gravel_stream_synchronize(one);
+  gravel_stream_synchronize(two);
+  gravel_barrier_all();
+  expect(read(last) == 1 && read(middle) == 1 && read(words + 3) == 32, "kernels in three streams");
+  // In one stream they keep their order, however many there are. (More than a GPU's stream holds.)
+  constexpr uint64_t steps = 3000;
+  for (uint64_t i = 0; i < steps; ++i) {
+    gravel_launch(step, gravel_launch_config{.stream = one}, g, words + 4, i, words + 6);
+    if (i % 7 == 0) gravel_launch(step, gravel_launch_config{.stream = two}, g, words + 5, i / 7, words + 6);
+  }
+  gravel_synchronize();
+  gravel_quiet();
+  expect(read(words + 4) == steps && read(words + 5) == (steps + 6) / 7 && read(words + 6) == 0, "kernels in order");
+  // What is in a stream that goes away is done.
+  gravel_launch(increment, gravel_launch_config{.block = 64, .stream = two}, g, words + 7);
+  gravel_stream_destroy(two);
+  gravel_stream_destroy(one);
+  expect_refusal("the PE's own stream destroyed", "gravel_stream_destroy", [] { gravel_stream_destroy(nullptr); });
+  gravel_barrier_all();
+  expect(read(words + 7) == 64, "a stream destroyed with a kernel in it");
+}
+
+#if GRAVEL_CUDA
+/// Streams of the program: one of each kind, gone before the kernels are; one that is captured.
+void check_foreign_streams(uint64_t* words) {
+  const gravel_t g = gravel_handle();
+  for (const unsigned flags : {cudaStreamDefault, cudaStreamNonBlocking}) {
+    cudaStream_t stream = nullptr;
+    gravel::cuda_check(cudaStreamCreateWithFlags(&stream, flags), "cudaStreamCreate");
+    for (int i = 0; i < 10; ++i) gravel_launch(fetch, gravel_launch_config{.grid = 2, .block = 64, .stream = stream}, g, words);
+    gravel::cuda_check(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  }
+  gravel_launch(fetch, gravel_launch_config{.grid = 2, .block = 64, .stream = cudaStreamLegacy}, g, words);
+  gravel_launch(fetch, gravel_launch_config{.grid = 2, .block = 64, .stream = cudaStreamPerThread}, g, words);
+  gravel_synchronize();
+  gravel_barrier_all();
+  expect(read(words) == 22 * 128, "kernels in the program's streams");
+
+  cudaStream_t stream = nullptr;
+  cudaGraph_t graph = nullptr;
+  gravel::cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  gravel::cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), "cudaStreamBeginCapture");
+  expect_refusal("a launch into a captured stream", "inside a stream capture",
+                 [&] { gravel_launch(increment, gravel_launch_config{.stream = stream}, g, words); });
+  gravel_launch(fetch, 2, 64, g, words + 1);  // elsewhere: neither captured nor in the way of the capture
+  gravel_quiet();
+  gravel::cuda_check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+  gravel::cuda_check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  gravel::cuda_check(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  gravel_barrier_all();
+  expect(read(words + 1) == 128, "a kernel beside a stream capture");
+}
+#else
+/// What a lane throws comes back where its end is awaited; the kernels behind it in the stream do not run, others do.
+void check_exceptions(uint64_t* words) {
+  const gravel_t g = gravel_handle();
+  const gravel_stream_t other = gravel_stream_create();
+  for (int round = 0; round < 2; ++round) {
+    gravel_launch(throw_something, 1, 32, 0);
+    gravel_launch(increment, 1, 32, g, words);
+    gravel_launch(increment, gravel_launch_config{.block = 32, .stream = other}, g, words + 1);
+    try {
+      if (round == 0) gravel_synchronize();
+      else gravel_quiet();
+      expect(false, "a lane's exception is lost");
+    } catch (const std::runtime_error& e) {
+      expect(std::string(e.what()) == "thrown in a lane", "another exception than the lane's");
+    }
+  }
+  gravel_launch(increment, 1, 32, g, words + 2);
+  gravel_barrier_all();
+  expect(read(words) == 0 && read(words + 1) == 64 && read(words + 2) == 32, "kernels around one that throws");
+  gravel_launch(call_host, 1, 1);
+  expect_refusal("a host call in a kernel", "inside a kernel", [] { gravel_synchronize(); });
+  expect_refusal("a stream that is none", "not a stream of gravel_stream_create", [&] {
+    gravel_launch(increment, gravel_launch_config{.stream = reinterpret_cast<gravel_stream_t>(words)}, g, words);
+  });
+}
+#endif
+
 }  // namespace
 
 /// With the word "cuda-first" CUDA is in use, and its way to load kernels decided, before Gravel can say a word.
@@ -157,7 +268,13 @@ int main(int argc, char** argv) {
 #endif
   }
   gravel_init<>();
-  const std::function<void(uint64_t*)> checks[] = {check_refusals, check_threads, check_shared, check_cooperative, check_local};
+#if GRAVEL_CUDA
+  constexpr auto check_backend = check_foreign_streams;
+#else
+  constexpr auto check_backend = check_exceptions;
+#endif
+  const std::function<void(uint64_t*)> checks[] = {check_refusals,    check_threads, check_shared, check_local,
+                                                   check_cooperative, check_streams, check_backend};
   for (const auto& check : checks) {
     auto* words = gravel_malloc<uint64_t>(16 * sizeof(uint64_t));
     check(words);
