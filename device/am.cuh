@@ -146,14 +146,15 @@ struct argument_list {
 /// The parameters behind the handle, less those that no message carries.
 template <bool CONTEXT, bool BATCH, class Context, class... A>
 struct message_arguments {
-  static_assert(!CONTEXT && !BATCH, "a handler with `using context = T;` takes a T* behind the handle, and one with `batch = true` "
-                                    "a const gravel_batch& (behind the context, if there is one)");
+  static constexpr bool good = !CONTEXT && !BATCH;
   using list = argument_list<std::decay_t<A>...>;
 };
 template <bool BATCH, class Context, class... A>
 struct message_arguments<true, BATCH, Context, Context*, A...> : message_arguments<false, BATCH, Context, A...> {};
 template <class Context, class... A>
 struct message_arguments<false, true, Context, const lane_group&, A...> : message_arguments<false, false, Context, A...> {};
+template <class Context, class... A>
+struct message_arguments<false, true, Context, lane_group, A...> : message_arguments<false, false, Context, A...> {};
 
 /// The arguments of a message, as decayed types, from the handler's operator().
 template <class Handler, class F>
@@ -164,10 +165,13 @@ struct handler_arguments<Handler, void (H::*)(const gravel_t&, A...) const>
 
 template <class Handler>
 struct handler_traits {
-  using arguments = typename handler_arguments<Handler, decltype(&Handler::operator())>::list;
+  using parameters = handler_arguments<Handler, decltype(&Handler::operator())>;
+  using arguments = typename parameters::list;
   static constexpr uint32_t bytes = arguments::bytes;
   static constexpr uint32_t units = am_units(bytes);
   static constexpr sink_kind kind = runs_on_host<Handler>() ? sink_kind::host : sink_kind::device;
+  static_assert(parameters::good, "a handler with `using context = T;` takes a T* behind the handle, and one with `batch = true` a "
+                                  "const gravel_batch& (behind the context, if there is one)");
   static_assert(arguments::trivially_copyable, "arguments of an active message are copied byte by byte");
   static_assert(bytes <= max_am_bytes, "an active message carries up to 256 bytes of arguments");
 };
@@ -191,7 +195,8 @@ template <class Handler>
 GRAVEL_BOTH void run_handler(const gravel_t& g, uint32_t position, const unit* message) {
   using arguments = typename handler_traits<Handler>::arguments;
   message = static_cast<const unit*>(__builtin_assume_aligned(message, sizeof(unit)));
-  if constexpr (has_context<Handler>) {
+  if constexpr (!handler_traits<Handler>::parameters::good) {  // said there
+  } else if constexpr (has_context<Handler>) {
     using context = typename context_of<Handler>::type;
     context* const mine = static_cast<context*>(load_acquire<scope::device>(&g.contexts[position]));  // [X1]
     if (!mine) report_error(g, message_fault::no_context, op::am, g.my_pe, handler_id<Handler>::value, 0);

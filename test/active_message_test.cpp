@@ -82,6 +82,16 @@ struct with_both {
   }
 };
 
+// --- large messages from handlers
+using large_one = mixes::carries<18, false, mixes::bytes<256>>;  // 17 units, as the next one
+using another_large_one = mixes::carries<16, false, mixes::bytes<199>, uint64_t, mixes::bytes<49>>;
+struct floods {
+  static constexpr const char* name = "floods";
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint32_t to) const {
+    for (uint32_t i = 0; i < 256; ++i) i % 3 ? large_one::send(g, to, i) : another_large_one::send(g, to, i);
+  }
+};
+
 }  // namespace
 
 TEST_CASE("active messages arrive once and whole, whatever their arguments, by every way") {
@@ -180,5 +190,50 @@ TEST_CASE("a group adds up what its lanes have under equal keys") {
       if (same.is_leader()) fetch_add(&bins[i * i % 5], sum);
     });
     CHECK(bins == expected);
+  }
+}
+
+TEST_CASE("large messages of handlers spill, and come out again") {
+  for (uint32_t nodes : {1u, 2u}) {
+    const auto job = fake_job::with<large_one, another_large_one, floods>({.nodes = nodes, .pes_per_node = 2 / nodes});
+    job->pe(1).receiving[0] = true;
+    gravel_am<floods>(job->pe(0).host_thread, 0, 1u);
+    job->step_until([&] { return job->stat_of(stat::messages_taken) == 1 + 256; });
+    CHECK(job->stat_of(stat::messages_spilled) == 256 - 2 * (packet_capacity_units(4096) / max_am_units));
+    job->pe(1).receiving[0] = false;
+    job->settle();
+    const mixes::tally* got = job->pe(1).at<mixes::tally>(0);
+    for (uint32_t i = 0; i < 256; ++i) {
+      REQUIRE(got[large_one::number].arrived[i] == (i % 3 != 0));
+      REQUIRE(got[another_large_one::number].arrived[i] == (i % 3 == 0));
+    }
+    CHECK(got[large_one::number].wrong + got[another_large_one::number].wrong == 0);
+    CHECK(job->node(0).spill.used == 0);
+  }
+}
+
+TEST_CASE("bulk messages and active messages of their size travel together") {
+  using of_five_units = mixes::carries<13, false, mixes::bytes<57>>;
+  static_assert(handler_traits<of_five_units>::units == bulk_units(64));
+  constexpr uint32_t rounds = 20;
+  for (uint64_t seed = 0; seed <= 10; ++seed) {
+    INFO("seed " << seed);
+    const auto job = fake_job::with<of_five_units>({.nodes = 2, .pes_per_node = 1, .seed = seed + 1});
+    std::vector<unsigned char> from(64 * rounds);
+    for (uint32_t b = 0; b < from.size(); ++b) from[b] = static_cast<unsigned char>(b * 7 + 1);
+    char* const to = job->pe(0).at<char>(32 * 1024);
+    job->launch(1, 16, seed, [&] {
+      const gravel_t& g = job->pe(0).kernel;
+      for (uint32_t i = 0; i < rounds; ++i) {
+        of_five_units::send(g, 1, i * 16 % 256 + threadIdx.x % 16);
+        gravel_put_bulk(g, to + 64 * i, &from[64 * i], 64, 1);
+      }
+    });
+    job->settle();
+    REQUIRE(job->error_of(1).code == 0);
+    CHECK(std::memcmp(job->pe(1).at<char>(0) + (to - job->pe(0).at<char>(0)), from.data(), from.size()) == 0);
+    const mixes::tally& got = job->pe(1).at<mixes::tally>(0)[of_five_units::number];
+    CHECK(got.wrong == 0);
+    for (uint32_t i = 0; i < 256; ++i) REQUIRE(got.arrived[i] == (i < rounds * 16 - 256 ? 2 : 1));
   }
 }
