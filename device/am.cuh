@@ -190,6 +190,32 @@ struct am_message {
   }
 };
 
+/// The characters of a name as words, so that device code needs no string.
+struct handler_name_words {
+  uint64_t word[8];
+};
+GRAVEL_BOTH constexpr handler_name_words words_of_name(const char* name) {
+  handler_name_words words{};
+  for (uint32_t i = 0; i < sizeof(words) - 1 && name[i]; ++i)
+    words.word[i / 8] |= uint64_t{static_cast<uint8_t>(name[i])} << i % 8 * 8;
+  return words;
+}
+
+/// May Handler be sent to `pe`? Reports what is wrong. A handler that is missing in gravel_init is nearly always found here,
+/// where its name is known; else by the receiver (bad_handler).
+template <class Handler>
+GRAVEL_BOTH bool may_send_am(const gravel_t& g, int pe) {
+  const bool bad_pe = static_cast<uint32_t>(pe) >= g.n_pes;
+  if (!bad_pe && g.handlers.may_hold(handler_id<Handler>::value)) return true;
+  if (claim_error(g, op::am)) {
+    constexpr handler_name_words name = words_of_name(Handler::name);
+    for (uint32_t i = 0; i < 8; ++i) g.error->name[i] = name.word[i];
+    fill_error(g, bad_pe ? message_fault::bad_pe : message_fault::unknown_handler, op::am, static_cast<uint32_t>(pe),
+               handler_id<Handler>::value, 0, 0);
+  }
+  return false;
+}
+
 /// Runs the handler, which is number `position` in the list, for a message that arrived.
 template <class Handler>
 GRAVEL_BOTH void run_handler(const gravel_t& g, uint32_t position, const unit* message) {
@@ -218,10 +244,7 @@ template <class Handler, class... A>
 GRAVEL_BOTH void gravel_am(const gravel_t& g, int pe, A... arguments) {
   using namespace gravel;
   check_handle(g, op::am);
-  if (static_cast<uint32_t>(pe) >= g.n_pes) {
-    report_error(g, message_fault::bad_pe, op::am, static_cast<uint32_t>(pe), handler_id<Handler>::value, 0);
-    return;
-  }
+  if (!may_send_am<Handler>(g, pe)) return;
   am_message<Handler> message;
   message.fill(arguments...);
   send_direct(g, sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind), message.data);

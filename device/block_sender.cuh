@@ -93,10 +93,7 @@ struct gravel_block_sender {
   template <class Handler, class... A>
   GRAVEL_DEVICE void am(int pe, A... arguments) {
     using namespace gravel;
-    if (static_cast<uint32_t>(pe) >= g.n_pes) {
-      report_error(g, message_fault::bad_pe, op::am, static_cast<uint32_t>(pe), handler_id<Handler>::value, 0);
-      return;
-    }
+    if (!may_send_am<Handler>(g, pe)) return;
     am_message<Handler> message;
     message.fill(arguments...);
     const uint32_t sink = sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind);

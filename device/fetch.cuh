@@ -54,7 +54,7 @@ GRAVEL_BOTH void gravel_get(const gravel_t& g, T* dest, const T* source, int pe)
   uint64_t from, to;
   if (forbidden_in_handler(g, op::get)) return;
   if (!locate(g, source, sizeof(T), sizeof(T), pe, op::get, &from)) return;
-  if (!locate(g, dest, sizeof(T), sizeof(T), static_cast<int>(g.my_pe), op::get, &to)) return;
+  if (!locate_destination(g, dest, sizeof(T), sizeof(T), op::get, &to)) return;
   if (is_self(g, pe)) {
     put_in_place(as_numbers(dest), read_in_place(as_numbers(source)));
     count_in_place(g);

@@ -56,6 +56,15 @@ struct device_counters {
   }
 };
 
+/// The handlers that gravel_init was given: a set of their ids that may hold a few others too. It goes with the handle, so
+/// that a send can look into it at the cost of one bit.
+struct handler_set {
+  uint64_t bits[4];
+  GRAVEL_BOTH void add(uint32_t id) { bits[id / 64 % 4] |= uint64_t{1} << id % 64; }
+  GRAVEL_BOTH bool may_hold(uint32_t id) const { return bits[id / 64 % 4] >> id % 64 & 1; }
+  static constexpr handler_set all() { return {{~0ull, ~0ull, ~0ull, ~0ull}}; }
+};
+
 enum class sender : uint8_t { kernel, handler, host };
 
 }  // namespace gravel
@@ -79,6 +88,7 @@ struct gravel_t {
   void* const* contexts;           ///< in a handler's handle: what gravel_set_context gave to each handler of the list
   const gravel::peer_link* peers;  ///< by PE; nullptr: route `peer` is not used from here
   const uint32_t* peer_pes;        ///< [n_peers]: PEs that have a ring, in the order of their bins
+  gravel::handler_set handlers;
   uint32_t n_peers;
   bool peers_directly;             ///< block senders, too, send to peers one by one
 };
@@ -130,17 +140,25 @@ GRAVEL_BOTH void check_handle_everywhere(const gravel_t& g, What call) {
 #endif
 }
 
-/// Records the first error of this PE; the job ends with a message that names it. The operation itself is dropped.
-GRAVEL_BOTH void report_error(const gravel_t& g, message_fault fault, op o, uint32_t pe, uint64_t offset,
-                              uint64_t bytes, uint64_t arrived = 0) {
+/// The first error of a PE counts: is it the caller's?
+GRAVEL_BOTH bool claim_error(const gravel_t& g, op o) {
   check_handle_everywhere(g, o);
-  if (!compare_swap_acquire<scope::device>(&g.counters->error_claimed, uint64_t{0}, uint64_t{1})) return;
+  return compare_swap_acquire<scope::device>(&g.counters->error_claimed, uint64_t{0}, uint64_t{1});
+}
+GRAVEL_BOTH void fill_error(const gravel_t& g, message_fault fault, op o, uint32_t pe, uint64_t offset, uint64_t bytes,
+                            uint64_t arrived) {
   g.error->operation = static_cast<uint64_t>(o);
   g.error->pe = pe;
   g.error->offset = offset;
   g.error->bytes = bytes;
   g.error->arrived = arrived;
   store_release(&g.error->code, static_cast<uint64_t>(fault) + 1);  // [E1]
+}
+
+/// Records the first error of this PE; the job ends with a message that names it. The operation itself is dropped.
+GRAVEL_BOTH void report_error(const gravel_t& g, message_fault fault, op o, uint32_t pe, uint64_t offset,
+                              uint64_t bytes, uint64_t arrived = 0) {
+  if (claim_error(g, o)) fill_error(g, fault, o, pe, offset, bytes, arrived);
 }
 
 /// Offset of a symmetric address; reports what is wrong with it or with the PE. False: do not send. The handle was checked.
@@ -160,6 +178,14 @@ GRAVEL_BOTH bool locate(const gravel_t& g, const void* address, uint32_t bytes, 
                         uint64_t* offset) {
   check_handle(g, o);
   return locate_unchecked(g, address, bytes, align, pe, o, offset);
+}
+
+/// The same of where an operation writes its answer: into this PE's own heap.
+GRAVEL_BOTH bool locate_destination(const gravel_t& g, const void* address, uint32_t bytes, uint32_t align, op o, uint64_t* offset) {
+  *offset = static_cast<uint64_t>(static_cast<const char*>(address) - g.heap);
+  if (*offset < g.heap_bytes && bytes <= g.heap_bytes - *offset && *offset % align == 0) return true;
+  report_error(g, message_fault::bad_destination, o, g.my_pe, *offset, bytes);
+  return false;
 }
 
 }  // namespace gravel

@@ -224,6 +224,7 @@ void runtime::make_handles() {
   base.heap_bytes = values_.symmetric_size;
   base.bulk_units = packet_capacity_units(values_.packet_size);
   base.n_cells = values_.reply_cells;
+  for (const auto& handler : device_->handlers()) base.handlers.add(handler.id);
   const bool on_cpu = std::string_view(device_->name()) == "cpu";
   const bool self = values_.routes != "net";
 

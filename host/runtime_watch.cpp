@@ -7,6 +7,7 @@
 
 #include <cstring>
 
+#include "host/device_error.hpp"
 #include "host/stall_watch.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
@@ -40,28 +41,8 @@ void runtime::check_device_error() {
   const device_error* of_device = &segment_->control()->error;
   const device_error* of_host = host_error_.get();
   for (const device_error* found : {of_device, of_host}) {
-    const uint64_t code = load_acquire(&found->code);  // [E1]
-    if (code == 0) continue;
-    const auto fault = static_cast<message_fault>(code - 1);
-    const auto what = static_cast<op>(found->operation);
-    const std::string from = found->arrived == device_error::from_peer ? "a peer" : fmt::format("node {}", found->arrived - 1);
-    const std::string text =
-        fault == message_fault::corrupt_packet
-            ? fmt::format("a corrupt packet arrived: {}", name_of(static_cast<packet_fault>(found->offset)))
-        : found->arrived
-            ? fmt::format("a corrupt message arrived from {}: {} with {} ({} {})", from, name_of(what), name_of(fault),
-                          what == op::am ? "handler" : "offset", found->offset)
-        : fault == message_fault::bad_pe
-            ? fmt::format("{} to PE {}: the job has PEs 0 to {}", name_of(what), static_cast<int32_t>(found->pe),
-                          nodes_.n_pes() - 1)
-        : fault == message_fault::no_context
-            ? fmt::format("a message arrived for handler '{}' before gravel_set_context was called for it here", name_of_handler(found->offset))
-        : fault == message_fault::blocking_handler
-            ? fmt::format("{} inside a handler: handlers must not wait",
-                          what == op::none ? "gravel_quiet, gravel_fence or gravel_wait_until" : name_of(what))
-            : fmt::format("{} to PE {}: {}: offset {:#x}, {} bytes, in a heap of {} bytes", name_of(what), found->pe,
-                          name_of(fault), found->offset, found->bytes, values_.symmetric_size);
-    abort_job(text, 1);
+    if (load_acquire(&found->code) == 0) continue;  // [E1]
+    abort_job(gravel::describe(*found, nodes_.n_pes(), values_.symmetric_size, [this](uint64_t id) { return name_of_handler(id); }), 1);
   }
 }
 

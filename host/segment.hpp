@@ -72,10 +72,11 @@ struct alignas(64) device_error {
   uint64_t offset;   ///< bad_handler: its id; corrupt_packet: the packet_fault
   uint64_t bytes;
   uint64_t arrived;  ///< 0: the caller's own mistake; node + 1: in a message from there; `from_peer`: in one over the route `peer`
+  uint64_t name[8];  ///< unknown_handler: its name, cut off at 63 characters
   uint64_t spare[2];
   static constexpr uint64_t from_peer = ~0ull;
 };
-static_assert(sizeof(device_error) == 64);
+static_assert(sizeof(device_error) == 128);
 
 struct pe_control {
   alignas(64) uint64_t magic;

@@ -90,6 +90,11 @@ struct endless {
   }
 };
 
+struct stranger {  // which gravel_init is not told of
+  static constexpr const char* name = "stranger";
+  GRAVEL_HANDLER void operator()(const gravel_t&, uint64_t) const {}
+};
+
 // --- kernels
 // --------------------------------------------------------------------------------------------------------
 template <class Handler>
@@ -108,6 +113,15 @@ __global__ void put_at(gravel_t g, uint64_t* cell, int64_t bytes_off, int pe) {
 }
 __global__ void only_quiet(gravel_t g) { gravel_quiet(g); }
 __global__ void bad_get(gravel_t g, uint64_t* cell, int pe) { gravel_get(g, cell, cell + (1ll << 40), pe); }
+__global__ void bad_destination(gravel_t g, uint64_t* cell, int64_t bytes_off, int pe) {
+  gravel_get(g, reinterpret_cast<uint64_t*>(reinterpret_cast<char*>(cell) + bytes_off), cell, pe);
+}
+__global__ void strange_block_sender(gravel_t g, int pe) {
+  __shared__ gravel_block_sender<threads, 512> sender;
+  sender.begin(g);
+  sender.template am<stranger>(pe, uint64_t{0});
+  sender.end();
+}
 __global__ void bad_fetch(gravel_t g, uint64_t* cell, int pe) { gravel_fetch_add(g, cell, uint64_t{1}, pe); }
 __global__ void bad_bulk(gravel_t g, char* to, uint64_t bytes, int pe) {
   gravel_put_bulk(g, to, to, bytes, pe);
@@ -274,6 +288,25 @@ const std::map<std::string, void (*)()> faults = {
        gravel_barrier_all();
      }},
     {"get", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_get, 1, 1, gravel_handle(), c, 0); }); }},
+    {"destination",
+     [] {
+       one_kernel([](uint64_t* c) {
+         gravel_launch(bad_destination, 1, 1, gravel_handle(), c, int64_t{1} << 43, 0);
+       });
+     }},
+    {"destination-misaligned",
+     [] {
+       one_kernel([](uint64_t* c) { gravel_launch(bad_destination, 1, 1, gravel_handle(), c, int64_t{4}, 0); });
+     }},
+    {"stranger", [] { one_handler<stranger>(); }},
+    {"stranger-by-block",
+     [] {
+       one_kernel([](uint64_t*) { gravel_launch(strange_block_sender, 1, threads, gravel_handle(), 0); });
+     }},
+    {"stranger-from-host",
+     [] {
+       one_kernel([](uint64_t*) { gravel_am<stranger>(gravel_host_handle(), 0, uint64_t{0}); });
+     }},
     {"fetch",
      [] { one_kernel([](uint64_t* c) { gravel_launch(bad_fetch, 1, 1, gravel_handle(), c, 99); }); }},
     {"bulk",

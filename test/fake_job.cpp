@@ -122,6 +122,7 @@ void fake_job::make_pe(uint32_t pe) {
   base.n_cells = values_.reply_cells;
   base.self_in_place = shape_.self_in_place;
   base.contexts = p.contexts;
+  for (const auto& [id, name] : names_) base.handlers.add(id);
   gravel_t on_device = base, on_host = base;
   on_device.counters = &p.device.counters;
   on_device.cells = p.device_cells.data();

@@ -392,7 +392,7 @@ TEST_CASE("errors of reads name operation and place, and return zero") {
   int outside;
   gravel_get(h, &outside, reinterpret_cast<int*>(h.heap), 0);
   CHECK(job->error_of(1).operation == static_cast<uint64_t>(op::get));
-  CHECK(job->error_of(1).code == static_cast<uint64_t>(message_fault::outside_heap) + 1);
+  CHECK(job->error_of(1).code == static_cast<uint64_t>(message_fault::bad_destination) + 1);
 }
 
 TEST_CASE("gravel_ptr reaches only this PE's own memory") {

@@ -312,7 +312,7 @@ TEST_CASE("a corrupt message is refused by the receiver, with node, operation an
       {{{~0ull, ~0ull}}, "unknown operation"},
       {{{make_word0(op::fetch_add, 3, 0), 1}}, "size"},
       {{{make_word0(op::get, 3, 0), make_return(9, 0)}}, "PE number"},
-      {{{make_word0(op::am, 0, 12345), 0}}, "unregistered handler"},
+      {{{make_word0(op::am, 0, 12345), 0}}, "whose handler (id 12345) was not given to gravel_init"},
       {{{make_word0(op::cell_reply, 3, 64), 0}}, "outside"},
       {{{make_word0(op::put_bulk, 0, 0), 16}}, "size"},
   };
@@ -328,7 +328,12 @@ TEST_CASE("a handler that this program does not have, or that throws, is named")
   const auto job = fake_job::with<flooded, throws>({});
   SECTION("not registered") {
     gravel_am<unknown_to_receiver>(job->pe(0).host_thread, 1, 5);
-    CHECK_THROWS_WITH(job->settle(), contains_text("unregistered handler"));
+    job->settle();
+    CHECK(job->stat_of(stat::messages_taken) == 0);
+    const device_error e = job->error_of(0);
+    CHECK(e.code == static_cast<uint64_t>(message_fault::unknown_handler) + 1);
+    CHECK(e.pe == 1);
+    CHECK(std::string(reinterpret_cast<const char*>(e.name)) == unknown_to_receiver::name);
   }
   SECTION("throws") {
     gravel_am<throws>(job->pe(0).host_thread, 1);

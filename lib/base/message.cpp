@@ -21,7 +21,9 @@ const char* name_of(message_fault fault) {
       "no fault", "unknown operation", "a type the operation does not take", "a size that does not fit the operation",
       "an address outside the symmetric heap", "a misaligned address", "an unregistered handler",
       "a PE number out of range", "a blocking call inside a handler",
-      "a corrupt packet", "a handler without its context"};
+      "a corrupt packet", "a handler without its context", "a handler that was not given to gravel_init",
+      "a destination outside its own symmetric heap, or misaligned"};
+  static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(message_fault::bad_destination) + 1);
   return names[static_cast<int>(fault)];
 }
 

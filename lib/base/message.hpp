@@ -120,7 +120,8 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
 }
 
 /// Why a message may not be applied.
-enum class message_fault : uint8_t { fine, bad_op, bad_type, bad_size, outside_heap, misaligned, bad_handler, bad_pe, blocking_handler, corrupt_packet, no_context };
+enum class message_fault : uint8_t { fine, bad_op, bad_type, bad_size, outside_heap, misaligned, bad_handler, bad_pe, blocking_handler, corrupt_packet,
+                                     no_context, unknown_handler, bad_destination };
 
 /// What a receiver checks before a message touches memory. Shapes: a heap of `heap_bytes`, `n_pes` PEs,
 /// `reply_cells` cells; `m` has `units` units. Handler ids are checked where they are looked up.
