@@ -47,8 +47,7 @@ collective::collective(const node_setup& setup, std::vector<remote_link*> links)
 void collective::check_call(const collective_call& call) {
   const auto same = std::find_if(calls_.begin(), calls_.end(), [&](const collective_call& c) { return c.number == call.number; });
   if (same == calls_.end()) return calls_.push_back(call);
-  if (same->kind == call.kind) return;  // arguments are compared when all have come
-  fail("{}", mismatch(*same, call));
+  if (const std::string why = mismatch(*same, call); !why.empty()) fail("{}", why);
 }
 
 /// Of those that have begun, without waiting for the others: these may be waiting for each other.

@@ -7,8 +7,11 @@
 namespace gravel {
 
 enum class collective_kind : uint32_t {
-  none, init, barrier, quiescence, sum, minimum, maximum, allocate, release, broadcast, gather, scan, reduce, finalize, count
+  none, init, barrier, quiescence, allocate, release, broadcast, gather,
+  sum, minimum, maximum, bit_and, bit_or, bit_xor, exclusive_scan, inclusive_scan, finalize, count
 };
+/// Of the call in programs.
+const char* name_of(collective_kind);
 
 /// One call of one PE. Kind and arguments are the same at all PEs, or the job ends.
 struct collective_call {
@@ -27,7 +30,7 @@ std::string text_of(const collective_call&);
 /// Why these two cannot be the same call of a job; empty if they can.
 std::string mismatch(const collective_call&, const collective_call&);
 
-/// pe_control::waiting: a call in one word, for PEs that wait for each other without their aggregator. The kind alone is told.
+/// pe_control::waiting: a call in one word, for PEs that wait for each other without their aggregator. Of kinds that have no arguments.
 constexpr uint64_t waiting_word(uint64_t number, collective_kind kind) { return number << 8 | static_cast<uint64_t>(kind); }
 constexpr collective_call call_of_waiting_word(uint64_t word, uint32_t pe) {
   return {word >> 8, static_cast<collective_kind>(word & 0xff), pe, {0, 0}};

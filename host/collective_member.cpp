@@ -14,18 +14,21 @@ collective_member::call::call(collective_member& member, collective_kind kind, u
 
 collective_words collective_member::call::combine(const collective_words& mine) {
   member_.contribute(what_, mine);
-  for (relax wait; !member_.has_result(); wait.attentively()) {
-  }
-  packets_applied.load(std::memory_order_acquire);
+  member_.wait_for_result();
   return member_.result();
 }
 
 std::span<const std::byte> collective_member::call::exchange(std::span<const std::byte> mine) {
   if (mine.size() > room()) fail("{} bytes for one collective; {} fit", mine.size(), room());
   member_.contribute(what_, {}, mine);
-  for (relax wait; !member_.has_result(); wait.attentively()) {
-  }
+  member_.wait_for_result();
   return member_.result_data();
+}
+
+void collective_member::wait_for_result() const {
+  for (relax wait; !has_result(); wait.attentively()) {
+  }
+  packets_applied.load(std::memory_order_acquire);
 }
 
 void collective_member::contribute(const collective_call& call, const collective_words& mine, std::span<const std::byte> data) {

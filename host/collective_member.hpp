@@ -37,6 +37,7 @@ class collective_member {
   /// The two halves of combine(), for who must not wait in between.
   void contribute(const collective_call&, const collective_words& mine, std::span<const std::byte> data = {});
   bool has_result() const;
+  void wait_for_result() const;
   const collective_words& result() const { return segment_.control()->collective_out; }
   std::span<const std::byte> result_data() const { return segment_.collective_out_data().first(result().bytes); }
 

@@ -48,12 +48,6 @@ void at_exit(int status, void*) {
                          status ? status : 1);
 }
 
-/// For what waits: a handler or a kernel that did would wait for itself.
-runtime& waiting_runtime(const char* caller) {
-  if (runtime::runs_handlers) fail("{} inside a handler: handlers must not wait", caller);
-  if (simt::in_kernel()) fail("{} inside a kernel: it is for host threads", caller);
-  return current_runtime(caller);
-}
 }  // namespace
 
 runtime& current_runtime(const char* caller) {
@@ -78,6 +72,12 @@ void refuse_handle(const gravel_t& g, const char* call) {
 }
 void refuse_handle(const gravel_t& g, op o) {
   refuse_handle(g, o == op::none ? "gravel_quiet, gravel_fence or gravel_wait_until" : name_of(o));
+}
+
+runtime& waiting_runtime(const char* caller) {
+  if (runtime::runs_handlers) fail("{} inside a handler: handlers must not wait", caller);
+  if (simt::in_kernel()) fail("{} inside a kernel: it is for host threads", caller);
+  return current_runtime(caller);
 }
 
 void start(std::unique_ptr<backend> device) {
@@ -169,18 +169,6 @@ void gravel_barrier_all() { gravel::waiting_runtime("gravel_barrier_all").barrie
 void gravel_wait_quiescent() { gravel::waiting_runtime("gravel_wait_quiescent").wait_quiescent(); }
 void gravel_synchronize() { gravel::waiting_runtime("gravel_synchronize").device().synchronize(); }
 
-uint64_t gravel_sum_all(uint64_t value) {
-  gravel::collective_words words{};
-  words.sum[0] = value;
-  return gravel::waiting_runtime("gravel_sum_all").begin_collective(gravel::collective_kind::sum).combine(words).sum[0];
-}
-uint64_t gravel_min_all(uint64_t value) {
-  gravel::collective_words words{};
-  words.least = value;
-  return gravel::waiting_runtime("gravel_min_all").begin_collective(gravel::collective_kind::minimum).combine(words).least;
-}
-uint64_t gravel_max_all(uint64_t value) {
-  gravel::collective_words words{};
-  words.most = value;
-  return gravel::waiting_runtime("gravel_max_all").begin_collective(gravel::collective_kind::maximum).combine(words).most;
-}
+uint64_t gravel_sum_all(uint64_t value) { return gravel_sum_all<uint64_t>(value); }
+uint64_t gravel_min_all(uint64_t value) { return gravel_min_all<uint64_t>(value); }
+uint64_t gravel_max_all(uint64_t value) { return gravel_max_all<uint64_t>(value); }

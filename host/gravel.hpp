@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "host/backend.hpp"
+#include "host/collectives.hpp"
 #include "host/launch_config.hpp"
 #include "lib/base/profile.hpp"
 #if GRAVEL_CUDA
@@ -88,7 +89,8 @@ void gravel_barrier_all();
 /// Returns when nothing is in flight anywhere: all messages are applied, also those that handlers sent, and theirs, for
 /// any number of generations. Collective; no kernel that sends may run.
 void gravel_wait_quiescent();
-/// Sum, minimum, maximum over all PEs of a value each contributes. Collective.
+/// Sum, minimum, maximum over all PEs of a value each contributes. Collective. Other types, vectors, and other collectives:
+/// host/collectives.hpp.
 uint64_t gravel_sum_all(uint64_t value);
 uint64_t gravel_min_all(uint64_t value);
 uint64_t gravel_max_all(uint64_t value);

@@ -126,5 +126,7 @@ class runtime {
 
 /// The runtime of this process; throws gravel::error naming `caller` outside gravel_init .. gravel_finalize.
 runtime& current_runtime(const char* caller);
+/// For what waits; throws in a handler, which would wait for itself.
+runtime& waiting_runtime(const char* caller);
 
 }  // namespace gravel

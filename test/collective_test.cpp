@@ -209,23 +209,25 @@ TEST_CASE("PEs that call different collectives are told both calls, on one node 
     const uint32_t pes = 2 / nodes;
     CHECK(end_of(nodes, pes, {{1, sum, 0, {}}, {1, sum, 1, {}}}).empty());
     CHECK(end_of(nodes, pes, {{1, sum, 0, {}}, {1, barrier, 1, {}}}) ==
-          "the PEs call different collectives: PE 0 gravel_sum_all, PE 1 gravel_barrier_all (their collective calls number 1 and 1)");
+          "the PEs call different collectives: PE 0 gravel_sum_all of 0 uint8_t, PE 1 gravel_barrier_all (their collective calls number 1 and 1)");
     CHECK(end_of(nodes, pes, {{3, finalize, 0, {}}, {3, barrier, 1, {}}}) ==
           "PE 1 waits in gravel_barrier_all, PE 0 has called gravel_finalize");
     CHECK(end_of(nodes, pes, {{2, allocate, 0, {256}}, {2, allocate, 1, {512}}}) ==
           "the PEs' arguments differ: PE 0 calls gravel_malloc of 256 bytes, PE 1 gravel_malloc of 512 bytes");
+    CHECK(end_of(nodes, pes, {{2, collective_kind::broadcast, 0, {64, 0}}, {2, collective_kind::broadcast, 1, {64, 1}}}) ==
+          "the PEs' arguments differ: PE 0 calls gravel_broadcast of 64 bytes from PE 0, PE 1 gravel_broadcast of 64 bytes from PE 1");
     CHECK(end_of(nodes, pes, {{2, barrier, 0, {}}, {3, barrier, 1, {}}}) ==
           "the PEs call different collectives: PE 0 gravel_barrier_all, PE 1 gravel_barrier_all (their collective calls number 2 and 3)");
   }
 }
 
 TEST_CASE("PEs that call different collectives are told so while others are still on their way") {
-  CHECK_THAT(end_of(1, 3, {{1, sum, 0, {}}, {1, barrier, 2, {}}}), contains_text("PE 0 gravel_sum_all, PE 2 gravel_barrier_all"));
+  CHECK_THAT(end_of(1, 3, {{1, sum, 0, {5, 7}}, {1, barrier, 2, {}}}), contains_text("PE 0 gravel_sum_all of 5 double, PE 2 gravel_barrier_all"));
   CHECK(end_of(1, 3, {{1, sum, 0, {}}, {1, sum, 2, {}}}).empty());
 }
 
 TEST_CASE("what PEs wait for without their aggregator is compared with what others call under that number") {
-  CHECK_THAT(end_of(1, 3, {{7, sum, 0, {}}}, {{7, barrier, 2, {}}}), contains_text("PE 0 gravel_sum_all, PE 2 gravel_barrier_all"));
+  CHECK_THAT(end_of(1, 3, {{7, sum, 0, {}}}, {{7, barrier, 2, {}}}), contains_text("PE 0 gravel_sum_all of 0 uint8_t, PE 2 gravel_barrier_all"));
   CHECK(end_of(1, 3, {{7, finalize, 0, {}}}, {{7, barrier, 2, {}}}) ==
         "PE 2 waits in gravel_barrier_all, PE 0 has called gravel_finalize");
   CHECK_THAT(end_of(1, 2, {}, {{7, barrier, 0, {}}, {7, sum, 1, {}}}), contains_text("different collectives"));
@@ -242,7 +244,7 @@ TEST_CASE("who leaves before the last collective is told who waits") {
   store_release(&job->pe(2).segment->control()->waiting, waiting_word(4, barrier));
   CHECK(why_not_leave(local, pes, 1) == "PE 2 waits in gravel_barrier_all, PE 1 has left the job");
   job->pe(0).collectives->contribute({4, sum, 0, {}}, {});
-  CHECK(why_not_leave(local, pes, 1) == "PE 0 waits in gravel_sum_all, PE 1 has left the job");
+  CHECK(why_not_leave(local, pes, 1) == "PE 0 waits in gravel_sum_all of 0 uint8_t, PE 1 has left the job");
   store_release(&job->pe(2).segment->control()->waiting, uint64_t{0});
   for (uint32_t pe : {1u, 2u}) job->pe(pe).collectives->contribute({4, sum, pe, {}}, {});
   job->settle();
@@ -289,7 +291,7 @@ TEST_CASE("a collective message that does not fit is refused, with its node") {
   CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0}, data.first(8)), contains_text("8 bytes"));
   CHECK_THROWS_WITH(first.receive({plane_word::contribution, 3, 0, 0, 1, 0, 0}, data), contains_text("node 3"));
   collective_words with_data = some;
-  for (const auto [announced, size] : {std::pair{100ull, 0ull}, {0ull, 8ull}, {100ull, 96ull}, {100ull, 100ull}}) {
+  for (const auto& [announced, size] : {std::pair{100ull, 0ull}, {0ull, 8ull}, {100ull, 96ull}, {100ull, 100ull}}) {
     std::vector<std::byte> longer(sizeof(with_data) + size);
     with_data.bytes = announced;
     std::memcpy(longer.data(), &with_data, sizeof(with_data));

@@ -374,7 +374,7 @@ class WrongArguments(FailureTest):
     def test_collectives_that_differ(self):
         for fault, cause in {
                 "barrier-too-many": "PE {b} waits in gravel_barrier_all, PE {a} has called gravel_finalize",
-                "sum-max": "the PEs call different collectives: PE {a} gravel_sum_all, PE {b} gravel_max_all",
+                "sum-max": "the PEs call different collectives: PE {a} gravel_sum_all of 1 int32_t, PE {b} gravel_max_all of 1 int32_t",
                 "malloc-barrier": "the PEs call different collectives: PE {a} gravel_barrier_all, PE {b} gravel_malloc of 4096 bytes",
                 "malloc-differs": "the PEs' arguments differ: PE {a} calls gravel_malloc of 256 bytes, PE {b} gravel_malloc of 512",
                 "free-null-one": "PE {a} calls gravel_free of the object at offset 0x0, PE {b} gravel_free of a null pointer",

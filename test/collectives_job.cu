@@ -1,0 +1,146 @@
+// Collectives of host threads, of all types and sizes, checked against what they must give. One source for the CPU backend and
+// for GPUs; run under ucx-run with any number of PEs and nodes.
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <limits>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "gravel.cuh"
+
+namespace {
+
+int failures = 0;
+int me, n;
+
+void expect(bool holds, const char* what) {
+  if (holds) return;
+  ++failures;
+  std::fprintf(stderr, "PE %d: wrong: %s\n", me, what);
+}
+
+/// What PE pe has at i: any bits, but small enough that no sum of integers depends on the order.
+template <class T>
+T value(int pe, uint64_t i) {
+  uint64_t x = (static_cast<uint64_t>(pe) + 1) * 0x9e3779b97f4a7c15ull ^ (i + 1) * 0xbf58476d1ce4e5b9ull;
+  x ^= x >> 29;
+  if constexpr (std::is_floating_point_v<T>) return static_cast<T>(static_cast<double>(static_cast<int64_t>(x)) / 3e9);
+  else return static_cast<T>(x);
+}
+
+template <class T>
+T sum_of(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) return a + b;
+  else return static_cast<T>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+}
+
+template <class T>
+void check_type(const char* name, const std::vector<uint64_t>& counts) {
+  for (uint64_t count : counts) {
+    std::vector<T> mine(count), sum(count), least(count), most(count), before(count), with(count);
+    for (uint64_t i = 0; i < count; ++i) mine[i] = value<T>(me, i);
+    const auto check = [&](const char* what, const std::vector<T>& got, auto combine, int end) {
+      bool same = true;
+      for (uint64_t i = 0; i < count; ++i) {
+        T wanted{};
+        for (int pe = 0; pe < end; ++pe) wanted = pe == 0 ? value<T>(pe, i) : combine(wanted, value<T>(pe, i));
+        same &= got[i] == wanted;  // also of floating point: the order is that of the PEs
+      }
+      expect(same, (std::string(what) + " of " + std::to_string(count) + " " + name).c_str());
+    };
+    gravel_sum_all(sum.data(), mine.data(), count);
+    check("gravel_sum_all", sum, sum_of<T>, n);
+    gravel_min_all(least.data(), mine.data(), count);
+    check("gravel_min_all", least, [](T a, T b) { return b < a ? b : a; }, n);
+    most = mine;
+    gravel_max_all(most.data(), most.data(), count);
+    check("gravel_max_all in place", most, [](T a, T b) { return a < b ? b : a; }, n);
+    gravel_scan_exclusive(before.data(), mine.data(), count);
+    check("gravel_scan_exclusive", before, sum_of<T>, me);
+    gravel_scan_inclusive(with.data(), mine.data(), count);
+    check("gravel_scan_inclusive", with, sum_of<T>, me + 1);
+    if constexpr (gravel::is_atomic_integer<T>) {
+      std::vector<T> bits(count);
+      gravel_and_all(bits.data(), mine.data(), count);
+      check("gravel_and_all", bits, [](T a, T b) { return static_cast<T>(a & b); }, n);
+      gravel_or_all(bits.data(), mine.data(), count);
+      check("gravel_or_all", bits, [](T a, T b) { return static_cast<T>(a | b); }, n);
+      gravel_xor_all(bits.data(), mine.data(), count);
+      check("gravel_xor_all", bits, [](T a, T b) { return static_cast<T>(a ^ b); }, n);
+    }
+    std::vector<T> all(count * static_cast<uint64_t>(n));
+    gravel_allgather(all.data(), mine.data(), count);
+    bool same = true;
+    for (uint64_t i = 0; i < all.size(); ++i) same &= all[i] == value<T>(static_cast<int>(i / count), i % count);
+    expect(same, "gravel_allgather");
+    for (int root : {0, n - 1}) {
+      std::vector<T> some(count);
+      if (me == root) some = mine;
+      gravel_broadcast(some.data(), count, root);
+      same = true;
+      for (uint64_t i = 0; i < count; ++i) same &= some[i] == value<T>(root, i);
+      expect(same, "gravel_broadcast");
+    }
+  }
+  const T one = value<T>(me, 7);
+  T wanted{};
+  for (int pe = 0; pe < n; ++pe) wanted = pe == 0 ? value<T>(0, 7) : sum_of(wanted, value<T>(pe, 7));
+  expect(gravel_sum_all(one) == wanted, "gravel_sum_all of a value");
+  expect(gravel_broadcast(one, n - 1) == value<T>(n - 1, 7), "gravel_broadcast of a value");
+  std::vector<T> all(static_cast<size_t>(n));
+  gravel_allgather(all.data(), one);
+  for (int pe = 0; pe < n; ++pe) expect(all[static_cast<size_t>(pe)] == value<T>(pe, 7), "gravel_allgather of a value");
+}
+
+struct odd_size {
+  char bytes[7];
+};
+
+void check_others() {
+  // What is no number.
+  odd_size mine{}, all[64];
+  mine.bytes[6] = static_cast<char>(me + 1);
+  if (n <= 64) {
+    gravel_allgather(all, mine);
+    for (int pe = 0; pe < n; ++pe) expect(all[pe].bytes[6] == pe + 1, "gravel_allgather of a struct");
+  }
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  expect(gravel_min_all(me == 0 && n > 1 ? nan : 2.0) == 2.0, "gravel_min_all beside a NaN");
+  expect(std::signbit(gravel_min_all(me == 0 ? -0.0 : 0.0)), "-0 is below 0");
+  expect(std::signbit(gravel_max_all(me == 0 && n > 1 ? -0.0 : 0.0)) == false, "0 is above -0");
+  // As before there were types: conversions to 64 bits, and small ones.
+  const uint64_t flags = gravel_sum_all(me >= 0);
+  expect(flags == static_cast<uint64_t>(n), "gravel_sum_all of bool");
+  // Memory of the device.
+  constexpr uint64_t count = 1000;
+  auto* cells = gravel_malloc<uint64_t>(2 * count * sizeof(uint64_t));
+  std::vector<uint64_t> host(count, static_cast<uint64_t>(me));
+  gravel_copy(cells, host.data(), count * sizeof(uint64_t));
+  gravel_sum_all(cells + count, cells, count);
+  gravel_copy(host.data(), cells + count, count * sizeof(uint64_t));
+  for (uint64_t got : host) expect(got == static_cast<uint64_t>(n * (n - 1) / 2), "gravel_sum_all in symmetric memory");
+  gravel_broadcast(cells, count, n - 1);
+  gravel_copy(host.data(), cells, count * sizeof(uint64_t));
+  for (uint64_t got : host) expect(got == static_cast<uint64_t>(n - 1), "gravel_broadcast in symmetric memory");
+  gravel_free(cells);
+}
+
+}  // namespace
+
+int main() {
+  gravel_init<>();
+  me = gravel_my_pe(), n = gravel_n_pes();
+  check_type<uint32_t>("uint32_t", {0, 1, 100});
+  check_type<int32_t>("int32_t", {3});
+  check_type<uint64_t>("uint64_t", {1, 65536 / 8 + 1, 100'003});  // one piece and a bit; many pieces
+  check_type<int64_t>("int64_t", {5});
+  check_type<float>("float", {2, 20'000});
+  check_type<double>("double", {1, 10'000});
+  check_others();
+  const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
+  if (me == 0) std::printf("%s: %d PEs on %d nodes, %s\n", all ? "FAILED" : "ok", n, gravel_n_nodes(), gravel_backend());
+  gravel_finalize();
+  return all ? 1 : 0;
+}
