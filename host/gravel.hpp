@@ -21,6 +21,7 @@ void start(std::unique_ptr<backend> device);
 backend& current_backend();
 void* allocate_symmetric(uint64_t bytes);
 void set_context(uint32_t handler, const char* name, sink_kind, void* context);
+void warn(const char* text);
 void* create_stream();
 void destroy_stream(void*);
 void synchronize_stream(void*);

@@ -2,6 +2,7 @@
 // of them have ended. Nothing here depends on the program's handlers or kernels.
 #pragma once
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <mutex>
 #include <string>
@@ -14,6 +15,9 @@
 #include "lib/base/relax.hpp"
 
 namespace gravel {
+
+/// Says it on stderr, if GRAVEL_LOG allows.
+void warn(const char* text);
 
 class cuda_launcher {
  public:
@@ -200,8 +204,15 @@ class cuda_launcher {
     }
   }
   void wait_for_end_of_hold(std::unique_lock<std::mutex>& lock) {
+    const auto begin = std::chrono::steady_clock::now();
+    bool told = false;
     for (relax wait; holding_;) {
       lock.unlock();
+      if (!told && std::chrono::steady_clock::now() - begin > std::chrono::seconds(10)) {
+        told = true;
+        warn("gravel_launch has waited for 10 s: before a kernel can be loaded, or its local memory made room for, all kernels that "
+             "run must end; if they wait for that kernel, launch it once before them, or set CUDA_MODULE_LOADING=EAGER");
+      }
       wait();
       lock.lock();
     }
