@@ -92,7 +92,16 @@ struct endless {
 
 struct stranger {  // which gravel_init is not told of
   static constexpr const char* name = "stranger";
-  GRAVEL_HANDLER void operator()(const gravel_t&, uint64_t) const {}
+  using context = uint64_t;
+  GRAVEL_HANDLER void operator()(const gravel_t&, uint64_t*, uint64_t) const {}
+};
+
+template <bool HOST>
+struct without_context {
+  static constexpr const char* name = HOST ? "without_context_on_host" : "without_context";
+  static constexpr bool on_host = HOST;
+  using context = uint64_t;
+  GRAVEL_HANDLER void operator()(const gravel_t&, uint64_t* mine, uint64_t) const { ++*mine; }
 };
 
 // --- kernels
@@ -249,6 +258,13 @@ const std::map<std::string, void (*)()> faults = {
     {"throw-host", [] { one_handler<host_thrower>(); }},
     {"block", [] { one_handler<blocker>(); }},
     {"block-host", [] { one_handler<host_blocker>(); }},
+    {"no-context", [] { one_handler<without_context<false>>(); }},
+    {"no-context-host", [] { one_handler<without_context<true>>(); }},
+    {"context-of-stranger",
+     [] {
+       if (mine()) gravel_set_context<stranger>(nullptr);
+       gravel_barrier_all();
+     }},
     {"breed", [] { one_handler<breeder>(); }},
     {"endless", [] { one_handler<endless>(); }},
     {"outside",
@@ -512,7 +528,8 @@ int main(int argc, char** argv) {
   if (fault == "other-handlers" && rank && std::atoi(rank) == victim)
     gravel_init<breeder, count>();
   else
-    gravel_init<count, count_slowly, thrower, host_thrower, blocker, host_blocker, breeder, endless>();
+    gravel_init<count, count_slowly, thrower, host_thrower, blocker, host_blocker, breeder, endless,
+                without_context<false>, without_context<true>>();
   if (fault != "other-handlers" && fault != "before-init" && fault != "after-finalize" && fault != "stale-handle") {
     const auto found = faults.find(fault);
     if (found == faults.end()) gravel_abort(("no fault is called " + fault).c_str());

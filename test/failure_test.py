@@ -309,6 +309,12 @@ class Handlers(FailureTest):
         self.assert_failed(self.start("block-host"),
                            "PE 2: .*handler 'host_blocker' threw: gravel_barrier_all inside a handler")
 
+    def test_without_context(self):
+        for fault, name in (("no-context", "without_context"), ("no-context-host", "without_context_on_host")):
+            with self.subTest(fault):
+                self.assert_failed(self.start(fault), rf"PE 2: error: a message arrived for handler '{name}' before gravel_set_context was called")
+        self.assert_failed(self.start("context-of-stranger"), "PE 1: .*gravel_set_context: gravel_init was not given handler 'stranger'")
+
     def test_that_sends_without_end(self):
         self.assert_failed(self.start("breed", GRAVEL_SPILL_SIZE="1M"),
                            r"handlers of PE \d send faster .*handler 'breeder' exceeds GRAVEL_SPILL_SIZE")
