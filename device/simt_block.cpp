@@ -212,6 +212,20 @@ void block_runner::interleave() {
   suspend(false);
 }
 
+// ---- stacks
+
+bool block_runner::find_overflow(const void* address, overflow& found) const {
+  for (uint32_t id = 0; id < lanes_count_; ++id) {
+    if (!lanes_[id].on) continue;
+    const char* const bottom = static_cast<const char*>(lanes_[id].on->stack_bottom);
+    if (address >= bottom || address < bottom - guard_bytes) continue;
+    found = {id, {blockIdx.x, blockIdx.y, blockIdx.z}, lanes_[id].on->stack_bytes};
+    return true;
+  }
+  return false;
+}
+bool is_overflow(const void* address, overflow& found) { return in_launch && in_launch->find_overflow(address, found); }
+
 // ---- messages
 
 const char* name_of(warp_op op) {

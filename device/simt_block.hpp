@@ -15,6 +15,7 @@
 
 #include "device/simt_cpu.hpp"
 #include "device/simt_fiber.hpp"
+#include "device/simt_stack.hpp"
 
 namespace gravel::simt::detail {
 
@@ -75,6 +76,9 @@ class block_runner {
   void interleave();
   std::string place() const;  ///< "lane 3 of block (0,0,0)"
 
+  /// Whether the address lies below the stack of a lane. Called by a signal handler.
+  bool find_overflow(const void* address, overflow& found) const;
+
  private:
   struct lane {
     carrier* on = nullptr;  ///< null: not started, or ended
@@ -118,6 +122,7 @@ class block_runner {
     return lanes >= 32 ? ~0u : (1u << lanes) - 1;
   }
 
+  signal_stack signal_stack_;
   std::unique_ptr<carriers> carriers_;
   launch_state* launch_ = nullptr;
   std::unique_ptr<char[]> shared_;

@@ -106,10 +106,11 @@ void check_shape(dim3 grid, dim3 block) { detail::checked_blocks(grid, block); }
 void launch(dim3 grid, dim3 block, const launch_options& options, kernel_ref kernel) {
   using namespace detail;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  constexpr size_t least_stack = 256 * 1024;
+  constexpr size_t larger_frames = 4;
 #else
-  constexpr size_t least_stack = 64 * 1024;
+  constexpr size_t larger_frames = 1;
 #endif
+  constexpr size_t usual_stack = 64 * 1024, least_stack = 16 * 1024;
   if (in_kernel()) fail("launch: called from inside a kernel; only host code may launch");
   launch_state state{
       .grid = grid,
@@ -117,8 +118,9 @@ void launch(dim3 grid, dim3 block, const launch_options& options, kernel_ref ker
       .kernel = kernel,
       .seed = options.seed,
       .shared_bytes = options.shared_bytes,
-      .stack_bytes = options.stack_bytes ? std::max<size_t>(options.stack_bytes, 16 * 1024) : least_stack,
+      .stack_bytes = std::max(options.stack_bytes ? options.stack_bytes : usual_stack, least_stack) * larger_frames,
       .blocks = checked_blocks(grid, block)};
+  watch_for_overflows();
   unsigned threads = options.threads ? options.threads : std::max(1u, std::thread::hardware_concurrency());
   if (state.seed) {
     threads = 1;  // of several threads the schedule could not be repeated

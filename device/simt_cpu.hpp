@@ -61,7 +61,7 @@ struct launch_options {
   unsigned threads = 0;  ///< OS threads that run blocks, the caller among them; 0: one per processor
   uint64_t seed = 0;     ///< not 0: blocks and lanes run in an order drawn from it, all on the calling thread
   size_t shared_bytes = 0;  ///< dynamic shared memory of each block
-  size_t stack_bytes = 0;   ///< of each lane; 0: 64 KiB (256 KiB under a sanitizer)
+  size_t stack_bytes = 0;   ///< of each lane, at least 16 KiB; 0: 64 KiB. Four times as much under a sanitizer
 };
 
 /// A callable that outlives the launch: what each lane runs.

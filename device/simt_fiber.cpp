@@ -1,12 +1,11 @@
 #include "device/simt_fiber.hpp"
 
 #include <cxxabi.h>
-#include <unistd.h>
 
-#include <boost/context/protected_fixedsize_stack.hpp>
 #include <new>
 #include <utility>
 
+#include "device/simt_stack.hpp"
 #include "lib/base/error.hpp"
 
 namespace gravel::simt::detail {
@@ -41,20 +40,18 @@ carriers::~carriers() {
 }
 
 carrier& carriers::make() {
-  using boost::context::protected_fixedsize_stack;
-  protected_fixedsize_stack allocator(stack_bytes_);
+  guarded_stacks allocator(stack_bytes_);
   boost::context::stack_context stack;
   try {
     stack = allocator.allocate();
   } catch (const std::bad_alloc&) {
     fail(
-        "cannot map the stack of lane {} ({} bytes and a guard page): out of memory, or more mappings than "
-        "vm.max_map_count allows; use fewer threads or smaller blocks",
+        "cannot map the stack of lane {} ({} bytes and a guard): out of memory, or more mappings than "
+        "vm.max_map_count allows; use fewer threads, smaller blocks, or a smaller GRAVEL_CPU_STACK_SIZE",
         all_.size(), stack_bytes_);
   }
   carrier* c = new carrier;
-  const size_t guard = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  c->stack_bytes = stack.size - guard;
+  c->stack_bytes = stack.size - guard_bytes;
   c->stack_bottom = static_cast<char*>(stack.sp) - c->stack_bytes;
   // Boost enters the new stack once, to come back at once; its first frame has to be booked on the new
   // carrier.

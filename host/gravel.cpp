@@ -117,6 +117,7 @@ void launch_on_cpu(const gravel_launch_config& how, std::function<void()> lane) 
   options.threads = static_cast<unsigned>(s.cpu_threads);
   options.seed = s.cpu_seed;
   options.shared_bytes = how.shared_bytes;
+  options.stack_bytes = s.cpu_stack_size;
   if (how.cooperative) {
     constexpr uint64_t most_blocks = 256;
     const uint64_t blocks = uint64_t{how.grid.x} * how.grid.y * how.grid.z;

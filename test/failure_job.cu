@@ -120,6 +120,15 @@ __global__ void send_to_all(gravel_t g, uint64_t* cell, uint64_t each) {
 __global__ void put_at(gravel_t g, uint64_t* cell, int64_t bytes_off, int pe) {
   gravel_put(g, reinterpret_cast<uint64_t*>(reinterpret_cast<char*>(cell) + bytes_off), uint64_t{1}, pe);
 }
+/// On the CPU backend deeper than any stack.
+__device__ GRAVEL_NOINLINE unsigned deep(unsigned depth) {
+  volatile char frame[1024];
+  frame[depth % 1024] = 1;
+  return depth == 0 ? 0u : deep(depth - 1) + static_cast<unsigned>(frame[depth % 1024]);
+}
+__global__ void descend(uint64_t* cell, unsigned depth) {
+  if (threadIdx.x == 3) *cell = deep(depth);
+}
 __global__ void only_quiet(gravel_t g) { gravel_quiet(g); }
 __global__ void bad_get(gravel_t g, uint64_t* cell, int pe) { gravel_get(g, cell, cell + (1ll << 40), pe); }
 __global__ void bad_destination(gravel_t g, uint64_t* cell, int64_t bytes_off, int pe) {
@@ -336,6 +345,7 @@ const std::map<std::string, void (*)()> faults = {
      [] {
        one_kernel([](uint64_t* c) { gravel_launch(bad_block_sender, 1, threads, gravel_handle(), c, 99); });
      }},
+    {"stack", [] { one_kernel([](uint64_t* c) { gravel_launch(descend, 1, 32, c, 500u); }); }},
     {"empty-handle",
      [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_t{}, c, int64_t{0}, 0); }); }},
     {"empty-handle-sender",

@@ -347,6 +347,12 @@ class WrongArguments(FailureTest):
             with self.subTest(fault):
                 self.assert_failed(self.start(fault, "--pe", 3), "PE 3: error: " + cause)
 
+    @unittest.skipIf(ON_GPU, "stacks of lanes are the CPU backend's")
+    def test_stacks(self):
+        self.assert_failed(self.start("stack", "--pe", 3),
+                           r"PE 3: error: lane 3 of block \(0,0,0\) has used up its stack of \d+ bytes; GRAVEL_CPU_STACK_SIZE")
+        self.assert_fine(self.start("stack", "--pe", 3, GRAVEL_CPU_STACK_SIZE="1M"))
+
     def test_handles(self):
         for fault, call in {"empty-handle": "gravel_put", "empty-handle-sender": "gravel_block_sender::begin",
                             "empty-handle-quiet": "gravel_quiet.*", "empty-handle-host": "gravel_put"}.items():

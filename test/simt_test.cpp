@@ -1,7 +1,12 @@
 #include "device/simt.hpp"
 
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
+#include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <numeric>
@@ -709,6 +714,85 @@ TEST_CASE("larger stacks on demand") {
   for (unsigned n : out) CHECK(n == 8);
   launch(1, 8, {.threads = 1, .stack_bytes = 4 << 20}, [&] { out[threadIdx.x] = deep(900); });
   for (unsigned n : out) CHECK(n == 900);
+}
+
+// ---- stacks that are used up: the process ends, so each of the hidden cases runs in a process of its own
+
+namespace {
+struct ended {
+  int status;
+  std::string text;
+};
+/// Runs a hidden test case of this program.
+ended run_case(const std::string& name) {
+  const std::string command = "exec " + std::filesystem::read_symlink("/proc/self/exe").string() + " '" + name + "' 2>&1";
+  ended result{-1, {}};
+  FILE* out = popen(command.c_str(), "r");
+  REQUIRE(out);
+  char some[4096];
+  while (const size_t n = fread(some, 1, sizeof some, out)) result.text.append(some, n);
+  result.status = pclose(out);
+  return result;
+}
+
+volatile unsigned endless_depth = 1u << 30;
+char* volatile nowhere = reinterpret_cast<char*>(4096);
+GRAVEL_NOINLINE unsigned large_frame(unsigned i) {
+  volatile char frame[200 * 1024];
+  frame[i] = 1;
+  return static_cast<unsigned>(frame[i]);
+}
+}  // namespace
+
+TEST_CASE("case: recursion without end", "[.]") {
+  launch(4, 8, {.threads = 1}, [] {
+    if (blockIdx.x == 2 && threadIdx.x == 5) deep(endless_depth);
+  });
+}
+TEST_CASE("case: a frame larger than the stack of a helping thread", "[.]") {
+  const auto caller = std::this_thread::get_id();
+  launch(4, dim3(4, 2), {.threads = 4, .stack_bytes = 32 * 1024}, [&] {
+    __syncthreads();
+    if (std::this_thread::get_id() != caller && threadIdx.y == 1 && threadIdx.x == 1) large_frame(0);
+    for (relax relax;;) relax();
+  });
+}
+TEST_CASE("case: a lane writes to no memory", "[.]") {
+  launch(1, 8, {.threads = 1}, [] {
+    if (threadIdx.x == 5) *nowhere = 1;
+  });
+}
+TEST_CASE("case: a handler of the program", "[.]") {
+  struct sigaction mine {};
+  mine.sa_sigaction = [](int, siginfo_t* info, void*) {
+    if (info->si_addr == nowhere) (void)!write(1, "my handler\n", 11);
+    _exit(7);
+  };
+  mine.sa_flags = SA_SIGINFO;
+  sigaction(SIGSEGV, &mine, nullptr);
+  launch(1, 8, {.threads = 1}, [] {
+    if (threadIdx.x == 5) *nowhere = 1;
+  });
+}
+
+TEST_CASE("a lane that uses up its stack ends the process with a sentence") {
+  const ended endless = run_case("case: recursion without end");
+  CHECK(endless.status == 1 << 8);
+  CHECK_THAT(endless.text, contains_text("gravel: error: lane 5 of block (2,0,0) has used up its stack of ") &&
+                               contains_text("bytes; GRAVEL_CPU_STACK_SIZE gives lanes a larger one"));
+  const ended large = run_case("case: a frame larger than the stack of a helping thread");
+  CHECK(large.status == 1 << 8);
+  CHECK_THAT(large.text, contains_text("gravel: error: lane 5 of block (") && contains_text(",0,0) has used up its stack of "));
+}
+
+TEST_CASE("another bad access of a lane is handled as if there were no lanes") {
+  const ended plain = run_case("case: a lane writes to no memory");
+  CHECK(plain.status != 0);
+  CHECK_THAT(plain.text, contains_text("SIGSEGV") || contains_text("SEGV"));
+  CHECK_THAT(plain.text, !contains_text("has used up its stack"));
+  const ended own = run_case("case: a handler of the program");
+  CHECK(own.status == 7 << 8);
+  CHECK_THAT(own.text, contains_text("my handler"));
 }
 
 TEST_CASE("shared variables are the block's own") {

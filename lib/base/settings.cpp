@@ -92,6 +92,8 @@ const std::vector<setting_row>& setting_table() {
                  "CPU backend: threads that run a kernel's blocks (0: cores divided by PEs of the host)"),
       number_row("GRAVEL_CPU_SEED", "0", "", 0, unbounded, &s::cpu_seed,
                  "CPU backend: seed that permutes the order of lanes and blocks (0: plain order)"),
+      size_row("GRAVEL_CPU_STACK_SIZE", "64K", 16 * KiB, 1 * GiB, &s::cpu_stack_size,
+               "CPU backend: stack of each lane of a kernel"),
       number_row("GRAVEL_RESOLVER_BLOCKS", "8", "blocks", 1, 1024, &s::resolver_blocks,
                  "CUDA: thread blocks of the kernel that applies arriving messages (at most a quarter of the multiprocessors)"),
       number_row("GRAVEL_RESOLVER_RING_BLOCKS", "36", "blocks", 1, 1024, &s::resolver_ring_blocks,

@@ -29,6 +29,7 @@ struct settings {
   uint64_t nodes;
   uint64_t cpu_threads;
   uint64_t cpu_seed;
+  uint64_t cpu_stack_size;
   uint64_t resolver_blocks;
   uint64_t resolver_ring_blocks;
   uint64_t resolver_quantum_us;
