@@ -1,5 +1,6 @@
-// Operations with an answer. gravel_get is non-blocking and complete after gravel_quiet; the fetching ones, swap and
-// compare_swap wait for their answer, so kernels that use them must leave room for the resolver kernel (docs/programming.md).
+// Operations with an answer. gravel_get does not wait for its answer (unless very many are under way) and is complete after
+// gravel_quiet; the fetching ones, swap and compare_swap wait for theirs, so kernels that use them must leave room for the
+// resolver kernel (docs/programming.md).
 // Thread scope: lane, from divergent code. Not from handlers.
 #pragma once
 #include "device/wait.cuh"
@@ -14,6 +15,20 @@ GRAVEL_BOTH uint64_t take_reply_cell(const gravel_t& g) {
     if (compare_swap_acquire<scope::device>(&g.cells[cell].state, reply_cell::is_free, reply_cell::taken)) return cell;
     wait();
   }
+}
+
+/// Before `n` gets are sent: waits while as many as there are reply cells are under way, so that their answers need no more
+/// room than that anywhere. Returns what the type byte of each must say. Thread scope: lane, for its group.
+GRAVEL_BOTH uint8_t begin_gets(const gravel_t& g, uint32_t n) {
+  get_window& gets = g.counters->gets;
+  const uint64_t end = gets.claim(n);
+  for (relax wait; !gets.may_send(end, g.n_cells); wait()) {
+    // What is under way may lie in packets that wait for more.
+    g.direct.ask_flush(load_relaxed<scope::device>(&g.direct.state->tickets));
+    update_gets(g);
+  }
+  const uint32_t parity = gets.count(n);
+  return static_cast<uint8_t>((parity ? odd_parity : 0) | (g.from == sender::host ? host_origin : 0));
 }
 
 /// `type`: of the value. Returns the answer as a word.
@@ -46,7 +61,8 @@ GRAVEL_BOTH T fetching(const gravel_t& g, op o, T* dest, T operand, T expected, 
 
 }  // namespace gravel
 
-/// Reads *source at `pe` into *dest, both symmetric addresses. Non-blocking; *dest is valid after gravel_quiet.
+/// Reads *source at `pe` into *dest, both symmetric addresses. *dest is valid after gravel_quiet. Does not wait for its answer,
+/// but while GRAVEL_REPLY_CELLS gets of this PE's kernels (or of its host threads) are under way it waits for earlier ones.
 template <class T>
 GRAVEL_BOTH void gravel_get(const gravel_t& g, T* dest, const T* source, int pe) {
   using namespace gravel;
@@ -65,14 +81,11 @@ GRAVEL_BOTH void gravel_get(const gravel_t& g, T* dest, const T* source, int pe)
     count_to_peers(g);
     return;
   }
-  if (g.from == sender::kernel) {
-    const lane_group group = lane_group::active();
-    if (group.is_leader()) fetch_add<scope::device>(&g.counters->gets_issued, uint64_t{group.size()});
-    group.sync();
-  } else {
-    fetch_add<scope::system>(&g.counters->gets_issued, uint64_t{1});
-  }
-  const uint8_t type = static_cast<uint8_t>(value_type_of<T>()) | (g.from == sender::host ? host_origin : 0);
+  const lane_group group = lane_group::active();
+  uint32_t bits = 0;
+  if (group.is_leader()) bits = begin_gets(g, group.size());
+  bits = group.from_leader(bits);
+  const auto type = static_cast<uint8_t>(static_cast<uint8_t>(value_type_of<T>()) | bits);
   const unit message[1] = {{{make_word0(op::get, type, from), make_return(g.my_pe, to)}}};
   send_direct(g, sink_of(static_cast<uint32_t>(pe), sink_kind::device), message);
 }

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "host/segment.hpp"
+#include "lib/base/get_window.hpp"
 #include "lib/base/peer_ring.hpp"
 #include "lib/base/queue.hpp"
 
@@ -27,9 +28,8 @@ struct alignas(64) route_counters {
 /// Counters in the producers' memory, touched by many lanes: one set for kernels and handlers (GPU memory), one for
 /// host threads.
 struct device_counters {
-  alignas(64) uint64_t gets_issued;
-  alignas(64) uint64_t gets_done;
-  alignas(64) uint64_t host_gets_done;    ///< in the kernels' set: of gets that host threads issued
+  get_window gets;
+  alignas(64) uint64_t host_gets_done[2];  ///< in the kernels' set: `done` of the gets that host threads issued
   alignas(64) uint64_t reply_tickets;     ///< spreads blocking reads over the reply cells
   alignas(64) uint64_t error_claimed;     ///< the first error wins
   route_counters routes[route_counters::lines];
@@ -83,7 +83,7 @@ struct gravel_t {
   gravel::queue block;             ///< for thread blocks
   gravel::device_counters* counters;
   gravel::reply_cell* cells;
-  uint64_t n_cells;
+  uint64_t n_cells;                ///< also the most gets that may be under way, of kernels and of host threads each
   gravel::device_error* error;
   void* const* contexts;           ///< in a handler's handle: what gravel_set_context gave to each handler of the list
   const gravel::peer_link* peers;  ///< by PE; nullptr: route `peer` is not used from here

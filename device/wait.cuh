@@ -4,8 +4,14 @@
 #include "device/put.cuh"
 
 namespace gravel {
-/// Until all gets of host threads have arrived (host/runtime.cpp).
-void wait_for_host_gets(const gravel_t& g);
+/// Reads from the device which gets of host threads have been answered (host/runtime.cpp).
+void update_host_gets(const gravel_t& g);
+/// The same, if the caller is a host thread.
+GRAVEL_BOTH void update_gets([[maybe_unused]] const gravel_t& g) {
+#if !GRAVEL_ON_GPU
+  if (g.from == sender::host) update_host_gets(g);
+#endif
+}
 
 /// Handlers may not block. True (after reporting it) if the caller is one.
 GRAVEL_BOTH bool forbidden_in_handler(const gravel_t& g, op o) {
@@ -44,16 +50,9 @@ GRAVEL_BOTH void gravel_quiet(const gravel_t& g) {
     g.direct.flush_all();
     if (g.block.state) g.block.flush_all();
     flush_peers(g);
-    if (g.from == sender::kernel) {
-      // Counts cannot tell gets apart, so all of this PE's must be back.
-      for (relax wait;; wait())
-        if (load_acquire<scope::device>(&g.counters->gets_done) >= load_acquire<scope::device>(&g.counters->gets_issued)) break;
-    }
+    wait_for_gets(g.counters->gets, [&] { update_gets(g); });
   }
   group.sync();
-#if !GRAVEL_ON_GPU
-  if (g.from == sender::host) wait_for_host_gets(g);
-#endif
 }
 /// Operations on one PE before it are applied before those after it. Packets of one pair of PEs may travel on several
 /// channels, so this is gravel_quiet.

@@ -104,7 +104,7 @@ void copy_from_device(void* to, const void* from, uint64_t bytes) {
   current_runtime("an operation of a host thread").device().copy(to, from, bytes);
 }
 bool is_device_memory(const void* at) { return current_runtime("an operation of a host thread").device().is_device_memory(at); }
-void wait_for_host_gets(const gravel_t&) { current_runtime("gravel_quiet").wait_for_host_gets(); }
+void update_host_gets(const gravel_t&) { current_runtime("gravel_get").update_host_gets(); }
 
 void launch_on_cpu(const gravel_launch_config& how, std::function<void()> lane) {
   runtime& job = waiting_runtime("gravel_launch");

@@ -39,17 +39,31 @@ uint32_t outbound::append(uint32_t sink, const unit* from, uint32_t messages, ui
 bool outbound::append_or_spill(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, uint64_t now) {
   const uint32_t taken = has_backlog() ? 0 : append(sink, from, messages, units, now);
   if (taken == messages) return true;
-  const uint64_t rest = uint64_t{messages - taken} * units, bytes = rest * sizeof(unit);
-  if (c_.spill->used.fetch_add(bytes) + bytes > c_.spill->limit) return false;
   from += uint64_t{taken} * units;
+  messages -= taken;
+  (*c_.stats)[stat::messages_spilled] += messages;
+  // Neighbours of one kind at once.
+  while (messages != 0) {
+    const bool answer = is_answer(op_of(from->word[0]));
+    uint32_t n = 1;
+    while (n < messages && is_answer(op_of(from[uint64_t{n} * units].word[0])) == answer) ++n;
+    const uint64_t bytes = uint64_t{n} * units * sizeof(unit);
+    std::atomic<uint64_t>& account = answer ? c_.spill->answers : c_.spill->used;
+    if (account.fetch_add(bytes) + bytes > c_.spill->limit && !answer) return false;
+    spill(sink, from, n, units, account);
+    from += uint64_t{n} * units;
+    messages -= n;
+  }
+  return true;
+}
+
+void outbound::spill(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, std::atomic<uint64_t>& account) {
   // A piece has an end, so that its memory goes back also while the backlog never becomes empty.
   constexpr uint64_t most_units = 4096;
   if (backlog_.empty() || backlog_.back().sink != sink || backlog_.back().units != units ||
-      backlog_.back().data.size() >= most_units)
-    backlog_.push_back({sink, units, {}, 0});
-  backlog_.back().data.insert(backlog_.back().data.end(), from, from + rest);
-  (*c_.stats)[stat::messages_spilled] += messages - taken;
-  return true;
+      backlog_.back().account != &account || backlog_.back().data.size() >= most_units)
+    backlog_.push_back({sink, units, &account, {}, 0});
+  backlog_.back().data.insert(backlog_.back().data.end(), from, from + uint64_t{messages} * units);
 }
 
 bool outbound::drain_backlog(uint64_t now) {
@@ -62,7 +76,7 @@ bool outbound::drain_backlog(uint64_t now) {
     if (taken == 0) break;
     moved = true;
     p.taken += uint64_t{taken} * p.units;
-    c_.spill->used.fetch_sub(uint64_t{taken} * p.units * sizeof(unit));
+    p.account->fetch_sub(uint64_t{taken} * p.units * sizeof(unit));
     if (p.taken == p.data.size()) backlog_.pop_front();
   }
   return moved;

@@ -56,10 +56,12 @@ struct remote_slots {
 
 enum class close_cause { full, age, flush, idle };
 
-/// Memory for what handlers send beyond their credits; shared by the planes of an aggregator.
+/// Memory for what receivers send beyond their credits; shared by the planes of an aggregator. Answers to gets and fetching
+/// operations are never refused: there are no more of them than requests under way (docs/message.md, "Memory").
 struct spill_budget {
-  std::atomic<uint64_t> used{0};
-  uint64_t limit = 0;
+  std::atomic<uint64_t> used{0};     ///< bytes of handlers' messages
+  std::atomic<uint64_t> answers{0};  ///< bytes of answers
+  uint64_t limit = 0;                ///< of `used`
 };
 
 class outbound {
@@ -78,7 +80,7 @@ class outbound {
 
   /// Takes up to `messages` messages; fewer (even 0) when all packets are in flight. A packet that fills leaves.
   uint32_t append(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, uint64_t now);
-  /// Takes all of them, beyond the packets in flight into the backlog. False: the budget is spent.
+  /// Takes all of them, beyond the packets in flight into the backlog. False: the handlers' budget is spent.
   bool append_or_spill(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, uint64_t now);
   bool drain_backlog(uint64_t now);
   bool has_backlog() const { return !backlog_.empty(); }
@@ -110,8 +112,12 @@ class outbound {
   char* slot_memory(uint64_t sequence) const;
   void advance(uint64_t freed, uint64_t applied);
 
+  void spill(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, std::atomic<uint64_t>& account);
+
+  /// Messages of one run that wait for credits, charged to one account.
   struct piece {
     uint32_t sink, units;
+    std::atomic<uint64_t>* account;
     std::vector<unit> data;
     size_t taken = 0;  ///< units already appended
   };

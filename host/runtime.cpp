@@ -45,22 +45,21 @@ void runtime::quiet() {
   for (relax wait; !peers_->quiet(); wait()) {
   }
   for (relax wait;; wait()) {
-    // These two words alone: the counters as a whole are more than a backend copies with acquire order.
-    uint64_t issued, done;
-    device_->copy(&done, &device_state_->counters.gets_done, sizeof(done));
-    device_->copy(&issued, &device_state_->counters.gets_issued, sizeof(issued));
-    if (done >= issued) break;
+    // These words alone: the counters as a whole are more than a backend copies with acquire order.
+    uint64_t issued[2], done[2];
+    const get_window& gets = device_state_->counters.gets;
+    device_->copy(done, gets.done, sizeof(done));  // [G1]
+    device_->copy(issued, gets.issued, sizeof(issued));
+    if (done[0] >= issued[0] && done[1] >= issued[1]) break;
   }
-  wait_for_host_gets();
+  wait_for_gets(host_state_->counters.gets, [this] { update_host_gets(); });
   check_device_error();  // before the receiver has seen it the program might end well
 }
 
-void runtime::wait_for_host_gets() {
-  for (relax wait;; wait()) {
-    uint64_t done;
-    device_->copy(&done, &device_state_->counters.host_gets_done, sizeof(done));
-    if (done >= load_acquire(&host_state_->counters.gets_issued)) return;
-  }
+void runtime::update_host_gets() {
+  uint64_t done[2];
+  device_->copy(done, device_state_->counters.host_gets_done, sizeof(done));  // [G1]
+  for (int parity : {0, 1}) raise_to<scope::system>(&host_state_->counters.gets.done[parity], done[parity]);
 }
 
 void runtime::barrier_all() {

@@ -47,7 +47,7 @@ class runtime {
   void quiet();
   void barrier_all();
   void wait_quiescent();
-  void wait_for_host_gets();
+  void update_host_gets();
   void finalize();
   /// In a process that was forked from this PE, which is no PE: lets go of what belongs to the PE. Signal-safe.
   void forget_in_child();

@@ -48,10 +48,7 @@ class as_host {
 uint16_t valid_stamp = 0;  // that of handles made by hand
 void refuse_handle(const gravel_t&, const char* call) { fail("{} with a bad handle", call); }
 void refuse_handle(const gravel_t& g, op o) { refuse_handle(g, name_of(o)); }
-void wait_for_host_gets(const gravel_t& g) {
-  for (relax wait; !fake_job::current().host_gets_done(g.my_pe); wait()) {
-  }
-}
+void update_host_gets(const gravel_t& g) { fake_job::current().update_host_gets(g.my_pe); }
 
 settings settings_with(const std::map<std::string, std::string>& values) {
   return read_settings([&](const char* name) {
@@ -320,7 +317,8 @@ void fake_job::quiet(uint32_t pe) {
     flush_peers(*g);
   }
   step_until([&] {
-    return load_acquire(&p.device.counters.gets_done) >= load_acquire(&p.device.counters.gets_issued) && host_gets_done(pe);
+    update_host_gets(pe);
+    return p.device.counters.gets.all_done() && p.host.counters.gets.all_done();
   });
 }
 
@@ -351,8 +349,9 @@ void fake_job::exchange(const std::vector<std::vector<std::byte>>& mine) {
   for (uint32_t i = 0; i < n_pes(); ++i) step_until([&] { return pes_[i]->collectives->has_result(); });
 }
 
-bool fake_job::host_gets_done(uint32_t pe) const {
-  return load_acquire(&pes_[pe]->device.counters.host_gets_done) >= load_acquire(&pes_[pe]->host.counters.gets_issued);
+void fake_job::update_host_gets(uint32_t pe) {
+  for (int parity : {0, 1})
+    raise_to(&pes_[pe]->host.counters.gets.done[parity], load_acquire(&pes_[pe]->device.counters.host_gets_done[parity]));
 }
 
 device_error fake_job::error_of(uint32_t pe) const {

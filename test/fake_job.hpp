@@ -154,8 +154,8 @@ class fake_job {
   /// The same with data, which all get (collective_member::result_data).
   void exchange(const std::vector<std::vector<std::byte>>& mine);
 
-  /// Of a wait_for_host_gets.
-  bool host_gets_done(uint32_t pe) const;
+  /// As runtime::update_host_gets.
+  void update_host_gets(uint32_t pe);
   std::string describe() const;
   /// The first error a PE's device or host threads have reported; code 0: none.
   device_error error_of(uint32_t pe) const;

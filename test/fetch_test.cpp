@@ -312,6 +312,38 @@ TEST_CASE("blocking reads under 100 schedules, with more lanes than reply cells"
   }
 }
 
+TEST_CASE("a storm of gets at a PE with a slow way out needs no more memory than gets may be under way") {
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    INFO("seed " << seed);
+    const auto job = fake_job::with<>({.nodes = seed % 2 ? 1u : 3u, .pes_per_node = seed % 2 ? 3u : 1u, .seed = seed,
+                                       .self_in_place = false,
+                                       .settings = {{"GRAVEL_SPILL_SIZE", "64K"}, {"GRAVEL_REPLY_CELLS", "1024"}}});
+    constexpr uint32_t words = 64, gets = 9000;  // 144 KB of answers for each PE
+    for (uint32_t i = 0; i < words; ++i) job->pe(0).at<uint64_t>(0)[i] = 1000 + i;
+    uint64_t most = 0;
+    const auto storm = [&](uint32_t pe, const gravel_t& g, uint32_t lane, uint32_t n_lanes) {
+      uint64_t* const heap = reinterpret_cast<uint64_t*>(g.heap);
+      for (uint32_t i = lane; i < gets; i += n_lanes) {
+        // What PE 0 answers to the others waits until they have asked as much as they may.
+        const uint64_t under_way = g.counters->gets.issued[0] + g.counters->gets.issued[1] - g.counters->gets.done[0] - g.counters->gets.done[1];
+        job->pe(pe).receiving[0] = pe != 0 && under_way + 32 < 1024 && i + 1024 < gets;
+        most = std::max(most, under_way);
+        gravel_get(g, heap + words + i % words, heap + i % words, 0);
+      }
+      job->pe(pe).receiving[0] = false;
+      gravel_quiet(g);
+    };
+    for (uint32_t pe = 0; pe < 3; ++pe) {
+      job->launch(1, 16, seed % 3 ? seed : 0, [&] { storm(pe, job->pe(pe).kernel, threadIdx.x, 16); });
+      storm(pe, job->pe(pe).host_thread, 0, 1);
+      for (uint32_t i = 0; i < words; ++i) REQUIRE(job->pe(pe).at<uint64_t>(0)[words + i] == 1000 + i);
+    }
+    CHECK(most <= 1024);
+    job->settle();
+    for (uint32_t node = 0; node < job->node(0).setup.nodes.n_nodes(); ++node) CHECK(job->node(node).spill.answers == 0);
+  }
+}
+
 TEST_CASE("gravel_quiet: all that a kernel sent before is applied when it returns, under 100 schedules") {
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     INFO("seed " << seed);

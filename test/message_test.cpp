@@ -34,12 +34,12 @@ bool is_float(value_type t) { return t == value_type::f32 || t == value_type::f6
 TEST_CASE("the first word keeps operation, type and offset apart") {
   for (op o : {op::put, op::add, op::max, op::get, op::compare_swap, op::cell_reply})
     for (value_type t : all_types)
-      for (uint8_t origin : {uint8_t{0}, host_origin})
+      for (uint8_t origin : {uint8_t{0}, host_origin, odd_parity, static_cast<uint8_t>(host_origin | odd_parity)})
         for (uint64_t offset : {0ull, 8ull, (1ull << 32) + 1, 1ull * max_offset}) {
           const uint64_t w = make_word0(o, static_cast<uint8_t>(t) | origin, offset);
           CHECK(op_of(w) == o);
           CHECK(type_of(w) == t);
-          CHECK((type_byte(w) & host_origin) == origin);
+          CHECK((type_byte(w) & (host_origin | odd_parity)) == origin);
           CHECK(offset_of(w) == offset);
         }
 }

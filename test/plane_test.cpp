@@ -254,6 +254,26 @@ TEST_CASE("the spill budget is for what is in memory now, not for all that ever 
   CHECK(job->node(0).spill.used == 0);
 }
 
+TEST_CASE("answers that wait for credits are not charged to handlers, and never refused") {
+  const auto job = fake_job::with<flooded, floods>({.settings = {{"GRAVEL_SPILL_SIZE", "64K"}, {"GRAVEL_REPLY_CELLS", "8192"}}});
+  const gravel_t& g = job->pe(1).host_thread;
+  uint64_t* const heap = reinterpret_cast<uint64_t*>(g.heap);
+  *job->pe(0).at<uint64_t>(0) = 77;
+  job->pe(1).receiving[0] = true;  // PE 1 takes no answers
+  constexpr uint64_t gets = 6000;
+  for (uint64_t i = 0; i < gets; ++i) gravel_get(g, heap + 1 + i % 100, heap, 0);
+  gravel_am<floods>(g, 0, 1000, 1);  // handlers' messages for the same PE, between and behind them
+  job->step_until([&] { return job->stat_of(stat::messages_taken) == 2 * gets + 1001; });
+  CHECK(job->node(0).spill.used == 1000 * sizeof(unit));  // they came last
+  CHECK(job->node(0).spill.answers > job->node(0).spill.limit);
+  job->pe(1).receiving[0] = false;
+  job->quiet_all();
+  for (uint64_t i = 0; i < 100; ++i) CHECK(job->pe(1).at<uint64_t>(0)[1 + i] == 77);
+  job->settle();
+  CHECK(job->node(0).spill.used == 0);
+  CHECK(job->node(0).spill.answers == 0);
+}
+
 TEST_CASE("a spent spill budget is an error that names handler, PE and setting") {
   const auto job = fake_job::with<flooded, floods>({.settings = {{"GRAVEL_SPILL_SIZE", "64K"}}});
   job->pe(1).receiving[0] = true;

@@ -128,6 +128,24 @@ GRAVEL_BOTH void thread_fence() {
 #endif
 }
 
+/// What this thread wrote before is seen everywhere before it reads what comes after: of two threads that each write a word
+/// and then, behind this, read the other's, at least one sees what the other wrote.
+GRAVEL_BOTH void full_fence() {
+#if GRAVEL_ON_GPU
+  detail::ptx_full_fence();
+#else
+  interleave_point();
+#if defined(__GNUC__) && !defined(__clang__) && defined(__SANITIZE_THREAD__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wtsan"  // ThreadSanitizer does not know fences, and needs none to see no race here
+#endif
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#if defined(__GNUC__) && !defined(__clang__) && defined(__SANITIZE_THREAD__)
+#pragma GCC diagnostic pop
+#endif
+#endif
+}
+
 #undef GRAVEL_ATOMIC
 
 }  // namespace gravel

@@ -97,6 +97,7 @@ GRAVEL_PTX_LOAD_BYTE(ptx_load_acquire, "ld.acquire")
 #undef GRAVEL_PTX_IN_SCOPE
 
 __device__ __forceinline__ void ptx_fence() { asm volatile("fence.acq_rel.sys;" : : : "memory"); }
+__device__ __forceinline__ void ptx_full_fence() { asm volatile("fence.sc.sys;" : : : "memory"); }
 
 }  // namespace detail
 }  // namespace gravel

@@ -37,6 +37,8 @@ constexpr uint64_t max_offset = (1ull << 48) - 1;
 constexpr uint32_t max_pes = 65535;
 /// Set in the type byte of a get and its reply: a host thread asked, not a kernel.
 constexpr uint8_t host_origin = 0x80;
+/// The same: the get is of the odd parity (get_window.hpp).
+constexpr uint8_t odd_parity = 0x40;
 
 /// Where messages are applied at a PE: on its device, or (host handlers) by its receiver thread. A destination on
 /// the wire is a sink number: 2 * PE + kind.
@@ -50,8 +52,10 @@ GRAVEL_BOTH constexpr uint64_t make_word0(op o, uint8_t type, uint64_t offset) {
 }
 GRAVEL_BOTH constexpr op op_of(uint64_t word0) { return static_cast<op>(word0 & 0xff); }
 GRAVEL_BOTH constexpr uint8_t type_byte(uint64_t word0) { return static_cast<uint8_t>(word0 >> 8); }
-GRAVEL_BOTH constexpr value_type type_of(uint64_t word0) { return static_cast<value_type>(type_byte(word0) & 0x7f); }
+GRAVEL_BOTH constexpr value_type type_of(uint64_t word0) { return static_cast<value_type>(type_byte(word0) & 0x3f); }
 GRAVEL_BOTH constexpr uint64_t offset_of(uint64_t word0) { return word0 >> 16; }
+/// Answers to requests: no more of them than requests may be under way.
+GRAVEL_BOTH constexpr bool is_answer(op o) { return o == op::put_reply || o == op::cell_reply; }
 GRAVEL_BOTH constexpr uint64_t make_am_word0(uint32_t handler, uint32_t argument_bytes) {
   return make_word0(op::am, 0, handler | uint64_t{argument_bytes} << 32);
 }
