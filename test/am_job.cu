@@ -61,9 +61,10 @@ constexpr uint32_t n_bins = 61;
 struct histogram {
   uint64_t messages, groups, bin[n_bins];
 };
-/// Combines what a warp has under equal keys: one addition for each.
+/// Combines what a warp has under equal keys: one addition for each. There are two, alike: a batch must not mix them.
+template <int WHICH>
 struct count {
-  static constexpr const char* name = "count";
+  static constexpr const char* name = WHICH ? "count 1" : "count 0";
   static constexpr bool batch = true;
   using context = histogram;
   GRAVEL_HANDLER void operator()(const gravel_t&, histogram* mine, const gravel_batch& lanes, uint64_t key, uint32_t weight) const {
@@ -87,11 +88,15 @@ struct count_on_host {
     ++mine->groups;
   }
 };
-/// Sends on, with less: handlers' messages too come to batch handlers.
+GRAVEL_BOTH void send_count(const gravel_t& g, int pe, uint64_t key, uint32_t weight) {
+  if (key % 2) gravel_am<count<1>>(g, pe, key, weight);
+  else gravel_am<count<0>>(g, pe, key, weight);
+}
+/// Handlers' messages too come to batch handlers.
 struct relay {
   static constexpr const char* name = "relay";
   GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t key, uint32_t weight) const {
-    gravel_am<count>(g, static_cast<int>((g.my_pe + 1) % g.n_pes), key, weight);
+    send_count(g, static_cast<int>((g.my_pe + 1) % g.n_pes), key, weight);
   }
 };
 
@@ -100,7 +105,7 @@ GRAVEL_BOTH uint64_t key_of(uint32_t i) { return i * 2654435761u % 1000003 % n_b
 __global__ void draw(gravel_t g, uint32_t samples) {
   for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < samples; i += gridDim.x * blockDim.x) {
     const int pe = static_cast<int>(i % g.n_pes);
-    gravel_am<count>(g, pe, key_of(i), i % 5);
+    send_count(g, pe, key_of(i), i % 5);
     if (i % 3 == 0) gravel_am<relay>(g, pe, key_of(i), 7u);
     if (i % 8 == 0) gravel_am<count_on_host>(g, pe, key_of(i), 1u);
   }
@@ -117,25 +122,27 @@ void add_expected(std::vector<uint64_t>& bins, uint32_t samples, bool on_host) {
 void check_histogram() {
   constexpr uint32_t samples = 40'000;
   const uint64_t n = static_cast<uint64_t>(gravel_n_pes());
-  auto* first = gravel_malloc<histogram>(sizeof(histogram));
-  auto* second = gravel_malloc<histogram>(sizeof(histogram));
+  auto* first = gravel_malloc<histogram>(2 * sizeof(histogram));
+  auto* second = gravel_malloc<histogram>(2 * sizeof(histogram));
   histogram on_host{};
   gravel_set_context<count_on_host>(&on_host);
   uint64_t messages = 0, groups = 0;
   for (histogram* now : {first, second}) {
-    gravel_set_context<count>(now);
+    gravel_set_context<count<0>>(&now[0]);
+    gravel_set_context<count<1>>(&now[1]);
     gravel_barrier_all();
     gravel_launch(draw, blocks, threads, gravel_handle(), samples);
     gravel_wait_quiescent();
   }
-  histogram got[2];
-  gravel_copy(&got[0], first, sizeof(histogram));
-  gravel_copy(&got[1], second, sizeof(histogram));
+  histogram got[4];
+  gravel_copy(&got[0], first, 2 * sizeof(histogram));
+  gravel_copy(&got[2], second, 2 * sizeof(histogram));
   std::vector<uint64_t> device_bins(n_bins), host_bins(n_bins);
   add_expected(device_bins, samples, false);
   add_expected(host_bins, samples, true);
   for (uint32_t b = 0; b < n_bins; ++b) {
-    for (const histogram& h : got) expect("a bin of the device's histogram", gravel_sum_all(h.bin[b]), n * device_bins[b]);
+    for (uint32_t h = 0; h < 4; ++h)
+      expect("a bin of the device's histogram", gravel_sum_all(got[h].bin[b]), b % 2 == h % 2 ? n * device_bins[b] : 0);
     expect("a bin of the host's histogram", gravel_sum_all(on_host.bin[b]), 2 * n * host_bins[b]);
   }
   for (const histogram& h : got) {
@@ -152,7 +159,7 @@ void check_histogram() {
 
 template <class... H>
 void start(mixes::handlers<H...>) {
-  gravel_init<H..., count, count_on_host, relay>();
+  gravel_init<H..., count<0>, count<1>, count_on_host, relay>();
 }
 
 }  // namespace
