@@ -240,6 +240,7 @@ TEST_CASE("gravel-info on four GPUs of a fake driver") {
   }
   const command_result plain = info_on_fake_gpus({});
   CHECK(plain.status == 0);
+  REQUIRE_THAT(plain.out, contains_text("Fake GPU"));  // else the loader has not found the stand-ins
   CHECK_THAT(plain.out, contains_text("CUDA 13.0, driver 999.1"));
   CHECK_THAT(plain.out, contains_text("Fake GPU, 8.0 GiB, sm_90, 132 multiprocessors"));
   CHECK_THAT(plain.out, contains_text("CUDA IPC            works"));
@@ -256,9 +257,9 @@ TEST_CASE("gravel-info on four GPUs of a fake driver") {
              contains_text("GPU 0 and GPU 3 have no peer access (the GPUs are behind different I/O hubs)"));
 
   const json j = json::parse(info_on_fake_gpus({"--json"}).out);
-  CHECK(j["gpus"].size() == 4);
-  CHECK(j["gpu_pairs"].size() == 12);
-  CHECK(j["cuda_ipc"]["works"] == true);
+  CHECK(j.value("gpus", json::array()).size() == 4);
+  CHECK(j.value("gpu_pairs", json::array()).size() == 12);
+  CHECK(j.value("cuda_ipc", json::object()).value("works", false));
 
   CHECK_THAT(info_on_fake_gpus({}, "ipc").out,
              contains_text("does not work: cuIpcOpenMemHandle: CUDA_ERROR_INVALID_VALUE"));
