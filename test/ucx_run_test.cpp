@@ -197,7 +197,7 @@ TEST_CASE("input goes to PE 0, the others read nothing") {
   CHECK(lines_of(result.out).size() == 5);
 }
 
-TEST_CASE("what is typed at a terminal goes to PE 0") {
+TEST_CASE("what is typed at a terminal goes to PE 0", "[terminal]") {
   job it;
   it.options.terminal = true;
   command running(job::words({"-n", "2"}, {"echo"}), it.options);
@@ -209,7 +209,7 @@ TEST_CASE("what is typed at a terminal goes to PE 0") {
   CHECK(it.finish(running).status == 0);
 }
 
-TEST_CASE("control-C at a terminal reaches every PE") {
+TEST_CASE("control-C at a terminal reaches every PE", "[terminal]") {
   job it;
   it.options.terminal = true;
   command running(job::words({"-n", "2"}, {"wait"}), it.options);
@@ -218,7 +218,7 @@ TEST_CASE("control-C at a terminal reaches every PE") {
   CHECK(it.finish(running).status == 128 + SIGINT);
 }
 
-TEST_CASE("control-Z at a terminal stops the whole job, and it can go on") {
+TEST_CASE("control-Z at a terminal stops the whole job, and it can go on", "[terminal]") {
   job it;
   it.options.terminal = true;
   command running(job::words({"-n", "2"}, {"wait"}), it.options);
