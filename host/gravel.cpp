@@ -112,7 +112,10 @@ void launch_on_cpu(const gravel_launch_config& how, std::function<void()> lane) 
   constexpr size_t most_shared = 227 * 1024;  // of any GPU
   if (how.shared_bytes > most_shared)
     fail("gravel_launch: {} bytes of dynamic shared memory; a block has at most {}", how.shared_bytes, most_shared);
-  if (uint64_t{how.cluster.x} * how.cluster.y * how.cluster.z > 1) fail("gravel_launch: the CPU backend has no clusters");
+  const uint64_t in_cluster = uint64_t{how.cluster.x} * how.cluster.y * how.cluster.z;
+  const bool none = how.cluster.x == 0 && how.cluster.y == 0 && how.cluster.z == 0;
+  if (!none && in_cluster != 1)
+    fail("gravel_launch: a cluster of ({},{},{}) blocks; the CPU backend has no clusters", how.cluster.x, how.cluster.y, how.cluster.z);
   simt::launch_options options{};
   options.threads = static_cast<unsigned>(s.cpu_threads);
   options.seed = s.cpu_seed;

@@ -103,6 +103,9 @@ void check_refusals(uint64_t* counter) {
   expect_refusal("a cluster of 64", "cluster", [&] {
     gravel_launch(increment, gravel_launch_config{.grid = 64, .block = 32, .cluster = dim3(64)}, g, counter);
   });
+  expect_refusal("a flat cluster", "cluster of (0,2,1)", [&] {
+    gravel_launch(increment, gravel_launch_config{.grid = 64, .block = 32, .cluster = dim3(0, 2)}, g, counter);
+  });
   // Nothing of it is left: the resolver still comes and goes, and this ends.
   gravel_launch(fetch, 2, 64, g, counter);
   gravel_synchronize();
