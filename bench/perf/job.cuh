@@ -11,7 +11,7 @@ namespace gravel::perf {
 /// What memory holds before anything is written into it.
 constexpr uint64_t poison = 0xA5A5A5A5A5A5A5A5u;
 
-enum class operation : uint32_t { put, inc, am16, am32, am64 };
+enum class operation : uint32_t { put, inc, am16, am32, am64, am272 };
 
 /// Message i goes to word (i * odd) & mask of a PE, with the value salt + i.
 struct send_job {

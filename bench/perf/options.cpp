@@ -26,7 +26,7 @@ const entry entries[] = {
     {"put_latency", "Time of a gravel_put_bulk and the gravel_quiet behind it, by size", entry::bulk | entry::latency},
     {"atomic_bw", "Rate of gravel_inc", entry::rate},
     {"atomic_latency", "Time of gravel_inc and quiet, of gravel_fetch_add, of gravel_compare_swap", entry::latency},
-    {"am_rate", "Rate of active messages of 16, 32 and 64 bytes", entry::rate},
+    {"am_rate", "Rate of active messages of 16, 32, 64 and 272 bytes", entry::rate},
     {"ping_pong_latency", "Half of the time from PE 0 to PE 1 and back", entry::latency},
     {"quiet_latency", "Time of gravel_quiet, by the number of messages that are under way", entry::latency},
     {"barrier_latency", "Time of gravel_barrier_all", entry::latency},

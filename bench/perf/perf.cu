@@ -63,6 +63,6 @@ void measure_all(const options& o) {
 
 int main(int argc, char** argv) {
   const options o = parse_options(argc, argv, GRAVEL_CUDA);
-  gravel_init<am16, am32, am64>();
+  gravel_init<am16, am32, am64, am272>();
   measure_all(o);
 }

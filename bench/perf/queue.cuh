@@ -14,8 +14,8 @@ namespace gravel::perf {
 inline uint64_t sum_of_words(const send_job& job) {
   const uint64_t n = job.count, half = n % 2 ? n * ((n - 1) / 2) : n / 2 * (n - 1), values = n * job.salt + half;
   const uint64_t header = job.op == operation::put    ? make_word0(op::put, static_cast<uint8_t>(value_type::u64), 0)
-                          : job.op == operation::am32 ? make_word0(op::am, 24, handler_id<am32>::value)
-                                                      : make_word0(op::am, 48, handler_id<am64>::value);
+                          : job.op == operation::am32 ? make_am_word0(handler_id<am32>::value, 24)
+                                                      : make_am_word0(handler_id<am64>::value, 48);
   return n * header + values * (job.op == operation::put ? 1 : job.op == operation::am32 ? 2 : 5);
 }
 

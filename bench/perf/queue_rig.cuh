@@ -177,8 +177,8 @@ inline void queue_rig::check_message(const unit* m, const gravel::run& row, cons
   const uint64_t value = word[job.op == operation::put ? 1 : 2], i = value - job.salt;
   bool right = i < job.count && pe_of_sink(row.sink) == job.pe_of(i) && (row.sink & 1) == 0 &&
                word[0] == (job.op == operation::put ? make_word0(op::put, static_cast<uint8_t>(value_type::u64), 0)
-                           : job.op == operation::am32 ? make_word0(op::am, 24, handler_id<am32>::value)
-                                                       : make_word0(op::am, 48, handler_id<am64>::value));
+                           : job.op == operation::am32 ? make_am_word0(handler_id<am32>::value, 24)
+                                                       : make_am_word0(handler_id<am64>::value, 48));
   if (job.op != operation::put) {
     right &= word[1] == 0;
     for (uint32_t w = 3; w < (job.op == operation::am32 ? 4u : 7u); ++w) right &= word[w] == value;

@@ -100,6 +100,7 @@ inline void am_rate(report& r, const options& o, limits& l) {
   rate_row(r, o, l, operation::am16, "am", 8);
   rate_row(r, o, l, operation::am32, "am", 24);
   rate_row(r, o, l, operation::am64, "am", 48);
+  rate_row(r, o, l, operation::am272, "am", 256);
 }
 
 }  // namespace gravel::perf

@@ -5,7 +5,9 @@
 
 namespace gravel::perf {
 
-inline uint32_t units_of(operation o) { return o == operation::am32 ? 2 : o == operation::am64 ? 4 : 1; }
+inline uint32_t units_of(operation o) {
+  return o == operation::am32 ? 2 : o == operation::am64 ? 4 : o == operation::am272 ? max_am_units : 1;
+}
 
 /// A handler of each size. It counts its arrivals in a word of its PE, and miscounts if its arguments are damaged.
 GRAVEL_BOTH void count_arrival(const gravel_t& g, uint64_t offset, uint64_t damage) {
@@ -23,6 +25,19 @@ struct am64 {
   static constexpr const char* name = "perf_am64";
   GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t offset, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e) const {
     count_arrival(g, offset, (a ^ b) | (a ^ c) | (a ^ d) | (a ^ e));
+  }
+};
+
+/// The largest.
+struct words31 {
+  uint64_t word[31];
+};
+struct am272 {
+  static constexpr const char* name = "perf_am272";
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t offset, words31 all) const {
+    uint64_t damage = 0;
+    for (uint32_t i = 1; i < 31; ++i) damage |= all.word[0] ^ all.word[i];
+    count_arrival(g, offset, damage);
   }
 };
 
@@ -61,6 +76,13 @@ GRAVEL_DEVICE void send_part(Sender& s, const gravel_t& g, const send_job& job, 
       for (uint64_t i = lane; i < job.count; i += lanes) {
         const uint64_t v = job.salt + i;
         s.template am<am64>(static_cast<int>(job.pe_of(i)), words + 8 * job.word_of(i), v, v, v, v, v);
+      }
+      break;
+    case operation::am272:
+      for (uint64_t i = lane; i < job.count; i += lanes) {
+        words31 all;
+        for (uint64_t& word : all.word) word = job.salt + i;
+        s.template am<am272>(static_cast<int>(job.pe_of(i)), words + 8 * job.word_of(i), all);
       }
       break;
   }
