@@ -7,7 +7,8 @@
 //   int main() { gravel_init<visit>(); ... }
 //
 // A handler is a type; its id is a hash of its name, so it is the same on every PE, and gravel_init checks that all
-// PEs register the same handlers. Handlers run on the device, many at once, in any order, and may send (not wait).
+// PEs register the same handlers. Handlers run on the device, many at once, in any order, and may send (not wait). What they
+// send, to their own PE too, is complete when gravel_wait_quiescent says so; gravel_local_add and the like (local.cuh) at once.
 // A handler with `static constexpr bool on_host = true` runs on the PE's receiver thread on the host instead.
 //
 // A handler may say more about itself, and is given more then, behind the handle and in this order:

@@ -96,10 +96,7 @@ GRAVEL_BOTH message_fault apply_message(const gravel_t& g, sink_kind kind, const
     }
   });
   const bool from_host = type_byte(w0) & host_origin;
-  if (o == op::put_reply) {
-    uint64_t* const done = from_host ? g.counters->host_gets_done : g.counters->gets.done;
-    fetch_add_release<scope::device>(&done[type_byte(w0) & odd_parity ? 1 : 0], uint64_t{1});  // [G1]
-  }
+  if (o == op::put_reply) finish_gets(g, type_byte(w0), 1);
   if (o == op::get || is_fetching(o)) {
     // A get is answered into the requester's heap, the others into a reply cell: of its kernels or of its host threads.
     const bool get = o == op::get;

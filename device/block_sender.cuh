@@ -39,8 +39,12 @@ struct gravel_block_sender {
 
   /// Thread scope: block, converged.
   GRAVEL_DEVICE void begin(const gravel_t& handle) {
+    if (gravel::forbidden_outside_kernel(handle, gravel::other_call::block_sender)) {
+      g = handle;
+      g.heap_bytes = 0;  // no address may be sent to
+      return;
+    }
     if (block_rank() == 0) {
-      gravel::check_handle_everywhere(handle, "gravel_block_sender::begin");
       g = handle;
       reserved = written = 0;
       emptied = 0;
@@ -56,6 +60,7 @@ struct gravel_block_sender {
   }
   /// Hands over what is left. Thread scope: block, converged. begin() may follow again.
   GRAVEL_DEVICE void end() {
+    if (g.heap_bytes == 0) return;
     __syncthreads();
     empty_converged(written);
     bins.finish(g, buffer + capacity, &ticket, block_rank(), BLOCK, &to_peers);
@@ -93,7 +98,7 @@ struct gravel_block_sender {
   template <class Handler, class... A>
   GRAVEL_DEVICE void am(int pe, A... arguments) {
     using namespace gravel;
-    if (!may_send_am<Handler>(g, pe)) return;
+    if (g.heap_bytes == 0 || !may_send_am<Handler>(g, pe)) return;  // 0: begin() has been refused
     am_message<Handler> message;
     message.fill(arguments...);
     const uint32_t sink = sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind);

@@ -1,106 +1,250 @@
-// gravel_put_bulk: any number of bytes, by a whole block. Cut into messages that fit a block slot and a packet.
+// Any number of bytes, by a whole block, a warp, or a host thread: gravel_put_bulk, gravel_get_bulk, gravel_put_signal.
+// On the route `net` they are cut into messages that fit a slot of the queue and a packet; on the others they are copies.
+//
+//   get_bulk          request (up to 16 answers long) -> handler side of the source: a bulk_reply for each piece
+//   put_signal        data and signal in one message; what does not fit goes before, and is applied before that one leaves
+//
+// Gets are counted by the units of their answers, so that those never need more room than the limit says (fetch.cuh).
 #pragma once
 #include <memory>
 
+#include "device/caller.cuh"
+#include "device/copy_team.cuh"
+#include "device/fetch.cuh"
 #include "device/put.cuh"
 
-/// Copies `bytes` bytes from `source` (any memory this device can read) to the symmetric address `dest` at `pe`.
-/// Thread scope: block; all threads of the block call it with the same arguments. Non-blocking: complete after
-/// gravel_quiet. `source` may be reused on return. A host thread calls it alone, with memory of the host or of its GPU.
-GRAVEL_BOTH void gravel_put_bulk(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe);
+/// What happens to the signal: *signal = value, or *signal += value.
+enum gravel_signal_op { GRAVEL_SIGNAL_SET, GRAVEL_SIGNAL_ADD };
 
 namespace gravel {
 
-/// Lanes that copy together: a block's, or one host thread.
-struct copy_team {
-  uint32_t rank, size;
-  bool in_block;
-  GRAVEL_BOTH static copy_team of(const gravel_t& g) {
-#if GRAVEL_ON_GPU
-    return {threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), blockDim.x * blockDim.y * blockDim.z, true};
-#elif GRAVEL_CUDA
-    (void)g;
-    return {0, 1, false};
+/// Is [address, address + bytes) symmetric, and `pe` one of the job's? Reports what is wrong, once for the team.
+GRAVEL_BOTH bool locate_bytes(const gravel_t& g, const copy_team& team, const void* address, uint64_t bytes, int pe, op o,
+                              uint64_t* offset) {
+  *offset = static_cast<uint64_t>(static_cast<const char*>(address) - g.heap);
+  const bool bad_pe = static_cast<uint32_t>(pe) >= g.n_pes;
+  if (!bad_pe && lies_in_heap(*offset, bytes, g.heap_bytes)) return true;
+  if (team.is_leader())
+    report_error(g, bad_pe ? message_fault::bad_pe : message_fault::outside_heap, o, static_cast<uint32_t>(pe), *offset, bytes);
+  return false;
+}
+
+/// Where the memory of `pe` is mapped for the caller; nullptr: it is not.
+GRAVEL_BOTH char* mapped_heap(const gravel_t& g, int pe) { return is_self(g, pe) ? g.heap : peer_heap(g, pe); }
+
+/// Units of a bulk message in this queue.
+GRAVEL_BOTH uint32_t most_bulk_units(const gravel_t& g, const queue& q) {
+  return q.shape.payload_units < g.bulk_units ? q.shape.payload_units : g.bulk_units;
+}
+/// Large slots for large data; host threads have but one queue.
+GRAVEL_BOTH const queue& bulk_queue(const gravel_t& g, const copy_team& team, uint64_t bytes) {
+  const bool small = team.is_warp() && bulk_units(bytes + sizeof(unit)) <= most_bulk_units(g, g.direct);
+  return g.block.state && !small ? g.block : g.direct;
+}
+
+/// Sends one bulk message: `n_head` units, then `bytes` bytes. Returns its ticket. Thread scope: the team.
+GRAVEL_BOTH uint64_t send_bulk(const queue& q, const copy_team& team, uint32_t pe, const unit (&head)[2],
+                               uint32_t n_head, const char* from, uint64_t bytes) {
+  uint64_t ticket = 0;
+  if (team.is_leader()) ticket = q.claim();
+  ticket = team.from_leader(ticket);
+  slot_header* slot = q.slot(ticket);
+  unit* to = q.payload(slot);
+  const uint32_t units = units_of(head[0].word[0], head[0].word[1]);
+  if (team.is_leader()) {
+    for (uint32_t i = 0; i < n_head; ++i) store_unit(to + i, head[i]);
+    q.runs(slot)[0] = {sink_of(pe, sink_kind::device), 1, static_cast<uint16_t>(units)};
+  }
+  copy_bytes(team, reinterpret_cast<char*>(to + n_head), from, bytes);
+  team.sync();
+  if (team.is_leader()) q.publish(ticket, slot, 1, units);
+  return ticket;
+}
+
+/// A host thread sends a GPU's memory from a copy, made before the slot is claimed: from there on nothing may fail.
+class host_copy {
+ public:
+#if GRAVEL_CUDA && !GRAVEL_ON_GPU
+  host_copy(const void* source, uint64_t bytes) : held_(is_device_memory(source) ? new char[bytes] : nullptr) {}
+  const char* of(const char* from, uint64_t bytes) {
+    if (!held_) return from;
+    copy_from_device(held_.get(), from, bytes);
+    return held_.get();
+  }
+
+ private:
+  std::unique_ptr<char[]> held_;
 #else
-    if (g.from != sender::kernel) return {0, 1, false};
-    return {threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), blockDim.x * blockDim.y * blockDim.z, true};
+  GRAVEL_BOTH host_copy(const void*, uint64_t) {}
+  GRAVEL_BOTH const char* of(const char* from, uint64_t) { return from; }
 #endif
-  }
-  GRAVEL_BOTH void sync() const {
-#if GRAVEL_ON_GPU
-    __syncthreads();
-#elif !GRAVEL_CUDA
-    if (in_block) __syncthreads();
-#endif
-  }
 };
 
-/// Team copy; 16 bytes at a time where both sides are aligned.
-GRAVEL_BOTH void copy_bytes(const copy_team& team, char* to, const char* from, uint64_t bytes) {
-  const bool aligned = ((reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from)) & 15) == 0;
-  const uint64_t units = aligned ? bytes / 16 : 0;
-  if (aligned)
-    for (uint64_t i = team.rank; i < units; i += team.size)
-      store_unit(reinterpret_cast<unit*>(to) + i, load_unit(reinterpret_cast<const unit*>(from) + i));
-  for (uint64_t i = units * 16 + team.rank; i < bytes; i += team.size) to[i] = from[i];
+/// Signal of a put_signal: word 2 and 3 of its message.
+struct signal_of_put {
+  uint64_t offset, value;
+  gravel_signal_op how;
+};
+
+/// Route `net`. `signal` may be nullptr. Thread scope: the team.
+GRAVEL_BOTH void put_bulk_remote(const gravel_t& g, const copy_team& team, uint64_t offset, const char* from, uint64_t bytes,
+                                 const signal_of_put* signal, int pe) {
+  const queue& q = bulk_queue(g, team, bytes);
+  const uint32_t to = static_cast<uint32_t>(pe), n_head = signal ? 2 : 1;
+  const uint64_t most = uint64_t{most_bulk_units(g, q) - 1} * sizeof(unit), last = most - (n_head - 1) * sizeof(unit);
+  host_copy held(from, bytes < most ? bytes : most);
+  uint64_t done = 0, ticket = 0;
+  while (bytes - done > last) {
+    const uint64_t now = bytes - done < most ? bytes - done : most;
+    const unit head[2] = {{{make_word0(op::put_bulk, 0, offset + done), now}}, {}};
+    ticket = send_bulk(q, team, to, head, 1, held.of(from + done, now), now);
+    done += now;
+  }
+  if (signal && done) {
+    if (team.is_leader()) q.flush(ticket + 1);
+    team.sync();
+  }
+  if (!signal && done == bytes) return;
+  const op o = signal ? op::put_signal : op::put_bulk;
+  const unit head[2] = {{{make_word0(o, signal ? static_cast<uint8_t>(signal->how) : uint8_t{0}, offset + done), bytes - done}},
+                        {{signal ? signal->offset : 0, signal ? signal->value : 0}}};
+  send_bulk(q, team, to, head, n_head, held.of(from + done, bytes - done), bytes - done);
+}
+
+/// Behind data that was written before, by lanes that have synchronized. Thread scope: one lane.
+GRAVEL_BOTH void raise_signal(uint64_t* signal, uint64_t value, gravel_signal_op how) {
+  if (how == GRAVEL_SIGNAL_ADD) fetch_add_release<scope::system>(signal, value);
+  else store_release(signal, value);
+}
+
+GRAVEL_BOTH void put_bulk_by(const gravel_t& g, const copy_team& team, void* dest, const void* source, uint64_t bytes,
+                             uint64_t* signal, uint64_t value, gravel_signal_op how, int pe) {
+  const op o = signal ? op::put_signal : op::put_bulk;
+  uint64_t offset, signal_offset = 0;
+  if (bytes == 0) dest = g.heap;
+  if (!locate_bytes(g, team, dest, bytes, pe, o, &offset)) return;
+  if (signal && !locate_bytes(g, team, signal, sizeof(*signal), pe, o, &signal_offset)) return;
+  if (signal && signal_offset % sizeof(*signal)) {
+    if (team.is_leader()) report_error(g, message_fault::misaligned, o, static_cast<uint32_t>(pe), signal_offset, sizeof(*signal));
+    return;
+  }
+  const char* from = static_cast<const char*>(source);
+  if (char* const heap = mapped_heap(g, pe)) {
+    copy_bytes(team, heap + offset, from, bytes);
+    if (signal) thread_fence();
+    team.sync();  // before that, `source` may not be reused
+    if (signal && team.is_leader()) raise_signal(reinterpret_cast<uint64_t*>(heap + signal_offset), value, how);
+    return;
+  }
+  const signal_of_put with{signal_offset, value, how};
+  put_bulk_remote(g, team, offset, from, bytes, signal ? &with : nullptr, pe);
+}
+
+/// Of a get_bulk: bytes of one answer, and of one request. An answer fits a slot of the queue of handlers.
+GRAVEL_BOTH uint64_t answer_bytes(const gravel_t& g) {
+  const uint32_t units = most_bulk_units(g, g.direct);
+  return uint64_t{(units < g.n_cells ? units : static_cast<uint32_t>(g.n_cells)) - 1} * sizeof(unit);
+}
+GRAVEL_BOTH uint64_t request_bytes(const gravel_t& g) {
+  const uint64_t at_once = g.n_cells / 2 / bulk_units(answer_bytes(g));
+  return answer_bytes(g) * (at_once < 1 ? 1 : at_once > 16 ? 16 : at_once);
+}
+
+/// Requests are few: one lane sends them all. Thread scope: lane.
+GRAVEL_BOTH void request_bulk(const gravel_t& g, uint64_t to, uint64_t from, uint64_t bytes, int pe) {
+  const uint64_t most = request_bytes(g), each = answer_bytes(g);
+  for (uint64_t done = 0; done < bytes; done += most) {
+    const uint64_t now = bytes - done < most ? bytes - done : most, rest = now % each;
+    const uint8_t type = begin_gets(g, static_cast<uint32_t>(now / each * bulk_units(each) + (rest ? bulk_units(rest) : 0)));
+    const unit head[2] = {{{make_word0(op::get_bulk, type, from + done), make_return(g.my_pe, to + done)}}, {{now, 0}}};
+    send_bulk(g.direct, copy_team::alone(), static_cast<uint32_t>(pe), head, 2, nullptr, 0);
+  }
+}
+
+/// Answers a request: its pieces `first`, `first` + `step` and so on. Thread scope: the team, of the receiver.
+GRAVEL_BOTH message_fault answer_get_bulk(const gravel_t& g, const copy_team& team, const unit (&request)[2], uint32_t first,
+                                          uint32_t step) {
+  const uint64_t each = answer_bytes(g), bytes = request[1].word[0], back = request[0].word[1];
+  if (bytes > request_bytes(g)) return message_fault::bad_size;
+  for (uint64_t done = first * each; done < bytes; done += step * each) {
+    const uint64_t now = bytes - done < each ? bytes - done : each;
+    const unit head[2] = {{{make_word0(op::bulk_reply, type_byte(request[0].word[0]), return_where(back) + done), now}}, {}};
+    send_bulk(g.direct, team, return_pe(back), head, 1, g.heap + offset_of(request[0].word[0]) + done, now);
+  }
+  return message_fault::fine;
+}
+
+GRAVEL_BOTH void get_bulk_by(const gravel_t& g, const copy_team& team, void* dest, const void* source, uint64_t bytes, int pe) {
+  uint64_t from, to;
+  if (bytes == 0) source = dest = g.heap;
+  if (!locate_bytes(g, team, source, bytes, pe, op::get_bulk, &from)) return;
+  to = static_cast<uint64_t>(static_cast<char*>(dest) - g.heap);
+  if (!lies_in_heap(to, bytes, g.heap_bytes)) {
+    if (team.is_leader()) report_error(g, message_fault::bad_destination, op::get_bulk, g.my_pe, to, bytes);
+    return;
+  }
+  if (const char* const heap = mapped_heap(g, pe)) copy_bytes(team, g.heap + to, heap + from, bytes);
+  else if (team.is_leader()) request_bulk(g, to, from, bytes, pe);
+  team.sync();
+}
+
+/// Applies a bulk message that arrived with data; `g` is the handlers' handle. Thread scope: the team, of the receiver.
+GRAVEL_BOTH void finish_bulk(const gravel_t& g, const copy_team& team, const unit* m) {
+  const uint64_t w0 = m->word[0], w1 = m->word[1];
+  const op o = op_of(w0);
+  const uint32_t n_head = o == op::put_signal ? 2 : 1;
+  copy_bytes(team, g.heap + offset_of(w0), reinterpret_cast<const char*>(m + n_head), w1);
+  if (o == op::put_bulk) return;
+  team.sync();
+  if (!team.is_leader()) return;
+  if (o == op::bulk_reply) finish_gets(g, type_byte(w0), bulk_units(w1));
+  else raise_signal(reinterpret_cast<uint64_t*>(g.heap + m[1].word[0]), m[1].word[1], static_cast<gravel_signal_op>(type_byte(w0)));
 }
 
 }  // namespace gravel
 
+// Thread scope of all: block, every thread with the same arguments; with _warp: the lanes of a warp that are in `lanes` (all, if
+// it is left out), converged, with the same arguments. A host thread calls either alone, with memory of the host or of its GPU
+// as source. Not from handlers. Sizes and addresses may be any; data moves fastest where both addresses are multiples of 16.
+
+/// Copies `bytes` bytes from `source` (any memory this device can read) to the symmetric address `dest` at `pe`.
+/// Non-blocking: complete after gravel_quiet. `source` may be reused on return.
 GRAVEL_BOTH void gravel_put_bulk(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe) {
   using namespace gravel;
-  check_handle(g, op::put_bulk);
-  const copy_team team = copy_team::of(g);
-  const uint64_t offset = static_cast<uint64_t>(static_cast<char*>(dest) - g.heap);
-  const bool bad_pe = static_cast<uint32_t>(pe) >= g.n_pes;
-  if (bytes == 0) return;
-  if (bad_pe || offset >= g.heap_bytes || bytes > g.heap_bytes - offset) {
-    if (team.rank == 0)
-      report_error(g, bad_pe ? message_fault::bad_pe : message_fault::outside_heap, op::put_bulk,
-                   static_cast<uint32_t>(pe), offset, bytes);
-    return;
-  }
-  const char* from = static_cast<const char*>(source);
-  char* const heap = is_self(g, pe) ? g.heap : peer_heap(g, pe);
-  if (heap) {
-    copy_bytes(team, heap + offset, from, bytes);
-    team.sync();  // before that, `source` may not be reused
-    return;
-  }
-  const queue& q = g.block.state ? g.block : g.direct;
-  const uint64_t chunk = uint64_t{(q.shape.payload_units < g.bulk_units ? q.shape.payload_units : g.bulk_units) - 1} * 16;
-#if GRAVEL_ON_GPU || !GRAVEL_CUDA
-  __shared__ uint64_t shared_ticket;
-#else
-  // A host thread sends a GPU's memory from a copy, made before the slot is claimed: from there on nothing may fail.
-  const std::unique_ptr<char[]> held(is_device_memory(source) ? new char[bytes < chunk ? bytes : chunk] : nullptr);
-#endif
-  for (uint64_t done = 0; done < bytes; done += chunk) {
-    const uint64_t now = bytes - done < chunk ? bytes - done : chunk;
-    const char* piece = from + done;
-#if GRAVEL_CUDA && !GRAVEL_ON_GPU
-    if (held) {
-      copy_from_device(held.get(), piece, now);
-      piece = held.get();
-    }
-#endif
-    uint64_t ticket = 0;
-    if (team.rank == 0) ticket = q.claim();
-#if GRAVEL_ON_GPU || !GRAVEL_CUDA
-    if (team.in_block) {
-      if (team.rank == 0) shared_ticket = ticket;
-      team.sync();
-      ticket = shared_ticket;
-    }
-#endif
-    slot_header* slot = q.slot(ticket);
-    unit* to = q.payload(slot);
-    if (team.rank == 0) {
-      store_unit(to, {{make_word0(op::put_bulk, 0, offset + done), now}});
-      q.runs(slot)[0] = {sink_of(static_cast<uint32_t>(pe), sink_kind::device), 1, static_cast<uint16_t>(bulk_units(now))};
-    }
-    copy_bytes(team, reinterpret_cast<char*>(to + 1), piece, now);
-    team.sync();
-    if (team.rank == 0) q.publish(ticket, slot, 1, bulk_units(now));
-  }
+  if (team_forbidden_in_handler(g, op::put_bulk)) return;
+  put_bulk_by(g, copy_team::block(g), dest, source, bytes, nullptr, 0, GRAVEL_SIGNAL_SET, pe);
+}
+GRAVEL_BOTH void gravel_put_bulk_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe, uint32_t lanes = ~0u) {
+  using namespace gravel;
+  if (team_forbidden_in_handler(g, op::put_bulk)) return;
+  put_bulk_by(g, copy_team::warp(g, lanes), dest, source, bytes, nullptr, 0, GRAVEL_SIGNAL_SET, pe);
+}
+
+/// gravel_put_bulk, and behind it *signal = value or *signal += value at `pe` (`signal` is a symmetric address, too): who sees
+/// the signal, by gravel_wait_until, sees the data. Data that does not fit one message (GRAVEL_SLOT_SIZE, GRAVEL_PACKET_SIZE) on
+/// the route `net` waits until all but its last piece is applied.
+GRAVEL_BOTH void gravel_put_signal(const gravel_t& g, void* dest, const void* source, uint64_t bytes, uint64_t* signal,
+                                   uint64_t value, gravel_signal_op how, int pe) {
+  using namespace gravel;
+  if (team_forbidden_in_handler(g, op::put_signal)) return;
+  put_bulk_by(g, copy_team::block(g), dest, source, bytes, signal, value, how, pe);
+}
+GRAVEL_BOTH void gravel_put_signal_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes, uint64_t* signal,
+                                        uint64_t value, gravel_signal_op how, int pe, uint32_t lanes = ~0u) {
+  using namespace gravel;
+  if (team_forbidden_in_handler(g, op::put_signal)) return;
+  put_bulk_by(g, copy_team::warp(g, lanes), dest, source, bytes, signal, value, how, pe);
+}
+
+/// Copies `bytes` bytes from the symmetric address `source` at `pe` to the symmetric address `dest` here. Does not wait for the
+/// answer (unless very much is under way): `dest` is valid after gravel_quiet.
+GRAVEL_BOTH void gravel_get_bulk(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe) {
+  using namespace gravel;
+  if (team_forbidden_in_handler(g, op::get_bulk)) return;
+  get_bulk_by(g, copy_team::block(g), dest, source, bytes, pe);
+}
+GRAVEL_BOTH void gravel_get_bulk_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe, uint32_t lanes = ~0u) {
+  using namespace gravel;
+  if (team_forbidden_in_handler(g, op::get_bulk)) return;
+  get_bulk_by(g, copy_team::warp(g, lanes), dest, source, bytes, pe);
 }

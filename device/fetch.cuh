@@ -17,8 +17,8 @@ GRAVEL_BOTH uint64_t take_reply_cell(const gravel_t& g) {
   }
 }
 
-/// Before `n` gets are sent: waits while as many as there are reply cells are under way, so that their answers need no more
-/// room than that anywhere. Returns what the type byte of each must say. Thread scope: lane, for its group.
+/// Before gets are sent whose answers have `n` units: waits while answers of as many units as there are reply cells are under way,
+/// so that they need no more room than that anywhere. Returns what the type byte of each must say. Thread scope: lane, for its group.
 GRAVEL_BOTH uint8_t begin_gets(const gravel_t& g, uint32_t n) {
   get_window& gets = g.counters->gets;
   const uint64_t end = gets.claim(n);
@@ -29,6 +29,11 @@ GRAVEL_BOTH uint8_t begin_gets(const gravel_t& g, uint32_t n) {
   }
   const uint32_t parity = gets.count(n);
   return static_cast<uint8_t>((parity ? odd_parity : 0) | (g.from == sender::host ? host_origin : 0));
+}
+/// At the receiver of an answer of `n` units, which is written. `type`: of the answer.
+GRAVEL_BOTH void finish_gets(const gravel_t& g, uint8_t type, uint32_t n) {
+  uint64_t* const done = type & host_origin ? g.counters->host_gets_done : g.counters->gets.done;
+  fetch_add_release<scope::device>(&done[type & odd_parity ? 1 : 0], uint64_t{n});  // [G1]
 }
 
 /// `type`: of the value. Returns the answer as a word.

@@ -6,6 +6,7 @@
 #include "device/block_sender.cuh"
 #include "device/bulk.cuh"
 #include "device/fetch.cuh"
+#include "device/local.cuh"
 #include "device/put.cuh"
 #include "device/wait.cuh"
 #include "host/gravel.hpp"

@@ -75,6 +75,7 @@ struct gravel_t {
   uint32_t my_pe, n_pes;
   gravel::sender from;
   bool self_in_place;  ///< route `self` may be used from here
+  bool on_host;        ///< for host threads and handlers on the host
   uint16_t stamp;      ///< gravel::valid_stamp in handles that may be used now
   uint32_t bulk_units;             ///< largest message of gravel_put_bulk, in units
   char* heap;                      ///< symmetric heap of this PE
@@ -110,6 +111,7 @@ struct handle_stamp {
 /// Throws gravel::error: `call` cannot use this handle.
 [[noreturn]] void refuse_handle(const gravel_t& g, const char* call);
 [[noreturn]] void refuse_handle(const gravel_t& g, op o);
+[[noreturn]] void refuse_handle(const gravel_t& g, other_call call);
 
 #if GRAVEL_CUDA
 /// Out of line, with no way back and without arguments: kernels keep their registers and need no stack for it.

@@ -208,6 +208,18 @@ __device__ __forceinline__ void resolve_staged(const gravel_t& g, const unit* at
   }
 }
 
+/// Thread scope: block, converged. All threads return the same.
+__device__ __noinline__ inline message_fault resolve_bulk(const gravel_t& g, const unit* at, const segment& row) {
+  if (row.messages != 1 || row.units <= max_small_units) return message_fault::bad_size;
+  const unit head[2] = {load_unit(at), load_unit(at + 1)};
+  const message_fault fault = check_message(head, row.units, g.heap_bytes, g.n_pes, g.n_cells);
+  if (fault != message_fault::fine) return fault;
+  if (op_of(head[0].word[0]) == op::get_bulk)  // each warp sends pieces of its own
+    return answer_get_bulk(g, copy_team::whole_warp(), head, threadIdx.x / 32, resolver_threads / 32);
+  finish_bulk(g, copy_team::block_of<resolver_threads>(), at);
+  return message_fault::fine;
+}
+
 /// What a block reads of a packet before it knows what is there: few bytes, since a multiprocessor reads 5 GB/s over PCIe. In
 /// shared memory there is room for the whole table.
 constexpr uint32_t early_table_units = 8, early_payload_units = 32;
@@ -238,15 +250,10 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
     const segment row = segments_of(header)[s];
     const unit first = s == 0 ? *payload_of(header) : load_unit(at);
     if (is_bulk(op_of(first.word[0]))) {
-      const message_fault fault = row.messages != 1
-                                      ? message_fault::bad_size
-                                      : check_message(&first, row.units, g.heap_bytes, g.n_pes, g.n_cells);
-      if (fault != message_fault::fine) {
+      if (const message_fault fault = resolve_bulk(g, at, row); fault != message_fault::fine) {
         if (threadIdx.x == 0) reject(g, first, fault, from);
         return;
       }
-      copy_bytes({threadIdx.x, resolver_threads, true}, g.heap + offset_of(first.word[0]),
-                 reinterpret_cast<const char*>(at + 1), first.word[1]);
     } else if (row.units == 1 && s == 0 && row.messages <= early_payload_units) {
       if (threadIdx.x < row.messages) resolve_unit<Handlers>(g, load_unit(payload_of(header) + threadIdx.x), from);
     } else if (row.units == 1) {

@@ -1,6 +1,7 @@
 // Completion and waiting inside kernels. Thread scope: lane. None of these may be called from a handler: a handler
 // that waits would wait for itself, and is reported as an error.
 #pragma once
+#include "device/caller.cuh"
 #include "device/put.cuh"
 
 namespace gravel {
@@ -11,14 +12,6 @@ GRAVEL_BOTH void update_gets([[maybe_unused]] const gravel_t& g) {
 #if !GRAVEL_ON_GPU
   if (g.from == sender::host) update_host_gets(g);
 #endif
-}
-
-/// Handlers may not block. True (after reporting it) if the caller is one.
-GRAVEL_BOTH bool forbidden_in_handler(const gravel_t& g, op o) {
-  check_handle_everywhere(g, o);
-  if (g.from != sender::handler) return false;
-  report_error(g, message_fault::blocking_handler, o, g.my_pe, 0, 0);
-  return true;
 }
 
 /// A word that others write, from wherever the caller is.
@@ -41,7 +34,7 @@ GRAVEL_BOTH T look_at(const gravel_t& g, const T* address) {
 /// lanes of this PE have handed over by now is flushed with it; messages still inside a gravel_block_sender are not.
 GRAVEL_BOTH void gravel_quiet(const gravel_t& g) {
   using namespace gravel;
-  if (forbidden_in_handler(g, op::none)) return;
+  if (forbidden_in_handler(g, op::none, other_call::quiet)) return;
   thread_fence();  // operations in this PE's own memory and in peers' memory
   // One lane waits for all that are here: what they sent has its tickets already.
   const lane_group group = lane_group::active();
@@ -56,7 +49,9 @@ GRAVEL_BOTH void gravel_quiet(const gravel_t& g) {
 }
 /// Operations on one PE before it are applied before those after it. Packets of one pair of PEs may travel on several
 /// channels, so this is gravel_quiet.
-GRAVEL_BOTH void gravel_fence(const gravel_t& g) { gravel_quiet(g); }
+GRAVEL_BOTH void gravel_fence(const gravel_t& g) {
+  if (!gravel::forbidden_in_handler(g, gravel::op::none, gravel::other_call::fence)) gravel_quiet(g);
+}
 
 /// Asks the aggregator to send at once what this PE has handed over, and does not wait. For who would rather have a short
 /// latency than full packets; messages inside a gravel_block_sender and on the route `peer` need it not. Thread scope: lane;
@@ -78,7 +73,7 @@ enum gravel_compare { GRAVEL_EQ, GRAVEL_NE, GRAVEL_GT, GRAVEL_GE, GRAVEL_LT, GRA
 template <class T>
 GRAVEL_BOTH void gravel_wait_until(const gravel_t& g, const T* address, gravel_compare compare, gravel::same<T> value) {
   using namespace gravel;
-  if (forbidden_in_handler(g, op::none)) return;
+  if (forbidden_in_handler(g, op::none, other_call::wait_until)) return;
   for (relax wait;; wait.attentively()) {
     const T seen = look_at(g, address);
     const bool holds = compare == GRAVEL_EQ   ? seen == value

@@ -49,8 +49,8 @@ struct hop {
   static constexpr const char* name = "hop";
   using context = tally;
   GRAVEL_HANDLER void operator()(const gravel_t& g, tally* mine, travel message) const {
-    gravel_inc(g, &mine->visits, static_cast<int>(g.my_pe));
-    gravel_add(g, &mine->ids, message.id, static_cast<int>(g.my_pe));
+    gravel_local_add(g, &mine->visits, 1);
+    gravel_local_add(g, &mine->ids, message.id);
     if (message.hops_left == 0) return;
     for (uint32_t c = 0; c < message.children; ++c) {
       const next_hop next(message, c, g.my_pe, g.n_pes);

@@ -25,16 +25,15 @@ std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_by
     return fmt::format("a corrupt message arrived from {}: {} with {} (offset {})", from, name_of(what), name_of(fault), found.offset);
   if (fault == message_fault::bad_pe)
     return fmt::format("{} to PE {}: the job has PEs 0 to {}", name_of(what), static_cast<int32_t>(found.pe), n_pes - 1);
-  if (fault == message_fault::blocking_handler)
-    return fmt::format("{} inside a handler: handlers must not wait",
-                       what == op::none ? "gravel_quiet, gravel_fence or gravel_wait_until" : name_of(what));
+  if (is_wrong_caller(fault))
+    return fmt::format("{} {}", what == op::none ? name_of(static_cast<other_call>(found.offset)) : name_of(what), name_of(fault));
   if (fault == message_fault::unknown_handler) {
     const auto* name = reinterpret_cast<const char*>(found.name);
     return fmt::format("gravel_am to PE {}: handler '{}' was not given to gravel_init; add it on all PEs: gravel_init<..., {}>()",
                        found.pe, name, name);
   }
   if (fault == message_fault::bad_destination) return fmt::format("{}: {}: {}", name_of(what), name_of(fault), place);
-  return fmt::format("{} {} PE {}: {}: {}", name_of(what), what == op::get || what == op::fetch ? "from" : "to", found.pe, name_of(fault), place);
+  return fmt::format("{} {} PE {}: {}: {}", name_of(what), what == op::get || what == op::get_bulk || what == op::fetch ? "from" : "to", found.pe, name_of(fault), place);
 }
 
 }  // namespace gravel

@@ -51,6 +51,7 @@ void at_exit(int status, void*) {
 }  // namespace
 
 runtime& current_runtime(const char* caller) {
+  if (simt::in_kernel()) fail("{} inside a kernel: it is for host threads", caller);
   if (!the_runtime) {
     prepare_to_fail();
     fail("{} was called {}", caller,
@@ -70,9 +71,8 @@ void refuse_handle(const gravel_t& g, const char* call) {
   fail("{} was called with a handle that neither gravel_handle() nor gravel_host_handle() made{}", call,
        g.n_pes == 0 ? ": it is empty" : "");
 }
-void refuse_handle(const gravel_t& g, op o) {
-  refuse_handle(g, o == op::none ? "gravel_quiet, gravel_fence or gravel_wait_until" : name_of(o));
-}
+void refuse_handle(const gravel_t& g, op o) { refuse_handle(g, name_of(o)); }
+void refuse_handle(const gravel_t& g, other_call call) { refuse_handle(g, name_of(call)); }
 
 runtime& waiting_runtime(const char* caller) {
   if (runtime::runs_handlers) fail("{} inside a handler: handlers must not wait", caller);
@@ -166,7 +166,7 @@ gravel_t gravel_host_handle() { return current_runtime("gravel_host_handle").hos
 
 void gravel_free(void* symmetric) { gravel::waiting_runtime("gravel_free").heap().release(symmetric); }
 void gravel_copy(void* to, const void* from, uint64_t bytes) {
-  current_runtime("gravel_copy").device().copy(to, from, bytes);
+  gravel::waiting_runtime("gravel_copy").device().copy(to, from, bytes);
 }
 
 void gravel_quiet() { gravel::waiting_runtime("gravel_quiet").quiet(); }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "device/apply.cuh"
+#include "device/bulk.cuh"
 #include "host/backend.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/profile.hpp"
@@ -49,7 +50,7 @@ class host_receiver {
     for (uint32_t i = 0; i < packet->n_segments; ++i) {
       const segment row = segments_of(packet)[i];
       if (is_bulk(op_of(at->word[0]))) {
-        if (row.messages != 1) reject(*packet, at, message_fault::bad_size);
+        if (row.messages != 1 || row.units <= max_small_units) reject(*packet, at, message_fault::bad_size);
         apply_bulk(*packet, at, row.units);
       } else if (row.units == 1) {
         // Random addresses: fetch the lines some messages ahead.
@@ -88,9 +89,13 @@ class host_receiver {
   }
 
   void apply_bulk(const packet_header& packet, const unit* message, uint32_t units) {
-    const message_fault fault = check_message(message, units, handle_.heap_bytes, handle_.n_pes, handle_.n_cells);
+    message_fault fault = check_message(message, units, handle_.heap_bytes, handle_.n_pes, handle_.n_cells);
+    if (fault == message_fault::fine && kind_ != sink_kind::device) fault = message_fault::bad_op;
     if (fault != message_fault::fine) reject(packet, message, fault);
-    std::memcpy(handle_.heap + offset_of(message->word[0]), message + 1, message->word[1]);
+    if (op_of(message->word[0]) != op::get_bulk) return finish_bulk(handle_, copy_team::alone(), message);
+    const unit head[2] = {message[0], message[1]};
+    fault = answer_get_bulk(handle_, copy_team::alone(), head, 0, 1);
+    if (fault != message_fault::fine) reject(packet, message, fault);
   }
 
   [[noreturn]] void reject(const packet_header& packet, const unit* message, message_fault fault) const {

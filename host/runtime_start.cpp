@@ -238,6 +238,7 @@ void runtime::make_handles() {
   on_device.peers_directly = values_.routes == "direct";
   on_device.self_in_place = self;
   gravel_t on_host = base;
+  on_host.on_host = true;
   on_host.counters = &host_state_->counters;
   on_host.cells = host_cells_.get();
   on_host.error = host_error_.get();

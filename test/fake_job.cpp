@@ -48,6 +48,7 @@ class as_host {
 uint16_t valid_stamp = 0;  // that of handles made by hand
 void refuse_handle(const gravel_t&, const char* call) { fail("{} with a bad handle", call); }
 void refuse_handle(const gravel_t& g, op o) { refuse_handle(g, name_of(o)); }
+void refuse_handle(const gravel_t& g, other_call call) { refuse_handle(g, name_of(call)); }
 void update_host_gets(const gravel_t& g) { fake_job::current().update_host_gets(g.my_pe); }
 
 settings settings_with(const std::map<std::string, std::string>& values) {
@@ -124,6 +125,7 @@ void fake_job::make_pe(uint32_t pe) {
   on_device.counters = &p.device.counters;
   on_device.cells = p.device_cells.data();
   on_device.error = &p.segment->control()->error;
+  on_host.on_host = true;
   on_host.counters = &p.host.counters;
   on_host.cells = p.host_cells.data();
   on_host.error = &p.host_error;

@@ -178,6 +178,36 @@ TEST_CASE("a bulk put must lie in the heap with all its bytes") {
   CHECK(check_message(big, bulk_units(heap + 16), heap, pes, cells) == message_fault::outside_heap);
 }
 
+TEST_CASE("a bulk get names both places with all their bytes, a put with signal its signal too") {
+  const auto get = [](uint64_t from, uint64_t bytes, uint32_t pe, uint64_t to) {
+    return made_message(op::get_bulk, value_type::u8, from, make_return(pe, to), bytes).check(5);
+  };
+  CHECK(get(heap - 48, 48, pes - 1, 0) == message_fault::fine);
+  CHECK(get(heap - 47, 48, pes - 1, 0) == message_fault::outside_heap);
+  CHECK(get(0, 48, pes - 1, heap - 48) == message_fault::fine);
+  CHECK(get(0, 48, pes - 1, heap - 47) == message_fault::outside_heap);
+  CHECK(get(0, ~0ull, 0, 0) == message_fault::outside_heap);
+  CHECK(get(0, 48, pes, 0) == message_fault::bad_pe);
+  CHECK(made_message(op::get_bulk, value_type::u8, 0, 0, 8).check(2) == message_fault::bad_size);
+  const auto signal = [](uint64_t to, uint64_t bytes, uint64_t at, uint8_t how = 0) {
+    return made_message(op::put_signal, static_cast<value_type>(how), to, bytes, at).check(5);
+  };
+  CHECK(signal(heap - 48, 48, heap - 8) == message_fault::fine);
+  CHECK(signal(heap - 48, 48, heap - 8, 1) == message_fault::fine);
+  CHECK(signal(heap - 48, 48, heap - 8, 2) == message_fault::bad_type);
+  CHECK(signal(heap - 47, 48, 0) == message_fault::outside_heap);
+  CHECK(signal(0, 48, heap) == message_fault::outside_heap);
+  CHECK(signal(0, 48, ~0ull) == message_fault::outside_heap);
+  CHECK(signal(0, 48, 4) == message_fault::misaligned);
+  CHECK(signal(0, 0, 8) == message_fault::fine);
+  CHECK(units_of(make_word0(op::put_signal, 0, 0), 49) == 6);  // one unit more than a put
+  CHECK(made_message(op::bulk_reply, value_type::u8, heap - 47, 48).check(5) == message_fault::outside_heap);
+  for (op o : {op::put_bulk, op::put_signal, op::get_bulk, op::bulk_reply}) CHECK(is_bulk(o));
+  CHECK_FALSE(is_bulk(op::am));
+  for (op o : {op::put_reply, op::cell_reply, op::bulk_reply}) CHECK(is_answer(o));
+  for (op o : {op::put_bulk, op::get_bulk, op::get, op::fetch, op::put_signal}) CHECK_FALSE(is_answer(o));
+}
+
 TEST_CASE("a return address must name a PE of the job and a place in its heap") {
   CHECK(made_message(op::get, value_type::u64, 0, make_return(pes - 1, heap - 8)).check() == message_fault::fine);
   CHECK(made_message(op::get, value_type::u64, 0, make_return(pes, 0)).check() == message_fault::bad_pe);
@@ -208,6 +238,8 @@ TEST_CASE("every operation and every fault has a name of its own") {
   CHECK(std::string(name_of(static_cast<op>(99))) == "unknown operation");
   for (message_fault f : {message_fault::bad_op, message_fault::bad_type, message_fault::bad_size, message_fault::outside_heap,
                           message_fault::misaligned, message_fault::bad_handler, message_fault::bad_pe,
-                          message_fault::blocking_handler})
+                          message_fault::blocking_handler, message_fault::team_call_in_handler, message_fault::outside_kernel,
+                          message_fault::on_host})
     CHECK(std::string(name_of(f)).size() > 5);
+  for (int c = 0; c < static_cast<int>(other_call::count); ++c) CHECK(std::string(name_of(static_cast<other_call>(c))).size() > 5);
 }

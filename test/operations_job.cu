@@ -357,8 +357,36 @@ void check_active_messages() {
 }
 
 // --- bulk, host producers, waiting ----------------------------------------------------------------------------------
-__global__ void send_bulk(gravel_t g, char* to, const char* from, uint64_t bytes, int pe) {
-  gravel_put_bulk(g, to, from, bytes, pe);
+enum class bulk_way { put_by_block, get_by_block, put_by_warps, get_by_warps, put_by_some_lanes, signal_by_block, signal_by_warp };
+constexpr bulk_way bulk_ways[] = {bulk_way::put_by_block, bulk_way::get_by_block,      bulk_way::put_by_warps,  bulk_way::get_by_warps,
+                                  bulk_way::put_by_some_lanes, bulk_way::signal_by_block, bulk_way::signal_by_warp};
+
+__device__ char bulk_pattern(uint64_t i, int pe) { return static_cast<char>(i * 7 + static_cast<uint64_t>(pe)); }
+
+/// Fills `to` at the next PE, or here, with the `from` of the previous, or next one.
+__global__ void move_bulk(gravel_t g, char* to, const char* from, uint64_t bytes, bulk_way way, uint64_t* signal, int* wrong) {
+  const int n = gravel_n_pes(g), me = gravel_my_pe(g), next = (me + 1) % n, before = (me + n - 1) % n;
+  const uint64_t warp = threadIdx.x / 32, warps = blockDim.x / 32, share = bytes / warps + 1;
+  const uint64_t first = warp * share < bytes ? warp * share : bytes, mine = bytes - first < share ? bytes - first : share;
+  constexpr uint32_t some = 0x80f01203;
+  switch (way) {
+    case bulk_way::put_by_block: return gravel_put_bulk(g, to, from, bytes, next);
+    case bulk_way::get_by_block: return gravel_get_bulk(g, to, from, bytes, next);
+    case bulk_way::put_by_warps: return gravel_put_bulk_warp(g, to + first, from + first, mine, next);
+    case bulk_way::get_by_warps:
+      if (warp % 2) return gravel_get_bulk_warp(g, to + first, from + first, mine, next);  // the others by some of their lanes
+      if (some >> threadIdx.x % 32 & 1) gravel_get_bulk_warp(g, to + first, from + first, mine, next, some);
+      return;
+    case bulk_way::put_by_some_lanes:
+      if (some >> threadIdx.x % 32 & 1) gravel_put_bulk_warp(g, to + first, from + first, mine, next, some);
+      return;
+    case bulk_way::signal_by_block: gravel_put_signal(g, to, from, bytes, signal, 5, GRAVEL_SIGNAL_SET, next); break;
+    case bulk_way::signal_by_warp: gravel_put_signal_warp(g, to + first, from + first, mine, signal, 5, GRAVEL_SIGNAL_ADD, next); break;
+  }
+  // Who sees the signal sees the data.
+  gravel_wait_until(g, signal, GRAVEL_EQ, way == bulk_way::signal_by_block ? 5 : 5 * warps);
+  for (uint64_t i = threadIdx.x; i < bytes; i += blockDim.x)
+    if (*reinterpret_cast<volatile char*>(&to[i]) != bulk_pattern(i, before)) ++wrong[threadIdx.x];
 }
 
 void check_bulk() {
@@ -366,20 +394,44 @@ void check_bulk() {
   for (uint64_t bytes : {0ull, 1ull, 15ull, 16ull, 4097ull, 100'003ull, 1'000'000ull}) {
     char* to = gravel_malloc<char>(bytes + 16);
     char* from = gravel_malloc<char>(bytes + 16);
+    auto* signal = gravel_malloc<uint64_t>(sizeof(uint64_t));
+    int* wrong = gravel_malloc<int>(threads * sizeof(int));
     std::vector<char> host(bytes + 16);
-    for (uint64_t i = 0; i < bytes; ++i) host[i] = char(i * 7 + uint64_t(me));
     const uint64_t shift = bytes % 3;  // unaligned now and then
+    for (uint64_t i = 0; i < bytes; ++i) host[i] = char(i * 7 + uint64_t(me));
     gravel_copy(from + shift, host.data(), bytes);
     gravel_barrier_all();
-    gravel_launch(send_bulk, 1, threads, gravel_handle(), to + shift, from + shift, bytes, next);
-    gravel_barrier_all();
-    gravel_copy(host.data(), to, bytes + 16);
-    for (uint64_t i = 0; i < bytes; ++i)
-      if (host[i + shift] != char(i * 7 + uint64_t(before))) {
-        expect(false, "gravel_put_bulk", host[i + shift], char(i * 7 + uint64_t(before)));
-        break;
-      }
-    if (shift) expect(host[0] == 0 && host[shift + bytes] == 0, "bytes beside gravel_put_bulk", host[0], 0);
+    const auto check = [&](const char* what, int source) {
+      gravel_barrier_all();
+      gravel_copy(host.data(), to, bytes + 16);
+      for (uint64_t i = 0; i < bytes; ++i)
+        if (host[i + shift] != char(i * 7 + uint64_t(source))) {
+          expect(false, what, host[i + shift], char(i * 7 + uint64_t(source)));
+          break;
+        }
+      if (shift) expect(host[0] == 0 && host[shift + bytes] == 0, "bytes beside a bulk operation", host[0], 0);
+      const std::vector<char> zeros(bytes + 16);
+      gravel_copy(to, zeros.data(), bytes + 16);
+      gravel_copy(signal, zeros.data(), sizeof(*signal));
+      gravel_barrier_all();
+    };
+    for (bulk_way way : bulk_ways) {
+      gravel_launch(move_bulk, 1, threads, gravel_handle(), to + shift, static_cast<const char*>(from + shift), bytes, way, signal, wrong);
+      const bool gets = way == bulk_way::get_by_block || way == bulk_way::get_by_warps;
+      check(gets ? "gravel_get_bulk" : "gravel_put_bulk and gravel_put_signal", gets ? next : before);
+    }
+    int mistakes[threads];
+    gravel_copy(mistakes, wrong, sizeof(mistakes));
+    for (int m : mistakes) expect(m == 0, "data behind a signal", m, 0);
+    const gravel_t g = gravel_host_handle();
+    gravel_get_bulk(g, to + shift, from + shift, bytes, next);
+    gravel_quiet();
+    check("gravel_get_bulk from the host", next);
+    gravel_put_signal(g, to + shift, from + shift, bytes, signal, 9, GRAVEL_SIGNAL_SET, next);
+    gravel_wait_until(g, signal, GRAVEL_EQ, 9);
+    check("gravel_put_signal from the host", before);
+    gravel_free(wrong);
+    gravel_free(signal);
     gravel_free(from);
     gravel_free(to);
   }

@@ -9,6 +9,9 @@
 //   am:             bits 16-47 of word 0 = handler id, 48-63 = bytes of arguments; arguments from byte 8 on
 //   cell_reply:     offset = reply cell, word 1 = value
 //   put_bulk:       word 1 = bytes; data from byte 16 on, padded to a unit, and to 5 units at least
+//   bulk_reply:     the same; the answer to a get_bulk, or a part of it
+//   put_signal:     type = gravel_signal_op, word 1 = bytes, word 2 = offset of the signal, word 3 = its value; data from byte 32 on
+//   get_bulk:       as get, and word 2 = bytes; 5 units, of which 2 are used
 #pragma once
 #include <cstdint>
 
@@ -20,8 +23,12 @@ enum class op : uint8_t {
   none, put, add, bit_and, bit_or, bit_xor, min, max,  // one-sided, no answer
   get,                                                 // answered by put_reply
   fetch_add, fetch_and, fetch_or, fetch_xor, fetch_min, fetch_max, swap, fetch, compare_swap,  // by cell_reply
-  am, put_reply, cell_reply, put_bulk, count
+  am, put_reply, cell_reply,
+  put_bulk, put_signal, get_bulk, bulk_reply,          // of any number of bytes
+  count
 };
+/// Calls that are no operations, for error messages.
+enum class other_call : uint8_t { none, quiet, fence, wait_until, block_sender, local_operation, count };
 
 enum class value_type : uint8_t { u8, u16, u32, u64, i32, i64, f32, f64, count };
 
@@ -55,7 +62,7 @@ GRAVEL_BOTH constexpr uint8_t type_byte(uint64_t word0) { return static_cast<uin
 GRAVEL_BOTH constexpr value_type type_of(uint64_t word0) { return static_cast<value_type>(type_byte(word0) & 0x3f); }
 GRAVEL_BOTH constexpr uint64_t offset_of(uint64_t word0) { return word0 >> 16; }
 /// Answers to requests: no more of them than requests may be under way.
-GRAVEL_BOTH constexpr bool is_answer(op o) { return o == op::put_reply || o == op::cell_reply; }
+GRAVEL_BOTH constexpr bool is_answer(op o) { return o == op::put_reply || o == op::cell_reply || o == op::bulk_reply; }
 GRAVEL_BOTH constexpr uint64_t make_am_word0(uint32_t handler, uint32_t argument_bytes) {
   return make_word0(op::am, 0, handler | uint64_t{argument_bytes} << 32);
 }
@@ -103,7 +110,7 @@ GRAVEL_BOTH constexpr uint32_t am_units(uint32_t argument_bytes) { return (8 + a
 constexpr uint32_t max_am_units = am_units(max_am_bytes);
 /// A bulk message never shares a run or a segment with others: a receiver that looks at the first message of a segment
 /// knows what all of them are.
-GRAVEL_BOTH constexpr bool is_bulk(op o) { return o == op::put_bulk; }
+GRAVEL_BOTH constexpr bool is_bulk(op o) { return o >= op::put_bulk && o <= op::bulk_reply; }
 /// At least max_small_units + 1: among small messages nobody need look for bulk ones.
 GRAVEL_BOTH constexpr uint32_t bulk_units(uint64_t bytes) {
   const uint32_t units = 1 + static_cast<uint32_t>((bytes + 15) / 16);
@@ -118,17 +125,30 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
     case op::fetch_add: case op::fetch_and: case op::fetch_or: case op::fetch_xor: case op::fetch_min: case op::fetch_max:
     case op::swap: case op::fetch: case op::compare_swap: return 2;
     case op::am: return argument_bytes_of(word0) <= max_am_bytes ? am_units(argument_bytes_of(word0)) : 0;
-    case op::put_bulk: return word1 <= (1u << 20) ? bulk_units(word1) : 0;
+    case op::put_bulk: case op::bulk_reply: return word1 <= (1u << 20) ? bulk_units(word1) : 0;
+    case op::put_signal: return word1 <= (1u << 20) ? bulk_units(word1 + sizeof(unit)) : 0;
+    case op::get_bulk: return bulk_units(0);
     default: return 0;
   }
 }
 
 /// Why a message may not be applied.
 enum class message_fault : uint8_t { fine, bad_op, bad_type, bad_size, outside_heap, misaligned, bad_handler, bad_pe, blocking_handler, corrupt_packet,
-                                     no_context, unknown_handler, bad_destination };
+                                     no_context, unknown_handler, bad_destination,
+                                     team_call_in_handler, outside_kernel, on_host };
+/// The caller may not make this call: nothing arrived, and the operation need not be wrong.
+GRAVEL_BOTH constexpr bool is_wrong_caller(message_fault fault) {
+  return fault == message_fault::blocking_handler || fault == message_fault::team_call_in_handler ||
+         fault == message_fault::outside_kernel || fault == message_fault::on_host;
+}
+
+/// `bytes` bytes from `offset` on lie in the heap.
+GRAVEL_BOTH constexpr bool lies_in_heap(uint64_t offset, uint64_t bytes, uint64_t heap_bytes) {
+  return bytes <= heap_bytes && offset <= heap_bytes - bytes;
+}
 
 /// What a receiver checks before a message touches memory. Shapes: a heap of `heap_bytes`, `n_pes` PEs,
-/// `reply_cells` cells; `m` has `units` units. Handler ids are checked where they are looked up.
+/// `reply_cells` cells; `m` has `units` units, of which the first two are read. Handler ids are checked where they are looked up.
 GRAVEL_BOTH message_fault check_message(const unit* m, uint32_t units, uint64_t heap_bytes, uint32_t n_pes,
                                         uint64_t reply_cells) {
   const uint64_t w0 = m->word[0], w1 = m->word[1];
@@ -137,8 +157,20 @@ GRAVEL_BOTH message_fault check_message(const unit* m, uint32_t units, uint64_t 
   if (units_of(w0, w1) != units) return message_fault::bad_size;
   if (o == op::am) return message_fault::fine;
   const uint64_t offset = offset_of(w0);
-  if (o == op::put_bulk)
-    return w1 <= heap_bytes && offset <= heap_bytes - w1 ? message_fault::fine : message_fault::outside_heap;
+  if (o == op::put_bulk || o == op::bulk_reply)
+    return lies_in_heap(offset, w1, heap_bytes) ? message_fault::fine : message_fault::outside_heap;
+  if (o == op::put_signal) {
+    const uint64_t signal = m[1].word[0];
+    if (type_byte(w0) > 1) return message_fault::bad_type;
+    if (!lies_in_heap(offset, w1, heap_bytes) || !lies_in_heap(signal, 8, heap_bytes)) return message_fault::outside_heap;
+    return signal % 8 ? message_fault::misaligned : message_fault::fine;
+  }
+  if (o == op::get_bulk) {
+    const uint64_t bytes = m[1].word[0];
+    if (return_pe(w1) >= n_pes) return message_fault::bad_pe;
+    return lies_in_heap(offset, bytes, heap_bytes) && lies_in_heap(return_where(w1), bytes, heap_bytes) ? message_fault::fine
+                                                                                                        : message_fault::outside_heap;
+  }
   if (type_of(w0) >= value_type::count) return message_fault::bad_type;
   if (o == op::cell_reply) return offset < reply_cells ? message_fault::fine : message_fault::outside_heap;
   const uint32_t bytes = bytes_of(type_of(w0));
@@ -152,6 +184,7 @@ GRAVEL_BOTH message_fault check_message(const unit* m, uint32_t units, uint64_t 
 
 /// Names for error messages.
 const char* name_of(op);
+const char* name_of(other_call);
 const char* name_of(message_fault);
 
 }  // namespace gravel

@@ -1,0 +1,44 @@
+// Who may call what (docs/programming.md has the table). A call from where it may not be made is reported, and does nothing.
+#pragma once
+#include "device/handle.cuh"
+#include "device/simt.hpp"
+
+namespace gravel {
+
+/// A call with a name of its own, or an operation.
+GRAVEL_BOTH void check_caller(const gravel_t& g, op o, other_call call) {
+  if (o == op::none) check_handle_everywhere(g, call);
+  else check_handle_everywhere(g, o);
+}
+
+/// A handler that waits would wait for itself. True (after reporting it) if the caller is one.
+GRAVEL_BOTH bool forbidden_in_handler(const gravel_t& g, op o, other_call call = other_call::none) {
+  check_caller(g, o, call);
+  if (g.from != sender::handler) return false;
+  report_error(g, message_fault::blocking_handler, o, g.my_pe, static_cast<uint64_t>(call), 0);
+  return true;
+}
+
+/// Calls for all lanes of a block or warp: those around a handler are the receiver's.
+GRAVEL_BOTH bool team_forbidden_in_handler(const gravel_t& g, op o) {
+  check_caller(g, o, other_call::none);
+  if (g.from != sender::handler) return false;
+  report_error(g, message_fault::team_call_in_handler, o, g.my_pe, 0, 0);
+  return true;
+}
+
+/// Calls for kernels alone.
+GRAVEL_DEVICE bool forbidden_outside_kernel(const gravel_t& g, other_call call) {
+  check_caller(g, op::none, call);
+#if GRAVEL_CUDA
+  const bool in_kernel = true;
+#else
+  const bool in_kernel = simt::in_kernel();
+#endif
+  if (in_kernel && g.from == sender::kernel) return false;
+  report_error(g, g.from == sender::handler ? message_fault::team_call_in_handler : message_fault::outside_kernel, op::none,
+               g.my_pe, static_cast<uint64_t>(call), 0);
+  return true;
+}
+
+}  // namespace gravel

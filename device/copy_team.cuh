@@ -1,0 +1,104 @@
+// Lanes that copy together: those of a block, those of a warp (or some of them), or a host thread alone.
+#pragma once
+#include "device/lane_group.cuh"
+#include "device/send.cuh"
+
+namespace gravel {
+
+class copy_team {
+ public:
+  /// The whole block; on the host the calling thread.
+  GRAVEL_BOTH static copy_team block(const gravel_t& g) {
+#if GRAVEL_ON_GPU
+    (void)g;
+    return {thread_number(), blockDim.x * blockDim.y * blockDim.z, 0};
+#elif GRAVEL_CUDA
+    (void)g;
+    return alone();
+#else
+    return g.from == sender::kernel ? copy_team(thread_number(), blockDim.x * blockDim.y * blockDim.z, 0) : alone();
+#endif
+  }
+  /// Of the calling warp the lanes in `lanes`, as far as the block has them; on the host the calling thread.
+  GRAVEL_BOTH static copy_team warp(const gravel_t& g, uint32_t lanes) {
+#if GRAVEL_CUDA && !GRAVEL_ON_GPU
+    (void)g, (void)lanes;
+    return alone();
+#else
+    if (g.from != sender::kernel) return alone();
+    const uint32_t thread = thread_number(), lane = thread % 32, rest = blockDim.x * blockDim.y * blockDim.z - (thread - lane);
+    if (rest < 32) lanes &= (1u << rest) - 1;
+    return {lane_group::popcount(lanes & ((1u << lane) - 1)), lane_group::popcount(lanes), lanes};
+#endif
+  }
+  GRAVEL_BOTH static copy_team alone() { return {0, 1, 0}; }
+#if GRAVEL_CUDA
+  /// The same of a kernel that knows its shape: THREADS threads of one dimension, whole warps.
+  template <uint32_t THREADS>
+  __device__ static copy_team block_of() {
+    return {threadIdx.x, THREADS, 0};
+  }
+  __device__ static copy_team whole_warp() { return {threadIdx.x % 32, 32, ~0u}; }
+#endif
+
+  GRAVEL_BOTH uint32_t rank() const { return rank_; }
+  GRAVEL_BOTH uint32_t size() const { return size_; }
+  GRAVEL_BOTH bool is_leader() const { return rank_ == 0; }
+  GRAVEL_BOTH bool is_warp() const { return lanes_ != 0; }
+
+  /// Also orders memory among them.
+  GRAVEL_BOTH void sync() const {
+#if GRAVEL_ON_GPU || !GRAVEL_CUDA
+    if (size_ == 1) return;
+    if (lanes_) __syncwarp(lanes_);
+    else __syncthreads();
+#endif
+  }
+  /// The leader's value. Between two calls lies a sync().
+  GRAVEL_BOTH uint64_t from_leader(uint64_t value) const {
+#if GRAVEL_ON_GPU || !GRAVEL_CUDA
+    if (size_ == 1) return value;
+    if (lanes_) return __shfl_sync(lanes_, value, static_cast<int>(lane_group::lowest(lanes_)));
+    __shared__ uint64_t shared;
+    if (rank_ == 0) shared = value;
+    __syncthreads();
+    value = shared;
+#endif
+    return value;
+  }
+
+ private:
+  GRAVEL_BOTH copy_team(uint32_t rank, uint32_t size, uint32_t lanes) : rank_(rank), size_(size), lanes_(lanes) {}
+#if GRAVEL_ON_GPU || !GRAVEL_CUDA
+  GRAVEL_BOTH static uint32_t thread_number() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
+#endif
+  uint32_t rank_, size_;
+  uint32_t lanes_;  ///< of a warp; 0: a block, or one thread
+};
+
+/// Copies by the widest words for which both sides are aligned. Thread scope: the team.
+GRAVEL_BOTH void copy_bytes(const copy_team& team, char* to, const char* from, uint64_t bytes) {
+  uint64_t done = 0;
+#if !GRAVEL_ON_GPU
+  if (team.size() == 1) {
+    if (bytes) __builtin_memcpy(to, from, bytes);
+    return;
+  }
+#endif
+  const uint64_t unaligned = reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from);
+  if (unaligned % 16 == 0) {
+    done = bytes / 16 * 16;
+    for (uint64_t i = team.rank(); i < done / 16; i += team.size())
+      store_unit(reinterpret_cast<unit*>(to) + i, load_unit(reinterpret_cast<const unit*>(from) + i));
+  }
+#if GRAVEL_ON_GPU
+  else if (unaligned % 4 == 0) {
+    done = bytes / 4 * 4;
+    for (uint64_t i = team.rank(); i < done / 4; i += team.size())
+      reinterpret_cast<uint32_t*>(to)[i] = reinterpret_cast<const uint32_t*>(from)[i];
+  }
+#endif
+  for (uint64_t i = done + team.rank(); i < bytes; i += team.size()) to[i] = from[i];
+}
+
+}  // namespace gravel

@@ -1,0 +1,52 @@
+// Atomic updates of this PE's own memory, done on return: for kernels, and for handlers on the device, whose messages to their
+// own PE are complete only when quiescence says so. On a GPU they are CUDA's atomics, for all types that operations take.
+//
+// Thread scope: lane, divergent; not from the host. `dest` is a symmetric address. Atomic against the operations of messages, of
+// peers, and against CUDA's atomics. All return the value before.
+#pragma once
+#include "device/handle.cuh"
+#include "device/in_place.cuh"
+
+namespace gravel {
+
+template <class T>
+GRAVEL_BOTH T update_locally(const gravel_t& g, op o, T* dest, T value, T expected) {
+  uint64_t offset;
+  check_handle(g, o);
+  if (g.on_host) {
+    report_error(g, message_fault::on_host, op::none, g.my_pe, static_cast<uint64_t>(other_call::local_operation), 0);
+    return T{};
+  }
+  if (!locate(g, dest, sizeof(T), sizeof(T), static_cast<int>(g.my_pe), o, &offset)) return T{};
+  return answer_in_place(o, dest, value, expected);
+}
+
+}  // namespace gravel
+
+#define GRAVEL_LOCAL(name, code, takes, types)                            \
+  template <class T>                                                      \
+  GRAVEL_BOTH T name(const gravel_t& g, T* dest, gravel::same<T> value) { \
+    static_assert(gravel::takes<T>, #name " takes " types);               \
+    using namespace gravel;                                               \
+    return from_word<T>(to_word(update_locally(g, op::code, as_numbers(dest), as_number<T>(value), number<T>{}))); \
+  }
+/// *dest += value. T: integers of 4 and 8 bytes, float, double.
+GRAVEL_LOCAL(gravel_local_add, fetch_add, is_addable, "integers of 4 and 8 bytes, float and double")
+/// The smaller, or larger, of *dest and value stays. T: the same.
+GRAVEL_LOCAL(gravel_local_min, fetch_min, is_addable, "integers of 4 and 8 bytes, float and double")
+GRAVEL_LOCAL(gravel_local_max, fetch_max, is_addable, "integers of 4 and 8 bytes, float and double")
+/// *dest = *dest & value, and so on. T: integers of 4 and 8 bytes.
+GRAVEL_LOCAL(gravel_local_and, fetch_and, is_atomic_integer, "integers of 4 and 8 bytes")
+GRAVEL_LOCAL(gravel_local_or, fetch_or, is_atomic_integer, "integers of 4 and 8 bytes")
+GRAVEL_LOCAL(gravel_local_xor, fetch_xor, is_atomic_integer, "integers of 4 and 8 bytes")
+/// *dest = value. T: integers, enumerations and pointers of 4 and 8 bytes, float, double.
+GRAVEL_LOCAL(gravel_local_swap, swap, is_swappable, "integers, enumerations and pointers of 4 and 8 bytes, float and double")
+#undef GRAVEL_LOCAL
+
+/// *dest = desired if it is `expected`. T: integers, enumerations and pointers of 4 and 8 bytes.
+template <class T>
+GRAVEL_BOTH T gravel_local_compare_swap(const gravel_t& g, T* dest, gravel::same<T> expected, gravel::same<T> desired) {
+  using namespace gravel;
+  static_assert(is_comparable<T>, "gravel_local_compare_swap takes integers, enumerations and pointers of 4 and 8 bytes");
+  return from_word<T>(to_word(update_locally(g, op::compare_swap, as_numbers(dest), as_number<T>(desired), as_number<T>(expected))));
+}

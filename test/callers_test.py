@@ -1,0 +1,26 @@
+"""The guide's table "Who may call what": every call from where it may not be made ends the job with a sentence that names the call
+and says why. Usage: callers_test.py UCX_RUN CALLERS_JOB"""
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+UCX_RUN, JOB = sys.argv[1:3]
+
+
+def run(pair):
+    """What is wrong, or an empty string."""
+    place, call, sentence = pair
+    done = subprocess.run([UCX_RUN, "-n", "1", "--timeout", "60", JOB, place, call], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True)
+    said = call.removesuffix("_warp").removesuffix("()") + ("" if call != "gravel_local_add" else " and the like") + " " + sentence
+    if done.returncode not in (0, 124) and said in done.stderr and "not refused" not in done.stderr:
+        return ""
+    return f"{call} in {place}: status {done.returncode}, expected '{said}', got:\n{done.stderr}"
+
+
+pairs = [line.split(" ", 2) for line in subprocess.run([JOB, "--list"], check=True, capture_output=True, text=True).stdout.splitlines()]
+assert len({(place, call) for place, call, _ in pairs}) == len(pairs) > 30, pairs
+with ThreadPoolExecutor(2) as pool:
+    wrong = [why for why in pool.map(run, pairs) if why]
+print("\n".join(wrong) or f"{len(pairs)} calls are refused")
+sys.exit(bool(wrong))
