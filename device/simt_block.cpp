@@ -62,6 +62,7 @@ block_runner::~block_runner() {
 
 void block_runner::prepare(launch_state& launch) {
   launch_ = &launch;
+  order_ = launch.order;
   if (!carriers_ || carriers_->stack_bytes() < launch.stack_bytes)
     carriers_ = std::make_unique<carriers>(
         launch.stack_bytes,
@@ -93,13 +94,23 @@ void block_runner::run_share(launch_state& launch) {
     while (!launch.failed.load(std::memory_order_relaxed)) {
       const uint64_t i = launch.next_block.fetch_add(1, std::memory_order_relaxed);
       if (i >= launch.blocks) break;
-      // 128 bits, as the product may pass 64
-      run_block(static_cast<uint64_t>((static_cast<unsigned __int128>(launch.stride) * i + launch.offset) %
-                                      launch.blocks));
+      run_in_turn(i);
     }
   } catch (...) {
     launch.record(std::current_exception());
+    if (launch.order) launch.order->give_up();
   }
+}
+
+void block_runner::run_in_turn(uint64_t claimed) {
+  // 128 bits, as the product may pass 64
+  const auto index = static_cast<uint64_t>(
+      (static_cast<unsigned __int128>(launch_->stride) * claimed + launch_->offset) % launch_->blocks);
+  if (!order_) return run_block(index);
+  claimed_ = static_cast<uint32_t>(claimed);
+  if (!order_->join(claimed_)) return;
+  const std::unique_ptr<baton, void (*)(baton*)> holding(order_, [](baton* b) { b->leave(in_launch->claimed_); });
+  run_block(index);
 }
 
 void block_runner::run_block(uint64_t index) {
@@ -182,7 +193,12 @@ uint32_t block_runner::relax(uint32_t rounds) {
     stop_lane();
     return 0;
   }
-  if (next_unstarted_ == lanes_count_ && ready_ == 0 && grouping_count_ == 0) return rounds;
+  if (order_) order_->now_and_then(claimed_);
+  if (next_unstarted_ == lanes_count_ && ready_ == 0 && grouping_count_ == 0) {
+    if (!order_) return rounds;
+    if (rounds == 1) moved();
+    return order_->wait(claimed_, rounds);
+  }
   // When all relax, the thread itself has to: one call in each round is left to the host's own ladder. How long a single
   // lane has waited says nothing: others may have gone on meanwhile. A lane that waits for the first time has done
   // something since it last ran.
@@ -190,6 +206,7 @@ uint32_t block_runner::relax(uint32_t rounds) {
     moved();
   } else if (++idle_calls_ > ready_) {
     idle_calls_ = 0;
+    if (order_) return order_->wait(claimed_, rounds);
     ++idle_rounds_;
     return std::min(rounds, gravel::relax::yields_from - 1 + idle_rounds_);  // the other lanes' calls were the pause
   }
@@ -208,6 +225,7 @@ void block_runner::interleave() {
   uint32_t& points = lanes_[running_].points;
   if (points < points_of_a_wait) ++points;
   if (random_.below(65536) >= preempt_) return;
+  if (order_) order_->now_and_then(claimed_);
   make_ready(running_, points < points_of_a_wait);
   suspend(false);
 }

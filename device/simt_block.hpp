@@ -13,8 +13,10 @@
 #include <string>
 #include <vector>
 
+#include "device/simt_baton.hpp"
 #include "device/simt_cpu.hpp"
 #include "device/simt_fiber.hpp"
+#include "device/simt_random.hpp"
 #include "device/simt_stack.hpp"
 
 namespace gravel::simt::detail {
@@ -28,6 +30,7 @@ struct launch_state {
   uint64_t seed;
   size_t shared_bytes, stack_bytes;
   uint64_t blocks;                  ///< in the grid
+  baton* order = nullptr;           ///< of a cooperative launch with a seed
   uint64_t stride = 1, offset = 0;  ///< the i-th block claimed is (stride * i + offset) mod blocks
   std::atomic<uint64_t> next_block{0};
   std::atomic<bool> failed{false};  ///< what still runs is to end; set after `error`
@@ -35,22 +38,6 @@ struct launch_state {
   std::exception_ptr error{};  ///< the first
 
   void record(std::exception_ptr e);
-};
-
-/// splitmix64: good enough to draw schedules from.
-class random_numbers {
- public:
-  explicit random_numbers(uint64_t seed = 0) : state_(seed) {}
-  uint64_t operator()() {
-    uint64_t z = state_ += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-  }
-  uint32_t below(uint32_t n) { return static_cast<uint32_t>(((*this)() >> 32) * n >> 32); }
-
- private:
-  uint64_t state_;
 };
 
 class block_runner {
@@ -97,6 +84,7 @@ class block_runner {
   struct cancelled {};  ///< thrown in a lane's place of waiting when the launch has failed
 
   void prepare(launch_state& launch);
+  void run_in_turn(uint64_t claimed);
   void run_block(uint64_t index);
   void carry(carrier& self);
   void enter(uint32_t id);
@@ -107,7 +95,10 @@ class block_runner {
   void stop_lane();
   void abandon_deadlocked();
   void make_ready(uint32_t id, bool relaxing = false);
-  void moved() { idle_calls_ = idle_rounds_ = 0; }
+  void moved() {
+    idle_calls_ = idle_rounds_ = 0;
+    if (order_) order_->moved();
+  }
   uint32_t working() const { return lanes_count_ - next_unstarted_ + ready_ - ready_relaxing_; }
   bool arrive_at_barrier(block_op op, uint32_t expected);
   void release_barrier(block_op op);
@@ -125,6 +116,8 @@ class block_runner {
   signal_stack signal_stack_;
   std::unique_ptr<carriers> carriers_;
   launch_state* launch_ = nullptr;
+  baton* order_ = nullptr;  ///< of the launch
+  uint32_t claimed_ = 0;    ///< the block, in the order of claims
   std::unique_ptr<char[]> shared_;
   size_t shared_bytes_ = 0;
   dim3 shape_{0, 0, 0};  ///< for which lanes_[].index is set

@@ -5,6 +5,7 @@
 #include <deque>
 #include <mutex>
 #include <numeric>
+#include <optional>
 #include <thread>
 
 #include "device/simt_block.hpp"
@@ -86,8 +87,15 @@ class helpers {
 
 std::string text_of(dim3 v) { return fmt::format("({},{},{})", v.x, v.y, v.z); }
 
-uint64_t checked_blocks(dim3 grid, dim3 block) {
+uint64_t blocks_of(dim3 grid) { return uint64_t{grid.x} * grid.y * grid.z; }
+
+}  // namespace
+}  // namespace detail
+
+void check_launch(dim3 grid, dim3 block, const launch_options& options) {
+  using namespace detail;
   // CUDA's limits: what runs here shall run there.
+  constexpr size_t most_shared = 227 * 1024;  // of any GPU
   const uint64_t lanes = uint64_t{block.x} * block.y * block.z;
   if (block.x > 1024 || block.y > 1024 || block.z > 64 || lanes == 0 || lanes > max_lanes)
     fail("launch: a block of {} lanes; it must have 1 to {} lanes, and at most 64 in z", text_of(block),
@@ -95,13 +103,16 @@ uint64_t checked_blocks(dim3 grid, dim3 block) {
   if (grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 || grid.x == 0 || grid.y == 0 || grid.z == 0)
     fail("launch: a grid of {} blocks; each extent must be at least 1, x below 2^31, y and z below 2^16",
          text_of(grid));
-  return uint64_t{grid.x} * grid.y * grid.z;
+  if (options.shared_bytes > most_shared)
+    fail("launch: {} bytes of dynamic shared memory; a block has at most {}", options.shared_bytes, most_shared);
+  // And those of threads.
+  constexpr uint64_t most_at_once = 256;
+  constexpr size_t most_stack = size_t{1} << 30;
+  if (options.cooperative && blocks_of(grid) > most_at_once)
+    fail("launch: a cooperative grid of {} blocks; on the CPU at most {} run at once", blocks_of(grid), most_at_once);
+  if (options.stack_bytes > most_stack)
+    fail("launch: a stack of {} bytes for each lane; it has at most {}", options.stack_bytes, most_stack);
 }
-
-}  // namespace
-}  // namespace detail
-
-void check_shape(dim3 grid, dim3 block) { detail::checked_blocks(grid, block); }
 
 void launch(dim3 grid, dim3 block, const launch_options& options, kernel_ref kernel) {
   using namespace detail;
@@ -112,6 +123,7 @@ void launch(dim3 grid, dim3 block, const launch_options& options, kernel_ref ker
 #endif
   constexpr size_t usual_stack = 64 * 1024, least_stack = 16 * 1024;
   if (in_kernel()) fail("launch: called from inside a kernel; only host code may launch");
+  check_launch(grid, block, options);
   launch_state state{
       .grid = grid,
       .block = block,
@@ -119,11 +131,16 @@ void launch(dim3 grid, dim3 block, const launch_options& options, kernel_ref ker
       .seed = options.seed,
       .shared_bytes = options.shared_bytes,
       .stack_bytes = std::max(options.stack_bytes ? options.stack_bytes : usual_stack, least_stack) * larger_frames,
-      .blocks = checked_blocks(grid, block)};
+      .blocks = blocks_of(grid)};
   watch_for_overflows();
-  unsigned threads = options.threads ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  uint64_t threads = options.threads ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  std::optional<baton> order;
+  if (options.cooperative) {
+    threads = state.blocks;
+    if (state.seed && state.blocks > 1) state.order = &order.emplace(state.seed, static_cast<uint32_t>(state.blocks));
+  }
   if (state.seed) {
-    threads = 1;  // of several threads the schedule could not be repeated
+    if (!state.order) threads = 1;  // of several threads that run at once the schedule could not be repeated
     random_numbers draw(state.seed);
     do state.stride = draw() % state.blocks;
     while (state.blocks > 1 && std::gcd(state.stride, state.blocks) != 1);

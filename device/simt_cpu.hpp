@@ -6,7 +6,9 @@
 //   seed it may also be preempted at every atomic. A loop that waits for another lane calls gravel::relax.
 // - Lanes wait for each other only within a block. Of the blocks of a launch `threads` run at once, in the
 //   order of their index; a block must not wait for one that starts after it unless the grid is no larger
-//   than `threads`. With a seed one block runs at a time, in any order: then none may wait for another.
+//   than `threads`. With a seed one block runs after the other, in any order: then none may wait for another.
+//   Blocks of a cooperative launch may always wait for each other; with a seed they take turns, in an order
+//   drawn from it, wherever lanes do.
 // - A barrier counts the lanes that have not ended. Here a lane ends when it returns. On a GPU one that left
 //   a loop with a barrier in it may be held until its warp comes together again, so that the barrier hangs
 //   (seen on an H200): portable kernels let whole warps leave, or return before the first barrier.
@@ -59,9 +61,10 @@ namespace gravel::simt {
 
 struct launch_options {
   unsigned threads = 0;  ///< OS threads that run blocks, the caller among them; 0: one per processor
-  uint64_t seed = 0;     ///< not 0: blocks and lanes run in an order drawn from it, all on the calling thread
-  size_t shared_bytes = 0;  ///< dynamic shared memory of each block
+  uint64_t seed = 0;     ///< not 0: blocks and lanes run in an order drawn from it, one at a time
+  size_t shared_bytes = 0;  ///< dynamic shared memory of each block, at most 227 KiB
   size_t stack_bytes = 0;   ///< of each lane, at least 16 KiB; 0: 64 KiB. Four times as much under a sanitizer
+  bool cooperative = false;  ///< all blocks run at the same time, each on its own thread, whatever `threads` is; at most 256
 };
 
 /// A callable that outlives the launch: what each lane runs.
@@ -83,8 +86,8 @@ class kernel_ref {
 /// inside a kernel and for a deadlock. Any number of threads may launch at once. The same seed gives the same
 /// schedule, if all else the kernel sees is the same.
 void launch(dim3 grid, dim3 block, const launch_options& options, kernel_ref kernel);
-/// Throws gravel::error for a shape that launch() would not run.
-void check_shape(dim3 grid, dim3 block);
+/// Throws gravel::error for a shape and options that launch() would not run.
+void check_launch(dim3 grid, dim3 block, const launch_options& options);
 
 namespace detail {
 

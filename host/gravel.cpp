@@ -2,10 +2,8 @@
 
 #include <pthread.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <thread>
 
 #include "host/runtime.hpp"
 #include "lib/base/error.hpp"
@@ -109,9 +107,6 @@ void update_host_gets(const gravel_t&) { current_runtime("gravel_get").update_ho
 void launch_on_cpu(const gravel_launch_config& how, std::function<void()> lane) {
   runtime& job = waiting_runtime("gravel_launch");
   const settings& s = job.values();
-  constexpr size_t most_shared = 227 * 1024;  // of any GPU
-  if (how.shared_bytes > most_shared)
-    fail("gravel_launch: {} bytes of dynamic shared memory; a block has at most {}", how.shared_bytes, most_shared);
   const uint64_t in_cluster = uint64_t{how.cluster.x} * how.cluster.y * how.cluster.z;
   const bool none = how.cluster.x == 0 && how.cluster.y == 0 && how.cluster.z == 0;
   if (!none && in_cluster != 1)
@@ -121,15 +116,7 @@ void launch_on_cpu(const gravel_launch_config& how, std::function<void()> lane) 
   options.seed = s.cpu_seed;
   options.shared_bytes = how.shared_bytes;
   options.stack_bytes = s.cpu_stack_size;
-  if (how.cooperative) {
-    constexpr uint64_t most_blocks = 256;
-    const uint64_t blocks = uint64_t{how.grid.x} * how.grid.y * how.grid.z;
-    if (blocks > most_blocks || (options.seed && blocks > 1))
-      fail("gravel_launch: a cooperative grid of {} blocks; on the CPU backend at most {} run at once{}", blocks,
-           options.seed ? 1 : most_blocks, options.seed ? " under GRAVEL_CPU_SEED" : "");
-    if (options.threads == 0) options.threads = std::thread::hardware_concurrency();
-    options.threads = std::max(options.threads, static_cast<unsigned>(blocks));
-  }
+  options.cooperative = how.cooperative;
   dynamic_cast<cpu_launcher&>(job.device()).launch(how.stream, {how.grid, how.block, options, std::move(lane)});
 }
 

@@ -82,7 +82,7 @@ cpu_stream& cpu_launcher::find(gravel_stream_t stream, const char* caller) {
 }
 
 void cpu_launcher::launch(gravel_stream_t stream, cpu_kernel kernel) {
-  simt::check_shape(kernel.grid, kernel.block);
+  simt::check_launch(kernel.grid, kernel.block, kernel.options);
   std::lock_guard lock(mutex_);
   find(stream, "gravel_launch").put(std::move(kernel));
 }

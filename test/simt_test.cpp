@@ -571,6 +571,114 @@ TEST_CASE("blocks run at once if there are as many threads, and the threads are 
   }
 }
 
+TEST_CASE("blocks of a cooperative launch wait for each other, whatever the threads and the seed") {
+  for (unsigned threads : {1u, 2u})
+    for (uint64_t seed = 0; seed <= 30; ++seed) {
+      INFO("seed " << seed);
+      uint32_t token = 0;
+      launch(7, 3, {.threads = threads, .seed = seed, .cooperative = true}, [&] { kernels::pass_token(&token, 3); });
+      REQUIRE(token == 21);
+    }
+  uint32_t token = 0;
+  launch(1, 64, {.seed = 3, .cooperative = true}, [&] { kernels::pass_token(&token, 5); });
+  CHECK(token == 5);
+}
+
+namespace {
+/// All lanes of all blocks meet: the barrier of a cooperative kernel. `arrived` counts blocks.
+void meet_blocks(uint32_t* arrived) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    const uint32_t round = fetch_add(arrived, 1u) / gridDim.x;
+    for (relax wait; load_acquire(arrived) < (round + 1) * gridDim.x;) wait();
+  }
+  __syncthreads();
+}
+}  // namespace
+
+TEST_CASE("a seed replays the schedule of a cooperative launch, and seeds differ") {
+  const auto schedule_of = [](uint64_t seed) {
+    std::vector<unsigned> trace;
+    std::vector<uint32_t> own;
+    uint32_t arrived = 0;
+    launch(4, 5, {.seed = seed, .cooperative = true}, [&] {
+      __shared__ uint32_t mine;
+      if (threadIdx.x == 0) mine = blockIdx.x;
+      for (int round = 0; round < 3; ++round) {
+        meet_blocks(&arrived);
+        trace.push_back(blockIdx.x * 100 + threadIdx.x);
+        if (threadIdx.x == 0) own.push_back(mine == blockIdx.x);
+      }
+    });
+    REQUIRE(trace.size() == 3 * 20);
+    for (size_t i = 0; i < trace.size(); ++i)  // the barrier is one
+      REQUIRE(std::count(trace.begin() + static_cast<long>(i / 20 * 20), trace.begin() + static_cast<long>(i / 20 * 20 + 20),
+                         trace[i]) == 1);
+    REQUIRE(own == std::vector<uint32_t>(12, 1));
+    return trace;
+  };
+  std::set<std::vector<unsigned>> different;
+  for (uint64_t seed = 1; seed <= 10; ++seed) {
+    const auto trace = schedule_of(seed);
+    REQUIRE(trace == schedule_of(seed));
+    different.insert(trace);
+  }
+  CHECK(different.size() == 10);
+}
+
+TEST_CASE("exploration finds a bug between the blocks of a cooperative launch") {
+  uint64_t found = 0;
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    uint32_t word = 0;
+    launch(4, 1, {.seed = seed, .cooperative = true}, [&] { kernels::lose_updates(&word, 4); });
+    REQUIRE(word <= 16);
+    found += word != 16;
+  }
+  CHECK(found > 0);
+}
+
+TEST_CASE("blocks in turns wait neither too seldom nor too long") {
+  for (uint64_t seed : {1, 2, 3}) {
+    INFO("seed " << seed);
+    uint32_t token = 0, waits = 0, sleeps = 0;
+    launch(6, 4, {.seed = seed, .cooperative = true}, [&] {
+      for (uint32_t round = 0; round < 40; ++round) {
+        const uint32_t mine = round * gridDim.x + blockIdx.x;
+        for (uint32_t rounds = 1; load_acquire(&token) != mine; ++rounds) {
+          const uint32_t idle = relax_hook(rounds);
+          waits += idle != 0;
+          sleeps += idle >= relax::sleeps_from;
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) store_release(&token, mine + 1);
+      }
+    });
+    CHECK(token == 240);
+    CHECK(sleeps == 0);
+    CHECK(waits <= 240);  // there is always a block that can go on
+    waits = 0;
+    uint32_t calls = 0;
+    launch(6, 4, {.seed = seed, .cooperative = true}, [&] {
+      for (uint32_t rounds = 2; waits < 20; ++rounds) {
+        ++calls;
+        if (relax_hook(rounds)) ++waits;
+      }
+    });
+    CHECK(calls <= 20 * 24 * 20);  // and when none can, that is known soon
+  }
+}
+
+TEST_CASE("an error in one block of a cooperative launch ends all") {
+  for (uint64_t seed = 0; seed < 10; ++seed)
+    CHECK_THROWS_WITH(launch(5, 8, {.seed = seed, .cooperative = true},
+                             [] {
+                               if (blockIdx.x == 2 && threadIdx.x == 7) fail("block 2 gives up");
+                               for (relax relax;;) relax();
+                             }),
+                      contains_text("block 2 gives up"));
+  CHECK_THROWS_AS(launch(5, 2, {.seed = 1, .cooperative = true}, [] { throw 1; }), int);
+}
+
 TEST_CASE("several threads launch at once") {
   std::vector<std::thread> hosts;
   std::vector<unsigned long long> totals(4);
@@ -592,6 +700,10 @@ TEST_CASE("bad shapes") {
     CHECK_THROWS_WITH(launch(1, block, {}, [] {}), contains_text("block of"));
   for (dim3 grid : {dim3(0), dim3(1, 0), dim3(1, 65536), dim3(0x80000000u)})
     CHECK_THROWS_WITH(launch(grid, 1, {}, [] {}), contains_text("grid of"));
+  for (size_t bytes : {size_t{227 * 1024 + 1}, ~size_t{0}})
+    CHECK_THROWS_WITH(launch(1, 1, {.shared_bytes = bytes}, [] {}), contains_text("bytes of dynamic shared memory"));
+  CHECK_THROWS_WITH(launch(1, 1, {.stack_bytes = ~size_t{0}}, [] {}), contains_text("a stack of"));
+  CHECK_THROWS_WITH(launch(257, 1, {.cooperative = true}, [] {}), contains_text("a cooperative grid of 257 blocks"));
 }
 
 TEST_CASE("a launch from a kernel, and kernel functions outside one") {
@@ -773,6 +885,35 @@ TEST_CASE("case: a handler of the program", "[.]") {
   launch(1, 8, {.threads = 1}, [] {
     if (threadIdx.x == 5) *nowhere = 1;
   });
+}
+
+namespace {
+/// A lane ends the program while others wait.
+void exit_in_lane(const simt::launch_options& options, bool on_helper) {
+  std::atexit([] {
+    if (!simt::in_kernel() && !relax_hook) std::puts("at exit, no lane");
+    std::fflush(stdout);
+  });
+  const auto caller = std::this_thread::get_id();
+  launch(3, 8, options, [&] {
+    if (threadIdx.x == 5 && on_helper == (std::this_thread::get_id() != caller)) std::exit(5);
+    if (threadIdx.x == 6) __syncthreads();
+    for (relax relax;;) relax();
+  });
+}
+}  // namespace
+TEST_CASE("case: exit in a lane", "[.]") { exit_in_lane({.threads = 1}, false); }
+TEST_CASE("case: exit in a lane with a seed", "[.]") { exit_in_lane({.seed = 4}, false); }
+TEST_CASE("case: exit in a lane of a helping thread", "[.]") { exit_in_lane({.threads = 3}, true); }
+TEST_CASE("case: exit in a lane of blocks in turns", "[.]") { exit_in_lane({.seed = 4, .cooperative = true}, true); }
+
+TEST_CASE("a lane may end the program") {
+  for (const char* where : {"", " with a seed", " of a helping thread", " of blocks in turns"}) {
+    INFO(where);
+    const ended result = run_case(std::string("case: exit in a lane") + where);
+    CHECK(result.status == 5 << 8);
+    CHECK_THAT(result.text, contains_text("at exit, no lane"));
+  }
 }
 
 TEST_CASE("a lane that uses up its stack ends the process with a sentence") {
