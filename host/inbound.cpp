@@ -1,5 +1,6 @@
 #include "host/inbound.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "lib/base/error.hpp"
@@ -60,16 +61,27 @@ bool inbound::report(const plane_header& from) {
   return send_credit(from);
 }
 
-void inbound::forwarded(std::vector<std::pair<const outbound*, uint64_t>> until) {
+void inbound::ask_flush(uint64_t sequence) {
+  if (sequence > freed_ + ring_.packets)
+    fail("node {} waits for packet {} for {}, which it may not have sent: {} are freed", source_node_, sequence, destination(), freed_);
+  flush_below_ = std::max(flush_below_, sequence);
+}
+
+void inbound::forwarded(std::vector<position> until) {
   waiting_.push_back(std::move(until));
   at = {};
   ++freed_;
 }
 
 bool inbound::report_transit(const plane_header& from) {
+  const auto hurry = [](position& p) { return p.to->hurry(p); };
+  for (hurried_ = std::max(hurried_, applied_); hurried_ < std::min(flush_below_, freed_); ++hurried_) {
+    auto& until = waiting_[hurried_ - applied_];
+    if (!std::all_of(until.begin(), until.end(), hurry)) break;
+  }
   while (!waiting_.empty()) {
     auto& until = waiting_.front();
-    while (!until.empty() && until.back().first->applied() >= until.back().second) until.pop_back();
+    while (!until.empty() && until.back().to->is_applied(until.back())) until.pop_back();
     if (!until.empty()) break;
     waiting_.pop_front();
     ++applied_;

@@ -42,9 +42,10 @@ class inbound {
   struct cursor {
     uint32_t segment = 0, message = 0, unit = 0;
   } at;
-  /// All messages of the next packet were taken over; it is applied once each of these outbounds has applied its
-  /// packets below the given sequence.
-  void forwarded(std::vector<std::pair<const outbound*, uint64_t>> until);
+  /// All messages of the next packet were taken over; it is applied once what lies at each of these places is.
+  void forwarded(std::vector<position> until);
+  /// Somebody waits for the packets below `sequence`: their messages are not held back, whether they are here already or not.
+  void ask_flush(uint64_t sequence);
   bool report_transit(const plane_header& from);
 
  private:
@@ -60,7 +61,8 @@ class inbound {
   remote_link* back_;
   uint64_t expected_ = 0, freed_ = 0, applied_ = 0, reported_freed_ = 0, reported_applied_ = 0;
   std::vector<char> early_;  ///< by sequence modulo packets: arrived, not yet published
-  std::deque<std::vector<std::pair<const outbound*, uint64_t>>> waiting_;  ///< of packets applied_ .. freed_ - 1
+  uint64_t flush_below_ = 0, hurried_ = 0;  ///< waited for; of these, below which all were hurried
+  std::deque<std::vector<position>> waiting_;  ///< of packets applied_ .. freed_ - 1
 };
 
 }  // namespace gravel

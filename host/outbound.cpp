@@ -58,12 +58,44 @@ bool outbound::append_or_spill(uint32_t sink, const unit* from, uint32_t message
 }
 
 void outbound::spill(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, std::atomic<uint64_t>& account) {
+  waited_ += messages;
   // A piece has an end, so that its memory goes back also while the backlog never becomes empty.
   constexpr uint64_t most_units = 4096;
   if (backlog_.empty() || backlog_.back().sink != sink || backlog_.back().units != units ||
       backlog_.back().account != &account || backlog_.back().data.size() >= most_units)
     backlog_.push_back({sink, units, &account, {}, 0});
   backlog_.back().data.insert(backlog_.back().data.end(), from, from + uint64_t{messages} * units);
+}
+
+uint32_t outbound::put_aside(uint32_t sink, const unit* from, uint32_t messages, uint32_t units) {
+  const uint64_t limit = uint64_t{c_.packets} * c_.packet_size, each = uint64_t{units} * sizeof(unit);
+  const uint64_t room = aside_ < limit ? (limit - aside_) / each : 0;
+  const auto n = static_cast<uint32_t>(std::min<uint64_t>(messages, room));
+  if (n == 0) return 0;
+  aside_ += n * each;
+  spill(sink, from, n, units, aside_);
+  return n;
+}
+
+/// Has it come out of the backlog? Then it lies in the packets closed so far, or in the open one.
+bool outbound::is_settled(position& p) const {
+  if (p.backlog == 0) return true;
+  if (drained_ < p.backlog) return false;
+  p.backlog = 0;
+  p.packets = sequence_ + has_open_messages();
+  return true;
+}
+
+bool outbound::is_applied(position& p) { return is_settled(p) && applied_ >= p.packets; }
+
+bool outbound::hurry(position& p) {
+  if (!is_settled(p)) return false;
+  if (p.packets > sequence_) close(close_cause::flush);
+  if (sink_ == transit_sink && applied_ < p.packets && hurried_ < p.packets) {
+    link_->send({plane_word::flush, c_.node, sink_, c_.plane, p.packets, 0, 0}, {});
+    hurried_ = p.packets;
+  }
+  return true;
 }
 
 bool outbound::drain_backlog(uint64_t now) {
@@ -76,6 +108,7 @@ bool outbound::drain_backlog(uint64_t now) {
     if (taken == 0) break;
     moved = true;
     p.taken += uint64_t{taken} * p.units;
+    drained_ += taken;
     p.account->fetch_sub(uint64_t{taken} * p.units * sizeof(unit));
     if (p.taken == p.data.size()) backlog_.pop_front();
   }
@@ -110,6 +143,7 @@ void outbound::close(close_cause cause) {
     ++s[stat::packets_put];
   }
   ++sequence_;
+  if (flush) hurried_ = sequence_;  // the packet says so itself, of all before it, too
 }
 
 bool outbound::poll_done() {
@@ -137,10 +171,11 @@ void outbound::advance(uint64_t freed, uint64_t applied) {
 
 std::string outbound::describe() const {
   return fmt::format("to {}: {} packets sent, {} freed, {} applied, {} credits left, {} messages in the open packet, "
-                     "backlog of {} pieces",
+                     "backlog of {} messages, {} bytes of it put aside",
                      sink_ == transit_sink ? std::string("an intermediate node")
                                            : fmt::format("PE {}{}", pe_of_sink(sink_), sink_ & 1 ? " (host)" : ""),
-                     sequence_, freed_, applied_, c_.packets - (sequence_ - freed_), writer_.is_open() ? writer_.messages() : 0, backlog_.size());
+                     sequence_, freed_, applied_, c_.packets - (sequence_ - freed_), writer_.is_open() ? writer_.messages() : 0, waited_ - drained_,
+                     aside_.load());
 }
 
 }  // namespace gravel

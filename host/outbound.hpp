@@ -21,13 +21,13 @@
 namespace gravel {
 
 /// What planes say to each other; the header of a UCX active message.
-enum class plane_word : uint32_t { packet, notice, credit, contribution, result, pulse, abort };
+enum class plane_word : uint32_t { packet, notice, credit, contribution, result, pulse, abort, flush };
 struct plane_header {
   plane_word word;
   uint32_t source_node;
-  uint32_t sink;      ///< packet, notice, credit: the channel's sink, or transit_sink
+  uint32_t sink;      ///< packet, notice, credit, flush: the channel's sink, or transit_sink
   uint32_t plane;
-  uint64_t sequence;  ///< packet, notice: of the packet; collectives: of the collective
+  uint64_t sequence;  ///< packet, notice: of the packet; flush: packets below it; collectives: of the collective
   uint64_t a, b;      ///< notice: bytes; credit: freed, applied
 };
 static_assert(sizeof(plane_header) == 40);
@@ -64,6 +64,15 @@ struct spill_budget {
   uint64_t limit = 0;                ///< of `used`
 };
 
+class outbound;
+
+/// Where something lies that was given to an outbound: in packets below `packets`; or, as long as `backlog` is not 0, among
+/// the first `backlog` messages that ever waited for credits.
+struct position {
+  outbound* to;
+  uint64_t packets, backlog;
+};
+
 class outbound {
  public:
   struct common {
@@ -82,6 +91,10 @@ class outbound {
   uint32_t append(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, uint64_t now);
   /// Takes all of them, beyond the packets in flight into the backlog. False: the handlers' budget is spent.
   bool append_or_spill(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, uint64_t now);
+  /// For a destination that is busy for long: takes up to `messages` into the backlog, up to the bytes of the packets that
+  /// may be in flight. The rest has to wait.
+  uint32_t put_aside(uint32_t sink, const unit* from, uint32_t messages, uint32_t units);
+  bool has_aside() const { return aside_ != 0; }
   bool drain_backlog(uint64_t now);
   bool has_backlog() const { return !backlog_.empty(); }
 
@@ -89,6 +102,13 @@ class outbound {
   /// Sends the open packet, if it holds anything.
   void close(close_cause);
   uint64_t opened_at() const { return opened_at_; }
+
+  /// Of what was given to it last.
+  position last() { return {this, sequence_ + has_open_messages(), has_backlog() ? waited_ : 0}; }
+  bool is_applied(position&);
+  /// Somebody waits for what lies there: it is sent, and an intermediate node shall not hold it back. False: it has to wait
+  /// for credits yet.
+  bool hurry(position&);
 
   /// Same node: reads the receiver's `done` words. Returns true if something was new.
   bool poll_done();
@@ -106,8 +126,10 @@ class outbound {
   std::string describe() const;
 
   bool listed = false;  ///< on the plane's list of busy outbounds
+  uint32_t index = 0;   ///< among the plane's
 
  private:
+  bool is_settled(position&) const;
   bool can_open() const { return sequence_ - freed_ < c_.packets; }
   char* slot_memory(uint64_t sequence) const;
   void advance(uint64_t freed, uint64_t applied);
@@ -133,6 +155,9 @@ class outbound {
   packet_writer writer_;
   uint64_t opened_at_ = 0;
   uint64_t sequence_ = 0, freed_ = 0, applied_ = 0, acked_ = 0;
+  uint64_t hurried_ = 0;               ///< an intermediate node knows that packets below this are waited for
+  uint64_t waited_ = 0, drained_ = 0;  ///< messages that ever went into the backlog, and came out of it
+  std::atomic<uint64_t> aside_{0};     ///< bytes in the backlog that were put aside
   std::vector<uint32_t> counts_;  ///< messages of the packets in flight, by sequence modulo a power of two
   std::deque<piece> backlog_;
 };

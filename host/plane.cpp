@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 
 #include "lib/base/error.hpp"
 #include "lib/base/profile.hpp"
@@ -10,16 +11,16 @@
 namespace gravel {
 namespace {
 
-uint32_t position(const std::vector<uint32_t>& in, uint32_t what) {
+uint32_t index_in(const std::vector<uint32_t>& in, uint32_t what) {
   return static_cast<uint32_t>(std::lower_bound(in.begin(), in.end(), what) - in.begin());
 }
 uint64_t slot_bytes(const node_setup& s) { return sizeof(landing_header) + s.values.packet_size; }
 uint64_t channel_bytes(const node_setup& s) { return slot_bytes(s) * s.values.packets_per_destination; }
 uint32_t channel_of(const node_setup& s, uint32_t node, uint32_t source, uint32_t plane) {
-  return position(s.nodes.sources_of(node), source) * static_cast<uint32_t>(s.values.aggregator_threads) + plane;
+  return index_in(s.nodes.sources_of(node), source) * static_cast<uint32_t>(s.values.aggregator_threads) + plane;
 }
 uint32_t transit_channel_of(const node_setup& s, uint32_t node, uint32_t source, uint32_t plane) {
-  return position(s.nodes.transit_sources_of(node), source) * static_cast<uint32_t>(s.values.aggregator_threads) + plane;
+  return index_in(s.nodes.transit_sources_of(node), source) * static_cast<uint32_t>(s.values.aggregator_threads) + plane;
 }
 
 }  // namespace
@@ -27,7 +28,7 @@ uint32_t transit_channel_of(const node_setup& s, uint32_t node, uint32_t source,
 remote_slots remote_slots_of(const node_setup& s, uint32_t node, uint32_t sink, uint32_t source, uint32_t plane) {
   const uint64_t channels = s.nodes.sources_of(node).size() * s.values.aggregator_threads;
   const uint64_t kind_bytes = (channels * channel_bytes(s) + 4095) / 4096 * 4096;  // as in segment.cpp
-  return {position(s.nodes.pes_of(node), pe_of_sink(sink)),
+  return {index_in(s.nodes.pes_of(node), pe_of_sink(sink)),
           (sink & 1) * kind_bytes + channel_of(s, node, source, plane) * channel_bytes(s)};
 }
 
@@ -55,11 +56,18 @@ struct plane::source {
   uint64_t flush_seen = 0;     ///< highest flush target met
   uint64_t flush_started = 0;  ///< highest target whose packets were closed
   uint32_t run = 0, message = 0, unit_at = 0;  ///< progress within the slot at hand
-};
-
-struct plane::flush {
-  std::vector<std::pair<source*, uint64_t>> targets;
-  std::vector<std::pair<const outbound*, uint64_t>> until;
+  uint64_t waits_since = 0;    ///< time at which the run at hand began to wait for credits; 0: it does not
+  /// Where the messages lie that were taken since the last flush began: what the next one concerns. One for an outbound.
+  std::vector<position> touched;
+  std::vector<uint32_t> touched_at;  ///< by index of outbound: place in `touched` + 1
+  /// A flush that has begun: done when all that lies at these places is applied.
+  struct flush {
+    uint64_t target;
+    std::vector<position> until;
+    bool hurried = false;
+  };
+  std::deque<flush> flushes;
+  bool flush_is_due() const { return flush_seen > flush_started && slots.next() >= flush_seen; }
 };
 
 plane::plane(const node_setup& setup, uint32_t index, std::vector<remote_link*> links, char* staging, char* transit)
@@ -127,6 +135,8 @@ plane::plane(const node_setup& setup, uint32_t index, std::vector<remote_link*> 
     transit_of_[from] = inbounds_.back().get();
   }
 
+  for (size_t i = 0; i < outbounds_.size(); ++i) outbounds_[i]->index = static_cast<uint32_t>(i);
+
   // Handlers' queues first: what they hold must never wait behind new work.
   for (uint32_t order = 0; order < n_queue_kinds; ++order) {
     const uint32_t kind = n_queue_kinds - 1 - order;
@@ -136,6 +146,7 @@ plane::plane(const node_setup& setup, uint32_t index, std::vector<remote_link*> 
       sources_.back()->kind = kind;
       sources_.back()->q = setup.local[i]->queue_of(kind);
       sources_.back()->slots = queue_consumer(sources_.back()->q, index);
+      sources_.back()->touched_at.resize(outbounds_.size());
     }
   }
 }
@@ -194,12 +205,15 @@ bool plane::receive(const plane_header& header, std::span<const std::byte> data,
     publish_counts();
     return true;
   }
-  if (header.word != plane_word::packet && header.word != plane_word::notice) return false;
+  if (header.word != plane_word::packet && header.word != plane_word::notice && header.word != plane_word::flush) return false;
   inbound* in = header.sink == transit_sink                     ? transit_of_[node]
                 : header.sink < setup_.nodes.n_pes() * 2 ? inbound_of_[node][header.sink]
                                                          : nullptr;
   if (!in) fail("node {} sent a packet for sink {}, which is not here", node, header.sink);
-  if (header.word == plane_word::packet)
+  if (header.word == plane_word::flush) {
+    if (!in->is_transit()) fail("node {} asks for a flush of packets for sink {}, which are not forwarded", node, header.sink);
+    in->ask_flush(header.sequence);
+  } else if (header.word == plane_word::packet)
     in->on_packet(header.sequence, data);
   else
     in->on_notice(header.sequence, header.a);
@@ -263,9 +277,12 @@ bool plane::take_slot(source& s, slot_header* slot, uint64_t now) {
     if (is_handler_queue(s.kind)) {
       if (!to.append_or_spill(row.sink, from, took, row.units, now)) spill_exhausted(s, from);
     } else {
-      // What spilled before goes first, or the backlog might never shrink.
+      // What waits already goes first, or the backlog might never shrink.
       took = to.has_backlog() ? 0 : to.append(row.sink, from, took, row.units, now);
+      if (const uint32_t rest = row.messages - s.message - took; rest != 0)
+        took += wait_or_put_aside(s, to, row.sink, from + uint64_t{took} * row.units, rest, row.units, now);
     }
+    if (took != 0) note_touched(s, to);
     taken_ += took;
     stats_[stat::messages_taken] += took;
     const uint32_t pe = pe_of_sink(row.sink);
@@ -275,8 +292,30 @@ bool plane::take_slot(source& s, slot_header* slot, uint64_t now) {
     s.unit_at += took * row.units;
     if (s.message != row.messages) return false;
     s.message = 0;
+    s.waits_since = 0;
   }
   return true;
+}
+
+/// A destination without credits may be busy for a moment, or for long. So a queue waits for it, but not longer than packets
+/// wait to be filled; then what is for that destination is put aside, as long as there is room, and the others go on.
+uint32_t plane::wait_or_put_aside(source& s, outbound& to, uint32_t sink, const unit* from, uint32_t messages, uint32_t units,
+                                  uint64_t now) {
+  if (!to.has_aside()) {
+    if (s.waits_since == 0) s.waits_since = now;
+    if (now - s.waits_since < setup_.values.timeout_us) return 0;
+  }
+  return to.put_aside(sink, from, messages, units);
+}
+
+void plane::note_touched(source& s, outbound& to) {
+  uint32_t& at = s.touched_at[to.index];
+  if (at == 0) {
+    s.touched.push_back(to.last());
+    at = static_cast<uint32_t>(s.touched.size());
+  } else {
+    s.touched[at - 1] = to.last();
+  }
 }
 
 void plane::spill_exhausted(const source& s, const unit* message) const {
@@ -304,9 +343,11 @@ bool plane::forward(inbound& in, uint64_t now) {
       if (setup_.nodes.next_hop(setup_.node, node) != node)
         fail("a packet for PE {} came by a third node", pe_of_sink(row.sink));
       mark_busy(to);
-      const uint32_t took = to.has_backlog() ? 0
-                                             : to.append(row.sink, payload_of(packet) + in.at.unit,
-                                                         row.messages - in.at.message, row.units, now);
+      const unit* const from = payload_of(packet) + in.at.unit;
+      const uint32_t rest = row.messages - in.at.message;
+      // Behind what local queues have put aside, which may never end.
+      const uint32_t took = to.has_backlog() ? to.put_aside(row.sink, from, rest, row.units)
+                                             : to.append(row.sink, from, rest, row.units, now);
       moved |= took != 0;
       taken_ += took;
       stats_[stat::messages_forwarded] += took;
@@ -318,12 +359,9 @@ bool plane::forward(inbound& in, uint64_t now) {
     store_release(&counts_->taken, taken_);  // before the credit, which lets the sender count them as acknowledged
     // Only where this packet's messages went, and these are final destinations: waiting for what other intermediate
     // nodes do would let two nodes wait for each other.
-    std::vector<std::pair<const outbound*, uint64_t>> until;
-    for (uint32_t i = 0; i < packet->n_segments; ++i) {
-      outbound& to = route(table[i].sink);
-      if (packet->flush) to.close(close_cause::flush);
-      until.emplace_back(&to, to.sequence() + to.has_open_messages());
-    }
+    std::vector<position> until;
+    for (uint32_t i = 0; i < packet->n_segments; ++i) until.push_back(route(table[i].sink).last());
+    if (packet->flush) in.ask_flush(packet->sequence + 1);
     in.forwarded(std::move(until));
     moved = true;
   }
@@ -347,40 +385,35 @@ bool plane::close_due(uint64_t now) {
 }
 
 void plane::notice_flush_target(source& s) {
-  const uint64_t target = load_acquire(&s.q.control->flush_target);
-  if (target > s.flush_seen) s.flush_seen = target;
+  s.flush_seen = std::max(s.flush_seen, s.slots.flush_target());
 }
 
 bool plane::finish_flushes() {
   profile_range range;
-  // Start: every ticket below the target is taken, so its messages are in packets (or in the backlog: then wait).
-  std::vector<std::pair<source*, uint64_t>> ready;
-  for (auto& s : sources_)
-    if (s->flush_seen > s->flush_started && s->slots.next() >= s->flush_seen)
-      ready.emplace_back(s.get(), s->flush_seen);
-  if (!ready.empty() && std::none_of(busy_out_.begin(), busy_out_.end(), [](auto* o) { return o->has_backlog(); })) {
-    range.begin("flush");
-    auto started = std::make_unique<flush>();
-    for (auto& [s, target] : ready) s->flush_started = target;
-    started->targets = std::move(ready);
-    for (outbound* o : busy_out_) {
-      o->close(close_cause::flush);
-      started->until.emplace_back(o, o->sequence());
+  bool moved = false;
+  const auto hurry = [](position& p) { return p.to->hurry(p); };
+  const auto applied = [](position& p) { return p.to->is_applied(p); };
+  for (auto& s : sources_) {
+    // Start: every ticket below the target is taken, so its messages are in packets or in a backlog.
+    if (s->flush_is_due()) {
+      range.begin("flush");
+      s->flush_started = s->flush_seen;
+      for (const position& p : s->touched) s->touched_at[p.to->index] = 0;
+      s->flushes.push_back({s->flush_seen, std::exchange(s->touched, {})});
     }
-    flushes_.push_back(std::move(started));
+    for (auto& f : s->flushes) {
+      std::erase_if(f.until, applied);
+      if (!f.hurried) f.hurried = std::all_of(f.until.begin(), f.until.end(), hurry);
+    }
+    // Finish: in order, so flush_done is monotonic.
+    while (!s->flushes.empty() && s->flushes.front().until.empty()) {
+      range.begin("flush");
+      store_release(&s->q.control->plane[index_].flush_done, s->flushes.front().target);
+      s->flushes.pop_front();
+      moved = true;
+    }
   }
-  // Finish: in order, so flush_done is monotonic.
-  size_t finished = 0;
-  for (; finished < flushes_.size(); ++finished) {
-    auto& until = flushes_[finished]->until;
-    while (!until.empty() && until.back().first->applied() >= until.back().second) until.pop_back();
-    if (!until.empty()) break;
-    range.begin("flush");
-    for (auto& [s, target] : flushes_[finished]->targets)
-      store_release(&s->q.control->plane[index_].flush_done, target);
-  }
-  flushes_.erase(flushes_.begin(), flushes_.begin() + static_cast<std::ptrdiff_t>(finished));
-  return finished != 0;
+  return moved;
 }
 
 void plane::publish_counts() {
@@ -392,13 +425,16 @@ void plane::publish_counts() {
 }
 
 bool plane::busy() const {
-  return !flushes_.empty() || !busy_in_.empty() || !busy_out_.empty() ||
-         std::any_of(sources_.begin(), sources_.end(), [](const auto& s) { return s->flush_seen > s->flush_started; });
+  return !busy_in_.empty() || !busy_out_.empty() ||
+         std::any_of(sources_.begin(), sources_.end(),
+                     [](const auto& s) { return s->flush_seen > s->flush_started || !s->flushes.empty(); });
 }
 
 std::string plane::describe() const {
+  size_t flushes = 0;
+  for (const auto& s : sources_) flushes += s->flushes.size();
   std::string text = fmt::format("plane {} of node {}: {} messages taken, {} flushes pending\n", index_, setup_.node,
-                                 taken_, flushes_.size());
+                                 taken_, flushes);
   for (const auto& s : sources_) {
     const bool waiting = s->slots.arrived() != nullptr;
     if (s->slots.taken() || waiting || s->flush_seen)

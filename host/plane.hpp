@@ -57,15 +57,15 @@ class plane {
 
  private:
   struct source;  // one queue of one local PE
-  struct flush;
 
   bool take_from(source&, uint64_t now);
   bool take_slot(source&, slot_header*, uint64_t now);
+  uint32_t wait_or_put_aside(source&, outbound&, uint32_t sink, const unit*, uint32_t messages, uint32_t units, uint64_t now);
+  void note_touched(source&, outbound&);
   void check_slot(const source&, const slot_header*) const;
   [[noreturn]] void spill_exhausted(const source&, const unit*) const;
   bool forward(inbound&, uint64_t now);
   bool close_due(uint64_t now);
-  void close_all(close_cause);
   bool finish_flushes();
   void notice_flush_target(source&);
   void mark_busy(outbound&);
@@ -86,7 +86,6 @@ class plane {
   std::vector<outbound*> busy_out_;
   std::vector<inbound*> busy_in_;
   std::vector<std::unique_ptr<source>> sources_;
-  std::vector<std::unique_ptr<flush>> flushes_;
   uint64_t last_input_ = 0;
   uint64_t taken_ = 0;
   plane_counts* counts_;

@@ -160,6 +160,80 @@ TEST_CASE("a flush of one queue does not wait for what others send later") {
   CHECK(job->pe(1).at<uint64_t>(0)[0] == 1);
 }
 
+TEST_CASE("a flush sends what its own queue has handed over since its last one, and nothing else") {
+  const auto job = fake_job::with<>({.nodes = 1, .pes_per_node = 4});
+  job->clock_step = 0;
+  const queue& q = job->pe(0).host_thread.direct;
+  const auto flush = [&](uint64_t target) {
+    q.ask_flush(target);
+    job->step_until([&] { return q.flushed(target); });
+  };
+  put_word(*job, 1, 2, 0, 1);
+  put_word(*job, 0, 3, 0, 1);
+  job->step_plane(0, 0);
+  flush(1);
+  CHECK(causes_of(*job) == causes{0, 0, 1, 0});  // to PE 3 alone
+  put_word(*job, 1, 3, 1, 1);
+  put_word(*job, 0, 1, 0, 1);
+  job->step_plane(0, 0);
+  flush(2);
+  CHECK(causes_of(*job) == causes{0, 0, 2, 0});  // to PE 1: what PE 0 sent to PE 3 is an older story
+  flush(2);
+  CHECK(causes_of(*job) == causes{0, 0, 2, 0});
+  CHECK(job->pe(2).at<uint64_t>(0)[0] == 0);
+  const queue& other = job->pe(1).host_thread.direct;
+  other.ask_flush(2);
+  job->step_until([&] { return other.flushed(2); });
+  CHECK(causes_of(*job) == causes{0, 0, 4, 0});
+  CHECK(job->pe(2).at<uint64_t>(0)[0] == 1);
+  CHECK(job->pe(3).at<uint64_t>(0)[1] == 1);
+}
+
+TEST_CASE("a flush that waits for a busy destination holds up no other queue's flush") {
+  const auto job = fake_job::with<>({.nodes = 1, .pes_per_node = 3});
+  job->pe(2).receiving[0] = true;  // PE 2 applies nothing
+  put_word(*job, 1, 2, 0, 1);
+  const queue& stuck = job->pe(1).host_thread.direct;
+  stuck.ask_flush(1);
+  for (int i = 0; i < 200; ++i) job->step();
+  put_word(*job, 0, 1, 0, 1);
+  const queue& q = job->pe(0).host_thread.direct;
+  q.ask_flush(1);
+  job->step_until([&] { return q.flushed(1); });
+  CHECK_FALSE(stuck.flushed(1));
+  job->pe(2).receiving[0] = false;
+  job->step_until([&] { return stuck.flushed(1); });
+}
+
+TEST_CASE("a flush follows packets that have left already, over the node in the middle") {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    INFO("seed " << seed);
+    const auto job = fake_job::with<>({.nodes = 4, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}}});
+    job->clock_step = 0;  // no packet leaves by its age
+    put_word(*job, 0, 3, 5, 77);
+    job->step_plane(0, 0);
+    job->now += 20;
+    job->step_plane(0, 0);  // to the node in the middle, as nothing else came
+    REQUIRE(job->stat_of(stat::packets_idle) == 1);
+    put_word(*job, 1, 2, 0, 1);  // the node in the middle has work of its own: what it forwards waits for more
+    job->step_plane(1, 0);
+    const queue& q = job->pe(0).host_thread.direct;
+    if (seed % 2) job->step_until([&] { return job->stat_of(stat::messages_forwarded) == 1; });
+    REQUIRE(job->stat_of(stat::packets_flush) == 0);
+    q.ask_flush(1);
+    job->step_until([&] { return q.flushed(1); });
+    CHECK(job->pe(3).at<uint64_t>(0)[5] == 77);
+    CHECK(job->stat_of(stat::packets_flush) == 1);
+    // Asked once for a packet; and again only for a later one.
+    put_word(*job, 0, 3, 6, 78);
+    job->step_plane(0, 0);
+    q.ask_flush(2);
+    job->step_until([&] { return q.flushed(2); });
+    CHECK(job->pe(3).at<uint64_t>(0)[6] == 78);
+    CHECK(job->pe(2).at<uint64_t>(0)[0] == 0);
+  }
+}
+
 TEST_CASE("two hops: everything arrives, and quiet waits for the far end") {
   for (uint32_t nodes : {4u, 5u, 7u, 9u})
     for (uint64_t seed = 1; seed <= 12; ++seed) {
@@ -219,6 +293,72 @@ TEST_CASE("a busy destination stops no other queue and no other destination") {
   job->quiet_all();
   CHECK(job->stat_of(stat::stalls) > 0);
   CHECK(job->pe(3).at<uint64_t>(0)[(sent - 1) % 64] == sent);
+}
+
+TEST_CASE("a busy destination does not hold up the rest of a queue, up to the bytes of its packets") {
+  for (uint32_t nodes : {1u, 3u}) {
+    INFO(nodes << " nodes");
+    const auto job = fake_job::with<>({.nodes = nodes, .pes_per_node = 3 / nodes});
+    job->pe(2).receiving[0] = true;
+    const queue& q = job->pe(0).host_thread.direct;
+    const auto has_room = [&] {
+      for (int i = 0; i < 2000 && q.state->tickets - q.read_consumed() >= q.shape.slots; ++i) job->step();
+      return q.state->tickets - q.read_consumed() < q.shape.slots;
+    };
+    const uint64_t aside = 2 * 4096 / sizeof(unit);
+    uint64_t sent = 0;
+    for (; has_room(); ++sent) {
+      put_word(*job, 0, 2, sent % 64, sent + 1);
+      if (has_room()) put_word(*job, 0, 1, 8, sent + 1);
+    }
+    // All that is for PE 2 waits, and what is for PE 1 has passed it, but for what the queue holds.
+    CHECK(sent >= aside);
+    CHECK(sent <= 2 * packet_capacity_units(4096) + aside + q.shape.slots);
+    CHECK(job->pe(1).at<uint64_t>(0)[8] + q.shape.slots >= sent);
+    CHECK_THAT(job->plane_of(0).describe(), contains_text(fmt::format("{} bytes of it put aside", 2 * 4096)));
+    CHECK_FALSE(q.flushed(sent));
+    // A flush waits for what was put aside, too.
+    job->pe(2).receiving[0] = false;
+    job->quiet(0);
+    CHECK(job->pe(2).at<uint64_t>(0)[(sent - 1) % 64] == sent);
+    job->settle();
+    CHECK_FALSE(job->plane_of(0).busy());
+    for (uint32_t node = 0; node < nodes; ++node) {
+      const plane_counts& c = job->node(node).setup.local[0]->control()->counts[0];
+      CHECK(c.taken == c.acked);
+    }
+  }
+}
+
+TEST_CASE("what is put aside is in order, complete, and flushed, in all shapes, with slow receivers") {
+  for (uint64_t seed = 1; seed <= 16; ++seed) {
+    INFO("seed " << seed);
+    const auto job = fake_job::with<>({.nodes = seed % 2 ? 5u : 2u, .pes_per_node = seed % 2 ? 1u : 2u, .seed = seed,
+                                       .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}, {"GRAVEL_TIMEOUT_US", seed % 3 ? "10" : "0"}}});
+    const uint32_t n = job->n_pes();
+    random_numbers draw(seed);
+    for (uint32_t i = 0; i < 4000; ++i) {
+      if (i % 50 == 0)
+        for (uint32_t pe = 0; pe < n; ++pe) job->pe(pe).receiving[0] = draw.below(3) == 0 && pe != i / 50 % n;
+      const uint32_t from = draw.below(n), to = draw.below(n);
+      const gravel_t& g = job->pe(from).host_thread;
+      if (i % 50 == 49)
+        for (uint32_t pe = 0; pe < n; ++pe) job->pe(pe).receiving[0] = false;
+      gravel_inc(g, reinterpret_cast<uint64_t*>(g.heap) + from, static_cast<int>(to));
+      ++job->pe(to).at<uint64_t>(4096)[from];
+      if (draw.below(200) == 0) {
+        for (uint32_t pe = 0; pe < n; ++pe) job->pe(pe).receiving[0] = false;
+        gravel_quiet(g);
+        for (uint32_t pe = 0; pe < n; ++pe) REQUIRE(job->pe(pe).at<uint64_t>(0)[from] == job->pe(pe).at<uint64_t>(4096)[from]);
+      }
+    }
+    for (uint32_t pe = 0; pe < n; ++pe) job->pe(pe).receiving[0] = false;
+    job->quiet_all();
+    for (uint32_t to = 0; to < n; ++to)
+      for (uint32_t from = 0; from < n; ++from) REQUIRE(job->pe(to).at<uint64_t>(0)[from] == job->pe(to).at<uint64_t>(4096)[from]);
+    job->settle();
+    for (uint32_t node = 0; node < job->node(0).setup.nodes.n_nodes(); ++node) CHECK_FALSE(job->plane_of(node).busy());
+  }
 }
 
 TEST_CASE("what handlers send beyond their credits spills, and comes out again") {

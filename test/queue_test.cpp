@@ -203,6 +203,39 @@ TEST_CASE("flush_target never falls back for who waits, and flushed asks all pla
   CHECK_FALSE(small.q.flushed(8));
 }
 
+TEST_CASE("a flush that was asked for once is not lost, whatever lanes ask beside it, under 500 schedules") {
+  for (uint64_t seed = 1; seed <= 500; ++seed) {
+    INFO("seed " << seed);
+    small_queue small(4, 1, 0);
+    constexpr uint32_t lanes = 5;
+    uint64_t highest = 0;
+    simt::launch_options options{};
+    options.seed = seed;
+    simt::launch(1, lanes, options, [&] {
+      for (uint64_t i = 0; i < 3; ++i) {
+        const uint64_t target = 1 + (threadIdx.x * 7 + i * 11 + seed) % 37;
+        highest = std::max(highest, target);
+        small.q.ask_flush(target);
+      }
+    });
+    REQUIRE(queue_consumer(small.q, 0).flush_target() == highest);
+  }
+}
+
+TEST_CASE("host threads ask for flushes in a word of their own") {
+  small_queue small(4, 1, 0);
+  queue from_outside = small.q;
+  from_outside.state = nullptr;
+  small.q.ask_flush(7);
+  from_outside.ask_flush(3);
+  CHECK(small.control->flush_target == 7);
+  CHECK(queue_consumer(small.q, 0).flush_target() == 7);
+  from_outside.ask_flush(9);
+  from_outside.ask_flush(8);
+  small.q.ask_flush(8);
+  CHECK(queue_consumer(small.q, 0).flush_target() == 9);
+}
+
 TEST_CASE("every message arrives once and in order, under 200 schedules, with 1 to 3 planes") {
   for (uint32_t n_planes : {1u, 2u, 3u})
     for (uint64_t seed = 1; seed <= 200; ++seed) {

@@ -35,7 +35,7 @@ struct alignas(64) packet_header {
   uint32_t n_units;
   uint32_t n_messages;
   uint32_t plane;
-  uint32_t flush;  ///< an intermediate node shall not hold these messages back
+  uint32_t flush;  ///< an intermediate node shall not hold back these messages, nor those of the channel's earlier packets
   uint32_t spare[3];
 };
 static_assert(sizeof(packet_header) == 64);

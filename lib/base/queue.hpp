@@ -61,6 +61,7 @@ static_assert(sizeof(plane_line) == 64);
 /// The shared words of a queue, in front of its slots.
 struct queue_control {
   alignas(64) uint64_t flush_target;  ///< written by producers: tickets below this shall leave at once
+  uint64_t flush_target_of_host;      ///< the same, written by host threads about a queue of their PE's kernels and handlers
   alignas(64) plane_line plane[max_planes];
 };
 static_assert(sizeof(queue_control) == 64 * (1 + max_planes));
@@ -71,7 +72,7 @@ struct queue_state {
   alignas(64) uint64_t consumed_below;  ///< cached: every ticket below this was consumed
   alignas(64) uint64_t next_turn;       ///< time from which on a waiting lane may read the shared words, for all who wait
   alignas(64) uint64_t flushed_below;   ///< cached: every ticket below this is applied at its destination
-  uint64_t asked;                       ///< highest flush target that was stored for the consumers
+  uint64_t asked;                       ///< highest flush target that somebody asked for
 };
 
 GRAVEL_BOTH bool slot_is_free(uint64_t ticket, uint64_t consumed_below, uint32_t slots) {
@@ -120,16 +121,27 @@ struct queue {
     store_release(&s->published, ticket + 1);
   }
 
-  /// Asks the aggregator to send everything with a ticket below `target` at once. Not waiting: who needs it asks until it
-  /// has happened. A store may overwrite a higher target that the aggregator has not seen yet; who waits for that one in
-  /// flushed() stores it again, and what nobody waits for there leaves with its packet's age.
+  /// Asks the aggregator to send everything with a ticket below `target` at once. Does not wait; once is enough.
+  ///
+  /// Many lanes store into one word, and over PCIe there is no maximum: a lower target may land on a higher one. So the
+  /// highest is agreed upon first, in the producers' memory, and who has stored looks there again. Be M the highest target
+  /// ever asked for, and A the lane that raised `asked` to it: `flush_target` ends as M. For if the last store were a lower
+  /// v by a lane B, then B, which found v when it looked again behind its store, did so before A raised `asked`; but A's
+  /// store, whose value is what that raising returned, came after that, and so after B's: B's was not the last.
   GRAVEL_BOTH void ask_flush(uint64_t target) const {
     if (!state) {
-      if (load_relaxed(&control->flush_target) < target) store_release(&control->flush_target, target);
-    } else if (load_relaxed<scope::device>(&state->asked) < target) {
-      // Not store_target: nothing shall come before the word that the aggregator waits for.
-      store_relaxed(&control->flush_target, target);
-      raise_relaxed(&state->asked, target);
+      if (load_relaxed(&control->flush_target_of_host) < target) raise_to<scope::system>(&control->flush_target_of_host, target);
+      return;
+    }
+    if (load_relaxed<scope::device>(&state->asked) >= target) return;
+    uint64_t highest = raise_to(&state->asked, target);
+    for (;;) {
+      // The consumers compare it with what they have taken, nothing more: it need not be ordered behind the slots.
+      store_relaxed(&control->flush_target, highest);
+      full_fence();
+      const uint64_t now = load_relaxed<scope::device>(&state->asked);
+      if (now == highest) return;
+      highest = now;
     }
   }
   /// Have all planes taken every ticket below `target`, and are those messages applied? Asks for it if not.
@@ -140,7 +152,7 @@ struct queue {
       return false;
     }
     if (load_acquire<scope::device>(&state->flushed_below) >= target) return true;
-    return in_turn([&] { return store_target(target), raise_to(&state->flushed_below, read_flushed()) >= target; });
+    return in_turn([&] { return ask_flush(target), raise_to(&state->flushed_below, read_flushed()) >= target; });
   }
   /// Waits until everything with a ticket below `target` is applied at its destination. Thread scope: lane.
   GRAVEL_BOTH void flush(uint64_t target) const {
@@ -154,8 +166,6 @@ struct queue {
   GRAVEL_BOTH bool in_turn(F look) const {
     return gravel::in_turn(&state->next_turn, 500, look);
   }
-  /// The consumers compare it with what they have taken, nothing more: it need not be ordered.
-  GRAVEL_BOTH void store_target(uint64_t target) const { store_relaxed(&control->flush_target, raise_to(&state->asked, target)); }
   GRAVEL_BOTH uint64_t read_flushed() const {
     const uint64_t below = lowest_of_planes([this](uint32_t p) { return load_acquire_later(&control->plane[p].flush_done); });
     acquire_now();

@@ -1,5 +1,7 @@
 // The aggregator's side of a queue (queue.hpp): one plane takes the tickets of its class, in order, alone.
 #pragma once
+#include <algorithm>
+
 #include "lib/base/queue.hpp"
 
 namespace gravel {
@@ -22,6 +24,10 @@ class queue_consumer {
   }
   /// Gives that slot back to the producers, who may overwrite it from now on.
   void release() { store_release(&q_.control->plane[plane_].consumed, ++taken_); }  // [Q2]
+  /// Tickets below this shall leave at once. Only grows if the caller keeps the highest.
+  uint64_t flush_target() const {
+    return std::max(load_relaxed(&q_.control->flush_target), load_relaxed(&q_.control->flush_target_of_host));
+  }
 
  private:
   queue q_{};

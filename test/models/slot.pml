@@ -8,7 +8,7 @@
 //   publish            published = ticket + 1                                                  [Q1] release
 //   take               plane::take_from: published == ticket + 1, then read                    [Q1] acquire
 //   consumed           consumed += 1                                                           [Q2] release
-//   ask                ask_flush: load, compare, store: a store may overwrite a higher target
+//   ask                ask_flush, once: raise `asked`, store, look at `asked` again; a store may overwrite a higher target
 //   notice             notice_flush_target: the highest target seen
 //   start, finish      finish_flushes: packets are closed; flush_done once they are applied
 //   network            applies what lies in closed packets
@@ -21,8 +21,9 @@
 // BROKEN=1: publish without release [Q1]. BROKEN=2: the plane reads the slot before it sees it published (no acquire).
 // BROKEN=3: consumed without release [Q2]: the slot is given back while it is read.
 // BROKEN=4: a producer does not wait until its slot is free. BROKEN=5: it looks at one plane only.
-// BROKEN=6: it asks for a flush once, not until it is done. BROKEN=7: flush_done before the packets are applied.
-// BROKEN=8: a flush starts before all tickets below its target are taken.
+// BROKEN=6: who asked for a flush does not look again. BROKEN=7: flush_done before the packets are applied.
+// BROKEN=8: a flush starts before all tickets below its target are taken. BROKEN=9: a flush is asked for in the aggregator's
+// word first, and in the producers' then.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -39,7 +40,7 @@
 #define TICKETS (PRODUCERS * SENDS)
 
 /* The producers' words. */
-byte tickets, consumed_below;
+byte tickets, consumed_below, asked;
 /* Slots: written by producers. */
 byte published[SLOTS], head[SLOTS], tail[SLOTS];
 byte flush_target;
@@ -132,15 +133,24 @@ proctype producer(byte me) {
   od;
   /* flush_all(): a lane's own tickets are below the target */
   target = tickets;
-  do
-  :: FLUSHED(target) -> break
-#if BROKEN == 6
-  :: k == 0 && flush_target >= target -> k = 1
-  :: k == 0 && flush_target < target -> flush_target = target; k = 1
-#else
-  :: !FLUSHED(target) && flush_target < target -> flush_target = target  /* load, compare; then the store */
+  if
+  :: asked >= target  /* who raised it sees to it */
+  :: else ->
+#if BROKEN == 9
+     flush_target = target;
 #endif
-  od;
+     atomic { asked = (asked > target -> asked : target); k = asked };  /* raise_to */
+#if BROKEN != 9
+     flush_target = k;
+#endif
+#if BROKEN != 6
+     do  /* behind a fence */
+     :: asked == k -> break
+     :: asked != k -> k = asked; flush_target = k
+     od
+#endif
+  fi;
+  FLUSHED(target);
   assert(APPLIED(last));
   /* All planes have finished: nothing below the target is missing. */
   d_step {
