@@ -43,7 +43,7 @@ __global__ void prepare(gather_job job, uint32_t me, uint64_t reads) {
   for (uint64_t i = results.first; i < results.last; ++i) job.result[i] = unread;
 }
 
-__global__ void gather(gravel_t g, gather_job job, uint64_t first, uint64_t count) {
+__global__ void get_words(gravel_t g, gather_job job, uint64_t first, uint64_t count) {
   const lane_share mine(count);
   for (uint64_t i = first + mine.first; i < first + mine.last; ++i) {
     const auto from = job.place_of(g.my_pe, i);
@@ -51,7 +51,7 @@ __global__ void gather(gravel_t g, gather_job job, uint64_t first, uint64_t coun
   }
 }
 
-__global__ void fetch(gravel_t g, gather_job job, uint64_t first, uint64_t count) {
+__global__ void fetch_words(gravel_t g, gather_job job, uint64_t first, uint64_t count) {
   const lane_share mine(count);
   for (uint64_t i = first + mine.first; i < first + mine.last; ++i) {
     const auto from = job.place_of(g.my_pe, i);
@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
   const auto begin = std::chrono::steady_clock::now();
   progress report(program_name, me == 0);
   in_pieces(reads, blocking ? 4096 : 1 << 20, report, [&](uint64_t first, uint64_t count) {
-    gravel_launch(blocking ? fetch : gather, grid, block, gravel_handle(), job, first, count);
+    gravel_launch(blocking ? fetch_words : get_words, grid, block, gravel_handle(), job, first, count);
     gravel_synchronize();
   });
   gravel_barrier_all();
