@@ -51,18 +51,23 @@ class cuda_launcher {
 
   cudaStream_t add_stream() {
     const device_scope here(context_);
+    const cudaStream_t stream = new_stream(false);  // without the lock: should it wait for kernels, the receiver ends the hold
     std::lock_guard lock(lock_);
-    streams_.push_back({new_stream(false), false});
-    return streams_.back().stream;
+    streams_.push_back({stream, false});
+    return stream;
   }
   void remove_stream(cudaStream_t stream) {
     const device_scope here(context_);
+    {
+      std::lock_guard lock(lock_);
+      if (!stream || stream == user_ || !find_stream(stream)) fail_text("gravel_stream_destroy: not a stream of gravel_stream_create");
+    }
     wait_for_stream(stream);
-    std::lock_guard lock(lock_);
-    own_stream* const own = find_stream(stream);
-    if (!own || stream == user_) fail_text("gravel_stream_destroy: not a stream of gravel_stream_create");
+    {
+      std::lock_guard lock(lock_);
+      streams_.erase(streams_.begin() + (find_stream(stream) - streams_.data()));
+    }
     cuda_check(cudaStreamDestroy(stream), "gravel_stream_destroy");
-    streams_.erase(streams_.begin() + (own - streams_.data()));
   }
   void wait_for_stream(cudaStream_t stream) {
     const device_scope here(context_);
