@@ -11,8 +11,10 @@ constexpr uint32_t lanes = 96, each_lane = 3, each = lanes * each_lane;
 
 /// Every PE's kernels (directly and by block sender) and host threads send all mixes to everybody.
 void send_all(const fake_shape& shape, uint64_t kernel_seed) {
+  std::map<uint32_t, std::string> names;
+  mixes::all::each([&]<class H>() { names[handler_id<H>::value] = H::name; });
   const auto job = std::make_unique<fake_job>(
-      shape, [](host_receiver& r) { return r.receive<mixes::all::list>(); }, std::map<uint32_t, std::string>{},
+      shape, [](host_receiver& r) { return r.receive<mixes::all::list>(); }, names,
       [](const gravel_t& g, const unit* m, uint32_t units) { return apply_message<mixes::all::list>(g, sink_kind::device, m, units); });
   const uint32_t n = job->n_pes();
   std::vector<uint32_t> senders;

@@ -39,6 +39,7 @@ class queue_rig {
   gravel_t handle() const {
     gravel_t g{};
     g.n_pes = destinations_;
+    g.stamp = valid_stamp;
     g.handlers = handler_set::all();  // nobody applies what is sent
     g.heap = reinterpret_cast<char*>(heap_.data());
     g.heap_bytes = 64;
