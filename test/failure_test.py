@@ -46,6 +46,7 @@ class FailureTest(unittest.TestCase):
         for reader in job.readers:
             reader.join(5)
         self.assertEqual(job.leftovers(), set(), "files left behind; stderr:\n" + job.text)
+        self.assertNotRegex(job.text, "ERROR: AddressSanitizer|runtime error: ")
 
     def assert_failed(self, job, *causes, status=None, limit_s=LIMIT_S):
         """Ends in time, not well, with each of the causes (regular expressions) on stderr, and leaves nothing."""
