@@ -356,7 +356,7 @@ class WrongArguments(FailureTest):
         self.assert_fine(self.start("stack", "--pe", 3, GRAVEL_CPU_STACK_SIZE="1M"))
 
     def test_handles(self):
-        for fault, call in {"empty-handle": "gravel_put", "empty-handle-sender": "gravel_block_sender::begin",
+        for fault, call in {"empty-handle": "gravel_put", "empty-handle-sender": "gravel_block_sender",
                             "empty-handle-quiet": "gravel_quiet.*", "empty-handle-host": "gravel_put"}.items():
             with self.subTest(fault):
                 job = self.start(fault, "--pe", 3)
