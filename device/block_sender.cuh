@@ -21,42 +21,58 @@
 #include "device/am.cuh"
 #include "device/block_add.hpp"
 #include "device/block_sender_cpu.hpp"
-#include "device/block_sort.hpp"
+#include "device/caller.cuh"
 #include "device/hand_over.cuh"
+#include "device/message_sort.cuh"
 #include "device/peer_bins.cuh"
 
-/// BLOCK: threads of the block. CAPACITY: messages of 16 bytes that gather before they are sorted, a multiple of
-/// BLOCK, 128 to 4096; it takes 24 bytes of shared memory each, and more for sorting. PEERS: for how many there is room in
-/// bins of a chunk each (route peer); with more peers than that bins are smaller. A sender for 1 fills a GPU with more blocks.
-template <int BLOCK, int CAPACITY = 1024, int PEERS = 1>
-struct gravel_block_sender {
-  static_assert(CAPACITY % BLOCK == 0 && CAPACITY <= 4096, "CAPACITY is a multiple of BLOCK, at most 4096");
-  static_assert(CAPACITY >= 32 * gravel::max_small_units, "CAPACITY holds at least the largest messages of a warp");
-  static constexpr int items = CAPACITY / BLOCK;
+namespace gravel {
+
+// Both backends refuse what a GPU has no room for. The size is a template parameter so that compilers name it.
+template <uint32_t BYTES>
+struct static_shared_memory {
+  GRAVEL_DEVICE static constexpr void check() {
+    static_assert(BYTES <= 48 * 1024,
+                  "this gravel_block_sender does not fit the 48 KiB of __shared__ memory: use its dynamic() in a kernel that is "
+                  "launched with its shared_bytes, or smaller CAPACITY or PEERS");
+  }
+};
+template <uint32_t BYTES>
+struct dynamic_shared_memory {
+  GRAVEL_DEVICE static constexpr void check() {
+    static_assert(BYTES <= 227 * 1024,
+                  "this gravel_block_sender does not fit the 227 KiB of shared memory of a block: use smaller CAPACITY or PEERS");
+  }
+};
+
+/// Ends a block whose dynamic shared memory has fewer than `wanted` bytes, and the job. Thread scope: block, converged.
+__device__ GRAVEL_NOINLINE inline void leave_without_memory(const gravel_t& g, uint32_t wanted) {
+  const uint32_t found = gravel_dynamic_shared_bytes();
+#if GRAVEL_CUDA
+  report_error(g, message_fault::bad_shared, op::none, 0, wanted, found);
+  asm volatile("exit;");
+#else
+  (void)g;
+  fail_text(text_of_misfit(message_fault::bad_shared, wanted, found));
+#endif
+}
+
+/// What gravel_block_sender is made of, and what gravel_block_sender::dynamic() returns.
+template <int BLOCK, int CAPACITY, int PEERS>
+struct block_sender {
+  static_assert(BLOCK >= 1 && BLOCK <= 1024, "BLOCK is the number of threads of the block, 1 to 1024");
+  static_assert(CAPACITY >= 32 * int{max_small_units} && CAPACITY <= 4096,
+                "CAPACITY is at least 128, so that the largest messages of a warp fit, and at most 4096");
   /// Of the buffer, three quarters are for bins where there are any; and more if two times 256 for each peer need more.
   static constexpr int own_bins = CAPACITY >= 512 ? CAPACITY * 3 / 4 : 0;
   static constexpr int more_bins = own_bins && 512 * PEERS > own_bins ? 512 * PEERS - own_bins : 0;
 
-  /// Thread scope: block, converged.
+  /// Thread scope: block, converged. A block that has not BLOCK threads is reported, and the sender drops what it is given.
   GRAVEL_DEVICE void begin(const gravel_t& handle) {
-    if (gravel::forbidden_outside_kernel(handle, gravel::other_call::block_sender)) {
-      g = handle;
-      g.heap_bytes = 0;  // no address may be sent to
-      return;
-    }
-    if (block_rank() == 0) {
-      g = handle;
-      reserved = written = 0;
-      emptied = 0;
-      in_place = to_peers = 0;
-      bins.begin(g, own_bins + more_bins);
-      capacity = CAPACITY + more_bins - bins.units();
-      if (capacity > CAPACITY) capacity = CAPACITY;
-#if !GRAVEL_CUDA
-      own = {};
-#endif
-    }
-    __syncthreads();
+    // Of a dynamic sender: nothing may be written where there is no memory.
+    const uint64_t end = static_cast<uint64_t>(reinterpret_cast<char*>(this + 1) - gravel_dynamic_shared());
+    if (end > gravel_dynamic_shared_bytes()) leave_without_memory(handle, static_cast<uint32_t>(end));
+    if (!refused(handle)) start(handle);
   }
   /// Hands over what is left. Thread scope: block, converged. begin() may follow again.
   GRAVEL_DEVICE void end() {
@@ -67,38 +83,37 @@ struct gravel_block_sender {
     __syncthreads();
     if (block_rank() == 0) {
 #if !GRAVEL_CUDA
-      own.finish();
+      own_operations::of_this_thread.finish();
 #endif
       reserved = written = 0;
-      if (in_place) gravel::fetch_add<gravel::scope::device>(&g.counters->here().in_place, uint64_t{in_place});
-      if (to_peers) gravel::fetch_add<gravel::scope::device>(&g.counters->here().to_peers, uint64_t{to_peers});
+      if (in_place) fetch_add<scope::device>(&g.counters->here().in_place, uint64_t{in_place});
+      if (to_peers) fetch_add<scope::device>(&g.counters->here().to_peers, uint64_t{to_peers});
       in_place = to_peers = 0;
-      gravel::ring_bells(g);
+      ring_bells(g);
     }
     __syncthreads();
   }
 
   // The operations of put.cuh and am.cuh. Thread scope: lane, divergent.
   template <class T>
-  GRAVEL_DEVICE void put(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::put, gravel::as_numbers(dest), gravel::as_number<T>(value), pe); }
+  GRAVEL_DEVICE void put(T* dest, same<T> value, int pe) { one_sided(op::put, as_numbers(dest), as_number<T>(value), pe); }
   template <class T>
-  GRAVEL_DEVICE void add(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::add, dest, value, pe); }
+  GRAVEL_DEVICE void add(T* dest, same<T> value, int pe) { one_sided(op::add, dest, value, pe); }
   template <class T>
-  GRAVEL_DEVICE void inc(T* dest, int pe) { one_sided(gravel::op::add, dest, T{1}, pe); }
+  GRAVEL_DEVICE void inc(T* dest, int pe) { one_sided(op::add, dest, T{1}, pe); }
   template <class T>
-  GRAVEL_DEVICE void bit_and(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::bit_and, dest, value, pe); }
+  GRAVEL_DEVICE void bit_and(T* dest, same<T> value, int pe) { one_sided(op::bit_and, dest, value, pe); }
   template <class T>
-  GRAVEL_DEVICE void bit_or(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::bit_or, dest, value, pe); }
+  GRAVEL_DEVICE void bit_or(T* dest, same<T> value, int pe) { one_sided(op::bit_or, dest, value, pe); }
   template <class T>
-  GRAVEL_DEVICE void bit_xor(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::bit_xor, dest, value, pe); }
+  GRAVEL_DEVICE void bit_xor(T* dest, same<T> value, int pe) { one_sided(op::bit_xor, dest, value, pe); }
   template <class T>
-  GRAVEL_DEVICE void min(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::min, dest, value, pe); }
+  GRAVEL_DEVICE void min(T* dest, same<T> value, int pe) { one_sided(op::min, dest, value, pe); }
   template <class T>
-  GRAVEL_DEVICE void max(T* dest, gravel::same<T> value, int pe) { one_sided(gravel::op::max, dest, value, pe); }
+  GRAVEL_DEVICE void max(T* dest, same<T> value, int pe) { one_sided(op::max, dest, value, pe); }
   template <class Handler, class... A>
   GRAVEL_DEVICE void am(int pe, A... arguments) {
-    using namespace gravel;
-    if (g.heap_bytes == 0 || !may_send_am<Handler>(g, pe)) return;  // 0: begin() has been refused
+    if (g.heap_bytes == 0 || !may_send_am<Handler>(g, pe)) return;  // 0: begin() has refused the block or the caller
     am_message<Handler> message;
     message.fill(arguments...);
     const uint32_t sink = sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind);
@@ -111,35 +126,54 @@ struct gravel_block_sender {
   gravel_t g;
   uint32_t reserved, written, emptied, in_place, to_peers;
   uint32_t capacity;  ///< units that are gathered before they are sorted
-  uint32_t n_runs, n_messages;
   uint64_t ticket;  ///< that of the team which hands over
-#if !GRAVEL_CUDA
-  gravel::own_operations own;
-#endif
-  gravel::peer_bins bins;
-  gravel::unit buffer[CAPACITY + more_bins];  ///< [capacity] to be sorted, then the bins
-  /// Of each message: sink << 2 | units - 1, at its first unit; no_message at its other units.
+  peer_bins bins;
+  unit buffer[CAPACITY + more_bins];  ///< [capacity] to be sorted, then the bins
+  /// Of each message: key_of() at its first unit; no_message at its other units.
   uint32_t key[CAPACITY];
-  uint16_t order[CAPACITY];      ///< positions of messages, sorted by key
-  uint16_t run_first[CAPACITY];  ///< index into `order` of each run's first message
-  union {
-    typename gravel::block_sort<BLOCK, items>::storage sort;
-    struct {
-      uint16_t other[CAPACITY];
-      uint16_t bins[256];
-    } radix;
-  } scratch;
+  message_sort<BLOCK, CAPACITY> sorted;
+
+ protected:
+  /// Callers that are no kernel are reported. A sender whose heap has no bytes drops what it is given.
+  GRAVEL_DEVICE bool refused(const gravel_t& handle) {
+    if (!forbidden_outside_kernel(handle, other_call::block_sender)) return false;
+    g = handle;
+    g.heap_bytes = 0;
+    return true;
+  }
+  GRAVEL_DEVICE void start(const gravel_t& handle) {
+    const uint32_t threads = blockDim.x * blockDim.y * blockDim.z;
+    if (threads != BLOCK) {
+      __syncthreads();  // who is still in end() looks at g
+      if (block_rank() == 0) {
+        g = handle;
+        g.heap_bytes = 0;
+        report_error(g, message_fault::bad_block, op::none, 0, BLOCK, threads);
+      }
+    } else if (block_rank() == 0) {
+      g = handle;
+      reserved = written = 0;
+      emptied = 0;
+      in_place = to_peers = 0;
+#if !GRAVEL_CUDA
+      own_operations::of_this_thread.begin();
+#endif
+      bins.begin(g, own_bins + more_bins);
+      capacity = CAPACITY + more_bins - bins.units();
+      if (capacity > CAPACITY) capacity = CAPACITY;
+    }
+    __syncthreads();
+  }
 
  private:
-  static constexpr uint32_t no_message = ~0u;
+  static constexpr uint32_t no_message = message_sort<BLOCK, CAPACITY>::no_message;
 
   GRAVEL_DEVICE static uint32_t block_rank() {
     return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
   }
 
   template <class T>
-  GRAVEL_DEVICE void one_sided(gravel::op o, T* dest, T value, int pe) {
-    using namespace gravel;
+  GRAVEL_DEVICE void one_sided(op o, T* dest, T value, int pe) {
     uint64_t offset;
     if (!locate_unchecked(g, dest, sizeof(T), sizeof(T), pe, o, &offset)) return;
     if (is_self(g, pe)) {
@@ -148,7 +182,7 @@ struct gravel_block_sender {
       const lane_group group = lane_group::active_to_count();
       if (group.is_leader()) block_add_relaxed(&in_place, group.size());
 #else
-      own.add(o, dest, value);
+      own_operations::of_this_thread.add(o, dest, value);
       ++in_place;
 #endif
       return;
@@ -165,8 +199,7 @@ struct gravel_block_sender {
   }
 
   template <uint32_t UNITS>
-  GRAVEL_DEVICE void gather(uint32_t sink, const gravel::unit (&message)[UNITS]) {
-    using namespace gravel;
+  GRAVEL_DEVICE void gather(uint32_t sink, const unit (&message)[UNITS]) {
     if constexpr (UNITS == 1)
       if (bins.in_use)
         if (const peer_link* link = ring_to(g, sink)) return bins.add(buffer + capacity, *link, message[0], &to_peers);
@@ -178,7 +211,7 @@ struct gravel_block_sender {
     const uint32_t mine = at + group.rank() * UNITS;
     for (uint32_t u = 0; u < UNITS; ++u) {
       store_unit(&buffer[mine + u], message[u]);
-      key[mine + u] = u == 0 ? sink << 2 | (UNITS - 1) : no_message;
+      key[mine + u] = u == 0 ? key_of(sink, UNITS) : no_message;
     }
     group.sync();
     if (group.is_leader()) block_add_release(&written, wanted);  // [B1]
@@ -186,8 +219,7 @@ struct gravel_block_sender {
 
   /// One try to reserve `wanted` places for the group. Returns the first, or, if they are not all there, something for
   /// which the reservation does not end within `capacity`; by then the buffer has been emptied.
-  GRAVEL_DEVICE uint32_t reserve(const gravel::lane_group& group, uint32_t wanted) {
-    using namespace gravel;
+  GRAVEL_DEVICE uint32_t reserve(const lane_group& group, uint32_t wanted) {
     // One lane looks at `emptied`, for all: a lane that looked later might wait for an empty after the one that the
     // others wait for.
     uint32_t round = 0, at = 0;
@@ -200,8 +232,7 @@ struct gravel_block_sender {
     return at;
   }
 
-  __device__ GRAVEL_NOINLINE void make_room(const gravel::lane_group& group, uint32_t at, uint32_t round) {
-    using namespace gravel;
+  __device__ GRAVEL_NOINLINE void make_room(const lane_group& group, uint32_t at, uint32_t round) {
     if (at <= capacity) {
       for (relax others; load_acquire<scope::block>(&written) != at; others()) {  // [B1]
       }
@@ -226,116 +257,61 @@ struct gravel_block_sender {
 
   GRAVEL_DEVICE uint32_t key_bits() const {
     uint32_t bits = 1;
-    while (bits < 32 && (g.n_pes * 8 - 1) >> bits) ++bits;
+    while (bits < 32 && (key_of(sink_of(g.n_pes, sink_kind::device), 1) - 1) >> bits) ++bits;
     return bits;
   }
 
-  /// Sorts the first `units` positions with the lanes of a group: a stable radix sort, 8 bits a pass.
+  /// Thread scope: the group. Nobody else touches the buffer meanwhile.
   template <class Group>
   GRAVEL_DEVICE void empty_diverged(const Group& group, uint32_t units) {
-    using namespace gravel;
-    uint16_t* from = order;
-    uint16_t* to = scratch.radix.other;
-    const uint32_t width = group.size(), rank = group.rank();
-    uint32_t count = 0;
-    for (uint32_t base = 0; base < units; base += width) {  // positions where messages begin
-      const uint32_t i = base + rank;
-      const bool begins = i < units && key[i] != no_message;
-      const uint32_t votes = group.ballot(begins);
-      if (begins) from[count + group.rank_in(votes)] = static_cast<uint16_t>(i);
-      count += lane_group::popcount(votes);
-    }
-    group.sync();
-    uint16_t* bins = scratch.radix.bins;
-    for (uint32_t shift = 0; shift < key_bits(); shift += 8) {
-      for (uint32_t b = rank; b < 256; b += width) bins[b] = 0;
-      group.sync();
-      // Lanes of the group with the same digit act through the lowest of them, so plain additions suffice.
-      for (uint32_t base = 0; base < count; base += width) {
-        const uint32_t i = base + rank;
-        const uint32_t digit = i < count ? key[from[i]] >> shift & 255 : 256;
-        const uint32_t peers = group.match(digit);
-        if (digit != 256 && group.rank_in(peers) == 0) bins[digit] = static_cast<uint16_t>(bins[digit] + lane_group::popcount(peers));
-        group.sync();
-      }
-      if (group.is_leader())
-        for (uint32_t b = 0, sum = 0; b < 256; ++b) {
-          const uint32_t n = bins[b];
-          bins[b] = static_cast<uint16_t>(sum);
-          sum += n;
-        }
-      group.sync();
-      for (uint32_t base = 0; base < count; base += width) {
-        const uint32_t i = base + rank;
-        const uint16_t position = i < count ? from[i] : uint16_t{0};
-        const uint32_t digit = i < count ? key[position] >> shift & 255 : 256;
-        const uint32_t peers = group.match(digit);
-        if (digit != 256) to[bins[digit] + group.rank_in(peers)] = position;
-        group.sync();
-        if (digit != 256 && group.rank_in(peers) == 0) bins[digit] = static_cast<uint16_t>(bins[digit] + lane_group::popcount(peers));
-        group.sync();
-      }
-      uint16_t* swap = from;
-      from = to;
-      to = swap;
-    }
-    if (from != order) {
-      for (uint32_t i = rank; i < count; i += width) order[i] = from[i];
-      group.sync();
-    }
-    find_runs(group, count);
-    hand_over(rank, width, [&] { group.sync(); });
+    sorted.sort(group_team<Group>{group}, key, units, key_bits());
+    hand_over(group.rank(), group.size(), [&] { group.sync(); });
   }
 
-  /// The same by the whole block, with CUB. Thread scope: block, converged.
+  /// The same by the whole block. Thread scope: block, converged.
   GRAVEL_DEVICE void empty_converged(uint32_t units) {
-    using namespace gravel;
     if (units == 0) return;
-    const uint32_t rank = block_rank(), bits = key_bits(), none = 1u << bits;
-    uint32_t number[items];  // key above, position in the low 12 bits: one number to sort
-    for (int i = 0; i < items; ++i) {
-      const uint32_t at = rank * items + static_cast<uint32_t>(i);
-      number[i] = (at < units && key[at] != no_message ? key[at] : none) << 12 | at;
-    }
-    if (rank == 0) n_messages = 0;
-    __syncthreads();
-    block_sort<BLOCK, items>::sort(scratch.sort, number, 12, static_cast<int>(12 + bits + 1));
-    uint32_t mine = 0;
-    for (int i = 0; i < items; ++i) {
-      order[rank * items + static_cast<uint32_t>(i)] = static_cast<uint16_t>(number[i] & 4095);
-      mine += number[i] >> 12 != none;
-    }
-    if (mine) block_add(&n_messages, mine);
-    __syncthreads();
-    if (rank < 32) find_runs(lane_group::converged_warp(BLOCK), n_messages);
-    __syncthreads();
+    const uint32_t rank = block_rank();
+#if !GRAVEL_CUDA
+    if (!simt::detail::explores) {  // one thread runs all lanes: it is done sooner by one of them
+      if (rank == 0) sorted.sort(group_team<lone_lane>{lone_lane()}, key, units, key_bits());
+      __syncthreads();
+    } else
+#endif
+      sorted.sort(block_team<BLOCK>(rank), key, units, key_bits());
     hand_over(rank, BLOCK, [] { __syncthreads(); });
-  }
-
-  /// Finds where each run of equal keys begins in `order`. Thread scope: the group.
-  template <class Group>
-  GRAVEL_DEVICE void find_runs(const Group& group, uint32_t count) {
-    using namespace gravel;
-    uint32_t runs = 0;
-    for (uint32_t base = 0; base < count; base += group.size()) {
-      const uint32_t i = base + group.rank();
-      const bool begins = i < count && (i == 0 || key[order[i]] != key[order[i - 1]]);
-      const uint32_t votes = group.ballot(begins);
-      if (begins) run_first[runs + group.rank_in(votes)] = static_cast<uint16_t>(i);
-      runs += lane_group::popcount(votes);
-    }
-    if (group.is_leader()) {
-      n_runs = runs;
-      n_messages = count;
-    }
-    group.sync();
   }
 
   template <class Sync>
   GRAVEL_DEVICE void hand_over(uint32_t rank, uint32_t size, Sync sync) {
-    using namespace gravel;
-    const sorted_messages sorted{buffer, key, order, run_first, n_runs, n_messages};
-    if (g.peers) hand_over_to_peers(g, sorted, &ticket, rank, size, sync);
-    hand_over_to_queue(g, sorted, &ticket, rank, size, sync);
+    const sorted_messages messages{buffer, key, sorted.order, sorted.run_first, sorted.n_runs, sorted.n_messages};
+    if (g.peers) hand_over_to_peers(g, messages, &ticket, rank, size, sync);
+    hand_over_to_queue(g, messages, &ticket, rank, size, sync);
+  }
+};
+
+}  // namespace gravel
+
+/// BLOCK: threads of the block, which may have one, two or three dimensions. CAPACITY: messages of 16 bytes that gather before
+/// they are sorted, 128 to 4096; it takes 26 bytes of shared memory each. PEERS: for how many there is room in bins of a chunk
+/// each (route peer), 16 bytes for each message of them; with more peers than that bins are smaller. A sender for 1 fills a GPU
+/// with more blocks.
+template <int BLOCK, int CAPACITY = 1024, int PEERS = 1>
+struct gravel_block_sender : gravel::block_sender<BLOCK, CAPACITY, PEERS> {
+  using base = gravel::block_sender<BLOCK, CAPACITY, PEERS>;
+  /// Bytes of shared memory: for gravel_launch_config, if the sender is dynamic().
+  static constexpr uint32_t shared_bytes = sizeof(base);
+
+  /// Thread scope: block, converged.
+  GRAVEL_DEVICE void begin(const gravel_t& handle) {
+    gravel::static_shared_memory<shared_bytes>::check();
+    if (!base::refused(handle)) base::start(handle);
+  }
+
+  /// The sender in the block's dynamic shared memory, `offset` bytes (a multiple of 16) behind its beginning: launch the kernel
+  /// with shared_bytes more than that. Its begin() reports a block that has less, and ends it. Thread scope: lane.
+  GRAVEL_DEVICE static base& dynamic(uint32_t offset = 0) {
+    gravel::dynamic_shared_memory<shared_bytes>::check();
+    return *reinterpret_cast<base*>(gravel_dynamic_shared() + offset);
   }
 };

@@ -1,15 +1,24 @@
 // What makes the block sender fast on a CPU, where one thread runs all lanes of a block.
 #pragma once
 #include "device/put.cuh"
+#include "lib/base/error.hpp"
 
 #if !GRAVEL_CUDA
 namespace gravel {
 
 /// Operations on this PE's own memory that wait for their cache line: on a CPU an atomic operation that misses holds
 /// up all that follows, and does not where the line was asked for some operations earlier. A GPU has no such trouble.
-/// Thread scope: the thread that runs the block.
+/// Outside shared memory, so that a sender is as large as on a GPU: a thread runs one block at a time, and all senders of
+/// the block add to the same; whoever ends applies them all. Thread scope: the thread that runs the block.
 class own_operations {
  public:
+  static thread_local own_operations of_this_thread;
+  /// Forgets what a block left here that did not end as it should.
+  void begin() {
+    if (block_ == simt::detail::blocks_begun) return;
+    block_ = simt::detail::blocks_begun;
+    for (entry& e : entries_) e.apply = nullptr;
+  }
   template <class T>
   void add(op o, T* dest, T value) {
     __builtin_prefetch(dest, 1);
@@ -37,9 +46,11 @@ class own_operations {
   static void apply_entry(const entry& e) {
     apply_mapped(e.o, static_cast<T*>(e.dest), from_word<T>(e.value));
   }
-  entry entries_[depth];
-  uint32_t count_;
+  entry entries_[depth] = {};
+  uint32_t count_ = 0;
+  uint64_t block_ = 0;  ///< to which the entries belong
 };
+inline constinit thread_local own_operations own_operations::of_this_thread{};
 
 /// What a lone lane is to the functions that a group calls: they become plain loops. (The CPU backend without a seed
 /// has no other groups.)

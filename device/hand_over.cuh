@@ -6,7 +6,11 @@
 
 namespace gravel {
 
-/// Messages sorted by key, in shared memory. Key: sink << 2 | units - 1.
+/// What messages are sorted by.
+GRAVEL_BOTH constexpr uint32_t key_of(uint32_t sink, uint32_t units) { return sink << 2 | (units - 1); }
+static_assert(max_small_units <= 4 && sink_of(max_pes, sink_kind::device) <= ~0u >> 2);
+
+/// Messages sorted by key, in shared memory.
 struct sorted_messages {
   const unit* buffer;
   const uint32_t* key;        ///< by position in the buffer, at each message's first unit

@@ -37,10 +37,11 @@ class lane_group {
 #endif
   }
 
-  /// The calling warp, which must be converged, of a block of `threads` threads whose first warp it is.
-  [[gnu::always_inline]] GRAVEL_BOTH static lane_group converged_warp(uint32_t threads) {
+  /// The calling warp, which must be converged, of a block of `threads` threads of which this is number `rank`.
+  [[gnu::always_inline]] GRAVEL_BOTH static lane_group converged_warp(uint32_t rank, uint32_t threads) {
     lane_group group = active();
-    group.mask_ = threads >= 32 ? ~0u : (1u << threads) - 1;
+    const uint32_t left = threads - rank / 32 * 32;
+    group.mask_ = left >= 32 ? ~0u : (1u << left) - 1;
     return group;
   }
 

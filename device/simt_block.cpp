@@ -74,6 +74,7 @@ void block_runner::prepare(launch_state& launch) {
   }
   dynamic_shared = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(shared_.get()) + alignment - 1) &
                                            ~(alignment - 1));
+  dynamic_shared_bytes = launch.shared_bytes;
   blockDim = launch.block;
   gridDim = launch.grid;
   lanes_count_ = launch.block.x * launch.block.y * launch.block.z;
@@ -118,6 +119,7 @@ void block_runner::run_block(uint64_t index) {
   blockIdx.x = static_cast<unsigned>(index % grid.x);
   blockIdx.y = static_cast<unsigned>(index / grid.x % grid.y);
   blockIdx.z = static_cast<unsigned>(index / grid.x / grid.y);
+  ++blocks_begun;
   live_ = lanes_count_;
   stopping_ = false;
   stops_ignored_ = head_ = ready_ = ready_relaxing_ = grouping_count_ = votes_ = 0;

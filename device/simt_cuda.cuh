@@ -2,6 +2,8 @@
 #pragma once
 #include <cuda_runtime.h>
 
+#include <cstdint>
+
 /// Not spelled __noinline__, which g++ cannot have as a macro (see simt_cpu.hpp).
 #define GRAVEL_NOINLINE __noinline__
 
@@ -9,6 +11,13 @@
 __device__ __forceinline__ char* gravel_dynamic_shared() {
   extern __shared__ __align__(128) char gravel_dynamic_shared_memory[];
   return gravel_dynamic_shared_memory;
+}
+
+/// Its size in bytes.
+__device__ __forceinline__ uint32_t gravel_dynamic_shared_bytes() {
+  uint32_t bytes;
+  asm("mov.u32 %0, %%dynamic_smem_size;" : "=r"(bytes));
+  return bytes;
 }
 
 // CUDA's 64-bit atomics take unsigned long long; uint64_t is unsigned long on Linux: the same bits under

@@ -27,6 +27,7 @@ std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_by
     return fmt::format("{} to PE {}: the job has PEs 0 to {}", name_of(what), static_cast<int32_t>(found.pe), n_pes - 1);
   if (is_wrong_caller(fault))
     return fmt::format("{} {}", what == op::none ? name_of(static_cast<other_call>(found.offset)) : name_of(what), name_of(fault));
+  if (fault == message_fault::bad_block || fault == message_fault::bad_shared) return text_of_misfit(fault, found.offset, found.bytes);
   if (fault == message_fault::unknown_handler) {
     const auto* name = reinterpret_cast<const char*>(found.name);
     return fmt::format("gravel_am to PE {}: handler '{}' was not given to gravel_init; add it on all PEs: gravel_init<..., {}>()",

@@ -97,26 +97,41 @@ struct applies {
   void host24_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) { model[pe][at_host + at] += 3 * (a + b); }
 };
 
-template <int BLOCK, int CAPACITY>
-void kernel(const gravel_t& g, uint64_t seed, int uses) {
-  __shared__ gravel_block_sender<BLOCK, CAPACITY> sender;
-  for (int use = 0; use < uses; ++use) {
+/// Where the sender lies: as a GPU would have it.
+template <class Sender>
+constexpr bool is_dynamic = Sender::shared_bytes > 48 * 1024;
+
+template <class Sender>
+void use(Sender& sender, const gravel_t& g, uint64_t seed, int uses) {
+  const uint32_t rank = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+  for (int i = 0; i < uses; ++i) {
     sender.begin(g);
-    lane_program(seed + static_cast<uint64_t>(use), threadIdx.x, g.n_pes,
-                 sends<gravel_block_sender<BLOCK, CAPACITY>>{sender, reinterpret_cast<uint64_t*>(g.heap)});
+    lane_program(seed + static_cast<uint64_t>(i), rank, g.n_pes, sends<Sender>{sender, reinterpret_cast<uint64_t*>(g.heap)});
     sender.end();
   }
 }
+template <class Sender>
+void kernel(const gravel_t& g, uint64_t seed, int uses) {
+  if constexpr (is_dynamic<Sender>) {
+    use(Sender::dynamic(), g, seed, uses);
+  } else {
+    __shared__ Sender sender;
+    use(sender, g, seed, uses);
+  }
+}
 
-template <int BLOCK, int CAPACITY>
-void send_all(const fake_shape& shape, uint64_t kernel_seed, int uses = 1) {
+/// `block`: of BLOCK lanes; none: in one dimension.
+template <int BLOCK, int CAPACITY = 1024, int PEERS = 1>
+void send_all(const fake_shape& shape, uint64_t kernel_seed, int uses = 1, dim3 block = BLOCK) {
   INFO("block " << BLOCK << ", capacity " << CAPACITY << ", job seed " << shape.seed << ", kernel seed " << kernel_seed);
+  using sender = gravel_block_sender<BLOCK, CAPACITY, PEERS>;
   const auto job = fake_job::with<am8, am24, am48, host24>(shape);
   const uint32_t n = job->n_pes();
   std::vector<std::vector<uint64_t>> model(n, std::vector<uint64_t>(5 * words));
   uint64_t sent = 0;
   // One PE sends: of two puts to one word from two PEs nobody knows which comes last.
-  job->launch(1, BLOCK, kernel_seed, [&] { kernel<BLOCK, CAPACITY>(job->pe(0).kernel, shape.seed, uses); });
+  job->launch(1, block, kernel_seed, [&] { kernel<sender>(job->pe(0).kernel, shape.seed, uses); },
+              is_dynamic<sender> ? sender::shared_bytes : 0);
   for (int use = 0; use < uses; ++use) {
     for (uint32_t lane = 0; lane < BLOCK; ++lane)
       sent += lane_program(shape.seed + static_cast<uint64_t>(use), lane, n, applies{model});
@@ -161,6 +176,22 @@ TEST_CASE("the same with other shapes of block, buffer and job") {
     send_all<16, 128>({.nodes = 1, .pes_per_node = 1, .seed = seed, .self_in_place = false}, seed, 3);
     send_all<256, 512>({.nodes = 1, .pes_per_node = 2, .seed = seed, .settings = {{"GRAVEL_AGGREGATOR_THREADS", "2"}}}, seed);
     send_all<40, 160>({.nodes = 5, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}}}, seed, 2);
+  }
+}
+
+TEST_CASE("blocks of two and three dimensions, and buffers for all sizes of block and numbers of peers") {
+  for (uint64_t seed = 0; seed < seeds / 20; ++seed) {
+    send_all<64, 128>({.nodes = 1, .pes_per_node = 2, .seed = seed}, seed, 2, dim3(8, 8));
+    send_all<96, 192>({.nodes = 2, .pes_per_node = 1, .seed = seed}, seed, 2, dim3(2, 3, 16));
+    send_all<128, 1024>({.nodes = 1, .pes_per_node = 3, .seed = seed, .peers = true}, seed, 2, dim3(1, 128));
+    send_all<100, 130>({.nodes = 1, .pes_per_node = 2, .seed = seed}, seed, 2, dim3(5, 5, 4));
+  }
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    send_all<1024>({.nodes = 1, .pes_per_node = 3, .seed = seed, .peers = seed % 2 != 0}, 0, 1, dim3(32, 4, 8));
+    send_all<128, 1024, 5>({.nodes = 1, .pes_per_node = 4, .seed = seed, .peers = true}, seed, 2);
+    send_all<128, 1024, 7>({.nodes = 1, .pes_per_node = 4, .seed = seed, .peers = true}, seed, 2, dim3(16, 8));
+    send_all<128, 2048>({.nodes = 1, .pes_per_node = 4, .seed = seed, .peers = true}, seed, 2);
+    send_all<128, 4096>({.nodes = 1, .pes_per_node = 4, .seed = seed, .peers = true}, seed, 2);
   }
 }
 
@@ -247,4 +278,44 @@ TEST_CASE("an error in a block sender is recorded and drops only that message") 
   CHECK(e.code == static_cast<uint64_t>(message_fault::bad_pe) + 1);
   CHECK(e.pe == 77);
   CHECK(job->pe(1).at<uint64_t>(0)[0] == 32);
+}
+
+TEST_CASE("a block with another number of threads than its sender is reported, and the sender drops what it is given") {
+  for (uint64_t seed : {0, 1, 2, 3})
+    for (dim3 block : {dim3(32), dim3(96), dim3(64, 2), dim3(1)}) {
+      const auto job = fake_job::with<am8>({.peers = true});
+      job->launch(2, block, seed, [&] {
+        __shared__ gravel_block_sender<64, 512> sender;
+        const gravel_t& g = job->pe(0).kernel;
+        uint64_t* const heap = reinterpret_cast<uint64_t*>(g.heap);
+        for (int use = 0; use < 2; ++use) {
+          sender.begin(g);
+          for (int i = 0; i < 20; ++i) {
+            for (int pe = 0; pe < 2; ++pe) {
+              sender.inc(heap, pe);
+              sender.am<am8>(pe, 1ull);
+            }
+          }
+          sender.end();
+        }
+      });
+      job->settle();
+      const device_error e = job->error_of(0);
+      CHECK(e.code == static_cast<uint64_t>(message_fault::bad_block) + 1);
+      CHECK(text_of_misfit(message_fault::bad_block, e.offset, e.bytes) ==
+            "gravel_block_sender<64, ...> in a block of " + std::to_string(block.x * block.y) +
+                " threads: its first argument must be the number of threads of the block");
+      for (uint32_t pe = 0; pe < 2; ++pe)
+        for (uint64_t word : {uint64_t{0}, handled + 1}) CHECK(job->pe(pe).at<uint64_t>(0)[word] == 0);
+    }
+}
+
+TEST_CASE("a sender in dynamic shared memory of which the block has too little ends the block") {
+  const auto job = fake_job::with<>({});
+  using sender = gravel_block_sender<32, 128>;
+  for (uint32_t given : {0u, sender::shared_bytes, sender::shared_bytes + 15})
+    CHECK_THROWS_WITH(job->launch(1, 32, 0, [&] { sender::dynamic(16).begin(job->pe(0).kernel); }, given),
+                      contains_text("in a block with " + std::to_string(given) + " bytes of dynamic shared memory: it needs " +
+                                    std::to_string(sender::shared_bytes + 16)));
+  job->launch(1, 32, 0, [&] { sender::dynamic(16).begin(job->pe(0).kernel); }, sender::shared_bytes + 16);
 }

@@ -157,6 +157,12 @@ __global__ void bad_block_sender(gravel_t g, uint64_t* cell, int pe) {
   sender.inc(cell, pe);
   sender.end();
 }
+__global__ void block_sender_in_dynamic_memory(gravel_t g, uint64_t* cell) {
+  auto& sender = gravel_block_sender<threads, 512>::dynamic();
+  sender.begin(g);
+  sender.inc(cell, 0);
+  sender.end();
+}
 
 // --- faults
 // ---------------------------------------------------------------------------------------------------------
@@ -352,6 +358,17 @@ const std::map<std::string, void (*)()> faults = {
      [] { one_kernel([](uint64_t* c) { gravel_launch(bad_block_sender, 1, threads, gravel_t{}, c, 0); }); }},
     {"empty-handle-quiet", [] { one_kernel([](uint64_t*) { gravel_launch(only_quiet, 1, 1, gravel_t{}); }); }},
     {"empty-handle-host", [] { one_kernel([](uint64_t* c) { gravel_put(gravel_t{}, c, uint64_t{1}, 0); }); }},
+    {"block-sender-threads",
+     [] {
+       one_kernel([](uint64_t* c) { gravel_launch(bad_block_sender, 2, 2 * threads, gravel_handle(), c, 0); });
+     }},
+    {"block-sender-memory",
+     [] {
+       one_kernel([](uint64_t* c) {
+         gravel_launch(block_sender_in_dynamic_memory, gravel_launch_config{.grid = 2, .block = threads, .shared_bytes = 1000},
+                       gravel_handle(), c);
+       });
+     }},
     {"host-outside",
      [] {
        one_kernel([](uint64_t* c) { gravel_put(gravel_host_handle(), c + (1ll << 40), uint64_t{1}, 0); });

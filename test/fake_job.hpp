@@ -136,10 +136,11 @@ class fake_job {
   // --- what a PE does
   /// Runs `kernel` (no arguments) in every lane, as one PE. Seed 0: plain order.
   template <class F>
-  void launch(dim3 grid, dim3 block, uint64_t seed, F kernel) {
+  void launch(dim3 grid, dim3 block, uint64_t seed, F kernel, size_t shared_bytes = 0) {
     simt::launch_options options{};
     options.threads = 1;
     options.seed = seed;
+    options.shared_bytes = shared_bytes;
     simt::launch(grid, block, options, [&] {
       enter_lane();
       kernel();

@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 
-#include "device/block_sort.hpp"
 #include "device/simt.hpp"
 #include "lib/base/atomic.hpp"
 #include "lib/base/relax.hpp"
@@ -256,26 +255,6 @@ __global__ void pass_token(uint32_t* token, uint32_t rounds) {
     __syncthreads();
     if (threadIdx.x == 0) gravel::store_release(token, mine + 1);
   }
-}
-
-/// Each block sorts its BLOCK * ITEMS keys by some of their bits, and scans one value per lane.
-template <int BLOCK, int ITEMS>
-__global__ void __launch_bounds__(BLOCK) sort_block(uint32_t* keys, int begin_bit, int end_bit, int times) {
-  __shared__ typename gravel::block_sort<BLOCK, ITEMS>::storage storage;
-  uint32_t mine[ITEMS];
-  uint32_t* const at = keys + (blockIdx.x * BLOCK + threadIdx.x) * ITEMS;
-  for (int i = 0; i < ITEMS; ++i) mine[i] = at[i];
-  for (int n = 0; n < times; ++n) {
-    gravel::block_sort<BLOCK, ITEMS>::sort(storage, mine, begin_bit, end_bit);
-    __syncthreads();
-  }
-  for (int i = 0; i < ITEMS; ++i) at[i] = mine[i];
-}
-template <int BLOCK>
-__global__ void __launch_bounds__(BLOCK) scan_block(uint32_t* values, uint32_t* totals) {
-  __shared__ gravel::block_scan_storage<BLOCK> storage;
-  uint32_t* const at = values + blockIdx.x * BLOCK + threadIdx.x;
-  *at = gravel::block_scan_exclusive(storage, *at, totals[blockIdx.x * BLOCK + threadIdx.x]);
 }
 
 }  // namespace kernels

@@ -32,9 +32,18 @@ const char* name_of(message_fault fault) {
       "a corrupt packet", "a handler without its context", "a handler that was not given to gravel_init",
       "a destination outside its own symmetric heap, or misaligned",
       "inside a handler: it is for whole blocks or warps of a kernel", "outside a kernel: it is for kernels",
-      "on the host: this memory is the device's, and the host reaches it by messages"};
-  static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(message_fault::on_host) + 1);
+      "on the host: this memory is the device's, and the host reaches it by messages",
+      "a block sender for another number of threads", "a block sender without memory"};
+  static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(message_fault::bad_shared) + 1);
   return names[static_cast<int>(fault)];
+}
+
+std::string text_of_misfit(message_fault fault, uint64_t wanted, uint64_t found) {
+  if (fault == message_fault::bad_block)
+    return "gravel_block_sender<" + std::to_string(wanted) + ", ...> in a block of " + std::to_string(found) +
+           " threads: its first argument must be the number of threads of the block";
+  return "gravel_block_sender<...>::dynamic() in a block with " + std::to_string(found) + " bytes of dynamic shared memory: it needs " +
+         std::to_string(wanted) + " (gravel_launch_config: shared_bytes)";
 }
 
 }  // namespace gravel

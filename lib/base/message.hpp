@@ -16,6 +16,9 @@
 #include <cstdint>
 
 #include "lib/base/platform.hpp"
+#if !GRAVEL_CUDA
+#include <string>
+#endif
 
 namespace gravel {
 
@@ -135,7 +138,7 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
 /// Why a message may not be applied.
 enum class message_fault : uint8_t { fine, bad_op, bad_type, bad_size, outside_heap, misaligned, bad_handler, bad_pe, blocking_handler, corrupt_packet,
                                      no_context, unknown_handler, bad_destination,
-                                     team_call_in_handler, outside_kernel, on_host };
+                                     team_call_in_handler, outside_kernel, on_host, bad_block, bad_shared };
 /// The caller may not make this call: nothing arrived, and the operation need not be wrong.
 GRAVEL_BOTH constexpr bool is_wrong_caller(message_fault fault) {
   return fault == message_fault::blocking_handler || fault == message_fault::team_call_in_handler ||
@@ -186,5 +189,9 @@ GRAVEL_BOTH message_fault check_message(const unit* m, uint32_t units, uint64_t 
 const char* name_of(op);
 const char* name_of(other_call);
 const char* name_of(message_fault);
+#if !GRAVEL_CUDA
+/// bad_block, bad_shared: a gravel_block_sender made for `wanted` threads, or bytes, is in a block that has `found`.
+std::string text_of_misfit(message_fault, uint64_t wanted, uint64_t found);
+#endif
 
 }  // namespace gravel

@@ -1,0 +1,142 @@
+// Sorting what a block sender has gathered: the positions of messages, by their keys; by some lanes of a warp that stand
+// together, or by a whole block. A stable radix sort. Each warp goes through a part of the positions of its own; a counter
+// for each digit and warp first counts, and then tells where the next position goes.
+#pragma once
+#include "device/lane_group.cuh"
+
+namespace gravel {
+
+/// Who sorts. Thread scope of every member: all lanes of the team, converged.
+template <class Lanes>
+struct group_team {  ///< Lanes: lane_group, or what looks like one
+  const Lanes& lanes;
+  static constexpr uint32_t warp = 0, warps = 1;
+  GRAVEL_DEVICE uint32_t rank() const { return lanes.rank(); }
+  GRAVEL_DEVICE uint32_t size() const { return lanes.size(); }
+  GRAVEL_DEVICE void sync() const { lanes.sync(); }
+};
+template <int BLOCK>
+struct block_team {
+  lane_group lanes;
+  uint32_t warp, rank_;
+  static constexpr uint32_t warps = (BLOCK + 31) / 32;
+  GRAVEL_DEVICE explicit block_team(uint32_t rank)
+      : lanes(lane_group::converged_warp(rank, BLOCK)), warp(rank / 32), rank_(rank) {}
+  GRAVEL_DEVICE uint32_t rank() const { return rank_; }
+  GRAVEL_DEVICE uint32_t size() const { return BLOCK; }
+  GRAVEL_DEVICE void sync() const { __syncthreads(); }
+};
+
+/// In shared memory, for a buffer of CAPACITY units that blocks of BLOCK threads sort.
+template <int BLOCK, int CAPACITY>
+struct message_sort {
+  static constexpr uint32_t no_message = ~0u;
+  static constexpr uint32_t warps = (BLOCK + 31) / 32, n_counters = warps <= 8 ? 256 : 32 * warps;
+
+  uint16_t order[CAPACITY];      ///< positions of messages, sorted by key
+  uint16_t run_first[CAPACITY];  ///< index into `order` of each run's first message
+  uint16_t other[CAPACITY];      ///< `order`, every second time
+  uint16_t counter[n_counters];  ///< [digit][warp]
+  uint16_t sum[32];
+  uint32_t n_runs, n_messages;
+
+  /// Sorts the messages among the first `units` positions by the lowest `key_bits` bits of their keys, and finds the runs of
+  /// equal keys. key: by position; no_message where no message begins. Thread scope: the team.
+  template <class Team>
+  GRAVEL_DEVICE void sort(const Team& team, const uint32_t* key, uint32_t units, uint32_t key_bits) {
+    // As few passes as there are counters for, of digits as short as that allows.
+    uint32_t most_bits = 0;
+    while ((uint32_t{Team::warps} << (most_bits + 1)) <= n_counters && most_bits < 8) ++most_bits;
+    const uint32_t passes = (key_bits + most_bits - 1) / most_bits, bits = (key_bits + passes - 1) / passes;
+    const uint16_t* from = nullptr;  // the first pass takes the positions as they are
+    uint32_t count = units;
+    for (uint32_t pass = 0; pass < passes; ++pass) {
+      uint16_t* const to = (passes - pass) % 2 ? order : other;
+      scatter(team, key, from, to, count, pass * bits, bits);
+      from = to;
+      if (pass == 0) count = n_messages;
+    }
+    if (team.warp == 0) find_runs(team.lanes, key, count);
+    team.sync();
+  }
+
+ private:
+  /// One pass.
+  template <class Team>
+  GRAVEL_DEVICE void scatter(const Team& team, const uint32_t* key, const uint16_t* from, uint16_t* to, uint32_t count,
+                             uint32_t shift, uint32_t bits) {
+    const uint32_t digits = 1u << bits, none = digits, width = team.lanes.size(), rank = team.lanes.rank();
+    const uint32_t part = (count + 32 * Team::warps - 1) / (32 * Team::warps) * 32;
+    const uint32_t begin = team.warp * part, end = begin + part < count ? begin + part : count;
+    const auto position_at = [&](uint32_t i) { return from ? from[i] : static_cast<uint16_t>(i); };
+    const auto digit_of = [&](uint32_t position) {
+      const uint32_t k = key[position];
+      return k == no_message ? none : k >> shift & (digits - 1);
+    };
+    for (uint32_t c = team.rank(); c < digits * Team::warps; c += team.size()) counter[c] = 0;
+    team.sync();
+    // Lanes of a warp with the same digit act through the lowest of them, so plain additions suffice.
+    for (uint32_t base = begin; base < end; base += width) {
+      const uint32_t i = base + rank;
+      const uint32_t digit = i < end ? digit_of(position_at(i)) : none;
+      const uint32_t peers = team.lanes.match(digit);
+      if (digit != none && team.lanes.rank_in(peers) == 0) add_to(digit * Team::warps + team.warp, peers);
+      team.lanes.sync();
+    }
+    team.sync();
+    if (team.warp == 0) sum_up(team.lanes, digits * Team::warps);
+    team.sync();
+    for (uint32_t base = begin; base < end; base += width) {
+      const uint32_t i = base + rank;
+      const uint16_t position = i < end ? position_at(i) : uint16_t{0};
+      const uint32_t digit = i < end ? digit_of(position) : none, mine = digit * Team::warps + team.warp;
+      const uint32_t peers = team.lanes.match(digit);
+      if (digit != none) to[counter[mine] + team.lanes.rank_in(peers)] = position;
+      team.lanes.sync();
+      if (digit != none && team.lanes.rank_in(peers) == 0) add_to(mine, peers);
+      team.lanes.sync();
+    }
+    team.sync();
+  }
+
+  GRAVEL_DEVICE void add_to(uint32_t c, uint32_t lanes) {
+    counter[c] = static_cast<uint16_t>(counter[c] + lane_group::popcount(lanes));
+  }
+
+  /// Each of the first `n` counters becomes the sum of those before it, and n_messages the sum of all. Thread scope: one
+  /// warp, or some lanes of it.
+  template <class Lanes>
+  GRAVEL_DEVICE void sum_up(const Lanes& lanes, uint32_t n) {
+    const uint32_t each = (n + lanes.size() - 1) / lanes.size(), begin = lanes.rank() * each;
+    const uint32_t end = begin + each < n ? begin + each : n;
+    uint32_t mine = 0;
+    for (uint32_t c = begin; c < end; ++c) mine += counter[c];
+    sum[lanes.rank()] = static_cast<uint16_t>(mine);
+    lanes.sync();
+    uint32_t before = 0;
+    for (uint32_t r = 0; r < lanes.rank(); ++r) before += sum[r];
+    if (lanes.rank() + 1 == lanes.size()) n_messages = before + mine;
+    for (uint32_t c = begin; c < end; ++c) {
+      const uint32_t here = counter[c];
+      counter[c] = static_cast<uint16_t>(before);
+      before += here;
+    }
+    lanes.sync();
+  }
+
+  template <class Lanes>
+  GRAVEL_DEVICE void find_runs(const Lanes& lanes, const uint32_t* key, uint32_t count) {
+    uint32_t runs = 0;
+    for (uint32_t base = 0; base < count; base += lanes.size()) {
+      const uint32_t i = base + lanes.rank();
+      const bool begins = i < count && (i == 0 || key[order[i]] != key[order[i - 1]]);
+      const uint32_t votes = lanes.ballot(begins);
+      if (begins) run_first[runs + lanes.rank_in(votes)] = static_cast<uint16_t>(i);
+      runs += lane_group::popcount(votes);
+    }
+    if (lanes.is_leader()) n_runs = runs;
+    lanes.sync();
+  }
+};
+
+}  // namespace gravel
