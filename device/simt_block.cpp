@@ -122,7 +122,7 @@ void block_runner::run_block(uint64_t index) {
   ++blocks_begun;
   live_ = lanes_count_;
   stopping_ = false;
-  stops_ignored_ = head_ = ready_ = ready_relaxing_ = grouping_count_ = votes_ = 0;
+  stops_ignored_ = stops_thrown_ = head_ = ready_ = ready_relaxing_ = grouping_count_ = votes_ = 0;
   moved();
   arrived_.fill(0);
   for (uint32_t w = 0; w < warps_; ++w) ended_[w] = at_barrier_[w] = posted_[w] = grouping_[w] = 0;
@@ -230,6 +230,33 @@ void block_runner::interleave() {
   if (order_) order_->now_and_then(claimed_);
   make_ready(running_, points < points_of_a_wait);
   suspend(false);
+}
+
+/// Leaves the lane by an exception, if that is possible: not while a destructor runs because of another one.
+/// Then the lane goes on without having waited, but not for ever. Nor may it catch the exception for ever.
+void block_runner::stop_lane() {
+  if (std::uncaught_exceptions() != 0 && ++stops_ignored_ <= 1'000'000) return;
+  if (++stops_thrown_ <= 100'000) throw cancelled(*launch_);
+  try {
+    throw cancelled(*launch_);
+  } catch (...) {
+    std::terminate();  // which tells what is in flight
+  }
+}
+
+const char* block_runner::cancelled::what() const noexcept {
+  static thread_local std::string text;
+  text = "a lane that waits cannot be ended, for it catches what should end it, or waits in a destructor or noexcept function; "
+         "it is to end because of this: ";
+  try {
+    std::lock_guard lock(launch.mutex);
+    std::rethrow_exception(launch.error);
+  } catch (const std::exception& e) {
+    text += e.what();
+  } catch (...) {
+    text += "something was thrown that is no std::exception";
+  }
+  return text.c_str();
 }
 
 // ---- stacks

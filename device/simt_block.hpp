@@ -81,7 +81,13 @@ class block_runner {
   /// A lane that is preempted so soon after it relaxed still waits, as far as one can see: a round of a waiting loop has
   /// a few atomics, more where it looks at many words.
   static constexpr uint32_t points_of_a_wait = 64;
-  struct cancelled {};  ///< thrown in a lane's place of waiting when the launch has failed
+  /// Thrown in a lane's place of waiting when the launch has failed. Where it may not be thrown (a destructor, a noexcept
+  /// function) it ends the program: then its text tells why.
+  struct cancelled : std::exception {
+    explicit cancelled(launch_state& launch) : launch(launch) {}
+    const char* what() const noexcept override;
+    launch_state& launch;
+  };
 
   void prepare(launch_state& launch);
   void run_in_turn(uint64_t claimed);
@@ -129,7 +135,7 @@ class block_runner {
   uint32_t next_unstarted_ =
       0;                   ///< without a seed: lanes from here on have not started; they go before others
   bool stopping_ = false;  ///< the block is being abandoned
-  uint32_t stops_ignored_ = 0;
+  uint32_t stops_ignored_ = 0, stops_thrown_ = 0;
 
   std::array<uint16_t, max_lanes> queue_;  ///< ready lanes, a ring
   uint32_t head_ = 0, ready_ = 0, ready_relaxing_ = 0;
@@ -223,12 +229,6 @@ __forceinline__ void block_runner::suspend(bool may_throw) {
 inline void block_runner::stop_if_failed() {
   if (launch_->failed.load(std::memory_order_relaxed)) [[unlikely]]
     stopping_ = true;
-}
-
-/// Leaves the lane by an exception, if that is possible: not while a destructor runs because of another one.
-/// Then the lane goes on without having waited, but not for ever.
-inline void block_runner::stop_lane() {
-  if (std::uncaught_exceptions() == 0 || ++stops_ignored_ > 1'000'000) throw cancelled{};
 }
 
 }  // namespace gravel::simt::detail

@@ -916,6 +916,41 @@ TEST_CASE("a lane may end the program") {
   }
 }
 
+namespace {
+struct waits_when_destroyed {
+  ~waits_when_destroyed() { __syncthreads(); }
+};
+void fail_in_lane_5() {
+  if (threadIdx.x == 5) throw std::runtime_error("lane 5 has its reason");
+}
+}  // namespace
+TEST_CASE("case: lanes wait in destructors", "[.]") {
+  install_terminate_handler();
+  launch(1, 8, {.threads = 1}, [] {
+    if (threadIdx.x < 5) waits_when_destroyed waiting;
+    fail_in_lane_5();
+  });
+}
+TEST_CASE("case: lanes catch all", "[.]") {
+  install_terminate_handler();
+  launch(1, 8, {.threads = 1}, [] {
+    fail_in_lane_5();
+    for (relax wait;;) try {
+        wait();
+      } catch (...) {
+      }
+  });
+}
+
+TEST_CASE("a lane that cannot be ended ends the program, with the reason of the lane that failed") {
+  for (const char* what : {"case: lanes wait in destructors", "case: lanes catch all"}) {
+    INFO(what);
+    const ended result = run_case(what);
+    CHECK(result.status == 1 << 8);
+    CHECK_THAT(result.text, contains_text("it is to end because of this: lane 5 has its reason"));
+  }
+}
+
 TEST_CASE("a lane that uses up its stack ends the process with a sentence") {
   const ended endless = run_case("case: recursion without end");
   CHECK(endless.status == 1 << 8);
