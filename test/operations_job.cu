@@ -249,6 +249,40 @@ __global__ void send_values(gravel_t g, everything* e) {
   gravel_quiet(g);
 }
 
+// The same operations from a block sender.
+__global__ void send_by_block(gravel_t g, float* least, double* most, everything* e) {
+  __shared__ gravel_block_sender<threads, 256> sender;
+  sender.begin(g);
+  for (int pe = 0; pe < gravel_n_pes(g); ++pe) {
+    if (threadIdx.x % 3) sender.min(least, -0.5f * static_cast<float>(threadIdx.x), pe);
+    else sender.max(most, 0.5 * static_cast<double>(threadIdx.x), pe);
+    if (threadIdx.x == 70) sender.put(&e->shade, colour::green, pe);
+    if (threadIdx.x == 71) sender.put(&e->flag, true, pe);
+    if (threadIdx.x == 72) sender.put(&e->pointer, reinterpret_cast<int*>(16), pe);
+  }
+  sender.end();
+}
+
+void check_block_sender() {
+  auto* e = gravel_malloc<everything>(sizeof(everything));
+  auto* least = gravel_malloc<float>(sizeof(float));
+  auto* most = gravel_malloc<double>(sizeof(double));
+  gravel_launch(send_by_block, 2, threads, gravel_handle(), least, most, e);
+  gravel_barrier_all();
+  everything h;
+  float low;
+  double high;
+  gravel_copy(&h, e, sizeof(h));
+  gravel_copy(&low, least, sizeof(low));
+  gravel_copy(&high, most, sizeof(high));
+  expect(low == -63.5f, "minimum by a block sender, halves", int64_t(low * 2), -127);
+  expect(high == 63.0, "maximum by a block sender, halves", int64_t(high * 2), 126);
+  expect(h.shade == colour::green && h.flag && h.pointer == reinterpret_cast<int*>(16), "values by a block sender", int64_t(h.pointer), 16);
+  gravel_free(most);
+  gravel_free(least);
+  gravel_free(e);
+}
+
 void check_values() {
   auto* e = gravel_malloc<everything>(sizeof(everything));
   gravel_launch(send_values, 1, 1, gravel_handle(), e);
@@ -496,6 +530,7 @@ int main() {
   check_answers<float>("answers of float");
   check_answers<double>("answers of double");
   check_values();
+  check_block_sender();
   check_active_messages();
   check_bulk();
   check_host_producer();

@@ -85,8 +85,8 @@ const std::vector<setting_row>& setting_table() {
       size_row("GRAVEL_PEER_CHUNK_SIZE", "4K", 4 * KiB, 1 * MiB, &s::peer_chunk_size,
                "messages in one of these chunks"),
       number_row("GRAVEL_REPLY_CELLS", "65536", "cells", 64, 1 << 22, &s::reply_cells,
-                 "requests that may be in flight in one PE at once: gets, and blocking reads (fetch_add, compare_swap); of "
-                 "kernels and of host threads, each"),
+                 "requests that may be in flight in one PE at once: gets (of bulk ones each 16 bytes), and operations that wait "
+                 "for a value; of kernels and of host threads, each"),
       number_row("GRAVEL_NODES", "1", "nodes", 1, 65536, &s::nodes,
                  "split the PEs of each host into this many emulated nodes (ucx-run --nodes sets it)"),
       number_row("GRAVEL_CPU_THREADS", "0", "threads", 0, 1024, &s::cpu_threads,
