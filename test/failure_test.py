@@ -271,7 +271,8 @@ class Stopped(FailureTest):
         self.assert_failed(job, r"the aggregator of node 1 has not run for 2 s|no progress for 2 s", limit_s=LIMIT_S + 2)
 
     def test_whole_job_goes_on_afterwards(self):
-        job = self.start("slow", "--messages", 3000, GRAVEL_WATCHDOG_S=2)
+        # Small packets: on a busy machine a slow handler needs long for a large one, which looks like no progress.
+        job = self.start("slow", "--messages", 3000, GRAVEL_WATCHDOG_S=2, GRAVEL_PACKET_SIZE="4K")
         pids = wait_for(lambda: len(p := list(job.processes())) == self.n + self.nodes + 1 and p, 10)
         self.assertTrue(pids, job.text)
         for pid in pids:
