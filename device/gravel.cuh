@@ -5,6 +5,7 @@
 #include "device/apply.cuh"
 #include "device/block_sender.cuh"
 #include "device/bulk.cuh"
+#include "device/collective.cuh"
 #include "device/fetch.cuh"
 #include "device/local.cuh"
 #include "device/put.cuh"

@@ -11,6 +11,8 @@
 
 namespace gravel {
 
+struct block_scratch;
+
 /// Where a blocking read waits for its answer. `state`: free, taken, or answered (release by the receiver [R1]).
 struct reply_cell {
   static constexpr uint64_t is_free = 0, taken = 1, answered = 2;
@@ -90,6 +92,7 @@ struct gravel_t {
   const gravel::peer_link* peers;  ///< by PE; nullptr: route `peer` is not used from here
   const uint32_t* peer_pes;        ///< [n_peers]: PEs that have a ring, in the order of their bins
   gravel::handler_set handlers;
+  gravel::block_scratch* scratch;  ///< of collectives of kernels, symmetric; device/collective.cuh
   uint32_t n_peers;
   bool peers_directly;             ///< block senders, too, send to peers one by one
 };

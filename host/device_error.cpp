@@ -33,6 +33,9 @@ std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_by
     return fmt::format("gravel_am to PE {}: handler '{}' was not given to gravel_init; add it on all PEs: gravel_init<..., {}>()",
                        found.pe, name, name);
   }
+  if (fault == message_fault::other_collective)
+    return fmt::format("the PEs' kernels call different collectives: {} here, {} at PE {}", name_of(static_cast<other_call>(found.offset)),
+                       name_of(static_cast<other_call>(found.bytes)), found.pe);
   if (fault == message_fault::bad_destination) return fmt::format("{}: {}: {}", name_of(what), name_of(fault), place);
   return fmt::format("{} {} PE {}: {}: {}", name_of(what), what == op::get || what == op::get_bulk || what == op::fetch ? "from" : "to", found.pe, name_of(fault), place);
 }

@@ -9,6 +9,7 @@
 #include "host/aggregator_process.hpp"
 #include "host/hello.hpp"
 #include "host/settings_resolved.hpp"
+#include "lib/base/block_scratch.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 
@@ -200,7 +201,8 @@ void runtime::map_peers() {
 }
 
 void runtime::make_handles() {
-  heap_ = static_cast<char*>(device_->allocate_exportable(values_.symmetric_size, "the symmetric heap"));
+  const uint64_t heap_bytes = values_.symmetric_size + block_scratch::bytes(nodes_.n_pes());
+  heap_ = static_cast<char*>(device_->allocate_exportable(heap_bytes, "the symmetric heap"));
   map_peers();
   device_state_ = static_cast<producer_state*>(device_->allocate(sizeof(producer_state), "queue state"));
   device_cells_ =
@@ -221,7 +223,8 @@ void runtime::make_handles() {
   base.my_pe = pe_;
   base.n_pes = nodes_.n_pes();
   base.heap = heap_;
-  base.heap_bytes = values_.symmetric_size;
+  base.heap_bytes = heap_bytes;
+  base.scratch = reinterpret_cast<block_scratch*>(heap_ + values_.symmetric_size);
   base.bulk_units = packet_capacity_units(values_.packet_size);
   base.n_cells = values_.reply_cells;
   for (const auto& handler : device_->handlers()) base.handlers.add(handler.id);

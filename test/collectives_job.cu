@@ -127,6 +127,90 @@ void check_others() {
   gravel_free(cells);
 }
 
+// --- of kernels
+/// All threads see the same results, of a vector that takes three steps, in shared and in global memory; and what was sent
+/// before a barrier.
+template <class T>
+__global__ void reductions(gravel_t g, T* from, T* sum, T* least, T* most, int count) {
+  __shared__ T shared[40];
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) shared[i] = from[i];
+  gravel_sum_all_block(g, sum, shared, static_cast<uint32_t>(count));
+  gravel_min_all_block(g, least, from, static_cast<uint32_t>(count));
+  gravel_max_all_block(g, shared, shared, static_cast<uint32_t>(count));
+  for (int i = static_cast<int>(threadIdx.x); i < count; i += static_cast<int>(blockDim.x)) most[i] = shared[i];
+}
+__global__ void rounds_of_puts(gravel_t g, uint64_t* from_each, uint64_t* wrong, int rounds) {
+  const auto n_pes = static_cast<uint64_t>(gravel_n_pes(g)), thread = uint64_t{threadIdx.x};
+  for (uint64_t round = 1; round <= static_cast<uint64_t>(rounds); ++round) {
+    // Every thread puts to every PE; after the barrier all have arrived here.
+    for (uint64_t pe = 0; pe < n_pes; ++pe)
+      gravel_put(g, &from_each[static_cast<uint64_t>(gravel_my_pe(g)) * blockDim.x + thread], round, static_cast<int>(pe));
+    gravel_barrier_block(g);
+    for (uint64_t pe = 0; pe < n_pes; ++pe)
+      if (gravel::load_acquire<gravel::scope::system>(&from_each[pe * blockDim.x + thread]) != round) gravel_inc(g, wrong, gravel_my_pe(g));
+    gravel_barrier_block(g);
+  }
+}
+__global__ void broadcasts(gravel_t g, int16_t* all, int rounds) {
+  // The root runs ahead of the others unless something holds it.
+  __shared__ int16_t values[20];
+  for (int round = 0; round < rounds; ++round) {
+    const int root = round / 3 % gravel_n_pes(g);
+    for (int i = static_cast<int>(threadIdx.x); i < 20; i += static_cast<int>(blockDim.x))
+      values[i] = static_cast<int16_t>(gravel_my_pe(g) == root ? -100 * round - i : 0);
+    gravel_broadcast_block(g, values, 20, root);
+    for (int i = static_cast<int>(threadIdx.x); i < 20; i += static_cast<int>(blockDim.x)) all[round * 20 + i] = values[i];
+    __syncthreads();
+  }
+}
+
+template <class T>
+void check_reductions(const char* name) {
+  constexpr int count = 40;
+  T* cells = gravel_malloc<T>(4 * count * sizeof(T));
+  std::vector<T> mine(count), got(4 * count);
+  for (uint64_t i = 0; i < count; ++i) mine[i] = value<T>(me, i);
+  gravel_copy(cells, mine.data(), count * sizeof(T));
+  gravel_launch(reductions<T>, 1, 64, gravel_handle(), cells, cells + count, cells + 2 * count, cells + 3 * count, count);
+  gravel_barrier_all();
+  gravel_copy(got.data(), cells, 4 * count * sizeof(T));
+  bool same = true;
+  for (uint64_t i = 0; i < count; ++i) {
+    T sum = value<T>(0, i), least = sum, most = sum;
+    for (int pe = 1; pe < n; ++pe) {
+      const T v = value<T>(pe, i);
+      sum = sum_of(sum, v), least = v < least ? v : least, most = most < v ? v : most;
+    }
+    same &= got[count + i] == sum && got[2 * count + i] == least && got[3 * count + i] == most;
+  }
+  expect(same, (std::string("reductions in a kernel of ") + name).c_str());
+  gravel_free(cells);
+}
+
+void check_kernels() {
+  check_reductions<uint64_t>("uint64_t");
+  check_reductions<double>("double");
+  check_reductions<float>("float");
+  constexpr int threads = 64, rounds = 15;
+  const uint64_t words = static_cast<uint64_t>(n) * threads;
+  auto* cells = gravel_malloc<uint64_t>((words + 1) * sizeof(uint64_t));
+  gravel_launch(rounds_of_puts, 1, threads, gravel_handle(), cells, cells + words, rounds);
+  gravel_barrier_all();
+  uint64_t wrong = 0;
+  gravel_copy(&wrong, cells + words, sizeof(wrong));
+  expect(wrong == 0, "gravel_barrier_block: what was put before it");
+  gravel_free(cells);
+  auto* all = gravel_malloc<int16_t>(rounds * 20 * sizeof(int16_t));
+  gravel_launch(broadcasts, 1, threads, gravel_handle(), all, rounds);
+  gravel_barrier_all();
+  std::vector<int16_t> host(rounds * 20);
+  gravel_copy(host.data(), all, host.size() * sizeof(int16_t));
+  bool same = true;
+  for (int i = 0; i < rounds * 20; ++i) same &= host[static_cast<size_t>(i)] == static_cast<int16_t>(-100 * (i / 20) - i % 20);
+  expect(same, "gravel_broadcast_block");
+  gravel_free(all);
+}
+
 }  // namespace
 
 int main() {
@@ -139,6 +223,7 @@ int main() {
   check_type<float>("float", {2, 20'000});
   check_type<double>("double", {1, 10'000});
   check_others();
+  check_kernels();
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
   if (me == 0) std::printf("%s: %d PEs on %d nodes, %s\n", all ? "FAILED" : "ok", n, gravel_n_nodes(), gravel_backend());
   gravel_finalize();

@@ -164,6 +164,12 @@ __global__ void block_sender_in_dynamic_memory(gravel_t g, uint64_t* cell) {
   sender.end();
 }
 
+__global__ void collectives_that_differ(gravel_t g, uint64_t* cell, int pe) {
+  if (gravel_my_pe(g) == pe) gravel_sum_all_block(g, cell, cell, 1);
+  else gravel_barrier_block(g);
+}
+__global__ void broadcast_from(gravel_t g, uint64_t* cell, int root) { gravel_broadcast_block(g, cell, 1, root); }
+
 // --- faults
 // ---------------------------------------------------------------------------------------------------------
 void ready() {
@@ -473,6 +479,16 @@ const std::map<std::string, void (*)()> faults = {
      [] {
        if (mine()) new_cell();
        else gravel_barrier_all();
+     }},
+    {"kernels-differ",
+     [] {
+       uint64_t* cell = new_cell();
+       gravel_launch(collectives_that_differ, 1, threads, gravel_handle(), cell, victim);
+       gravel_barrier_all();
+     }},
+    {"kernel-root",
+     [] {
+       one_kernel([](uint64_t* c) { gravel_launch(broadcast_from, 1, threads, gravel_handle(), c, 99); });
      }},
     {"fork",  // a child that calls exit(), and one that is refused what only PEs may
      [] {

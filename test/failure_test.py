@@ -407,6 +407,13 @@ class WrongArguments(FailureTest):
                         a = victim - 1
                         self.assert_failed(job, "aggregator of node .: error: .*" + cause.format(a=a, b=victim))
 
+    def test_collectives_of_kernels(self):
+        for victim in (1, 3):
+            self.assert_failed(self.start("kernels-differ", "--pe", victim),
+                               r"the PEs' kernels call different collectives: (gravel_barrier_block here, gravel_sum_all_block at PE {0}"
+                               r"|gravel_sum_all_block here, gravel_barrier_block at PE \d)".format(victim))
+        self.assert_failed(self.start("kernel-root"), "PE 1: error: gravel_put to PE 99: the job has PEs 0 to 3")
+
     def test_more_nodes_than_pes(self):
         for launcher in ("ucx-run",) + (("mpirun",) if MPIRUN else ()):
             with self.subTest(launcher):

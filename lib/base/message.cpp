@@ -19,9 +19,10 @@ const char* name_of(op o) {
 
 const char* name_of(other_call call) {
   static constexpr const char* names[] = {"no call", "gravel_quiet", "gravel_fence", "gravel_wait_until",
-                                          "gravel_block_sender", "gravel_local_add and the like"};
+                                          "gravel_block_sender", "gravel_local_add and the like", "gravel_barrier_block", "gravel_broadcast_block",
+                                          "gravel_sum_all_block", "gravel_min_all_block", "gravel_max_all_block"};
   static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(other_call::count));
-  return names[static_cast<int>(call)];
+  return call < other_call::count ? names[static_cast<int>(call)] : "an unknown call";
 }
 
 const char* name_of(message_fault fault) {
@@ -33,8 +34,8 @@ const char* name_of(message_fault fault) {
       "a destination outside its own symmetric heap, or misaligned",
       "inside a handler: it is for whole blocks or warps of a kernel", "outside a kernel: it is for kernels",
       "on the host: this memory is the device's, and the host reaches it by messages",
-      "a block sender for another number of threads", "a block sender without memory"};
-  static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(message_fault::bad_shared) + 1);
+      "a block sender for another number of threads", "a block sender without memory", "another collective of kernels"};
+  static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(message_fault::other_collective) + 1);
   return names[static_cast<int>(fault)];
 }
 

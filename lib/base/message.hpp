@@ -31,7 +31,8 @@ enum class op : uint8_t {
   count
 };
 /// Calls that are no operations, for error messages.
-enum class other_call : uint8_t { none, quiet, fence, wait_until, block_sender, local_operation, count };
+enum class other_call : uint8_t { none, quiet, fence, wait_until, block_sender, local_operation, barrier_block, broadcast_block, sum_all_block,
+                                  min_all_block, max_all_block, count };
 
 enum class value_type : uint8_t { u8, u16, u32, u64, i32, i64, f32, f64, count };
 
@@ -138,7 +139,7 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
 /// Why a message may not be applied.
 enum class message_fault : uint8_t { fine, bad_op, bad_type, bad_size, outside_heap, misaligned, bad_handler, bad_pe, blocking_handler, corrupt_packet,
                                      no_context, unknown_handler, bad_destination,
-                                     team_call_in_handler, outside_kernel, on_host, bad_block, bad_shared };
+                                     team_call_in_handler, outside_kernel, on_host, bad_block, bad_shared, other_collective };
 /// The caller may not make this call: nothing arrived, and the operation need not be wrong.
 GRAVEL_BOTH constexpr bool is_wrong_caller(message_fault fault) {
   return fault == message_fault::blocking_handler || fault == message_fault::team_call_in_handler ||

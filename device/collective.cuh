@@ -1,0 +1,128 @@
+// Collectives of kernels. Thread scope: block; all threads of one block of each PE call, all PEs the same calls in the same order,
+// and only one block of a PE at a time. The kernel is started with gravel_launch, as it waits for the others.
+//
+// A contribution is put into every PE's scratch memory, into its place among those of all PEs. Then the blocks meet in a barrier:
+// quiet, and rounds in which each tells the PE 2^k further on that it, and all it has heard of, has come. What was put before is
+// there now; each PE combines it, in the order of the PEs.
+#pragma once
+#include "device/copy_team.cuh"
+#include "device/wait.cuh"
+#include "lib/base/block_scratch.hpp"
+
+namespace gravel {
+
+namespace detail {
+
+/// Thread 0 of the block. Messages of this block are on their way.
+GRAVEL_DEVICE void meet(const gravel_t& g, other_call what) {
+  block_scratch* const mine = g.scratch;
+  const uint64_t epoch = mine->epoch + 1;
+  mine->epoch = epoch;
+  uint32_t k = 0;
+  for (uint32_t distance = 1; distance < g.n_pes; distance *= 2, ++k) {
+    // A maximum: one that is late does not undo the next.
+    gravel_max(g, &mine->flag[k], epoch << 8 | static_cast<uint64_t>(what), static_cast<int>((g.my_pe + distance) % g.n_pes));
+    gravel_flush(g);
+    uint64_t seen;
+    for (relax wait; (seen = look_at(g, &mine->flag[k])) >> 8 < epoch; wait.attentively()) {
+    }
+    if (seen >> 8 == epoch && static_cast<other_call>(seen & 0xff) != what)
+      report_error(g, message_fault::other_collective, op::none, (g.my_pe + g.n_pes - distance) % g.n_pes, static_cast<uint64_t>(what),
+                   seen & 0xff);
+  }
+}
+
+GRAVEL_DEVICE void meet_as_block(const gravel_t& g, other_call what) {
+  thread_fence();  // what each thread did in this PE's own memory and in peers'
+  __syncthreads();
+  if (copy_team::block(g).is_leader()) {
+    gravel_quiet(g);
+    meet(g, what);
+  }
+  __syncthreads();
+}
+
+template <class T>
+GRAVEL_DEVICE T combined(other_call what, T a, T b) {
+  if (what == other_call::min_all_block) return b < a ? b : a;
+  if (what == other_call::max_all_block) return a < b ? b : a;
+  return a + b;
+}
+
+/// Up to block_scratch::values values.
+template <class T>
+GRAVEL_DEVICE void reduce_piece(const gravel_t& g, other_call what, T* to, const T* from, uint32_t count) {
+  const copy_team team = copy_team::block(g);
+  const uint64_t epoch = g.scratch->epoch + 1;
+  for (uint32_t i = team.rank(); i < count * g.n_pes; i += team.size())
+    gravel_put(g, g.scratch->slot(epoch, g.my_pe, g.n_pes) + i % count, to_word(from[i % count]), static_cast<int>(i / count));
+  meet_as_block(g, what);
+  for (uint32_t i = team.rank(); i < count; i += team.size()) {
+    T result{};
+    for (uint32_t pe = 0; pe < g.n_pes; ++pe) {
+      const T value = from_word<T>(look_at(g, g.scratch->slot(epoch, pe, g.n_pes) + i));
+      result = pe == 0 ? value : combined(what, result, value);
+    }
+    to[i] = result;
+  }
+}
+
+template <class T>
+GRAVEL_DEVICE void reduce_as_block(const gravel_t& g, other_call what, T* to, const T* from, uint32_t count) {
+  static_assert(is_addable<T>, "reductions take integers of 4 and 8 bytes, float and double");
+  if (forbidden_outside_kernel(g, what)) return;
+  __syncthreads();  // the block has written `from`
+  for (uint32_t done = 0; done < count; done += block_scratch::values)
+    reduce_piece(g, what, to + done, from + done, count - done < block_scratch::values ? count - done : block_scratch::values);
+  __syncthreads();  // the block may read `to`
+}
+
+}  // namespace detail
+}  // namespace gravel
+
+/// What the block has sent before is applied, and the blocks of all PEs are here.
+GRAVEL_DEVICE void gravel_barrier_block(const gravel_t& g) {
+  if (!gravel::forbidden_outside_kernel(g, gravel::other_call::barrier_block))
+    gravel::detail::meet_as_block(g, gravel::other_call::barrier_block);
+}
+
+/// values[0 .. count) of PE `root`, in memory that the block shares (shared or global), at all PEs. T as for gravel_put. Small
+/// numbers of values: they go one by one.
+template <class T>
+GRAVEL_DEVICE void gravel_broadcast_block(const gravel_t& g, T* values, uint32_t count, int root) {
+  using namespace gravel;
+  static_assert(is_value<T>, "gravel_broadcast_block takes what gravel_put does");
+  if (forbidden_outside_kernel(g, other_call::broadcast_block)) return;
+  const copy_team team = copy_team::block(g);
+  if (static_cast<uint32_t>(root) >= g.n_pes) {
+    if (team.is_leader()) report_error(g, message_fault::bad_pe, op::put, static_cast<uint32_t>(root), 0, 0);
+    return;
+  }
+  __syncthreads();
+  for (uint32_t done = 0; done < count; done += block_scratch::values) {
+    const uint32_t now = count - done < block_scratch::values ? count - done : block_scratch::values;
+    uint64_t* const slot = g.scratch->slot(g.scratch->epoch + 1, static_cast<uint32_t>(root), g.n_pes);
+    if (static_cast<uint32_t>(root) == g.my_pe)
+      for (uint32_t i = team.rank(); i < now * g.n_pes; i += team.size())
+        gravel_put(g, slot + i % now, to_word(values[done + i % now]), static_cast<int>(i / now));
+    detail::meet_as_block(g, other_call::broadcast_block);
+    if (static_cast<uint32_t>(root) != g.my_pe)
+      for (uint32_t i = team.rank(); i < now; i += team.size()) values[done + i] = from_word<T>(look_at(g, slot + i));
+  }
+  __syncthreads();
+}
+
+/// to[0 .. count) = the sum, minimum, maximum over all PEs, element by element, of from[0 .. count); `to` may be `from`. Both in
+/// memory that the block shares. T: integers of 4 and 8 bytes, float, double. The same result, bit for bit, at all PEs.
+template <class T>
+GRAVEL_DEVICE void gravel_sum_all_block(const gravel_t& g, T* to, const T* from, uint32_t count) {
+  gravel::detail::reduce_as_block(g, gravel::other_call::sum_all_block, to, from, count);
+}
+template <class T>
+GRAVEL_DEVICE void gravel_min_all_block(const gravel_t& g, T* to, const T* from, uint32_t count) {
+  gravel::detail::reduce_as_block(g, gravel::other_call::min_all_block, to, from, count);
+}
+template <class T>
+GRAVEL_DEVICE void gravel_max_all_block(const gravel_t& g, T* to, const T* from, uint32_t count) {
+  gravel::detail::reduce_as_block(g, gravel::other_call::max_all_block, to, from, count);
+}
