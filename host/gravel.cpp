@@ -91,7 +91,7 @@ void start(std::unique_ptr<backend> device) {
 
 backend& current_backend() { return waiting_runtime("gravel_launch").device(); }
 void set_context(uint32_t handler, const char* name, sink_kind kind, void* context) {
-  current_runtime("gravel_set_context").set_context(handler, name, kind, context);
+  waiting_runtime("gravel_set_context").set_context(handler, name, kind, context);
 }
 void warn(const char* text) { log_warning("{}", text); }
 void* create_stream() { return waiting_runtime("gravel_stream_create").device().create_stream(); }

@@ -23,8 +23,11 @@ constexpr device_call device_calls[] = {
     {"gravel_compare_swap", waits},  {"gravel_quiet", waits},           {"gravel_fence", waits},
     {"gravel_wait_until", waits},    {"gravel_put_bulk", team},         {"gravel_put_bulk_warp", team},
     {"gravel_get_bulk", team},       {"gravel_get_bulk_warp", team},    {"gravel_put_signal", team},
-    {"gravel_put_signal_warp", team}, {"gravel_block_sender", team}};
-constexpr int n_device_calls = sizeof(device_calls) / sizeof(*device_calls), the_block_sender = n_device_calls - 1;
+    {"gravel_put_signal_warp", team}, {"gravel_block_sender", team},      {"gravel_barrier_block", team},
+    {"gravel_broadcast_block", team}, {"gravel_sum_all_block", team}};
+constexpr int n_device_calls = sizeof(device_calls) / sizeof(*device_calls);
+/// From here on they are for kernels alone.
+constexpr int the_block_sender = n_device_calls - 4;
 
 /// None of them may come back with a value, or touch the words, which the job looks at when it goes on against all hope.
 GRAVEL_BOTH void try_device_call(const gravel_t& g, uint64_t* word, int which) {
@@ -52,7 +55,10 @@ GRAVEL_BOTH void try_device_call(const gravel_t& g, uint64_t* word, int which) {
   }
 }
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
-GRAVEL_DEVICE void try_block_sender(const gravel_t& g, uint64_t* word) {
+GRAVEL_DEVICE void try_kernel_call(const gravel_t& g, uint64_t* word, int which) {
+  if (which == the_block_sender + 1) return gravel_barrier_block(g);
+  if (which == the_block_sender + 2) return gravel_broadcast_block(g, word, 1, 0);
+  if (which == the_block_sender + 3) return gravel_sum_all_block(g, word, word, 1);
   __shared__ gravel_block_sender<128, 256> sender;
   sender.begin(g);
   sender.inc(word, 0);
@@ -60,6 +66,12 @@ GRAVEL_DEVICE void try_block_sender(const gravel_t& g, uint64_t* word) {
   sender.end();
 }
 #endif
+
+struct with_context {
+  static constexpr const char* name = "with_context";
+  using context = int;
+  GRAVEL_HANDLER void operator()(const gravel_t&, int*) const {}
+};
 
 // --- calls of host threads ----------------------------------------------------------------------------------------------
 struct host_call {
@@ -79,6 +91,7 @@ const host_call host_calls[] = {
     {"gravel_allgather", [](uint64_t*) { int all[1]; gravel_allgather(all, 1); }},
     {"gravel_or_all", [](uint64_t*) { gravel_or_all(1); }},
     {"gravel_scan_inclusive", [](uint64_t*) { gravel_scan_inclusive(1); }},
+    {"gravel_set_context", [](uint64_t*) { gravel_set_context<with_context>(nullptr); }},
     {"gravel_launch", [](uint64_t*) { gravel_launch(nothing_to_do, 1, 1); }},
     {"gravel_copy", [](uint64_t* word) { uint64_t here; gravel_copy(&here, word, sizeof(here)); }},
     {"gravel_quiet()", [](uint64_t*) { gravel_quiet(); }},
@@ -95,7 +108,7 @@ struct in_device_handler {
   GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t where, int which) const {
     auto* const word = reinterpret_cast<uint64_t*>(g.heap + where);
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
-    if (which == the_block_sender) try_block_sender(g, word);
+    if (which >= the_block_sender && which < n_device_calls) try_kernel_call(g, word, which);
 #endif
 #if !GRAVEL_CUDA
     if (which >= 1000) host_calls[which - 1000].call(word);
@@ -113,7 +126,7 @@ struct in_host_handler {
     else if (which == 999) gravel_local_add(g, word, 1);
     else try_device_call(g, word, which);
 #if !GRAVEL_CUDA
-    if (which == the_block_sender) try_block_sender(g, word);
+    if (which >= the_block_sender && which < n_device_calls) try_kernel_call(g, word, which);
 #endif
 #endif
   }
@@ -141,7 +154,7 @@ void for_each_pair(F f) {
   for (const place& p : {place{"device_handler", by_handler<in_device_handler>}, place{"host_handler", by_handler<in_host_handler>}}) {
     const bool on_host = !std::strcmp(p.name, "host_handler");
     for (int i = 0; i < n_device_calls; ++i)
-      if (!(GRAVEL_CUDA && on_host && i == the_block_sender)) f(p.name, device_calls[i].name, device_calls[i].sentence, p.go, i);
+      if (!(GRAVEL_CUDA && on_host && i >= the_block_sender)) f(p.name, device_calls[i].name, device_calls[i].sentence, p.go, i);
     int number = 1000;
     for (const host_call& call : host_calls) {
       if (on_host || !GRAVEL_CUDA) f(p.name, call.name, waits, p.go, number);
@@ -152,8 +165,9 @@ void for_each_pair(F f) {
   f("host_thread", "gravel_local_add", local, [](uint64_t* word, int) { gravel_local_add(gravel_host_handle(), word, 1); }, 0);
 #if !GRAVEL_CUDA
   constexpr const char* in_kernel = "inside a kernel: it is for host threads";
-  f("host_thread", "gravel_block_sender", "outside a kernel: it is for kernels",
-    [](uint64_t* word, int) { try_block_sender(gravel_host_handle(), word); }, 0);
+  for (int i = the_block_sender; i < n_device_calls; ++i)
+    f("host_thread", device_calls[i].name, "outside a kernel: it is for kernels",
+      [](uint64_t* word, int which) { try_kernel_call(gravel_host_handle(), word, which); }, i);
   int number = 0;
   for (const host_call& call : host_calls)
     f("kernel", call.name, in_kernel, [](uint64_t* word, int which) { gravel_launch(host_call_in_kernel, 1, 1, word, which); }, number++);
@@ -170,7 +184,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (argc != 3) return std::fprintf(stderr, "usage: callers_job --list | PLACE CALL\n"), 2;
-  gravel_init<in_device_handler, in_host_handler>();
+  gravel_init<in_device_handler, in_host_handler, with_context>();
   auto* const word = gravel_malloc<uint64_t>(4096);
   bool found = false;
   for_each_pair([&](const char* place, const char* call, const char*, void (*go)(uint64_t*, int), int which) {
