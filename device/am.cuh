@@ -18,6 +18,7 @@
 #pragma once
 #include <utility>
 
+#include "device/outbox.cuh"
 #include "device/put.cuh"
 
 #if GRAVEL_CUDA
@@ -237,6 +238,19 @@ GRAVEL_BOTH void run_handler(const gravel_t& g, uint32_t position, const unit* m
   }
 }
 
+/// An active message leaves by the shortest way: through a ring to a PE whose memory is mapped (the own one, too), else through
+/// the queue. Thread scope: lane, divergent.
+template <uint32_t UNITS>
+GRAVEL_BOTH void send_am(const gravel_t& g, uint32_t sink, const unit (&message)[UNITS]) {
+#if GRAVEL_ON_GPU
+  if (ring_to(g, sink)) {
+    if (g.from != sender::handler) return push_together(g, pe_of_sink(sink), message);
+    if (outbox_of_warp().add(g, pe_of_sink(sink), message)) return;
+  }
+#endif
+  send_direct(g, sink, message);
+}
+
 }  // namespace gravel
 
 /// Runs Handler at `pe` with the given arguments (up to 256 bytes together), also where pe is this PE. Non-blocking.
@@ -248,5 +262,5 @@ GRAVEL_BOTH void gravel_am(const gravel_t& g, int pe, A... arguments) {
   if (!may_send_am<Handler>(g, pe)) return;
   am_message<Handler> message;
   message.fill(arguments...);
-  send_direct(g, sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind), message.data);
+  send_am(g, sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind), message.data);
 }

@@ -20,6 +20,7 @@ struct handler_list {
         if (ids[i] == ids[j]) return false;
     return true;
   }
+  static constexpr bool runs_on_device = ((handler_traits<Handlers>::kind == sink_kind::device) || ...);
   static_assert(ids_differ(), "two handlers have the same name, or names whose hashes collide: rename one");
 
   /// Rows for registration (a std::vector of host/backend.hpp's handler_info), and the name of an id.

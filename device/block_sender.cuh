@@ -202,7 +202,8 @@ struct block_sender {
   GRAVEL_DEVICE void gather(uint32_t sink, const unit (&message)[UNITS]) {
     if constexpr (UNITS == 1)
       if (bins.in_use)
-        if (const peer_link* link = ring_to(g, sink)) return bins.add(buffer + capacity, *link, message[0], &to_peers);
+        if (const peer_link* link = ring_to(g, sink); link && link->bin != peer_link::no_bin)
+          return bins.add(buffer + capacity, *link, message[0], &to_peers);
     const lane_group group = lane_group::active();
     const uint32_t wanted = group.size() * UNITS;
     uint32_t at;

@@ -55,7 +55,7 @@ GRAVEL_DEVICE void hand_over_to_peers(const gravel_t& g, const sorted_messages& 
       m.copy(link->ring.payload(link->ring.chunk(claimed)), first, n, units, rank, size);
       sync();
       if (rank != 0) continue;
-      link->ring.publish(claimed, n, units);
+      link->ring.publish(claimed, n, units, link->pe);
       fetch_add<scope::device>(&g.counters->here().to_peers, uint64_t{n});
       if (claimed % 64 == 0) ring_bell(*link);
     }

@@ -1,5 +1,6 @@
 // Route `peer`: operations on the memory of another GPU of the node, mapped over NVLink or PCIe.
-// Single operations are loads, stores and atomics there; block senders push runs into the peer's ring (hand_over.cuh).
+// Single operations are loads, stores and atomics there. Block senders (hand_over.cuh), active messages and what handlers send
+// (outbox.cuh) go through the ring to that PE; active messages to the own PE through one that lies in its own memory.
 #pragma once
 #include "device/in_place.cuh"
 #include "device/handle.cuh"
@@ -34,29 +35,45 @@ GRAVEL_BOTH void ring_bell(const peer_link& link) {
 }
 GRAVEL_BOTH void ring_bells(const gravel_t& g) {
   for (uint32_t pe = 0; g.peers && pe < g.n_pes; ++pe)
-    if (g.peers[pe].ring.slots && load_relaxed<scope::device>(g.peers[pe].tickets)) ring_bell(g.peers[pe]);
+    if (g.peers[pe].ring.slots && load_relaxed<scope::device>(&g.peers[pe].line->tickets)) ring_bell(g.peers[pe]);
+}
+
+/// For who pushes all the time: rings unless somebody has lately. A resolver kernel that was started after that bell lives longer
+/// than this (GRAVEL_RESOLVER_QUANTUM_US is 100 us at least), and one that was started before it is followed by another.
+GRAVEL_BOTH void ring_bell_now_and_then(const peer_link& link) {
+#if GRAVEL_ON_GPU
+  constexpr uint64_t often_ns = 20'000;
+  const uint64_t now = globaltimer_ns(), last = load_relaxed<scope::device>(&link.line->last_bell);
+  // One of all that find it is time: bells are words in host memory.
+  if (now - last < often_ns || !compare_swap_acquire<scope::device>(&link.line->last_bell, last, now)) return;
+#endif
+  ring_bell(link);
 }
 
 /// Claims a chunk and waits until it is free. After it, publish() must follow. Thread scope: lane.
 GRAVEL_BOTH uint64_t claim_chunk(const peer_link& link) {
-  const uint64_t ticket = fetch_add<scope::device>(link.tickets, uint64_t{1});
+  const uint64_t ticket = fetch_add<scope::device>(&link.line->tickets, uint64_t{1});
   uint32_t rounds = 0;
   for (relax wait; !link.ring.is_free(ticket); wait())
     if (++rounds % 256 == 0) ring_bell(link);
   return ticket;
 }
 
-/// Waits until what this PE's block senders pushed is applied. Thread scope: lane.
-GRAVEL_BOTH void flush_peers(const gravel_t& g) {
-  if (!g.peers) return;
-  for (uint32_t pe = 0; pe < g.n_pes; ++pe) {
-    const peer_link& link = g.peers[pe];
-    if (!link.ring.slots) continue;
-    const uint64_t target = load_acquire<scope::device>(link.tickets);
-    uint32_t rounds = 0;
-    for (relax wait; !link.ring.applied_below(target); wait())
-      if (rounds++ % 256 == 0) ring_bell(link);
+/// Waits until what this PE's kernels have pushed to one PE by now is applied. Thread scope: lane.
+GRAVEL_BOTH void flush_ring(const peer_link& link) {
+  if (!link.ring.slots) return;
+  // Both at once; acquired behind them.
+  const uint64_t target = load_acquire_later(&link.line->tickets);
+  uint64_t below = load_acquire_later(&link.line->applied_below);
+  acquire_now();
+  uint32_t rounds = 0;
+  for (relax wait; below < target; wait()) {
+    below = raise_to(&link.line->applied_below, link.ring.first_missing(below, target));
+    if (below < target && rounds++ % 256 == 0) ring_bell(link);
   }
+}
+GRAVEL_BOTH void flush_peers(const gravel_t& g) {
+  for (uint32_t pe = 0; g.peers && pe < g.n_pes; ++pe) flush_ring(g.peers[pe]);
 }
 
 }  // namespace gravel

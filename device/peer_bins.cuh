@@ -83,7 +83,7 @@ struct peer_bins {
     // Places are 32 bits wide, and so generations wrap below that.
     store_release<scope::block>(&holds[link.bin][which], (generation + 2) & (~0u >> half_log2));  // [B4]
     block_add(sent, half());
-    link.ring.publish(ticket, half(), 1);
+    link.ring.publish(ticket, half(), 1, link.pe);
     if (ticket % 64 == 0) ring_bell(link);
   }
 
@@ -102,7 +102,7 @@ struct peer_bins {
       for (uint32_t i = rank; i < n; i += size) store_unit(to + i, load_unit(from + i));
       __syncthreads();
       if (rank != 0) continue;
-      link.ring.publish(claimed, n, 1);
+      link.ring.publish(claimed, n, 1, link.pe);
       block_add(sent, n);
     }
     __syncthreads();

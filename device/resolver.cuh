@@ -7,6 +7,7 @@
 #pragma once
 #include "device/apply.cuh"
 #include "device/bulk.cuh"
+#include "device/outbox.cuh"
 
 namespace gravel {
 
@@ -16,14 +17,24 @@ struct resolver_mailbox {
   alignas(64) uint64_t hold_seen;   ///< resolver: last hold acknowledged [H1]
   alignas(64) uint64_t taken;       ///< resolver: packets applied when the last kernel ended
   alignas(64) uint64_t left_over;   ///< resolver: the last kernel ended with chunks still in its rings
+  alignas(64) uint64_t settled[2];  ///< device/settle.cuh: what the host waits for has happened
+};
+
+/// Tickets that a lane has drawn from a ring: the one that it waits for, and, while that cannot be applied, one more.
+struct ring_place {
+  static constexpr uint64_t none = ~0ull;
+  uint64_t ticket, next;
 };
 
 /// Rings that peers fill, in device memory.
 struct peer_rings {
   const peer_ring* of_source;  ///< [n]; slots == nullptr: no ring from there
-  uint64_t* next;              ///< [warps that serve rings][n]: ticket to take next
+  uint64_t* drawn;             ///< [n] tickets of each ring that lanes have drawn so far
+  ring_place* places;          ///< [warps that serve rings][32]: each lane's, from one kernel to the next
   uint32_t n;                  ///< at most 32: a lane looks at each
   uint32_t blocks;             ///< that serve rings, behind those for the landing ring
+  uint32_t own;                ///< number of the ring from this PE itself; n: there is none
+  owed_tickets* owed;          ///< [warps of the resolver]; nullptr: no rings at all
 };
 static_assert(max_peers <= 32);
 
@@ -42,6 +53,8 @@ struct resolver_state {
   uint32_t stop;       ///< block 0 has decided to end
   uint32_t left_over;  ///< a warp saw a chunk in its rings when it left
   uint64_t last_chunk; ///< time at which a chunk was applied, now and then
+  uint32_t working;    ///< warps that apply chunks now, and may run handlers for long
+  uint32_t spare;
   uint64_t next_turn;  ///< time from which on a block may look for packets in host memory, for all
   channel_state channel[];
 };
@@ -53,6 +66,7 @@ struct resolver_limits {
 #if GRAVEL_CUDA
 
 constexpr int resolver_threads = 512;
+constexpr unsigned resolver_shared_bytes = resolver_threads / 32 * sizeof(outbox);
 
 /// Claims packet `sequence` of a channel. Thread scope: lane.
 __device__ __forceinline__ bool claim(channel_state& channel, uint64_t sequence) {
@@ -196,7 +210,7 @@ __device__ __forceinline__ void resolve_large(const gravel_t& g, const unit* at,
 /// arguments from shared memory. Thread scope: block, converged.
 template <class Handlers>
 __device__ __forceinline__ void resolve_staged(const gravel_t& g, const unit* at, uint32_t messages, uint32_t units, uint64_t from) {
-  constexpr uint32_t room = 2 * resolver_threads;
+  constexpr uint32_t room = resolver_threads;
   __shared__ unit staged[room];
   const uint32_t most = room / units;
   for (uint32_t first = 0; first < messages; first += most) {
@@ -269,9 +283,28 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
   }
 }
 
-/// A chunk of a ring: what a peer pushed. Its messages are checked one by one like all others. Thread scope: warp.
+/// Passes on a chunk that waits in this PE's own ring for room in a peer's. False: there is none yet. Thread scope: warp.
+__device__ __noinline__ inline bool pass_on(const gravel_t& g, uint32_t pe, const unit* from, uint32_t messages, uint32_t units) {
+  const uint32_t lane = threadIdx.x % 32;
+  const peer_link& link = g.peers[pe];
+  uint64_t ticket = 0;
+  bool has_room = false;
+  if (lane == 0) has_room = outbox_of_warp().claim(link, &ticket);
+  if (!__shfl_sync(~0u, has_room, 0)) return false;
+  unit* const to = peer_ring::payload(link.ring.chunk(__shfl_sync(~0u, ticket, 0)));
+  for (uint32_t i = lane; i < messages * units; i += 32) store_unit(to + i, load_unit(from + i));
+  __syncwarp();
+  if (lane == 0) {
+    link.ring.publish(ticket, messages, units, pe);
+    ring_bell_now_and_then(link);
+  }
+  return true;
+}
+
+/// A chunk of a ring. Its messages are checked one by one like all others. Thread scope: warp. False: it is to be passed on, and
+/// stays where it is.
 template <class Handlers>
-__device__ __forceinline__ void resolve_chunk(const gravel_t& g, uint32_t room, chunk_header* chunk) {
+__device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, bool from_self, chunk_header* chunk) {
   constexpr uint32_t batch = 8;
   constexpr uint64_t from = device_error::from_peer;
   const uint32_t lane = threadIdx.x % 32;
@@ -281,9 +314,12 @@ __device__ __forceinline__ void resolve_chunk(const gravel_t& g, uint32_t room, 
 #pragma unroll
   for (uint32_t b = 0; b < batch; ++b)
     if (b * 32 < room) held[b] = load_unit(at + b * 32 + lane);
-  const uint32_t messages = chunk->messages, units = chunk->units;
-  if (units == 0 || units > max_am_units || messages > room / units) {
+  const uint32_t messages = chunk->messages, units = chunk->units, pe = chunk->pe;
+  const bool passes = from_self && pe < g.n_pes && pe != g.my_pe && ring_to(g, sink_of(pe, sink_kind::device));
+  if (units == 0 || units > max_am_units || messages > room / units || (pe != g.my_pe && !passes)) {
     if (lane == 0) report_error(g, message_fault::corrupt_packet, op::none, g.my_pe, static_cast<uint64_t>(packet_fault::bad_total), 0);
+  } else if (passes) {
+    return pass_on(g, pe, at, messages, units);
   } else if (units == 1) {
 #pragma unroll
     for (uint32_t b = 0; b < batch; ++b)
@@ -292,71 +328,91 @@ __device__ __forceinline__ void resolve_chunk(const gravel_t& g, uint32_t room, 
   } else {
     resolve_large<Handlers, 32>(g, at, messages, units, from);
   }
+  return true;
 }
 
-/// What a warp knows of the rings: lane i looks after ring i % width, and there after the warp's (i / width)-th ticket
-/// from the next one on.
+/// What a warp knows of the rings: lane i looks after ring i % width, and there waits for a ticket of its own. Whoever has applied
+/// its ticket draws the next of all lanes of this PE. So what one warp does for long (a handler with much to send) keeps the few
+/// tickets from being applied that it has drawn, and no others.
 struct ring_watch {
   peer_ring ring{};
-  uint64_t ticket = 0;
+  uint64_t* drawn = nullptr;  ///< of `ring`
+  ring_place at{ring_place::none, ring_place::none};
   uint32_t width = 1, depth = 1;
 
-  __device__ __forceinline__ ring_watch(const peer_rings& peers, uint32_t warp, uint32_t warps) {
+  __device__ __forceinline__ ring_watch(const peer_rings& peers, uint32_t warp) {
     const uint32_t lane = threadIdx.x % 32;
     while (width < peers.n) width *= 2;
     depth = 32 / width < 4 ? 32 / width : 4;
     const uint32_t source = lane % width;
     if (source >= peers.n || lane >= width * depth) return;
     ring = peers.of_source[source];
-    ticket = peers.next[warp * peers.n + source] + uint64_t{lane / width} * warps;
+    if (!ring.slots) return;
+    drawn = &peers.drawn[source];
+    at = peers.places[warp * 32 + lane];
+    if (at.ticket == ring_place::none) at.ticket = draw();
   }
-  /// Lanes whose ticket has arrived, and those before it of the same ring.
-  __device__ __forceinline__ uint32_t look() const {
-    uint32_t some = __ballot_sync(~0u, ring.slots && ring.arrived(ticket));
-    for (uint32_t d = 1; d < depth; ++d) {
-      const uint32_t these = ((1u << width) - 1) << (d * width);
-      some &= some << width | ~these;
-    }
-    return some;
+  __device__ __forceinline__ uint64_t draw() const { return fetch_add<scope::device>(drawn, uint64_t{1}); }
+  /// Lanes whose ticket has arrived.
+  __device__ __forceinline__ uint32_t look() const { return __ballot_sync(~0u, ring.slots && ring.arrived(at.ticket)); }
+  /// To be called while it is applied, so that nobody waits for the answer.
+  __device__ __forceinline__ void draw_next() {
+    if (at.next == ring_place::none) at.next = draw();
   }
+  __device__ __forceinline__ void go_on() { at = {at.next, ring_place::none}; }
 };
 
-/// Serves the rings until block 0 says stop. Thread scope: each warp for itself; warp `w` of W takes the tickets w, w + W,
-/// ... of every ring, so no two look for the same chunk.
+/// Serves the rings until block 0 says stop. Thread scope: each warp for itself.
 template <class Handlers>
 __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings& peers, resolver_state* state) {
-  const uint32_t warps = peers.blocks * (resolver_threads / 32);
   const uint32_t lane = threadIdx.x % 32;
   const uint32_t me = (blockIdx.x - (gridDim.x - peers.blocks)) * (resolver_threads / 32) + threadIdx.x / 32;
-  ring_watch watch(peers, me, warps);
+  ring_watch watch(peers, me);
+  const bool is_own = lane % watch.width == peers.own;  // this lane's ring is the own one
   uint32_t rounds = 0;
   relax wait;
   for (;;) {
     const uint32_t arrived = watch.look();
     if (arrived == 0) {
+      if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(g, lane);
       if (load_acquire<scope::device>(&state->stop)) break;
       wait();
       continue;
     }
     wait.reset();
     __syncwarp();  // what one lane has acquired, all may read
+    if (arrived >> lane & 1) watch.draw_next();
+    if (lane == 0) fetch_add<scope::device>(&state->working, 1u);
+    uint32_t applied = arrived;  // less what stays where it is
     for (uint32_t rest = arrived; rest; rest &= rest - 1) {
       const int chosen = __ffs(static_cast<int>(rest)) - 1;
-      const auto chunk = reinterpret_cast<uint64_t>(watch.ring.slots ? watch.ring.chunk(watch.ticket) : nullptr);
-      resolve_chunk<Handlers>(g, __shfl_sync(~0u, watch.ring.chunk_units, chosen),
-                              reinterpret_cast<chunk_header*>(__shfl_sync(~0u, chunk, chosen)));
+      const auto chunk = reinterpret_cast<uint64_t>(watch.ring.slots ? watch.ring.chunk(watch.at.ticket) : nullptr);
+      if (!resolve_chunk<Handlers>(g, __shfl_sync(~0u, watch.ring.chunk_units, chosen), __shfl_sync(~0u, is_own, chosen),
+                                   reinterpret_cast<chunk_header*>(__shfl_sync(~0u, chunk, chosen))))
+        applied &= ~(1u << chosen);
+      __syncwarp();
+    }
+    // What handlers sent has its tickets before any of these chunks is marked as done. It leaves when nothing more has come, so
+    // that chunks are full while there is much to do; and in any case soon.
+    constexpr uint32_t hold_for_rounds = 8;
+    if (rounds % hold_for_rounds == 0 && !outbox_of_warp().is_empty()) outbox_of_warp().flush(g, lane);
+    // One fence for all of them: it waits for every atomic operation under way.
+    if (applied >> lane & 1) {
+      watch.ring.mark_done(watch.at.ticket);
+      watch.go_on();
     }
     __syncwarp();
-    // One fence for all of them: it waits for every atomic operation under way.
-    if (arrived >> lane & 1) watch.ring.mark_done(watch.ticket);
-    __syncwarp();
-    uint32_t taken = 0;  // of this lane's ring
-    for (uint32_t d = 0; d < watch.depth; ++d) taken += arrived >> (d * watch.width + lane % watch.width) & 1;
-    watch.ticket += uint64_t{taken} * warps;
-    if (rounds++ % 16 == 0 && lane == 0) store_relaxed<scope::device>(&state->last_chunk, globaltimer_ns());
-    if (rounds % 64 == 0 && load_acquire<scope::device>(&state->stop)) break;
+    const uint32_t own = __ballot_sync(~0u, is_own) & applied;
+    if (lane == 0) {
+      if (own) fetch_add_release<scope::device>(&g.peers[g.my_pe].line->applied, static_cast<uint64_t>(__popc(own)));
+      fetch_add<scope::device>(&state->working, ~0u);
+      if (rounds % 16 == 0) store_relaxed<scope::device>(&state->last_chunk, globaltimer_ns());
+    }
+    if (++rounds % 64 == 0 && load_acquire<scope::device>(&state->stop)) break;
+    if (applied == 0) __nanosleep(1000);  // the peer for whose room all of this waits shall not have to compete with us
   }
-  if (lane < peers.n) peers.next[me * peers.n + lane] = watch.ticket;
+  if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(g, lane);
+  peers.places[me * 32 + lane] = watch.at;
   // What arrives after this look rings the bell after the host has started this kernel, and so starts another.
   if (watch.look() && lane == 0) store_relaxed<scope::device>(&state->left_over, 1u);
 }
@@ -372,6 +428,7 @@ __device__ __forceinline__ void decide(resolver_state* state, resolver_mailbox* 
   const uint64_t now = globaltimer_ns();
   const uint64_t last_chunk = peers.n ? load_relaxed<scope::device>(&state->last_chunk) : 0;
   const uint64_t last = last_chunk > last_work ? last_chunk : last_work;
+  if (peers.n && !working) working = load_relaxed<scope::device>(&state->working) != 0;
   if (now - born > limits.quantum_ns || (!working && now > last + limits.idle_ns)) store_release<scope::device>(&state->stop, 1u);
 }
 
@@ -399,6 +456,8 @@ __device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& 
     const bool some = mine.channel >= 0, leave = stop != 0;
     if (some) {
       resolve_packet<Handlers>(g, ring, static_cast<uint32_t>(mine.channel), mine.sequence, table);
+      __syncwarp();
+      if (peers.owed && !outbox_of_warp().is_empty()) outbox_of_warp().flush(g, threadIdx.x % 32);
       __threadfence();
       __syncthreads();
       if (threadIdx.x == 0) {
@@ -411,24 +470,34 @@ __device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& 
     if (leave) break;
     // Behind the packet, which need not wait until the host's word has been read.
     if (blockIdx.x == 0 && threadIdx.x == 0) decide(state, mailbox, peers, limits, born, last_work, some);
-    if (!some) __nanosleep(100);
+    if (!some) {
+      if (peers.owed && !outbox_of_warp().is_empty()) outbox_of_warp().flush(g, threadIdx.x % 32);
+      __nanosleep(100);
+    }
   }
 }
 
 template <class Handlers>
-__global__ void __launch_bounds__(resolver_threads)
+__global__ void __launch_bounds__(resolver_threads, 1)
     resolver(gravel_t g, landing ring, peer_rings peers, resolver_state* state, resolver_mailbox* mailbox,
              resolver_limits limits) {
   if (threadIdx.x == 0) fetch_add<scope::device>(&state->resident, 1u);
+  if (peers.owed) outbox_of_warp().begin(peers.owed + blockIdx.x * (resolver_threads / 32) + threadIdx.x / 32, threadIdx.x % 32);
+  __syncwarp();
   if (blockIdx.x < gridDim.x - peers.blocks) serve_landing<Handlers>(g, ring, peers, state, mailbox, limits);
   else serve_rings<Handlers>(g, peers, state);
+  __syncwarp();
+  if (peers.owed && outbox_of_warp().end(threadIdx.x % 32)) store_relaxed<scope::device>(&state->left_over, 1u);
   __syncthreads();
   // The last block to leave says how far the kernel came; what arrived since makes the host start another.
   if (threadIdx.x == 0) {
     __threadfence();
     if (fetch_add_release<scope::device>(&state->leaving, 1u) != gridDim.x - 1) return;
     __threadfence();
-    store_relaxed(&mailbox->left_over, uint64_t{load_relaxed<scope::device>(&state->left_over)});
+    // Handlers in a warp that left late may have sent something to one that had left.
+    const ring_line* const own = peers.own < peers.n ? g.peers[g.my_pe].line : nullptr;
+    const bool sent = own && load_relaxed<scope::device>(&own->tickets) != load_relaxed<scope::device>(&own->applied);
+    store_relaxed(&mailbox->left_over, uint64_t{sent || load_relaxed<scope::device>(&state->left_over)});
     store_release(&mailbox->taken, load_acquire<scope::device>(&state->finished));
   }
 }

@@ -4,6 +4,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ struct receiver_setup {
   landing device_ring, host_ring;
   const peer_ring* peer_sources;  ///< rings into this PE, in device memory
   uint32_t n_peer_sources;
+  uint32_t own_source;        ///< number of the ring from this PE itself; n_peer_sources: there is none
   const uint64_t* peer_bell;  ///< changes when a peer has pushed something; nullptr: no peers
   uint64_t* attention;        ///< to be set while kernels run that may send
 };
@@ -62,6 +64,10 @@ class backend {
     return nullptr;
   }
   virtual void forget_memory(void*) {}
+  /// Do kernels of several processes run on this device at the same time (MPS)?
+  virtual bool runs_beside_others() const { return false; }
+  /// Device memory for the ring of this PE to itself (lib/base/peer_ring.hpp); 0: the receiver serves none.
+  virtual uint64_t own_ring_bytes() const { return 0; }
   /// Makes host memory reachable for kernels, at the same address.
   virtual void pin(void* memory, uint64_t bytes) = 0;
   virtual void unpin(void* memory) = 0;
@@ -77,6 +83,16 @@ class backend {
   virtual void* create_stream() { fail_text("this backend has no streams"); }
   virtual void destroy_stream(void*) {}
   virtual void synchronize_stream(void*) {}
+  /// Waits on the device until all that kernels with this handle have sent is applied, then, if `all` is given, until all PEs
+  /// are in their barrier of this number. Calls `meanwhile` now and then. False: this device cannot; the host is to look itself.
+  virtual bool settle(const gravel_t&, const peer_barrier* all, uint64_t number, const std::function<void()>& meanwhile) {
+    (void)all, (void)number, (void)meanwhile;
+    return false;
+  }
+
+  /// While some thread holds it, what applies messages on the device stays there. To be given back by release_receiver().
+  virtual void hold_receiver() {}
+  virtual void release_receiver() {}
 
   /// After this, receive() is called again and again by one thread. True: something moved.
   virtual void start_receiver(const receiver_setup&) = 0;

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "device/resolver.cuh"
+#include "device/settle.cuh"
 #include "host/backend.hpp"
 #include "host/launcher_cuda.cuh"
 #include "host/receiver.hpp"
@@ -46,6 +47,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     open_launcher(properties);
     resolver_stream_ = new_stream(true);
     copy_ = new_stream(true);
+    for (settling& s : settling_) s.stream = new_stream(true);
     cuda_check(cudaHostAlloc(&mailbox_, sizeof(resolver_mailbox), cudaHostAllocDefault), "cudaHostAlloc");
     *mailbox_ = {};
     const settings& s = current_settings();
@@ -54,7 +56,10 @@ class cuda_backend final : public backend, public cuda_launcher {
     // MPS the resolvers of all PEs of this GPU run at once, otherwise only those of one.
     int under_mps = 0;
     cudaDeviceGetAttribute(&under_mps, cudaDevAttrMpsEnabled, device_);
-    const uint64_t at_once = under_mps ? (local_size + static_cast<uint32_t>(count) - 1) / static_cast<uint32_t>(count) : 1;
+    under_mps_ = under_mps != 0;
+    const uint32_t on_this_gpu = (local_size + static_cast<uint32_t>(count) - 1) / static_cast<uint32_t>(count);
+    own_ring_bytes_ = s.own_ring_size ? s.own_ring_size : properties.totalGlobalMem / 16 / on_this_gpu;
+    const uint64_t at_once = under_mps_ ? on_this_gpu : 1;
     const uint64_t share = std::max<uint64_t>(static_cast<uint64_t>(properties.multiProcessorCount) / at_once, 4);
     blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_blocks, 1, share / 4));
     ring_blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_ring_blocks, 1, share / 2));
@@ -125,6 +130,9 @@ class cuda_backend final : public backend, public cuda_launcher {
     const device_scope here(context_);
     cudaIpcCloseMemHandle(at);
   }
+  bool runs_beside_others() const override { return under_mps_; }
+  /// A program without handlers on the device sends nothing through it.
+  uint64_t own_ring_bytes() const override { return Handlers::runs_on_device ? own_ring_bytes_ : 0; }
 
   void pin(void* memory, uint64_t bytes) override {
     const device_scope here(context_);
@@ -156,6 +164,28 @@ class cuda_backend final : public backend, public cuda_launcher {
   void destroy_stream(void* stream) override { remove_stream(static_cast<cudaStream_t>(stream)); }
   void synchronize_stream(void* stream) override { wait_for_stream(static_cast<cudaStream_t>(stream)); }
 
+  void hold_receiver() override { hold(); }
+  void release_receiver() override { end_hold(); }
+  bool settle(const gravel_t& g, const peer_barrier* all, uint64_t number, const std::function<void()>& meanwhile) override {
+    if (!resident_) return false;  // kernels that wait need the resolver beside them
+    const device_scope here(context_);
+    settling& mine = settling_[all != nullptr];
+    std::lock_guard lock(mine.lock);
+    uint64_t* const told = &mailbox_->settled[all != nullptr];
+    store_relaxed(told, uint64_t{0});
+    if (all) gravel::settle<true><<<1, settle_threads, 0, mine.stream>>>(g, *all, number, told);
+    else gravel::settle<false><<<1, settle_threads, 0, mine.stream>>>(g, peer_barrier{}, 1, told);
+    cuda_check(cudaGetLastError(), "waiting on the device");
+    uint32_t rounds = 0;
+    for (relax wait; load_acquire(told) == 0; wait.attentively()) {  // [S2]
+      if (++rounds % 1024 != 0) continue;
+      const cudaError_t state = cudaStreamQuery(mine.stream);
+      if (state != cudaSuccess && state != cudaErrorNotReady) cuda_check(state, "waiting on the device");
+      meanwhile();
+    }
+    return true;
+  }
+
   void start_receiver(const receiver_setup& setup) override {
     const device_scope here(context_);
     setup_ = setup;
@@ -163,18 +193,21 @@ class cuda_backend final : public backend, public cuda_launcher {
     const uint64_t bytes = sizeof(resolver_state) + setup.device_ring.channels * sizeof(channel_state);
     state_ = static_cast<resolver_state*>(allocate(bytes, "resolver state"));
     if (setup.n_peer_sources) {
-      const uint64_t warps = ring_blocks_ * (resolver_threads / 32);
-      std::vector<uint64_t> first(warps * setup.n_peer_sources);
-      for (uint64_t i = 0; i < first.size(); ++i) first[i] = i / setup.n_peer_sources;
-      rings_ = {setup.peer_sources, static_cast<uint64_t*>(allocate(first.size() * sizeof(uint64_t), "resolver state")),
-                setup.n_peer_sources, ring_blocks_};
-      copy(rings_.next, first.data(), first.size() * sizeof(uint64_t));
+      const uint64_t warps = ring_blocks_ * uint64_t{resolver_threads / 32}, all_warps = (blocks_ + ring_blocks_) * uint64_t{resolver_threads / 32};
+      const std::vector<ring_place> nowhere(warps * 32, ring_place{ring_place::none, ring_place::none});
+      const auto state = [&](uint64_t bytes) { return allocate(bytes, "resolver state"); };
+      rings_ = {setup.peer_sources, static_cast<uint64_t*>(state(setup.n_peer_sources * sizeof(uint64_t))),
+                static_cast<ring_place*>(state(nowhere.size() * sizeof(ring_place))), setup.n_peer_sources, ring_blocks_, setup.own_source,
+                static_cast<owed_tickets*>(state(all_warps * sizeof(owed_tickets)))};
+      copy(rings_.places, nowhere.data(), nowhere.size() * sizeof(ring_place));
     }
     host_ = std::make_unique<host_receiver>(setup.host_ring, sink_kind::host, setup.host_handle);
     if (resident_) resolver_processors_ = resolvers_at_once_ * (blocks_ + rings_.blocks);
     // Once now: it finds nothing and ends.
     std::unique_lock lock(lock_);
     prepare(reinterpret_cast<const void*>(&resolver<Handlers>), lock);
+    prepare(reinterpret_cast<const void*>(&gravel::settle<true>), lock);
+    prepare(reinterpret_cast<const void*>(&gravel::settle<false>), lock);
     launch_resolver();
   }
 
@@ -198,7 +231,9 @@ class cuda_backend final : public backend, public cuda_launcher {
     store_release(&mailbox_->hold, uint64_t{0});
     cudaStreamSynchronize(resolver_stream_);
     cudaFree(state_);
-    cudaFree(rings_.next);
+    cudaFree(rings_.drawn);
+    cudaFree(rings_.places);
+    cudaFree(rings_.owed);
     state_ = nullptr;
   }
 
@@ -228,6 +263,8 @@ class cuda_backend final : public backend, public cuda_launcher {
     close_launcher();
     for (cudaStream_t stream : {resolver_stream_, copy_})
       if (stream) cudaStreamDestroy(stream);
+    for (settling& s : settling_)
+      if (s.stream) cudaStreamDestroy(s.stream);
     if (mailbox_) cudaFreeHost(mailbox_);
   }
 
@@ -247,7 +284,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     if (setup_.peer_bell) seen_bell_ = load_acquire(setup_.peer_bell);
     store_relaxed(&mailbox_->left_over, uint64_t{0});
     cuda_check(cudaMemsetAsync(&state_->resident, 0, 4 * sizeof(uint32_t), resolver_stream_), "cudaMemset");
-    resolver<Handlers><<<blocks_ + rings_.blocks, resolver_threads, 0, resolver_stream_>>>(setup_.device_handle, setup_.device_ring, rings_,
+    resolver<Handlers><<<blocks_ + rings_.blocks, resolver_threads, resolver_shared_bytes, resolver_stream_>>>(setup_.device_handle, setup_.device_ring, rings_,
                                                                            state_, mailbox_, limits_);
     cuda_check(cudaGetLastError(), "starting the resolver kernel");
   }
@@ -258,6 +295,14 @@ class cuda_backend final : public backend, public cuda_launcher {
   uint64_t resolvers_at_once_ = 1;         ///< on this GPU
   resolver_limits limits_{};
   cudaStream_t resolver_stream_ = nullptr, copy_ = nullptr;
+  /// For a quiet, and for a barrier, which another thread's quiet shall not have to wait for.
+  struct settling {
+    std::mutex lock;
+    cudaStream_t stream = nullptr;
+  };
+  settling settling_[2];
+  bool under_mps_ = false;
+  uint64_t own_ring_bytes_ = 0;
   receiver_setup setup_{};
   resolver_state* state_ = nullptr;
   peer_rings rings_{};

@@ -12,6 +12,14 @@ namespace gravel {
 collective_member::call::call(collective_member& member, collective_kind kind, uint64_t argument, uint64_t another)
     : member_(member), lock_(member.lock_), what_{++member.calls_, kind, member.pe_, {argument, another}} {}
 
+collective_member::call::~call() {
+  if (load_relaxed(&member_.segment_.control()->waiting)) store_release(&member_.segment_.control()->waiting, uint64_t{0});
+}
+
+void collective_member::call::waits_without_aggregator() {
+  store_release(&member_.segment_.control()->waiting, waiting_word(what_.number, what_.kind));
+}
+
 collective_words collective_member::call::combine(const collective_words& mine) {
   member_.contribute(what_, mine);
   member_.wait_for_result();

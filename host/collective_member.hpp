@@ -21,6 +21,13 @@ class collective_member {
     /// The same with data: those of all PEs, in order of PE. They stay until this PE's next contribution. Throws gravel::error
     /// if `mine` is larger than room().
     std::span<const std::byte> exchange(std::span<const std::byte> mine);
+    /// The PE's calls so far, this one included.
+    uint64_t number() const { return what_.number; }
+    /// Says what this PE waits in, for a call that does not pass through the aggregator; until the call ends. If another PE calls
+    /// something else meanwhile, the job ends.
+    void waits_without_aggregator();
+    ~call();
+    call(const call&) = delete;
     /// Bytes that all PEs together may contribute to one exchange.
     uint64_t room() const { return member_.segment_.shape().collective_bytes(); }
 

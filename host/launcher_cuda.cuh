@@ -49,6 +49,18 @@ class cuda_launcher {
   /// The PE's own, for work that need not run beside the resolver; gravel_synchronize waits for it as well.
   cudaStream_t user_stream() const { return user_; }
 
+  /// Keeps the resolver resident without a kernel, until as many calls of end_hold().
+  void hold() {
+    const device_scope here(context_);
+    std::unique_lock lock(lock_);
+    ++launching_;
+    if (resident_) take_hold(lock);
+  }
+  void end_hold() {
+    std::lock_guard lock(lock_);
+    --launching_;
+  }
+
   cudaStream_t add_stream() {
     const device_scope here(context_);
     const cudaStream_t stream = new_stream(false);  // without the lock: should it wait for kernels, the receiver ends the hold

@@ -1,9 +1,12 @@
 // Route `peer` as the host sees it: at start-up the PEs of a node map each other's heaps and rings; afterwards the
-// host only counts. (The rings themselves: lib/base/peer_ring.hpp.)
+// host only counts. (The rings themselves: lib/base/peer_ring.hpp.) The ring of a PE to itself is one of them, also where a PE
+// has no peers.
 //
-// Each PE has two pieces of device memory for it:
-//   area, mapped by its peers:  [source][chunk] the rings into this PE, then [destination][chunk] `done` words
-//   own:                        [destination] tickets, one line each; [PE] links; [source] rings; [bin] PEs
+// Each PE has three pieces of device memory for it:
+//   area, mapped by its peers:  [source][chunk] the rings into this PE, then [destination][chunk] `done` words, then
+//                               [source] the words of the barrier
+//   own ring:                   [chunk] the ring to itself, then [chunk] its `done` words
+//   tables:                     [destination] ring_line; [PE] links; [source] rings; [bin] PEs; [source] barrier words there
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -39,21 +42,28 @@ class peers {
   /// counts can still be read.
   void forget();
 
-  /// For gravel_t; nullptr if no PE of this node is reached on the route `peer`.
-  const peer_link* links() const { return n_mapped_ ? links_ : nullptr; }
+  /// For gravel_t; nullptr if no PE is reached through a ring, not even this one itself.
+  const peer_link* links() const { return n_sources_ ? links_ : nullptr; }
   const uint32_t* pes() const { return pes_; }
   uint32_t n_mapped() const { return n_mapped_; }
   /// For the resolver.
   const peer_ring* sources() const { return sources_; }
   uint32_t n_sources() const { return n_sources_; }
+  /// Number of the ring from this PE itself; n_sources(): there is none.
+  uint32_t own_source() const { return own_chunks_ ? me_ : n_sources_; }
+  /// True if other processes use this PE's GPU, and not at the same time: then no kernel of ours shall wait for theirs.
+  bool shares_gpu() const { return shares_gpu_; }
+  const peer_barrier& barrier() const { return barrier_; }
 
   struct counts {
     uint64_t applied = 0, tickets = 0;  ///< chunks that this PE sent
   };
   /// `applied` is read before `tickets`: what is missing from the second is in neither.
   counts read();
-  /// True if all that was pushed so far is applied. If not, wakes the receivers.
-  bool quiet();
+  /// Tickets claimed so far, by rank on the node.
+  std::vector<uint64_t> tickets();
+  /// True if all tickets below these are applied. If not, wakes the receivers.
+  bool applied_below(const std::vector<uint64_t>& tickets);
   std::string describe();
 
  private:
@@ -63,17 +73,23 @@ class peers {
   };
   uint64_t ring_bytes() const;
   uint64_t done_at(uint32_t rank) const;
-  char* ticket_word(uint32_t rank) const { return own_ + uint64_t{rank} * 64; }
+  uint64_t barrier_at(uint32_t rank) const;
+  ring_line* line_of(uint32_t rank) const { return reinterpret_cast<ring_line*>(tables_) + rank; }
+  uint32_t chunks_of(uint32_t rank) const { return rank == me_ ? own_chunks_ : chunks_; }
+  std::vector<ring_line> read_lines();
+  /// The done words of the ring to that rank.
+  std::vector<uint64_t> read_done(uint32_t rank);
 
   backend& device_;
-  uint32_t chunks_, chunk_units_, n_local_ = 0;
+  uint32_t chunks_, chunk_units_, own_chunks_ = 0, n_local_, me_ = 0;
   uint32_t n_mapped_ = 0, n_sources_ = 0;
+  bool shares_gpu_ = false;
   uint64_t* bells_;
-  char* area_ = nullptr;
-  char* own_ = nullptr;
+  char *area_ = nullptr, *own_ring_ = nullptr, *tables_ = nullptr;
   peer_link* links_ = nullptr;
   uint32_t* pes_ = nullptr;
   peer_ring* sources_ = nullptr;
+  peer_barrier barrier_{};
   std::vector<mapping> mappings_;
 };
 

@@ -36,13 +36,29 @@ void runtime::read_queue_states(queue_state (&states)[n_queue_kinds]) {
 void runtime::quiet() {
   const profile_range range("gravel_quiet");
   device_->synchronize();
+  settle_host();
+  if (peers_->shares_gpu() || !device_->settle(kernel_handle_, nullptr, 0, [this] { check_device_error(); })) settle_kernels();
+  check_device_error();  // before the receiver has seen it the program might end well
+}
+
+/// Until what host threads have sent is applied.
+void runtime::settle_host() {
+  const auto kind = static_cast<uint32_t>(queue_kind::host);
+  segment_->queue_of(kind).flush(load_acquire(&host_state_->queues[kind].tickets));
+  get_window& gets = host_state_->counters.gets;
+  if (!gets.all_done()) wait_for_gets(gets, [this] { update_host_gets(); });
+}
+
+/// Until what kernels, which have ended, have sent is applied; looked at from the host.
+void runtime::settle_kernels() {
   queue_state states[n_queue_kinds];
   read_queue_states(states);
-  for (queue_kind kind : {queue_kind::kernel_warp, queue_kind::kernel_block, queue_kind::host}) {
+  for (queue_kind kind : {queue_kind::kernel_warp, queue_kind::kernel_block}) {
     const auto k = static_cast<uint32_t>(kind);
     segment_->queue_of(k).flush(states[k].tickets);
   }
-  for (relax wait; !peers_->quiet(); wait()) {
+  const std::vector<uint64_t> pushed = peers_->tickets();
+  for (relax wait; !peers_->applied_below(pushed); wait()) {
   }
   for (relax wait;; wait()) {
     // These words alone: the counters as a whole are more than a backend copies with acquire order.
@@ -52,8 +68,6 @@ void runtime::quiet() {
     device_->copy(issued, gets.issued, sizeof(issued));
     if (done[0] >= issued[0] && done[1] >= issued[1]) break;
   }
-  wait_for_gets(host_state_->counters.gets, [this] { update_host_gets(); });
-  check_device_error();  // before the receiver has seen it the program might end well
 }
 
 void runtime::update_host_gets() {
@@ -64,8 +78,19 @@ void runtime::update_host_gets() {
 
 void runtime::barrier_all() {
   const profile_range range("gravel_barrier_all");
-  quiet();
-  begin_collective(collective_kind::barrier).combine();
+  if (peers_->barrier().n == 0) {
+    quiet();
+    begin_collective(collective_kind::barrier).combine();
+    return;
+  }
+  device_->synchronize();
+  settle_host();
+  auto call = begin_collective(collective_kind::barrier);
+  device_->settle(kernel_handle_, &peers_->barrier(), call.number(), [&] {
+    check_device_error();
+    call.waits_without_aggregator();
+  });
+  check_device_error();
 }
 
 /// Four counts of this PE, and of its node if it is the node's first. Read in this order: a message that is missing
@@ -108,6 +133,16 @@ void runtime::wait_quiescent() {
   // that was ticketed was consumed and all that was taken is acknowledged, nothing was in flight between them.
   quiet();
   auto call = begin_collective(collective_kind::quiescence);
+  // Handlers that go on sending need the receiver all the time. Not where other processes wait for the device.
+  struct hold_scope {
+    backend* of;
+    explicit hold_scope(backend* device) : of(device) {
+      if (of) of->hold_receiver();
+    }
+    ~hold_scope() {
+      if (of) of->release_receiver();
+    }
+  } const hold(peers_->shares_gpu() ? nullptr : device_.get());
   sample before{};
   bool have_before = false;
   for (relax wait;; wait()) {

@@ -77,6 +77,8 @@ class runtime {
   std::string name_of_handler(uint64_t id) const;
   std::string describe();
   sample take_sample();
+  void settle_host();
+  void settle_kernels();
   /// Waits for `ready`, giving the monitor's errors precedence.
   template <class F>
   void wait_until(F ready);

@@ -267,7 +267,7 @@ void runtime::make_handles() {
   valid_stamp = handle_stamp::valid;  // handlers may run at once
   device_->start_receiver({device_handler_handle_, host_handler_handle_, segment_->landing_of(sink_kind::device),
                            segment_->landing_of(sink_kind::host), peers_->sources(), peers_->n_sources(),
-                           peers_->n_sources() ? &segment_->control()->peer_bell : nullptr,
+                           peers_->own_source(), peers_->n_sources() ? &segment_->control()->peer_bell : nullptr,
                            &segment_->control()->attention});
 }
 

@@ -82,7 +82,7 @@ fake_job::fake_job(const fake_shape& shape, receive_function receive, std::map<u
       const uint64_t chunk = peer_ring::chunk_bytes(p->peers.chunk_units) / sizeof(unit), n = n_pes();
       p->peers.slots.resize(n * p->peers.chunks * chunk);
       p->peers.done.resize(n * p->peers.chunks);
-      p->peers.tickets.resize(n);
+      p->peers.lines.resize(n);
       for (uint32_t warp = 0; warp < p->peers.warps; ++warp) p->peers.next.resize((warp + 1) * n, warp);
     }
     for (uint32_t pe = 0; pe < topology_.n_pes(); ++pe) make_peers(pe);
@@ -156,7 +156,7 @@ void fake_job::make_peers(uint32_t pe) {
     fake_pe& o = *pes_[other];
     p.peers.links[other] = {o.at<char>(0),
                             {reinterpret_cast<char*>(&o.peers.slots[pe * ring_units]), &p.peers.done[other * chunks], chunks, units},
-                            &p.peers.tickets[other], static_cast<uint32_t>(p.peers.pes.size()), &p.peers.bell};
+                            &p.peers.lines[other], other, other, static_cast<uint32_t>(p.peers.pes.size()), &p.peers.bell};
     p.peers.pes.push_back(other);
     p.peers.sources[other] = {reinterpret_cast<char*>(&p.peers.slots[other * ring_units]), &o.peers.done[pe * chunks], chunks, units};
   }

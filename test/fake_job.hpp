@@ -50,7 +50,8 @@ struct fake_pe {
   struct rings {
     static constexpr uint32_t chunks = 4, chunk_units = 64, warps = 3;  ///< warps: that serve the rings into this PE
     std::vector<unit> slots;               ///< [source][chunk]
-    std::vector<uint64_t> done, tickets;   ///< [destination][chunk], [destination]
+    std::vector<uint64_t> done;            ///< [destination][chunk]
+    std::vector<ring_line> lines;          ///< [destination]
     std::vector<peer_link> links;
     std::vector<uint32_t> pes;
     std::vector<peer_ring> sources;

@@ -130,7 +130,7 @@ TEST_CASE("no two rings share a word") {
       if (!link.heap) continue;
       pieces[link.ring.slots] = link.ring.chunks * peer_ring::chunk_bytes(link.ring.chunk_units);
       pieces[reinterpret_cast<char*>(link.ring.done)] = link.ring.chunks * sizeof(uint64_t);
-      pieces[reinterpret_cast<char*>(link.tickets)] = 64;
+      pieces[reinterpret_cast<char*>(link.line)] = 64;
     }
   REQUIRE(pieces.size() == 3 * 12);
   for (auto piece = pieces.begin(), next = std::next(piece); next != pieces.end(); ++piece, ++next)
@@ -140,28 +140,28 @@ TEST_CASE("no two rings share a word") {
 TEST_CASE("what was pushed counts as applied when the destination says so") {
   const auto pes = start({0, 0, 0}, {with({})});
   peers& source = *pes[0]->routes;
-  CHECK(source.quiet());
+  CHECK(source.applied_below(source.tickets()));
   const peer_link& link = source.links()[2];
   const peer_ring& at_destination = pes[2]->routes->sources()[0];
   for (uint64_t ticket = 0; ticket < 11; ++ticket) {
     REQUIRE(link.ring.is_free(ticket));
-    ++*link.tickets;
+    ++link.line->tickets;
     CHECK_FALSE(at_destination.arrived(ticket));
-    link.ring.publish(ticket, 1, 1);
+    link.ring.publish(ticket, 1, 1, 2);
     CHECK(at_destination.arrived(ticket));
-    CHECK_FALSE(link.ring.applied_below(ticket + 1));
+    CHECK(link.ring.first_missing(0, ticket + 1) == ticket);
     const uint64_t bell = pes[0]->bells[2];
-    CHECK_FALSE(source.quiet());
+    CHECK_FALSE(source.applied_below(source.tickets()));
     CHECK(pes[0]->bells[2] != bell);  // wakes the destination
     CHECK(source.read().tickets == ticket + 1);
     CHECK(source.read().applied == ticket);
     CHECK_FALSE(link.ring.is_free(ticket + 4));
     at_destination.mark_done(ticket);
     CHECK(link.ring.is_free(ticket + 4));
-    CHECK(link.ring.applied_below(ticket + 1));
-    CHECK(source.quiet());
+    CHECK(link.ring.first_missing(0, ticket + 1) == ticket + 1);
+    CHECK(source.applied_below(source.tickets()));
   }
-  CHECK(source.describe().find("11 chunks pushed into the rings of 2 PEs, 11 applied") != std::string::npos);
+  CHECK(source.describe().find("11 chunks pushed to 2 peers, 11 applied") != std::string::npos);
 }
 
 TEST_CASE("applied chunks are counted from the done words, in any order of completion") {
@@ -175,7 +175,7 @@ TEST_CASE("GRAVEL_ROUTES without peers, a PE alone, and a mapping that fails lea
     for (const auto& p : start({0, 0}, {with({{"GRAVEL_ROUTES", routes}})})) {
       CHECK(p->routes->links() == nullptr);
       CHECK(p->routes->n_sources() == 0);
-      CHECK(p->routes->quiet());
+      CHECK(p->routes->applied_below(p->routes->tickets()));
     }
   CHECK(start({0, 1}, {with({})})[0]->routes->links() == nullptr);
   // Nor does anybody push to one that cannot map the others: it could not say what it has applied.

@@ -84,6 +84,9 @@ const std::vector<setting_row>& setting_table() {
                  "chunks of each ring between two GPUs of a node (route peer)"),
       size_row("GRAVEL_PEER_CHUNK_SIZE", "4K", 4 * KiB, 1 * MiB, &s::peer_chunk_size,
                "messages in one of these chunks"),
+      size_row("GRAVEL_OWN_RING_SIZE", "0", 0, unbounded, &s::own_ring_size,
+               "CUDA: memory for active messages of a PE to itself, and for those that its handlers send and peers have no room "
+               "for yet, if the program has handlers on the device (0: a 16th of the GPU's memory)"),
       number_row("GRAVEL_REPLY_CELLS", "65536", "cells", 64, 1 << 22, &s::reply_cells,
                  "requests that may be in flight in one PE at once: gets (of bulk ones each 16 bytes), and operations that wait "
                  "for a value; of kernels and of host threads, each"),
@@ -99,7 +102,7 @@ const std::vector<setting_row>& setting_table() {
                  "CUDA: thread blocks of the kernel that applies arriving messages (at most a quarter of the multiprocessors)"),
       number_row("GRAVEL_RESOLVER_RING_BLOCKS", "36", "blocks", 1, 1024, &s::resolver_ring_blocks,
                  "CUDA: more of them for what peers push, while the route peer is used (at most half of the multiprocessors)"),
-      number_row("GRAVEL_RESOLVER_QUANTUM_US", "2000", "us", 10, 1'000'000, &s::resolver_quantum_us,
+      number_row("GRAVEL_RESOLVER_QUANTUM_US", "2000", "us", 100, 1'000'000, &s::resolver_quantum_us,
                  "CUDA: longest life of one resolver kernel while no kernel of gravel_launch runs"),
       flag_row("GRAVEL_RESOLVER_RESIDENT", "yes", &s::resolver_resident,
                "CUDA: keep the resolver kernel running beside kernels of gravel_launch; no is for tools that run one "

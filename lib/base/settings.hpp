@@ -26,6 +26,7 @@ struct settings {
   uint64_t reply_cells;
   uint64_t peer_chunks;
   uint64_t peer_chunk_size;
+  uint64_t own_ring_size;
   uint64_t nodes;
   uint64_t cpu_threads;
   uint64_t cpu_seed;

@@ -8,7 +8,7 @@
 //   pass on         aggregator::ring_bells: a stamp that differs becomes one more in the destination's peer_bell
 //   start           cuda_backend::receive, launch_resolver: when peer_bell != seen_bell_ or left_over; first
 //                   seen_bell_ = peer_bell, left_over = 0
-//   look            ring_watch::look: of tickets w, w + W, ... the next DEPTH, if they are there  [P1] acquire
+//   look            ring_watch::look: at the ticket that each lane has drawn                      [P1] acquire
 //   apply, done     resolve_chunk; mark_done                                                     [P2] release
 //   stop            serve_landing, block 0: idle or the quantum is over, at any moment here
 //   last look       end of serve_rings; the last warp to leave tells the host
@@ -31,11 +31,10 @@
 // BROKEN=6: who waits for a chunk does not ring.
 // BROKEN=7: end() rings before it publishes.
 // BROKEN=8: the aggregator notes the stamp that it finds after it has passed on the one before.
-// BROKEN=9: a warp takes a ticket that has arrived though the one before it has not.
-// BROKEN=10: a warp does not keep its place from one kernel to the next.
-// BROKEN=11: left_over is cleared behind the start.
-// BROKEN=12: a warp that is told to stop leaves before it has looked at all; nobody looks a last time either.
-// BROKEN=13: quiet trusts the newest chunk of the ring to be the last one applied.
+// BROKEN=9: a warp does not keep its ticket from one kernel to the next.
+// BROKEN=10: left_over is cleared behind the start.
+// BROKEN=11: a warp that is told to stop leaves before it has looked at all; nobody looks a last time either.
+// BROKEN=12: quiet trusts the newest chunk of the ring to be the last one applied.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -44,9 +43,6 @@
 #endif
 #ifndef WARPS
 #define WARPS 2
-#endif
-#ifndef DEPTH
-#define DEPTH 2
 #endif
 #ifndef SENDS
 #define SENDS 3       /* chunks of each of the two senders */
@@ -58,11 +54,11 @@
 #define IDLE_RINGS 0
 #endif
 #define TICKETS (2 * SENDS)
-#define FAR (TICKETS + WARPS * DEPTH)  /* tickets that a warp may look for */
 
 /* The ring: chunks and `published` in the destination's memory, the other words in the source's. */
 byte chunk[CHUNKS], published[CHUNKS], done[CHUNKS];
 byte tickets;
+byte drawn;              /* tickets that warps have drawn, or begun with */
 byte written[TICKETS];   /* ghost: what the holder of the ticket wrote */
 bool applied[TICKETS];   /* ghost */
 byte n_applied, n_ended;
@@ -129,7 +125,7 @@ proctype sender(byte me) {
   n_ended++
 }
 
-#if BROKEN == 13
+#if BROKEN == 12
 #define ALL_APPLIED (done[IN(TICKETS - 1)] == TICKETS)
 #elif CHUNKS == 2
 #define ALL_APPLIED (done[0] >= TICKETS - 1 && done[1] >= TICKETS - 1 && (done[0] >= TICKETS || done[1] >= TICKETS))
@@ -172,7 +168,7 @@ end:
      bell = false;
 #endif
      atomic {
-#if BROKEN != 11
+#if BROKEN != 10
        mailbox = false;  /* nobody else writes it while no kernel runs */
 #endif
        first = false;
@@ -183,7 +179,7 @@ end:
 #endif
        running = true
      };
-#if BROKEN == 11
+#if BROKEN == 10
      mailbox = false;
 #endif
 #if BROKEN == 5
@@ -209,6 +205,7 @@ inline apply(t) {
   }
 }
 
+/* One lane for each warp. */
 proctype warp(byte w) {
   byte ticket = w;
   bool looked;
@@ -216,7 +213,7 @@ end:
   do
   :: serving[w] ->
      do
-#if BROKEN == 12
+#if BROKEN == 11
      :: stop -> break
 #else
      :: stop && looked -> break  /* nothing there in the last look, or 64 rounds are over */
@@ -227,36 +224,22 @@ end:
 #if BROKEN == 1
           done[IN(ticket)] = ticket + 1
         };
-        atomic { apply(ticket); ticket = ticket + WARPS; looked = true }
+        atomic { apply(ticket); ticket = drawn; drawn++; looked = true }
 #else
           apply(ticket)
         };
         done[IN(ticket)] = ticket + 1;  /* [P2] release */
-        d_step { ticket = ticket + WARPS; looked = true }
-#endif
-#if DEPTH == 2
-     :: atomic { ARRIVED(ticket) && ARRIVED(ticket + WARPS) -> apply(ticket); apply(ticket + WARPS) };
-        if  /* [P2] release, of two lanes */
-        :: done[IN(ticket)] = ticket + 1; done[IN(ticket + WARPS)] = ticket + WARPS + 1
-        :: done[IN(ticket + WARPS)] = ticket + WARPS + 1; done[IN(ticket)] = ticket + 1
-        fi;
-        d_step { ticket = ticket + 2 * WARPS; looked = true }
-#endif
-#if BROKEN == 9
-     :: !ARRIVED(ticket) && ARRIVED(ticket + WARPS) ->
-        apply(ticket + WARPS);
-        done[IN(ticket + WARPS)] = ticket + WARPS + 1;
-        d_step { ticket = ticket + WARPS; looked = true }
+        d_step { ticket = drawn; drawn++; looked = true }
 #endif
      od;
-#if BROKEN != 4 && BROKEN != 12
+#if BROKEN != 4 && BROKEN != 11
      if
      :: ARRIVED(ticket) -> left_over = true
      :: else
      fi;
 #endif
-#if BROKEN == 10
-     ticket = w;
+#if BROKEN == 9
+     d_step { ticket = drawn; drawn++ };
 #endif
      atomic {
        serving[w] = false;
@@ -272,6 +255,7 @@ end:
 
 init {
   atomic {
+    drawn = WARPS;
     run sender(0); run sender(1); run quiet(); run aggregator(); run host(); run block0();
     run warp(0);
 #if WARPS == 2

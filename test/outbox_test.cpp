@@ -1,0 +1,216 @@
+// device/outbox.cuh under seeds: lanes that diverge send to their own PE and to two others, whose rings have few chunks and are
+// served slowly. Each message arrives exactly once: where it was meant to, or in the own ring to be passed on, or nowhere if its
+// sender was told that there is no room.
+#include "device/outbox.cuh"
+
+#include <set>
+#include <vector>
+
+#include "device/simt_block.hpp"
+#include "test/catch.hpp"
+
+using namespace gravel;
+using simt::detail::random_numbers;
+
+namespace {
+
+constexpr uint32_t n_pes = 3, me = 1, chunks = 4, chunk_units = 256, senders = 32, rounds = 40;
+
+struct world {
+  std::vector<unit> slots[n_pes];
+  std::vector<uint64_t> done[n_pes];
+  ring_line lines[n_pes]{};
+  uint64_t bells[n_pes]{};
+  peer_link links[n_pes]{};
+  device_counters counters{};
+  gravel_t g{};
+  std::vector<std::set<uint64_t>> arrived{n_pes};  ///< by the PE for which they were
+  std::vector<std::set<uint64_t>> refused{n_pes};
+  uint64_t next[n_pes]{};
+  uint64_t passed_on = 0, chunks_seen = 0, empty = 0;
+  owed_tickets owed{};
+  uint32_t running = senders;
+
+  world() {
+    for (uint32_t pe = 0; pe < n_pes; ++pe) {
+      slots[pe].resize(chunks * peer_ring::chunk_bytes(chunk_units) / sizeof(unit) + 4);
+      done[pe].resize(chunks);
+      char* const at = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(slots[pe].data()) + 63) / 64 * 64);
+      links[pe] = {nullptr, {at, done[pe].data(), chunks, chunk_units}, &lines[pe], pe, pe, pe == me ? peer_link::no_bin : pe, &bells[pe]};
+    }
+    g.my_pe = me;
+    g.n_pes = n_pes;
+    g.counters = &counters;
+    g.peers = links;
+  }
+
+  /// Takes the next chunk of a ring, if it is there. As resolver.cuh.
+  bool serve(uint32_t ring) {
+    const peer_ring& r = links[ring].ring;
+    if (!r.arrived(next[ring])) return false;
+    chunk_header* const c = r.chunk(next[ring]);
+    const unit* m = peer_ring::payload(c);
+    if (c->units == 0 || c->messages * c->units > chunk_units || c->pe >= n_pes || (ring != me && c->pe != ring)) throw std::runtime_error("a corrupt chunk");
+    passed_on += c->pe != ring;
+    ++chunks_seen;
+    empty += c->messages == 0;
+    for (uint32_t i = 0; i < c->messages; ++i, m += c->units) {
+      for (uint32_t u = 0; u < c->units; ++u)
+        if (m[u].word[0] != m[0].word[0] || m[u].word[1] != (uint64_t{c->pe} << 8 | c->units)) throw std::runtime_error("a message of another destination or size");
+      if (!arrived[c->pe].insert(m[0].word[0]).second) throw std::runtime_error("a message arrived twice");
+    }
+    r.mark_done(next[ring]++);
+    return true;
+  }
+};
+
+template <uint32_t UNITS>
+void send(world& w, outbox& box, uint32_t pe, uint64_t id) {
+  unit message[UNITS];
+  for (unit& u : message) u = {{id, uint64_t{pe} << 8 | UNITS}};
+  if (!box.add(w.g, pe, message)) w.refused[pe].insert(id);
+}
+
+/// Warp 0 runs handlers; a lane of warp 1 is the resolvers of all PEs.
+void kernel(world& w, uint64_t seed, uint32_t slowness) {
+  __shared__ outbox box;
+  if (threadIdx.x < senders) box.begin(&w.owed, threadIdx.x);
+  __syncthreads();
+  if (threadIdx.x == senders) {
+    random_numbers draw(seed);
+    for (relax wait; load_relaxed(&w.running) != 0; wait())
+      if (draw.below(slowness) == 0) w.serve(draw.below(n_pes));
+    return;
+  }
+  random_numbers draw(seed * 64 + threadIdx.x);
+  const uint32_t mine = draw.below(rounds);
+  for (uint32_t i = 0; i < mine; ++i) {
+    if (draw.below(3) == 0) continue;
+    const uint32_t pe = draw.below(n_pes);
+    const uint64_t id = uint64_t{threadIdx.x} * rounds + i;
+    switch (draw.below(4)) {
+      case 0: send<2>(w, box, pe, id); break;
+      case 1: send<4>(w, box, pe, id); break;
+      default: send<1>(w, box, pe, id);
+    }
+  }
+  __syncwarp();
+  box.flush(w.g, threadIdx.x);
+  box.end(threadIdx.x);
+  fetch_add<scope::system>(&w.running, ~0u);
+}
+
+/// The next resolver kernel: it finds what the last one owes. True if something is owed still.
+bool run_again(world& w) {
+  bool owes = false;
+  simt::launch(1, 32, {}, [&] {
+    __shared__ outbox box;
+    box.begin(&w.owed, threadIdx.x);
+    __syncwarp();
+    box.flush(w.g, threadIdx.x);
+    owes |= box.end(threadIdx.x);
+  });
+  return owes;
+}
+
+/// Serves the rings until all tickets are published and applied.
+void settle(world& w) {
+  for (bool more = true; more;) {
+    more = false;
+    for (uint32_t ring = 0; ring < n_pes; ++ring)
+      while (w.serve(ring)) more = true;
+    more |= run_again(w);
+  }
+}
+
+std::vector<std::set<uint64_t>> sent_by_all(uint64_t seed) {
+  std::vector<std::set<uint64_t>> sent(n_pes);
+  for (uint32_t lane = 0; lane < senders; ++lane) {
+    random_numbers draw(seed * 64 + lane);
+    const uint32_t mine = draw.below(rounds);
+    for (uint32_t i = 0; i < mine; ++i) {
+      if (draw.below(3) == 0) continue;
+      const uint32_t pe = draw.below(n_pes);
+      sent[pe].insert(uint64_t{lane} * rounds + i);
+      draw.below(4);
+    }
+  }
+  return sent;
+}
+
+}  // namespace
+
+TEST_CASE("what handlers send arrives once, or its sender is told") {
+  uint64_t refused = 0, passed_on = 0, empty = 0;
+  for (uint32_t slowness : {2, 50, 100000})
+    for (uint64_t seed = 1; seed <= 60; ++seed) {
+      INFO("seed " << seed << ", slowness " << slowness);
+      world w;
+      simt::launch_options options{};
+      options.seed = seed;
+      simt::launch(1, senders + 1, options, [&] { kernel(w, seed, slowness); });
+      settle(w);
+      const auto sent = sent_by_all(seed);
+      uint64_t counted = 0;
+      for (uint32_t pe = 0; pe < n_pes; ++pe) {
+        std::set<uint64_t> all = w.arrived[pe];
+        all.insert(w.refused[pe].begin(), w.refused[pe].end());
+        REQUIRE(all == sent[pe]);
+        REQUIRE(all.size() == w.arrived[pe].size() + w.refused[pe].size());
+        counted += w.arrived[pe].size();
+        refused += w.refused[pe].size();
+        REQUIRE(w.lines[pe].tickets == w.next[pe]);  // all that was claimed was published
+      empty += w.empty;
+      }
+      CHECK(w.counters.in_place() + w.counters.to_peers() == counted);
+      passed_on += w.passed_on;
+    }
+  CHECK(refused != 0);
+  CHECK(passed_on != 0);
+  CHECK(empty != 0);
+}
+
+TEST_CASE("messages that lanes send one after the other share chunks") {
+  world w;
+  simt::launch(1, senders + 1, {}, [&] { kernel(w, 7, 2); });
+  settle(w);
+  uint64_t messages = 0;
+  for (const auto& some : w.arrived) messages += some.size();
+  CHECK(messages > 100);
+  CHECK(w.chunks_seen * 8 < messages);
+}
+
+TEST_CASE("a ticket whose chunk is not free is owed, used next, and published empty if nobody uses it") {
+  world w;
+  const peer_link& link = w.links[0];
+  simt::launch(1, 1, {}, [&] {
+    __shared__ outbox box;
+    box.begin(&w.owed, 0);
+    uint64_t ticket = 99;
+    for (uint64_t i = 0; i < chunks; ++i) {
+      REQUIRE(box.claim(link, &ticket));
+      REQUIRE(ticket == i);
+      link.ring.publish(ticket, 1, 1, 0);
+    }
+    CHECK_FALSE(box.claim(link, &ticket));
+    CHECK_FALSE(box.claim(link, &ticket));
+    CHECK(w.lines[0].tickets == chunks + 1);  // one debt, however often it is asked for
+    link.ring.mark_done(1);
+    CHECK_FALSE(box.claim(link, &ticket));  // the next one is chunk 0
+    link.ring.mark_done(0);
+    CHECK(box.claim(link, &ticket));
+    CHECK(ticket == chunks);
+    link.ring.publish(ticket, 1, 1, 0);
+    CHECK(box.claim(link, &ticket));
+    link.ring.publish(ticket, 1, 1, 0);
+    CHECK_FALSE(box.claim(link, &ticket));
+    CHECK(box.end(0));
+  });
+  const uint64_t bells = w.bells[0];
+  CHECK(run_again(w));
+  CHECK(w.bells[0] != bells);  // whoever has to free the chunk is woken
+  link.ring.mark_done(2);
+  CHECK_FALSE(run_again(w));
+  CHECK(link.ring.arrived(chunks + 2));
+  CHECK(link.ring.chunk(chunks + 2)->messages == 0);
+}
