@@ -126,7 +126,7 @@ class outbound {
   std::string describe() const;
 
   bool listed = false;  ///< on the plane's list of busy outbounds
-  uint32_t index = 0;   ///< among the plane's
+  uint64_t listed_by_flush = 0;  ///< number of the plane's last flush that concerns it
 
  private:
   bool is_settled(position&) const;

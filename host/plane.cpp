@@ -57,9 +57,9 @@ struct plane::source {
   uint64_t flush_started = 0;  ///< highest target whose packets were closed
   uint32_t run = 0, message = 0, unit_at = 0;  ///< progress within the slot at hand
   uint64_t waits_since = 0;    ///< time at which the run at hand began to wait for credits; 0: it does not
-  /// Where the messages lie that were taken since the last flush began: what the next one concerns. One for an outbound.
-  std::vector<position> touched;
-  std::vector<uint32_t> touched_at;  ///< by index of outbound: place in `touched` + 1
+  /// Sinks of the messages that were taken since the last flush began: what the next one concerns.
+  std::vector<uint32_t> touched;
+  std::vector<uint8_t> is_touched;  ///< by sink
   /// A flush that has begun: done when all that lies at these places is applied.
   struct flush {
     uint64_t target;
@@ -135,8 +135,6 @@ plane::plane(const node_setup& setup, uint32_t index, std::vector<remote_link*> 
     transit_of_[from] = inbounds_.back().get();
   }
 
-  for (size_t i = 0; i < outbounds_.size(); ++i) outbounds_[i]->index = static_cast<uint32_t>(i);
-
   // Handlers' queues first: what they hold must never wait behind new work.
   for (uint32_t order = 0; order < n_queue_kinds; ++order) {
     const uint32_t kind = n_queue_kinds - 1 - order;
@@ -146,7 +144,7 @@ plane::plane(const node_setup& setup, uint32_t index, std::vector<remote_link*> 
       sources_.back()->kind = kind;
       sources_.back()->q = setup.local[i]->queue_of(kind);
       sources_.back()->slots = queue_consumer(sources_.back()->q, index);
-      sources_.back()->touched_at.resize(outbounds_.size());
+      sources_.back()->is_touched.resize(route_.size());
     }
   }
 }
@@ -282,7 +280,10 @@ bool plane::take_slot(source& s, slot_header* slot, uint64_t now) {
       if (const uint32_t rest = row.messages - s.message - took; rest != 0)
         took += wait_or_put_aside(s, to, row.sink, from + uint64_t{took} * row.units, rest, row.units, now);
     }
-    if (took != 0) note_touched(s, to);
+    if (took != 0 && !s.is_touched[row.sink]) {
+      s.is_touched[row.sink] = 1;
+      s.touched.push_back(row.sink);
+    }
     taken_ += took;
     stats_[stat::messages_taken] += took;
     const uint32_t pe = pe_of_sink(row.sink);
@@ -306,16 +307,6 @@ uint32_t plane::wait_or_put_aside(source& s, outbound& to, uint32_t sink, const 
     if (now - s.waits_since < setup_.values.timeout_us) return 0;
   }
   return to.put_aside(sink, from, messages, units);
-}
-
-void plane::note_touched(source& s, outbound& to) {
-  uint32_t& at = s.touched_at[to.index];
-  if (at == 0) {
-    s.touched.push_back(to.last());
-    at = static_cast<uint32_t>(s.touched.size());
-  } else {
-    s.touched[at - 1] = to.last();
-  }
 }
 
 void plane::spill_exhausted(const source& s, const unit* message) const {
@@ -398,8 +389,15 @@ bool plane::finish_flushes() {
     if (s->flush_is_due()) {
       range.begin("flush");
       s->flush_started = s->flush_seen;
-      for (const position& p : s->touched) s->touched_at[p.to->index] = 0;
-      s->flushes.push_back({s->flush_seen, std::exchange(s->touched, {})});
+      s->flushes.push_back({s->flush_seen, {}});
+      ++flush_number_;
+      for (uint32_t sink : s->touched) {
+        s->is_touched[sink] = 0;
+        outbound& to = route(sink);
+        // Many sinks may lie behind one intermediate node.
+        if (std::exchange(to.listed_by_flush, flush_number_) != flush_number_) s->flushes.back().until.push_back(to.last());
+      }
+      s->touched.clear();
     }
     for (auto& f : s->flushes) {
       std::erase_if(f.until, applied);

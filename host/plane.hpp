@@ -61,7 +61,6 @@ class plane {
   bool take_from(source&, uint64_t now);
   bool take_slot(source&, slot_header*, uint64_t now);
   uint32_t wait_or_put_aside(source&, outbound&, uint32_t sink, const unit*, uint32_t messages, uint32_t units, uint64_t now);
-  void note_touched(source&, outbound&);
   void check_slot(const source&, const slot_header*) const;
   [[noreturn]] void spill_exhausted(const source&, const unit*) const;
   bool forward(inbound&, uint64_t now);
@@ -88,6 +87,7 @@ class plane {
   std::vector<std::unique_ptr<source>> sources_;
   uint64_t last_input_ = 0;
   uint64_t taken_ = 0;
+  uint64_t flush_number_ = 0;  ///< of the flush that began last
   plane_counts* counts_;
   uint64_t* stats_words_;
 };
