@@ -15,8 +15,8 @@ struct handler_list {
   static constexpr bool ids_differ() {
     const uint32_t ids[] = {handler_id<Handlers>::value..., 0};
     const uint32_t n = size;
-    for (uint32_t i = 1; i < n; ++i)
-      for (uint32_t j = 0; j < i; ++j)
+    for (uint32_t i = 0; i < n; ++i)
+      for (uint32_t j = i + 1; j < n; ++j)
         if (ids[i] == ids[j]) return false;
     return true;
   }
@@ -29,14 +29,15 @@ struct handler_list {
     return {Info{Handlers::name, handler_id<Handlers>::value, handler_traits<Handlers>::bytes,
                  handler_traits<Handlers>::kind == sink_kind::host}...};
   }
-  static std::string name_of(uint32_t id) {
+  static std::string name_of([[maybe_unused]] uint32_t id) {  // of an empty list no id is looked at
     std::string name = "unknown";
     ((handler_id<Handlers>::value == id ? void(name = Handlers::name) : void()), ...);
     return name;
   }
 
   /// Runs the handler with this id if it is in the list, belongs to sinks of this kind, and the sizes agree.
-  GRAVEL_BOTH static bool dispatch(const gravel_t& g, sink_kind kind, const unit* message, uint32_t units) {
+  GRAVEL_BOTH static bool dispatch([[maybe_unused]] const gravel_t& g, [[maybe_unused]] sink_kind kind, [[maybe_unused]] const unit* message,
+                                   [[maybe_unused]] uint32_t units) {
     return (dispatch_one<Handlers>(g, kind, message, units) || ...);
   }
 
