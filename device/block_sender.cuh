@@ -118,7 +118,7 @@ struct block_sender {
     message.fill(arguments...);
     const uint32_t sink = sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind);
     // Of large ones a warp fills slots by itself: sorting has nothing to add.
-    if constexpr (handler_traits<Handler>::units > max_small_units) send_direct(g, sink, message.data);
+    if constexpr (handler_traits<Handler>::units > max_small_units) send_am(g, sink, message.data);
     else gather(sink, message.data);
   }
 

@@ -1,7 +1,6 @@
 // gravel_t: all that a kernel, a handler or a host thread needs to send. Plain data, passed by value; there is no
 // hidden state, so no relocatable device code is needed.
 #pragma once
-#include <cstdio>
 #include <type_traits>
 
 #include "host/segment.hpp"
@@ -116,14 +115,6 @@ struct handle_stamp {
 [[noreturn]] void refuse_handle(const gravel_t& g, op o);
 [[noreturn]] void refuse_handle(const gravel_t& g, other_call call);
 
-#if GRAVEL_CUDA
-/// Out of line, with no way back and without arguments: kernels keep their registers and need no stack for it.
-__device__ __noinline__ inline void refuse_empty_handle() {
-  printf("gravel: error: a kernel uses a gravel_t that neither gravel_handle() nor gravel_host_handle() made: it is empty\n");
-  __trap();
-}
-#endif
-
 /// Ends the call if the handle is none. On the GPU that is told only where it costs nothing: an empty handle has no PEs, hence no
 /// PE in range, so report_error finds it. A stale one cannot be told from a valid one there.
 template <class What>
@@ -139,7 +130,9 @@ GRAVEL_BOTH void check_handle_everywhere(const gravel_t& g, What call) {
   check_handle(g, call);
 #if GRAVEL_ON_GPU
   if (g.n_pes == 0) {
-    refuse_empty_handle();
+    // Nowhere to write to. The host says what may be wrong (cuda_check). Not printf: the first launch of a kernel that has it
+    // waits, where kernels are loaded when first used, until all running ones have ended (seen on an H200, CUDA 13.0).
+    __trap();
     __builtin_unreachable();
   }
 #endif

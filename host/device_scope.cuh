@@ -12,7 +12,10 @@ namespace gravel {
 inline void cuda_check(cudaError_t code, const char* what) {
   if (code == cudaSuccess) return;
   cudaGetLastError();  // what is told here shall not be told again elsewhere
-  fail_text(std::string(what) + ": " + cudaGetErrorString(code) + " (" + cudaGetErrorName(code) + ")");
+  const char* const hint = code == cudaErrorLaunchFailure
+                               ? "; so ends a kernel that uses a gravel_t that neither gravel_handle() nor gravel_host_handle() made: it is empty"
+                               : "";
+  fail_text(std::string(what) + ": " + cudaGetErrorString(code) + " (" + cudaGetErrorName(code) + ")" + hint);
 }
 
 /// Functions of the driver that the runtime has no word for. The runtime finds them: nobody links the driver.
