@@ -33,8 +33,8 @@ class cuda_backend final : public backend, public cuda_launcher {
   std::vector<handler_info> handlers() const override { return Handlers::template table<handler_info>(); }
 
   void open(uint32_t local_rank, uint32_t local_size) override {
-    // A kernel that is loaded while the resolver stays may wait for it for ever. Those of gravel_launch are loaded before, in any
-    // case; if this comes in time, all kernels of the program are loaded now, also those that are started by other means.
+    // A kernel that is loaded while the resolver stays may wait for it for ever. If this comes in time, all kernels of the program
+    // are loaded now; if not, open_launcher() says so.
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     int count = 0;
     cuda_check(cudaGetDeviceCount(&count), "looking for GPUs (programs NAME-cpu run without one)");

@@ -100,8 +100,12 @@ class cuda_launcher {
     user_ = new_stream(false);
     streams_.push_back({user_, false});
     context_ = current_cuda_context();
+    // A kernel that is loaded at its first launch may wait until the resolver ends, which waits for that kernel. To load it
+    // before by cudaFuncGetAttributes or cuFuncLoad is not enough for all kernels (docs/design.md).
     CUmoduleLoadingMode mode{};
-    lazy_ = cuda_driver::get().loading_mode(&mode) != CUDA_SUCCESS || mode != CU_MODULE_EAGER_LOADING;
+    if (cuda_driver::get().loading_mode(&mode) != CUDA_SUCCESS || mode != CU_MODULE_EAGER_LOADING)
+      fail_text("CUDA loads this program's kernels when they are first used, which would hang beside the kernel that applies messages: "
+                "set CUDA_MODULE_LOADING=EAGER in the environment, as ucx-run does, or call gravel_init before all that uses CUDA");
     cuda_check(cudaDeviceGetLimit(&local_bytes_, cudaLimitStackSize), "cudaDeviceGetLimit");
     processors_ = static_cast<uint64_t>(properties.multiProcessorCount);
     most_shared_ = properties.sharedMemPerBlockOptin;
@@ -118,9 +122,8 @@ class cuda_launcher {
     return stream;
   }
 
-  /// Loads a kernel that may not be loaded yet, and makes room for its local memory. CUDA waits for all running kernels when
-  /// it has to do one of the two at a launch: for the resolver too, which a hold would keep for ever. With lock_ held, which
-  /// is given up meanwhile.
+  /// Makes room for a kernel's local memory. CUDA waits for all running kernels when it has to do that at a launch: for the
+  /// resolver too, which a hold would keep for ever. With lock_ held, which is given up meanwhile.
   struct kernel_facts {
     uint64_t most_threads;   ///< in a block
     size_t static_shared;
@@ -128,7 +131,6 @@ class cuda_launcher {
   };
   kernel_facts& prepare(const void* kernel, std::unique_lock<std::mutex>& lock) {
     if (const auto known = kernels_.find(kernel); known != kernels_.end()) return known->second;
-    if (lazy_) wait_for_end_of_hold(lock);
     cudaFuncAttributes a;
     cuda_check(cudaFuncGetAttributes(&a, kernel), "loading a kernel (is it compiled for this GPU?)");
     if (a.localSizeBytes > local_bytes_) {
@@ -227,8 +229,8 @@ class cuda_launcher {
       lock.unlock();
       if (!told && std::chrono::steady_clock::now() - begin > std::chrono::seconds(10)) {
         told = true;
-        warn("gravel_launch has waited for 10 s: before a kernel can be loaded, or its local memory made room for, all kernels that "
-             "run must end; if they wait for that kernel, launch it once before them, or set CUDA_MODULE_LOADING=EAGER");
+        warn("gravel_launch has waited for 10 s: before there can be room for a kernel's local memory, all kernels that "
+             "run must end; if they wait for that kernel, launch it once before them");
       }
       wait();
       lock.lock();
@@ -337,7 +339,6 @@ class cuda_launcher {
   int launching_ = 0;
   int least_ = 0, greatest_ = 0;         ///< priorities
   size_t local_bytes_ = 0;               ///< for each thread that CUDA has made room for
-  bool lazy_ = true;                     ///< kernels are loaded when they are first used
   uint64_t processors_ = 0;
   size_t most_shared_ = 0;
   bool has_clusters_ = false;

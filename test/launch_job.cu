@@ -261,11 +261,10 @@ void check_exceptions(uint64_t* words) {
 
 }  // namespace
 
-/// With the word "cuda-first" CUDA is in use, and its way to load kernels decided, before Gravel can say a word.
+/// With the word "cuda-first" CUDA is in use, and its way to load kernels decided by the environment, before Gravel can say a word.
 int main(int argc, char** argv) {
   if (argc > 1 && std::string(argv[1]) == "cuda-first") {
 #if GRAVEL_CUDA
-    setenv("CUDA_MODULE_LOADING", "LAZY", 1);
     gravel::cuda_check(cudaFree(nullptr), "cudaFree");
 #endif
   }

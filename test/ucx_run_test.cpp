@@ -88,6 +88,13 @@ TEST_CASE("a job that succeeds says nothing of its own") {
   CHECK(lines_of(result.out).size() == 2);
 }
 
+TEST_CASE("CUDA loads kernels at the start, unless the environment says otherwise") {
+  job it;
+  CHECK(it.run({"-n", "1", "--", "/bin/sh", "-c", "echo $CUDA_MODULE_LOADING"}, {}).out == "EAGER\n");
+  it.options.environment["CUDA_MODULE_LOADING"] = "LAZY";
+  CHECK(it.run({"-n", "1", "--", "/bin/sh", "-c", "echo $CUDA_MODULE_LOADING"}, {}).out == "LAZY\n");
+}
+
 TEST_CASE("programs that know nothing of PMIx run, too") {
   job it;
   const auto result = it.run({"-np", "3", "--", "/bin/sh", "-c", "echo one line"}, {});

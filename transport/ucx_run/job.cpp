@@ -92,6 +92,10 @@ class job {
       std::erase_if(base, [&](const std::string& entry) { return entry.starts_with(with_equals); });
       base.push_back(variable);
     }
+    // Gravel needs it, and a program that uses CUDA before gravel_init would fix it otherwise.
+    constexpr const char* loading = "CUDA_MODULE_LOADING=";
+    if (std::none_of(base.begin(), base.end(), [&](const std::string& entry) { return entry.starts_with(loading); }))
+      base.push_back(std::string(loading) + "EAGER");
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing < 0) fail_errno("/dev/null");
     for (uint32_t pe = 0; pe < pes_.size() && !stopping_; ++pe) {
