@@ -113,7 +113,7 @@ void collective::contribute(uint32_t node, const collective_words& words, std::s
   const auto& pes = setup_.nodes.pes_of(node);
   std::vector<uint32_t> sizes(words.bytes ? pes.size() : 0);
   const uint64_t table = sizes.size() * sizeof(uint32_t);
-  if (data.size() >= table) std::memcpy(sizes.data(), data.data(), table);
+  if (table && data.size() >= table) std::memcpy(sizes.data(), data.data(), table);
   uint64_t bytes = 0;
   for (uint32_t size : sizes) bytes += size;
   if (data.size() < table || data.size() - table != words.bytes || bytes != words.bytes)

@@ -121,7 +121,9 @@ void compare_swaps() {
 template <class T>
 T updated(op o, T old, T value) {
   switch (o) {
-    case op::fetch_add: return static_cast<T>(old + value);
+    case op::fetch_add:  // integers wrap around
+      if constexpr (std::is_floating_point_v<T>) return old + value;
+      else return static_cast<T>(static_cast<std::make_unsigned_t<T>>(old) + static_cast<std::make_unsigned_t<T>>(value));
     case op::fetch_min: return std::min(old, value);
     case op::fetch_max: return std::max(old, value);
     case op::swap: return value;

@@ -136,13 +136,20 @@ __device__ T sample(int lane, int step) {
   else return static_cast<T>((lane + 1) * 0x9e3779b97f4a7c15ull * (static_cast<unsigned>(step) + 3));
 }
 
+/// As gravel_fetch_add does it: integers wrap around.
+template <class T>
+__device__ T sum_of(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>) return a + b;
+  else return static_cast<T>(static_cast<std::make_unsigned_t<T>>(a) + static_cast<std::make_unsigned_t<T>>(b));
+}
+
 /// Operation number `step`: what it returned is compared with `model`, which becomes what it must leave.
 template <class T>
 __device__ bool ask(const gravel_t& g, T* at, T value, int step, int pe, T* model) {
   const T before = *model;
   T found = before;
   switch (step) {
-    case 0: found = gravel_fetch_add(g, at, value, pe), *model = static_cast<T>(before + value); break;
+    case 0: found = gravel_fetch_add(g, at, value, pe), *model = sum_of(before, value); break;
     case 1: found = gravel_fetch_min(g, at, value, pe), *model = value < before ? value : before; break;
     case 2: found = gravel_fetch_max(g, at, value, pe), *model = value > before ? value : before; break;
     case 3: found = gravel_swap(g, at, value, pe), *model = value; break;
@@ -153,7 +160,7 @@ __device__ bool ask(const gravel_t& g, T* at, T value, int step, int pe, T* mode
         if (step == 6) found = gravel_fetch_or(g, at, value, pe), *model = before | value;
         if (step == 7) found = gravel_fetch_xor(g, at, value, pe), *model = before ^ value;
         if (step == 8) found = gravel_compare_swap(g, at, before, value, pe), *model = value;
-        if (step == 9) found = gravel_compare_swap(g, at, static_cast<T>(before + 1), value, pe);
+        if (step == 9) found = gravel_compare_swap(g, at, sum_of(before, T{1}), value, pe);
       }
   }
   return found == before;
