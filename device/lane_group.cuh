@@ -91,7 +91,7 @@ class lane_group {
   }
   /// Lanes of the group whose `key`, an integer of 4 or 8 bytes, equals this lane's.
   template <class T>
-  GRAVEL_BOTH uint32_t match(T key) const {
+  GRAVEL_BOTH uint32_t match([[maybe_unused]] T key) const {
 #if GRAVEL_ON_GPU
     return __match_any_sync(mask_, key);
 #elif GRAVEL_CUDA

@@ -13,11 +13,8 @@ struct block_distribution {
   int parts;
   uint64_t block;  ///< vertices per part, rounded up; at least 1
 
-  /// `parts` must be at least 1.
-  GRAVEL_BOTH block_distribution(uint64_t vertices, int parts)
-      : vertices(vertices),
-        parts(parts),
-        block(vertices == 0 ? 1 : (vertices - 1) / static_cast<uint64_t>(parts) + 1) {}
+  /// Of `n` vertices into `k` parts, at least 1.
+  GRAVEL_BOTH block_distribution(uint64_t n, int k) : vertices(n), parts(k), block(n == 0 ? 1 : (n - 1) / static_cast<uint64_t>(k) + 1) {}
 
   /// For vertex < vertices.
   GRAVEL_BOTH int owner(uint64_t vertex) const { return static_cast<int>(vertex / block); }

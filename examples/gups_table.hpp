@@ -17,8 +17,8 @@ struct gups_table {
   uint32_t scale, shift;  ///< PE = bits * scale >> shift
 
   /// `remote_only` (at least 2 PEs): a PE updates only other PEs' words.
-  gups_table(uint32_t log2_words, uint32_t n_pes, bool remote_only)
-      : log2_words(log2_words), n_pes(n_pes), n_targets(remote_only ? n_pes - 1 : n_pes) {
+  gups_table(uint32_t log2_size, uint32_t pes, bool remote_only)
+      : log2_words(log2_size), n_pes(pes), n_targets(remote_only ? pes - 1 : pes) {
     const bool power_of_two = (n_targets & (n_targets - 1)) == 0;
     field = power_of_two ? n_targets - 1 : (1u << 30) - 1;
     scale = power_of_two ? 1 : n_targets;

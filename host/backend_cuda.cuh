@@ -195,7 +195,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     if (setup.n_peer_sources) {
       const uint64_t warps = ring_blocks_ * uint64_t{resolver_threads / 32}, all_warps = (blocks_ + ring_blocks_) * uint64_t{resolver_threads / 32};
       const std::vector<ring_place> nowhere(warps * 32, ring_place{ring_place::none, ring_place::none});
-      const auto state = [&](uint64_t bytes) { return allocate(bytes, "resolver state"); };
+      const auto state = [&](uint64_t size) { return allocate(size, "resolver state"); };
       rings_ = {setup.peer_sources, static_cast<uint64_t*>(state(setup.n_peer_sources * sizeof(uint64_t))),
                 static_cast<ring_place*>(state(nowhere.size() * sizeof(ring_place))), setup.n_peer_sources, ring_blocks_, setup.own_source,
                 static_cast<owed_tickets*>(state(all_warps * sizeof(owed_tickets)))};

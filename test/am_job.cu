@@ -67,13 +67,13 @@ struct count {
   static constexpr const char* name = WHICH ? "count 1" : "count 0";
   static constexpr bool batch = true;
   using context = histogram;
-  GRAVEL_HANDLER void operator()(const gravel_t&, histogram* mine, const gravel_batch& lanes, uint64_t key, uint32_t weight) const {
-    const gravel_batch same = lanes.part(lanes.match(key));
+  GRAVEL_HANDLER void operator()(const gravel_t&, histogram* mine, const gravel_batch& batched, uint64_t key, uint32_t weight) const {
+    const gravel_batch same = batched.part(batched.match(key));
     const uint32_t sum = same.sum(weight);
     if (same.is_leader()) fetch_add(&mine->bin[key], uint64_t{sum});
-    lanes.sync();
-    if (!lanes.is_leader()) return;
-    fetch_add(&mine->messages, uint64_t{lanes.size()});
+    batched.sync();
+    if (!batched.is_leader()) return;
+    fetch_add(&mine->messages, uint64_t{batched.size()});
     fetch_add(&mine->groups, uint64_t{1});
   }
 };
@@ -82,9 +82,9 @@ struct count_on_host {
   static constexpr const char* name = "count_on_host";
   static constexpr bool batch = true, on_host = true;
   using context = histogram;
-  GRAVEL_HANDLER void operator()(const gravel_t&, histogram* mine, const gravel_batch& lanes, uint64_t key, uint32_t weight) const {
-    mine->bin[key] += lanes.sum(weight);
-    mine->messages += lanes.size();
+  GRAVEL_HANDLER void operator()(const gravel_t&, histogram* mine, const gravel_batch& batched, uint64_t key, uint32_t weight) const {
+    mine->bin[key] += batched.sum(weight);
+    mine->messages += batched.size();
     ++mine->groups;
   }
 };

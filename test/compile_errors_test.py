@@ -1,7 +1,10 @@
-"""Mistakes that the compiler finds are told in one readable line: each program here is refused, by exactly one error.
+"""Mistakes that the compiler finds are told in one readable line: each program here is refused, by exactly one error. And right
+programs bring no warnings of Gravel's headers.
 
 Usage: compile_errors_test.py SOURCE_DIRECTORY COMPILER...
 """
+import pathlib
+import shutil
 import subprocess
 import sys
 import unittest
@@ -10,9 +13,9 @@ SOURCE, COMPILER = sys.argv[1], sys.argv[2:]
 KERNEL = '#include "gravel.cuh"\n__global__ void kernel(gravel_t, uint64_t*, int) {}\n__global__ void refers(const int&) {}\n'
 
 
-def compile_errors(program):
-    command = [*COMPILER, "-std=c++20", "-fsyntax-only", '-DGRAVEL_VERSION="0"', f"-I{SOURCE}", f"-I{SOURCE}/device", "-x", "c++", "-"]
-    done = subprocess.run(command, input=program, capture_output=True, text=True, timeout=100)
+def compile_errors(program, compiler=COMPILER, *options):
+    command = [*compiler, "-std=c++20", "-fsyntax-only", '-DGRAVEL_VERSION="0"', f"-I{SOURCE}", f"-I{SOURCE}/device", *options, "-x", "c++", "-"]
+    done = subprocess.run(command, input=program, capture_output=True, text=True, timeout=200)
     return [line for line in done.stderr.splitlines() if "error:" in line]
 
 
@@ -33,6 +36,14 @@ class CompileErrors(unittest.TestCase):
                             "gravel_launch: an argument cannot be converted to the kernel's parameter")
         self.assert_refused(self.launch("gravel_launch(refers, 1, 32, 1);"),
                             "gravel_launch: a kernel's parameters are values, not references")
+
+    def test_no_warnings(self):
+        """The program that uses the whole interface, and the block sender's: as strict users compile."""
+        strict = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
+        for compiler in [COMPILER] + [[path] for path in [shutil.which("clang++")] if path]:
+            for name in ["operations_job.cu", "am_job.cu", "block_sender_job.cu"]:
+                with self.subTest(compiler=compiler, program=name):
+                    self.assertEqual(compile_errors((pathlib.Path(SOURCE) / "test" / name).read_text(), compiler, *strict), [])
 
 
 if __name__ == "__main__":

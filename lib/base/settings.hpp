@@ -55,9 +55,11 @@ struct setting_row {
   const char* unit;           ///< "bytes", "us", "threads", ... or ""
   uint64_t least, most;       ///< bounds of numbers and sizes
   const char* meaning;
-  uint64_t settings::*number;
-  bool settings::*flag;
-  std::string settings::*text;
+  template <class T>
+  using field = T settings::*;
+  field<uint64_t> number;
+  field<bool> flag;
+  field<std::string> text;
 };
 
 const std::vector<setting_row>& setting_table();
