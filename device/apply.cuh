@@ -13,11 +13,12 @@ template <class... Handlers>
 struct handler_list {
   static constexpr uint32_t size = sizeof...(Handlers);
   static constexpr bool ids_differ() {
-    const uint32_t ids[] = {handler_id<Handlers>::value..., 0};
-    const uint32_t n = size;
-    for (uint32_t i = 0; i < n; ++i)
-      for (uint32_t j = i + 1; j < n; ++j)
-        if (ids[i] == ids[j]) return false;
+    if constexpr (size > 1) {
+      const uint32_t ids[] = {handler_id<Handlers>::value...};
+      for (uint32_t i = 0; i < size; ++i)
+        for (uint32_t j = i + 1; j < size; ++j)
+          if (ids[i] == ids[j]) return false;
+    }
     return true;
   }
   static constexpr bool runs_on_device = ((handler_traits<Handlers>::kind == sink_kind::device) || ...);

@@ -1,5 +1,5 @@
-// Starts kernels on a GPU so that the resolver runs beside them: loads them first, takes the hold, and ends it when all
-// of them have ended. Nothing here depends on the program's handlers or kernels.
+// Starts kernels on a GPU so that the resolver runs beside them: makes room for their local memory, takes the hold, and ends
+// it when all of them have ended. Nothing here depends on the program's handlers or kernels.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "device/resolver.cuh"
+#include "host/backend.hpp"
 #include "host/device_scope.cuh"
 #include "host/launch_config.hpp"
 #include "lib/base/relax.hpp"
