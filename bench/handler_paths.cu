@@ -1,4 +1,4 @@
-// Shortest paths by a handler that relaxes a vertex and sends on to its neighbours: how many messages handlers send a second.
+// Shortest paths by a handler that relaxes a vertex and sends on to its neighbours, in two forms: how many messages handlers send a second.
 // The graph is R-MAT with random weights. Nothing bounds what is under way but the memory that Gravel has for it.
 #include <chrono>
 #include <cstdio>
@@ -30,32 +30,61 @@ struct part {
   GRAVEL_BOTH uint32_t weight(uint64_t source, uint64_t target) const {
     return 1 + pick(mix(source << 32 ^ target), max_weight);
   }
+  GRAVEL_DEVICE void count(const lane_group& group) const {
+    if (group.is_leader()) fetch_add<scope::device>(&relaxed[(threadIdx.x / 32 + blockIdx.x * 16) % 64 * 8], uint64_t{group.size()});
+  }
+  /// True if this is the shortest way to `vertex` so far.
+  GRAVEL_DEVICE bool improve(uint32_t vertex, uint32_t distance_to_it) const { return distance_to_it < atomicMin(&distance[vertex], distance_to_it); }
+  /// Sends on over edge `e` of `vertex`.
+  template <class Handler>
+  GRAVEL_DEVICE void send_on(const gravel_t& g, uint32_t vertex, uint32_t distance_to_it, uint64_t e) const {
+    const uint32_t target = targets[e];
+    const int owner = static_cast<int>(target / static_cast<uint32_t>(map.block));  // shorter than a division of 64 bits
+    gravel_am<Handler>(g, owner, static_cast<uint32_t>(target - map.first(owner)), distance_to_it + weight(map.first(static_cast<int>(g.my_pe)) + vertex, target));
+  }
 };
-__device__ part* the_part;  // of this PE; set before anything is sent
 
+/// Each lane sends over the edges of its vertex: a vertex with many edges keeps one lane busy, and 31 waiting.
 struct relax_vertex {
   static constexpr const char* name = "relax_vertex";
-  GRAVEL_HANDLER void operator()(const gravel_t& g, uint32_t vertex, uint32_t distance) const {
+  using context = part;
+  GRAVEL_HANDLER void operator()(const gravel_t& g, part* mine, uint32_t vertex, uint32_t distance) const {
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
-    const part& p = *the_part;
-    const lane_group group = lane_group::active_to_count();
-    if (group.is_leader()) fetch_add<scope::device>(&p.relaxed[(threadIdx.x / 32 + blockIdx.x * 16) % 64 * 8], uint64_t{group.size()});
-    if (distance >= atomicMin(&p.distance[vertex], distance)) return;
-    const uint64_t source = p.map.first(static_cast<int>(g.my_pe)) + vertex;
-    for (uint64_t e = p.offsets[vertex]; e < p.offsets[vertex + 1]; ++e) {
-      const uint32_t target = p.targets[e];
-      gravel_am<relax_vertex>(g, p.map.owner(target), static_cast<uint32_t>(p.map.local_index(target)), distance + p.weight(source, target));
-    }
+    const part p = *mine;
+    p.count(lane_group::active_to_count());
+    if (!p.improve(vertex, distance)) return;
+    const uint64_t end = p.offsets[vertex + 1];
+    for (uint64_t e = p.offsets[vertex]; e < end; ++e) p.send_on<relax_vertex>(g, vertex, distance, e);
 #endif
   }
 };
 
-__global__ void set_part(part* p) {
-  if (threadIdx.x == 0) the_part = p;
-}
-__global__ void start_at(gravel_t g, uint64_t source) {
-  const block_distribution& map = the_part->map;
-  if (threadIdx.x == 0) gravel_am<relax_vertex>(g, map.owner(source), static_cast<uint32_t>(map.local_index(source)), 0u);
+/// The lanes that hold messages send over the edges of vertices with many of them together.
+struct relax_vertices {
+  static constexpr const char* name = "relax_vertices";
+  static constexpr bool batch = true;
+  using context = part;
+  GRAVEL_HANDLER void operator()(const gravel_t& g, part* mine, const gravel_batch& lanes, uint32_t vertex, uint32_t distance) const {
+#if GRAVEL_ON_GPU || !GRAVEL_CUDA
+    const part p = *mine;
+    p.count(lanes);
+    uint64_t begin = 0, end = 0;
+    if (p.improve(vertex, distance)) begin = p.offsets[vertex], end = p.offsets[vertex + 1];
+    for (uint32_t rest = lanes.ballot(end - begin >= lanes.size()); rest; rest &= rest - 1) {
+      const uint32_t of = lane_group::lowest(rest), from = lanes.from_lane(vertex, of), way = lanes.from_lane(distance, of);
+      const uint64_t last = lanes.from_lane(end, of);
+      for (uint64_t e = lanes.from_lane(begin, of) + lanes.rank(); e < last; e += lanes.size()) p.send_on<relax_vertices>(g, from, way, e);
+      if (lanes.lane() == of) begin = end;
+      lanes.sync();
+    }
+    for (uint64_t e = begin; e < end; ++e) p.send_on<relax_vertices>(g, vertex, distance, e);
+#endif
+  }
+};
+
+template <class Handler>
+__global__ void start_at(gravel_t g, block_distribution map, uint64_t source) {
+  if (threadIdx.x == 0) gravel_am<Handler>(g, map.owner(source), static_cast<uint32_t>(map.local_index(source)), 0u);
 }
 __global__ void fill(uint32_t* words, uint64_t count, uint32_t value) {
   const lane_share mine(count);
@@ -95,13 +124,16 @@ int main(int argc, char** argv) {
   int scale = 12, repeat = 3;
   uint64_t edges_per_vertex = 16, seed = 1;
   uint32_t max_weight = 255;
-  std::string json;
+  std::string json, handler = "warp";
   CLI::App app("Shortest paths by a handler that relaxes and sends on: the rate of messages that handlers send.", program_name);
   app.add_option("--scale", scale, "Vertices of the R-MAT graph, as a power of two")->check(CLI::Range(1, 30))->capture_default_str();
   app.add_option("--edges-per-vertex", edges_per_vertex, "Edges of a vertex on average")->check(CLI::Range(1, 64))->capture_default_str();
   app.add_option("--max-weight", max_weight, "Weights are from 1 to this; 1: as a breadth-first search")->check(CLI::Range(1u, 1u << 20))->capture_default_str();
   app.add_option("--seed", seed, "Of graph and source")->capture_default_str();
   app.add_option("--repeat", repeat, "Runs, of which the median is told")->check(CLI::Range(1, 100))->capture_default_str();
+  app.add_option("--handler", handler, "Who sends over the edges of a vertex: its lane, or with many edges all lanes of the warp that hold messages")
+      ->check(CLI::IsMember({"lane", "warp"}))
+      ->capture_default_str();
   app.add_option("--json", json, "File for the results");
   const uint64_t vertices = [&] {
     parse_or_exit(app, argc, argv, [&] {
@@ -111,7 +143,7 @@ int main(int argc, char** argv) {
     return uint64_t{1} << scale;
   }();
 
-  gravel_init<relax_vertex>();
+  gravel_init<relax_vertex, relax_vertices>();
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
   part p;
   p.map = block_distribution(vertices, n_pes);
@@ -130,7 +162,8 @@ int main(int argc, char** argv) {
   p.targets = targets.data();
   p.relaxed = counts;
   gravel_copy(here, &p, sizeof(p));
-  gravel_launch(set_part, 1, 32, here);
+  gravel_set_context<relax_vertex>(here);
+  gravel_set_context<relax_vertices>(here);
   // A source with neighbours.
   const uint64_t candidate = gravel_min_all([&]() -> uint64_t {
     for (uint64_t v = 0; v + 1 < rows.offsets.size(); ++v)
@@ -150,7 +183,7 @@ int main(int argc, char** argv) {
     gravel_launch(fill, grid, block, all, vertices, 0xA5A5A5A5u);
     gravel_barrier_all();
     const auto begin = std::chrono::steady_clock::now();
-    if (me == 0) gravel_launch(start_at, 1, 32, gravel_handle(), source);
+    if (me == 0) gravel_launch(handler == "warp" ? start_at<relax_vertices> : start_at<relax_vertex>, 1, 32, gravel_handle(), p.map, source);
     gravel_wait_quiescent();
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     gravel_launch(send_distances, static_cast<unsigned>(n_pes), block, gravel_handle(), p, all);
@@ -181,7 +214,8 @@ int main(int argc, char** argv) {
     r.fact("hardware", current_backend().describe());
     r.fact("pes", static_cast<uint64_t>(n_pes));
     r.title("handler_paths", "messages of handlers, per PE; the last run's");
-    r.row({{"scale", "scale", static_cast<uint64_t>(scale)},
+    r.row({{"handler", "handler", handler},
+           {"scale", "scale", static_cast<uint64_t>(scale)},
            {"messages", "messages", messages},
            {"ms", "ms", took * 1e3},
            {"million_messages_per_s", "M msg/s", static_cast<double>(messages) / took / n_pes / 1e6}},

@@ -107,7 +107,7 @@ double gravel_seconds(const shape& s, uint32_t slot_bytes) {
       slot_header* slot = q.slot(ticket);
       auto* to = reinterpret_cast<message<UNITS>*>(q.payload(slot));
       for (uint32_t i = 0; i < count; ++i) to[i] = make_message<UNITS>(number + i);
-      q.runs(slot)[0] = {0, static_cast<uint16_t>(count), UNITS};
+      q.rows(slot)[0] = {0, static_cast<uint16_t>(count), UNITS};
       q.publish(ticket, slot, 1, count * UNITS);
       number += count;
     }
@@ -119,7 +119,7 @@ double gravel_seconds(const shape& s, uint32_t slot_bytes) {
       slot_header* slot = q.slot(ticket);
       for (relax wait; load_acquire(&slot->published) != ticket + 1;) wait();  // [Q1]
       const auto* from = reinterpret_cast<const message<UNITS>*>(q.payload(slot));
-      for (uint32_t i = 0; i < q.runs(slot)[0].messages; ++i) sum += digest(from[i]);
+      for (uint32_t i = 0; i < q.rows(slot)[0].messages; ++i) sum += digest(from[i]);
       store_release(&control->plane[plane].consumed, ++consumed);  // [Q2]
     }
     return sum;

@@ -1,4 +1,4 @@
-// From slots to packets: one plane of an aggregator (host/plane.hpp) takes slots and appends their runs to
+// From slots to packets: one plane of an aggregator (host/plane.hpp) takes slots and appends their rows to
 // packets for 1 to 512 PEs of another node. Slots as a block sorts them, beside slots whose every message is
 // a run of its own. The link takes packets and gives them back at once: what is measured is the plane's work
 // and nothing else.
@@ -117,24 +117,24 @@ class repack_job {
   void fill_slots(uint32_t destinations, bool sorted) {
     std::minstd_rand draw(1);
     const queue_shape& shape = queue_.shape;
-    // Unsorted, a slot ends where its table of runs does.
-    const uint32_t in_slot = sorted ? shape.payload_units : std::min(shape.payload_units, shape.max_runs);
+    // Unsorted, a slot ends where its table of rows does.
+    const uint32_t in_slot = sorted ? shape.payload_units : std::min(shape.payload_units, shape.max_rows);
     for (uint32_t i = 0; i < shape.slots; ++i) {
       slot_header* slot = queue_.slot(i);
       std::vector<uint32_t> sinks(in_slot);
       for (uint32_t& sink : sinks)
         sink = sink_of(1 + static_cast<uint32_t>(draw() % destinations), sink_kind::device);
       if (sorted) std::sort(sinks.begin(), sinks.end());
-      slot->n_runs = 0;
+      slot->n_rows = 0;
       slot->n_units = in_slot;
       for (uint32_t m = 0; m < in_slot; ++m) {
         if (!sorted || m == 0 || sinks[m] != sinks[m - 1])
-          queue_.runs(slot)[slot->n_runs++] = {sinks[m], 0, 1};
-        ++queue_.runs(slot)[slot->n_runs - 1].messages;
+          queue_.rows(slot)[slot->n_rows++] = {sinks[m], 0, 1};
+        ++queue_.rows(slot)[slot->n_rows - 1].messages;
         queue_.payload(slot)[m] = make_message(sinks[m], ++messages_);
         sum_ += digest(queue_.payload(slot)[m]);
       }
-      runs_ += slot->n_runs;
+      runs_ += slot->n_rows;
     }
   }
 

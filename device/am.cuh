@@ -16,8 +16,7 @@
 //   static constexpr bool batch = true;  operator()(const gravel_t& g, const gravel_batch& lanes, ...): is called by the lanes
 //                                        of a warp that hold messages for it, together
 #pragma once
-#include <utility>
-
+#include "device/handler.cuh"
 #include "device/outbox.cuh"
 #include "device/put.cuh"
 
@@ -27,156 +26,11 @@
 #define GRAVEL_HANDLER
 #endif
 
-/// The lanes that call a batch handler together: 1 to 32, converged; one on the CPU backend and on the host.
+/// The lanes that call a batch handler together: 1 to 32, converged; one on the host, and on the CPU backend unless the message came
+/// through a ring and there is a seed.
 using gravel_batch = gravel::lane_group;
 
 namespace gravel {
-
-/// FNV-1a, 32 bits.
-GRAVEL_BOTH constexpr uint32_t hash_name(const char* name) {
-  uint32_t hash = 2166136261u;
-  for (; *name; ++name) hash = (hash ^ static_cast<uint8_t>(*name)) * 16777619u;
-  return hash;
-}
-
-template <class Handler>
-struct handler_id {
-  static constexpr uint32_t value = hash_name(Handler::name);
-};
-
-template <class Handler>
-constexpr bool runs_on_host() {
-  if constexpr (requires { Handler::on_host; }) return Handler::on_host;
-  else return false;
-}
-
-template <class Handler>
-GRAVEL_BOTH constexpr bool is_batch() {
-  if constexpr (requires { Handler::batch; }) return Handler::batch;
-  else return false;
-}
-
-struct no_context {};
-template <class Handler>
-struct context_of {
-  using type = no_context;
-};
-template <class Handler>
-  requires requires { typename Handler::context; }
-struct context_of<Handler> {
-  using type = typename Handler::context;
-};
-template <class Handler>
-constexpr bool has_context = !std::is_same_v<typename context_of<Handler>::type, no_context>;
-
-/// Bytes of a T that begins at byte OFFSET of a message, as whole words: word i of the value lies `shift` bits above word
-/// `first` + i of the message, and what does not fit there in the next one. So arguments need no padding between them, and
-/// memory is read and written by aligned words alone.
-template <class T, uint32_t OFFSET>
-struct packed_words {
-  static constexpr uint32_t count = (sizeof(T) + 7) / 8, first = OFFSET / 8, shift = OFFSET % 8 * 8;
-  GRAVEL_BOTH static constexpr bool crosses(uint32_t i) {
-    return shift / 8 + (sizeof(T) - 8 * i < 8 ? sizeof(T) - 8 * i : 8) > 8;
-  }
-};
-
-/// `data`: zero where `value` goes to.
-template <uint32_t OFFSET, class T>
-GRAVEL_BOTH void pack(unit* data, const T& value) {
-  using words = packed_words<T, OFFSET>;
-  uint64_t word[words::count] = {};
-  __builtin_memcpy(word, &value, sizeof(T));
-  for (uint32_t i = 0; i < words::count; ++i) {
-    const uint32_t at = words::first + i;
-    data[at / 2].word[at % 2] |= word[i] << words::shift;
-    if (words::crosses(i)) data[(at + 1) / 2].word[(at + 1) % 2] |= word[i] >> ((64 - words::shift) % 64);
-  }
-}
-
-template <class T>
-union unpacked_value {  // T need not have a default constructor
-  GRAVEL_BOTH unpacked_value() {}
-  T value;
-};
-template <class T, uint32_t OFFSET>
-GRAVEL_BOTH T unpack(const unit* message) {
-  using words = packed_words<T, OFFSET>;
-  uint64_t word[words::count];
-  for (uint32_t i = 0; i < words::count; ++i) {
-    const uint32_t at = words::first + i;
-    word[i] = message[at / 2].word[at % 2] >> words::shift;
-    if (words::crosses(i)) word[i] |= message[(at + 1) / 2].word[(at + 1) % 2] << ((64 - words::shift) % 64);
-  }
-  unpacked_value<T> result;
-  __builtin_memcpy(static_cast<void*>(&result.value), word, sizeof(T));
-  return result.value;
-}
-
-/// The arguments of a handler, which lie one behind the other in a message from byte 8 on.
-template <class... A>
-struct argument_list {
-  static constexpr uint32_t bytes = (0 + ... + static_cast<uint32_t>(sizeof(A)));
-  static constexpr bool trivially_copyable = (std::is_trivially_copyable_v<A> && ...);
-  GRAVEL_BOTH static constexpr uint32_t offset(size_t i) {
-    constexpr uint32_t sizes[] = {static_cast<uint32_t>(sizeof(A))..., 0};
-    uint32_t at = 8;
-    for (size_t before = 0; before < i; ++before) at += sizes[before];
-    return at;
-  }
-  GRAVEL_BOTH static void fill(unit* data, same<A>... arguments) {  // converted, as in any call
-    fill_each(data, std::index_sequence_for<A...>(), arguments...);
-  }
-  /// `before`: what the handler is given besides.
-  template <class Handler, class... B>
-  GRAVEL_BOTH static void call(const gravel_t& g, const unit* message, const B&... before) {
-    call_with<Handler>(g, message, std::index_sequence_for<A...>(), before...);
-  }
-
- private:
-  template <size_t... I>
-  GRAVEL_BOTH static void fill_each(unit* data, std::index_sequence<I...>, const A&... arguments) {
-    (pack<offset(I)>(data, arguments), ...);
-    (void)data;
-  }
-  template <class Handler, size_t... I, class... B>
-  GRAVEL_BOTH static void call_with(const gravel_t& g, const unit* message, std::index_sequence<I...>, const B&... before) {
-    (void)message;
-    Handler{}(g, before..., unpack<A, offset(I)>(message)...);
-  }
-};
-
-/// The parameters behind the handle, less those that no message carries.
-template <bool CONTEXT, bool BATCH, class Context, class... A>
-struct message_arguments {
-  static constexpr bool good = !CONTEXT && !BATCH;
-  using list = argument_list<std::decay_t<A>...>;
-};
-template <bool BATCH, class Context, class... A>
-struct message_arguments<true, BATCH, Context, Context*, A...> : message_arguments<false, BATCH, Context, A...> {};
-template <class Context, class... A>
-struct message_arguments<false, true, Context, const lane_group&, A...> : message_arguments<false, false, Context, A...> {};
-template <class Context, class... A>
-struct message_arguments<false, true, Context, lane_group, A...> : message_arguments<false, false, Context, A...> {};
-
-/// The arguments of a message, as decayed types, from the handler's operator().
-template <class Handler, class F>
-struct handler_arguments;
-template <class Handler, class H, class... A>
-struct handler_arguments<Handler, void (H::*)(const gravel_t&, A...) const>
-    : message_arguments<has_context<Handler>, is_batch<Handler>(), typename context_of<Handler>::type, A...> {};
-
-template <class Handler>
-struct handler_traits {
-  using parameters = handler_arguments<Handler, decltype(&Handler::operator())>;
-  using arguments = typename parameters::list;
-  static constexpr uint32_t bytes = arguments::bytes;
-  static constexpr uint32_t units = am_units(bytes);
-  static constexpr sink_kind kind = runs_on_host<Handler>() ? sink_kind::host : sink_kind::device;
-  static_assert(parameters::good, "a handler with `using context = T;` takes a T* behind the handle, and one with `batch = true` a "
-                                  "const gravel_batch& (behind the context, if there is one)");
-  static_assert(arguments::trivially_copyable, "arguments of an active message are copied byte by byte");
-  static_assert(bytes <= max_am_bytes, "an active message carries up to 256 bytes of arguments");
-};
 
 /// First word and arguments of an active message.
 template <class Handler>
@@ -223,8 +77,7 @@ template <class Handler>
 GRAVEL_BOTH void run_handler(const gravel_t& g, uint32_t position, const unit* message) {
   using arguments = typename handler_traits<Handler>::arguments;
   message = static_cast<const unit*>(__builtin_assume_aligned(message, sizeof(unit)));
-  if constexpr (!handler_traits<Handler>::parameters::good) {  // said there
-  } else if constexpr (has_context<Handler>) {
+  if constexpr (has_context<Handler>) {
     using context = typename context_of<Handler>::type;
     context* const mine = static_cast<context*>(load_acquire<scope::device>(&g.contexts[position]));  // [X1]
     if (!mine) report_error(g, message_fault::no_context, op::am, g.my_pe, handler_id<Handler>::value, 0);
@@ -242,10 +95,11 @@ GRAVEL_BOTH void run_handler(const gravel_t& g, uint32_t position, const unit* m
 /// the queue. Thread scope: lane, divergent.
 template <uint32_t UNITS>
 GRAVEL_BOTH void send_am(const gravel_t& g, uint32_t sink, const unit (&message)[UNITS]) {
-#if GRAVEL_ON_GPU
-  if (ring_to(g, sink)) {
-    if (g.from != sender::handler) return push_together(g, pe_of_sink(sink), message);
-    if (outbox_of_warp().add(g, pe_of_sink(sink), message)) return;
+#if GRAVEL_ON_GPU || !GRAVEL_CUDA
+  if (g.from == sender::handler) {
+    if (g.peers && kind_of_sink(sink) == sink_kind::device && has_outbox() && outbox_of_warp().add(g, pe_of_sink(sink), message)) return;
+  } else if (ring_to(g, sink)) {
+    return push_together(g, pe_of_sink(sink), message);
   }
 #endif
   send_direct(g, sink, message);
@@ -258,9 +112,11 @@ GRAVEL_BOTH void send_am(const gravel_t& g, uint32_t sink, const unit (&message)
 template <class Handler, class... A>
 GRAVEL_BOTH void gravel_am(const gravel_t& g, int pe, A... arguments) {
   using namespace gravel;
-  check_handle(g, op::am);
-  if (!may_send_am<Handler>(g, pe)) return;
-  am_message<Handler> message;
-  message.fill(arguments...);
-  send_am(g, sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind), message.data);
+  if constexpr (send_check<Handler, A...>::good) {
+    check_handle(g, op::am);
+    if (!may_send_am<Handler>(g, pe)) return;
+    am_message<Handler> message;
+    message.fill(arguments...);
+    send_am(g, sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind), message.data);
+  }
 }

@@ -1,10 +1,12 @@
 // Applying what arrived: one message at a time, on the device or on the host. The last step of a message's life.
 #pragma once
+#include <exception>
 #include <string>
 #include <vector>
 
 #include "device/am.cuh"
 #include "device/fetch.cuh"
+#include "lib/base/error.hpp"
 
 namespace gravel {
 
@@ -109,6 +111,22 @@ GRAVEL_BOTH message_fault apply_message(const gravel_t& g, sink_kind kind, const
     send_direct(g, sink_of(return_pe(where), !get && from_host ? sink_kind::host : sink_kind::device), reply);
   }
   return message_fault::fine;
+}
+
+/// The same on the host, where handlers may throw: then throws gravel::error, which names the handler.
+template <class Handlers>
+message_fault apply_on_host(const gravel_t& g, sink_kind kind, const unit* m, uint32_t units) {
+  const auto who = [&] {
+    if (op_of(m->word[0]) != op::am) return std::string(name_of(op_of(m->word[0])));
+    return "handler '" + Handlers::name_of(handler_of(m->word[0])) + "'";
+  };
+  try {
+    return apply_message<Handlers>(g, kind, m, units);
+  } catch (const std::exception& e) {
+    fail_text(who() + " threw: " + e.what());
+  } catch (...) {
+    fail_text(who() + " threw something that is no std::exception");
+  }
 }
 
 }  // namespace gravel

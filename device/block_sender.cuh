@@ -113,13 +113,15 @@ struct block_sender {
   GRAVEL_DEVICE void max(T* dest, same<T> value, int pe) { one_sided(op::max, dest, value, pe); }
   template <class Handler, class... A>
   GRAVEL_DEVICE void am(int pe, A... arguments) {
-    if (g.heap_bytes == 0 || !may_send_am<Handler>(g, pe)) return;  // 0: begin() has refused the block or the caller
-    am_message<Handler> message;
-    message.fill(arguments...);
-    const uint32_t sink = sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind);
-    // Of large ones a warp fills slots by itself: sorting has nothing to add.
-    if constexpr (handler_traits<Handler>::units > max_small_units) send_am(g, sink, message.data);
-    else gather(sink, message.data);
+    if constexpr (send_check<Handler, A...>::good) {
+      if (g.heap_bytes == 0 || !may_send_am<Handler>(g, pe)) return;  // 0: begin() has refused the block or the caller
+      am_message<Handler> message;
+      message.fill(arguments...);
+      const uint32_t sink = sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind);
+      // Of large ones a warp fills slots by itself: sorting has nothing to add.
+      if constexpr (handler_traits<Handler>::units > max_small_units) send_am(g, sink, message.data);
+      else gather(sink, message.data);
+    }
   }
 
   // --- state, in shared memory --------------------------------------------------------------------------------
@@ -285,7 +287,7 @@ struct block_sender {
 
   template <class Sync>
   GRAVEL_DEVICE void hand_over(uint32_t rank, uint32_t size, Sync sync) {
-    const sorted_messages messages{buffer, key, sorted.order, sorted.run_first, sorted.n_runs, sorted.n_messages};
+    const sorted_messages messages{buffer, key, sorted.order, sorted.row_first, sorted.n_rows, sorted.n_messages};
     if (g.peers) hand_over_to_peers(g, messages, &ticket, rank, size, sync);
     hand_over_to_queue(g, messages, &ticket, rank, size, sync);
   }

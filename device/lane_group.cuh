@@ -51,6 +51,8 @@ class lane_group {
   GRAVEL_BOTH uint32_t mask() const { return mask_; }
   GRAVEL_BOTH uint32_t size() const { return popcount(mask_); }
   GRAVEL_BOTH uint32_t rank() const { return popcount(below()); }
+  /// Of another of the group's lanes.
+  GRAVEL_BOTH uint32_t rank_of(uint32_t lane) const { return popcount(mask_ & ((1u << lane) - 1)); }
   GRAVEL_BOTH uint32_t leader_lane() const { return lowest(mask_); }
   GRAVEL_BOTH bool is_leader() const { return leader_lane() == lane_; }
   GRAVEL_BOTH uint32_t lane() const { return lane_; }

@@ -34,13 +34,13 @@ struct message_sort {
   static constexpr uint32_t warps = (BLOCK + 31) / 32, n_counters = warps <= 8 ? 256 : 32 * warps;
 
   uint16_t order[CAPACITY];      ///< positions of messages, sorted by key
-  uint16_t run_first[CAPACITY];  ///< index into `order` of each run's first message
+  uint16_t row_first[CAPACITY];  ///< index into `order` of each row's first message
   uint16_t other[CAPACITY];      ///< `order`, every second time
   uint16_t counter[n_counters];  ///< [digit][warp]
   uint16_t sum[32];
-  uint32_t n_runs, n_messages;
+  uint32_t n_rows, n_messages;
 
-  /// Sorts the messages among the first `units` positions by the lowest `key_bits` bits of their keys, and finds the runs of
+  /// Sorts the messages among the first `units` positions by the lowest `key_bits` bits of their keys, and finds the rows of
   /// equal keys. key: by position; no_message where no message begins. Thread scope: the team.
   template <class Team>
   GRAVEL_DEVICE void sort(const Team& team, const uint32_t* key, uint32_t units, uint32_t key_bits) {
@@ -56,7 +56,7 @@ struct message_sort {
       from = to;
       if (pass == 0) count = n_messages;
     }
-    if (team.warp == 0) find_runs(team.lanes, key, count);
+    if (team.warp == 0) find_rows(team.lanes, key, count);
     team.sync();
   }
 
@@ -125,16 +125,16 @@ struct message_sort {
   }
 
   template <class Lanes>
-  GRAVEL_DEVICE void find_runs(const Lanes& lanes, const uint32_t* key, uint32_t count) {
-    uint32_t runs = 0;
+  GRAVEL_DEVICE void find_rows(const Lanes& lanes, const uint32_t* key, uint32_t count) {
+    uint32_t rows = 0;
     for (uint32_t base = 0; base < count; base += lanes.size()) {
       const uint32_t i = base + lanes.rank();
       const bool begins = i < count && (i == 0 || key[order[i]] != key[order[i - 1]]);
       const uint32_t votes = lanes.ballot(begins);
-      if (begins) run_first[runs + lanes.rank_in(votes)] = static_cast<uint16_t>(i);
-      runs += lane_group::popcount(votes);
+      if (begins) row_first[rows + lanes.rank_in(votes)] = static_cast<uint16_t>(i);
+      rows += lane_group::popcount(votes);
     }
-    if (lanes.is_leader()) n_runs = runs;
+    if (lanes.is_leader()) n_rows = rows;
     lanes.sync();
   }
 };

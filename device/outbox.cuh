@@ -3,14 +3,15 @@
 // together, without host or queue, and no handler waits:
 //
 //   the chunk of the next ticket is free         it is filled in place, in a peer's memory over NVLink
-//   else that of the ring to the own PE is free  it is filled for that peer, and passed on later (resolver.cuh)
+//   else that of the ring to the own PE is free  it is filled for that peer, and passed on later (resolver_rings.cuh)
 //   else                                         the message takes the handlers' queue, which may spill
 //
 // Who has taken a ticket must publish it. One whose chunk was not free is kept as owed: it is the next one used for that ring, or
-// is published empty as soon as its chunk is free (flush). A warp looks after that whenever it is not running handlers,
-// and hands its debts on to the next resolver kernel when it ends; so nobody waits for a ticket that nobody will publish.
+// is published empty as soon as its chunk is free (flush). A warp looks after that whenever it is not running handlers, from time to
+// time while one sends (look_after_others), and hands its debts on to the next resolver kernel when it ends; so nobody waits for a
+// ticket that nobody will publish.
 //
-// The lanes of a warp stand at different places: those that send to one PE together are a group. Groups of one warp take turns
+// The lanes of a warp stand at different places: those that send together are a group. Groups of one warp take turns
 // at the outbox: [O1] take, acquire; [O2] give back, release. Between the two nobody waits, so a turn always comes. On a GPU [O2]
 // is relaxed: what lanes of one warp store, and then order by __syncwarp, is ordered by the fence of whichever of them publishes,
 // and a fence for each message would wait for the stores that are under way to the peer.
@@ -32,52 +33,60 @@ struct owed_ticket {
 struct owed_tickets {
   owed_ticket of_rank[max_peers];
   uint64_t ranks;  ///< of whose rings a ticket is owed, as bits
-  uint64_t spare;
+  uint64_t busy;   ///< not 0: the warp applies chunks
 };
 
-/// The active lanes that send to the same PE as the caller, no more than whose messages fit the smallest chunk.
-template <uint32_t UNITS>
-GRAVEL_DEVICE lane_group group_for_chunk(uint32_t pe) {
-  const lane_group all = lane_group::active();
-  const lane_group group = all.part(all.match(pe));
-  if constexpr (32 * UNITS <= peer_ring::least_chunk_units) return group;
-  else return group.part(group.match(group.rank() / (peer_ring::least_chunk_units / UNITS)));
+/// Messages that leave for `pe` through a ring, counted where the chunk is published. Thread scope: one lane for all of them.
+GRAVEL_DEVICE void count_published(const gravel_t& g, uint32_t pe, uint32_t messages) {
+  route_counters& counters = g.counters->here();
+  fetch_add<scope::device>(pe == g.my_pe ? &counters.in_place : &counters.to_peers, uint64_t{messages});
 }
 
 /// In shared memory, one for each warp of the resolver.
 class outbox {
  public:
-  static constexpr uint32_t most_chunks = 8;
+  static constexpr uint32_t most_chunks = 8, adds_of_a_turn = 128;
 
-  /// Thread scope: the warp, converged; as all but add().
+  /// `owed`: nullptr if this PE has no rings. Thread scope: the warp, converged; as all but add().
   GRAVEL_DEVICE void begin(owed_tickets* owed, uint32_t lane) {
     for (uint32_t i = lane; i < most_chunks; i += 32) chunk_[i] = {};
     if (lane != 0) return;
-    taken_ = n_open_ = 0;
+    taken_ = n_open_ = adds_ = 0;
     owed_ = owed;
-    owes_ = static_cast<uint32_t>(owed->ranks);
+    owes_ = owed ? static_cast<uint32_t>(owed->ranks) : 0;
   }
   /// True if something is owed still.
   GRAVEL_DEVICE bool end(uint32_t lane) const {
-    if (lane == 0) owed_->ranks = owes_;
+    if (lane == 0 && owed_) owed_->ranks = owes_;
     return owes_ != 0;
   }
 
-  /// The calling lane sends one message; false: there is no room at once, and it is to take the queue. `pe` has a ring.
+  /// The calling lane sends one message; false: there is no room at once, or no ring, and it is to take the queue.
   /// Thread scope: lane, divergent.
   template <uint32_t UNITS>
   GRAVEL_DEVICE bool add(const gravel_t& g, uint32_t pe, const unit (&message)[UNITS]) {
-    const lane_group group = group_for_chunk<UNITS>(pe);
-    unit* to = nullptr;
-    if (group.is_leader()) {
+    const lane_group all = lane_group::active();
+    if (all.is_leader()) {
       take();
-      to = reserve(g, pe, group.size(), UNITS);
+      if (++adds_ % adds_of_a_turn == 0) look_after_others(g);
     }
-    to = reinterpret_cast<unit*>(group.from_leader(reinterpret_cast<uint64_t>(to)));
+    unit* to = nullptr;
+    // One round for each destination, and for each chunk that large messages fill. The leader looks after the chunks in all of them.
+    for (uint32_t rest = all.mask(); rest;) {
+      const uint32_t destination = all.from_lane(pe, lane_group::lowest(rest));
+      uint32_t together = all.ballot(pe == destination) & rest;
+      if constexpr (32 * UNITS > peer_ring::least_chunk_units)
+        together &= all.ballot(all.rank_in(together) < peer_ring::least_chunk_units / UNITS);
+      uint64_t at = 0;
+      if (all.is_leader()) at = reinterpret_cast<uint64_t>(reserve(g, destination, lane_group::popcount(together), UNITS));
+      at = all.from_leader(at);
+      if (at && together >> all.lane() & 1) to = reinterpret_cast<unit*>(at) + all.rank_in(together) * UNITS;
+      rest &= ~together;
+    }
     if (to)
-      for (uint32_t u = 0; u < UNITS; ++u) store_unit(to + group.rank() * UNITS + u, message[u]);
-    group.sync();
-    if (group.is_leader()) give_back();
+      for (uint32_t u = 0; u < UNITS; ++u) store_unit(to + u, message[u]);
+    all.sync();
+    if (all.is_leader()) give_back();
     return to != nullptr;
   }
 
@@ -87,17 +96,10 @@ class outbox {
   /// Publishes what is open; and empty chunks for tickets that are owed and can be had now.
   __device__ GRAVEL_NOINLINE void flush(const gravel_t& g, uint32_t lane) {
     for (uint32_t i = lane; i < most_chunks; i += 32)
-      if (chunk_[i].units_used) publish(g, chunk_[i]);
+      if (chunk_[i].used) publish(g, chunk_[i]);
     const uint32_t owes = owes_;
-    bool is_free = false;
-    if (owes >> lane & 1) {
-      const owed_ticket owed = owed_->of_rank[lane];
-      const peer_link& link = g.peers[owed.pe];
-      is_free = link.ring.is_free(owed.ticket);
-      if (is_free) link.ring.publish(owed.ticket, 0, 1, link.pe);
-      ring_bell_now_and_then(link);  // whoever is to look there may sleep
-    }
-    const uint32_t paid = __ballot_sync(~0u, is_free);
+    const bool is_paid = owes >> lane & 1 && pay(g, lane);
+    const uint32_t paid = __ballot_sync(~0u, is_paid);
     if (lane == 0) {
       owes_ = owes & ~paid;
       n_open_ = 0;
@@ -125,8 +127,10 @@ class outbox {
   struct open_chunk {
     const peer_link* link;  ///< in whose ring
     uint64_t ticket;
+    unit* payload;
     uint32_t pe, units;     ///< of what is in it; more than one destination or size may share this place
-    uint32_t units_used;    ///< 0: no chunk is open
+    uint32_t used, room;    ///< in units; used == 0: no chunk is open
+    uint32_t age;           ///< how often look_after_others() found it open
   };
 
   GRAVEL_DEVICE void take() {
@@ -143,28 +147,56 @@ class outbox {
 
   /// Where `n` messages of `units` units go; nullptr: there is no room. Thread scope: the lane whose turn it is.
   GRAVEL_DEVICE unit* reserve(const gravel_t& g, uint32_t pe, uint32_t n, uint32_t units) {
-    const peer_link& direct = g.peers[pe];
-    open_chunk& c = chunk_[(direct.rank + 5 * (units - 1)) % most_chunks];
-    if (c.units_used && (c.pe != pe || c.units != units || c.units_used + n * units > c.link->ring.chunk_units)) publish(g, c);
-    if (!c.units_used) {
-      const peer_link& own = g.peers[g.my_pe];
-      if (claim(direct, &c.ticket)) c.link = &direct;
-      else if (&own != &direct && own.ring.slots && claim(own, &c.ticket)) c.link = &own;
-      else return nullptr;
-      c.pe = pe;
-      c.units = units;
-      ++n_open_;
+    open_chunk& c = chunk_[(pe + 5 * (units - 1)) % most_chunks];
+    if (!(c.used && c.pe == pe && c.units == units && c.used + n * units <= c.room)) {
+      if (c.used) publish(g, c);
+      if (!open(g, c, pe, units)) return nullptr;
     }
-    unit* const at = peer_ring::payload(c.link->ring.chunk(c.ticket)) + c.units_used;
-    c.units_used += n * units;
+    unit* const at = c.payload + c.used;
+    c.used += n * units;
     return at;
   }
-  GRAVEL_DEVICE void publish(const gravel_t& g, open_chunk& c) {
-    const uint32_t n = c.units_used / c.units;
+  /// Not inlined: a message seldom opens a chunk, and its sender's code is compiled once for each kind of message.
+  __device__ GRAVEL_NOINLINE bool open(const gravel_t& g, open_chunk& c, uint32_t pe, uint32_t units) {
+    const peer_link &direct = g.peers[pe], &own = g.peers[g.my_pe];
+    if (!direct.ring.slots) return false;
+    uint64_t ticket = 0;
+    if (claim(direct, &ticket)) c.link = &direct;
+    else if (&own != &direct && own.ring.slots && claim(own, &ticket)) c.link = &own;
+    else return false;
+    c.ticket = ticket;
+    c.payload = peer_ring::payload(c.link->ring.chunk(ticket));
+    c.room = c.link->ring.chunk_units;
+    c.pe = pe;
+    c.units = units;
+    c.age = 0;
+    ++n_open_;
+    return true;
+  }
+  /// A handler may go on sending for long, to other PEs than before. What its warp opened or owes there is published meanwhile:
+  /// else the ring would come round to it, and who has the ticket after it could send nothing there either.
+  __device__ GRAVEL_NOINLINE void look_after_others(const gravel_t& g) {
+    for (open_chunk& c : chunk_)
+      if (c.used && c.age++) publish(g, c);
+    uint32_t paid = 0;
+    for (uint32_t rest = owes_; rest; rest &= rest - 1)
+      if (pay(g, lane_group::lowest(rest))) paid |= rest & ~(rest - 1);
+    owes_ &= ~paid;
+  }
+  /// Publishes an empty chunk for the ticket that is owed to this rank, if its chunk is free. Thread scope: lane.
+  GRAVEL_DEVICE bool pay(const gravel_t& g, uint32_t rank) const {
+    const owed_ticket owed = owed_->of_rank[rank];
+    const peer_link& link = g.peers[owed.pe];
+    const bool is_free = link.ring.is_free(owed.ticket);
+    if (is_free) link.ring.publish(owed.ticket, 0, 1, link.pe);
+    ring_bell_now_and_then(link);  // whoever is to look there may sleep
+    return is_free;
+  }
+  __device__ GRAVEL_NOINLINE void publish(const gravel_t& g, open_chunk& c) {
+    const uint32_t n = c.used / c.units;
     c.link->ring.publish(c.ticket, n, c.units, c.pe);
-    c.units_used = 0;
-    route_counters& counters = g.counters->here();
-    fetch_add<scope::device>(c.pe == g.my_pe ? &counters.in_place : &counters.to_peers, uint64_t{n});
+    c.used = 0;
+    count_published(g, c.pe, n);
     // Who runs handlers is awake itself.
     if (c.link != &g.peers[g.my_pe]) ring_bell_now_and_then(*c.link);
   }
@@ -173,11 +205,31 @@ class outbox {
   owed_tickets* owed_;
   uint32_t owes_;    ///< copy of owed_->ranks
   uint32_t n_open_;  ///< not 0: some chunk is open
+  uint32_t adds_;    ///< by groups of lanes
   uint32_t taken_;
 };
 
 /// The outbox of the calling warp; meaningful in the resolver kernel, whose dynamic shared memory they are.
 GRAVEL_DEVICE outbox& outbox_of_warp() { return reinterpret_cast<outbox*>(gravel_dynamic_shared())[threadIdx.x / 32]; }
+
+/// Whether the handler that calls has one. On the CPU backend the receiver thread serves the rings by launches, and applies packets
+/// without.
+GRAVEL_DEVICE bool has_outbox() {
+#if GRAVEL_CUDA
+  return true;
+#else
+  return simt::in_kernel();
+#endif
+}
+
+/// The active lanes that send to the same PE as the caller, no more than whose messages fit the smallest chunk.
+template <uint32_t UNITS>
+GRAVEL_DEVICE lane_group group_for_chunk(uint32_t pe) {
+  const lane_group all = lane_group::active();
+  const lane_group group = all.part(all.match(pe));
+  if constexpr (32 * UNITS <= peer_ring::least_chunk_units) return group;
+  else return group.part(group.match(group.rank() / (peer_ring::least_chunk_units / UNITS)));
+}
 
 /// Kernels' active messages to a PE that has a ring: the lanes that send to it together fill a chunk. Waits while the ring is
 /// full. Thread scope: lane, divergent.
@@ -193,8 +245,7 @@ GRAVEL_DEVICE void push_together(const gravel_t& g, uint32_t pe, const unit (&me
   group.sync();
   if (!group.is_leader()) return;
   link.ring.publish(ticket, group.size(), UNITS, pe);
-  route_counters& counters = g.counters->here();
-  fetch_add<scope::device>(pe == g.my_pe ? &counters.in_place : &counters.to_peers, uint64_t{group.size()});
+  count_published(g, pe, group.size());
   ring_bell_now_and_then(link);
 }
 

@@ -59,21 +59,32 @@ GRAVEL_BOTH uint64_t claim_chunk(const peer_link& link) {
   return ticket;
 }
 
-/// Waits until what this PE's kernels have pushed to one PE by now is applied. Thread scope: lane.
-GRAVEL_BOTH void flush_ring(const peer_link& link) {
-  if (!link.ring.slots) return;
-  // Both at once; acquired behind them.
-  const uint64_t target = load_acquire_later(&link.line->tickets);
-  uint64_t below = load_acquire_later(&link.line->applied_below);
-  acquire_now();
+/// Waits until the chunks of a ring below ticket `target` are applied; `below` of them are known to be. Thread scope: the group.
+GRAVEL_BOTH void wait_for_chunks(const peer_link& link, const lane_group& group, uint64_t below, uint64_t target) {
   uint32_t rounds = 0;
   for (relax wait; below < target; wait()) {
-    below = raise_to(&link.line->applied_below, link.ring.first_missing(below, target));
-    if (below < target && rounds++ % 256 == 0) ring_bell(link);
+    below = link.ring.first_missing(below, target, group);
+    if (below < target && rounds++ % 256 == 0 && group.is_leader()) ring_bell(link);
   }
+  group.sync();  // each lane has acquired what it saw
+  if (group.is_leader()) raise_to(&link.line->applied_below, below);
 }
-GRAVEL_BOTH void flush_peers(const gravel_t& g) {
-  for (uint32_t pe = 0; g.peers && pe < g.n_pes; ++pe) flush_ring(g.peers[pe]);
+/// Waits until what this PE's kernels have pushed to its peers by now is applied. Thread scope: the group.
+GRAVEL_BOTH void flush_peers(const gravel_t& g, const lane_group& group) {
+  for (uint32_t base = 0; g.peers && base < g.n_pes; base += group.size()) {
+    const uint32_t pe = base + group.rank();
+    uint64_t target = 0, below = 0;
+    if (pe < g.n_pes && g.peers[pe].ring.slots) {
+      // Both at once; acquired behind them.
+      target = load_acquire_later(&g.peers[pe].line->tickets);
+      below = load_acquire_later(&g.peers[pe].line->applied_below);
+    }
+    acquire_now();
+    for (uint32_t rest = group.ballot(below < target); rest; rest &= rest - 1) {
+      const uint32_t of = lane_group::lowest(rest);
+      wait_for_chunks(g.peers[group.from_lane(pe, of)], group, group.from_lane(below, of), group.from_lane(target, of));
+    }
+  }
 }
 
 }  // namespace gravel

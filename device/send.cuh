@@ -31,13 +31,13 @@ template <uint32_t UNITS>
 GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const unit (&message)[UNITS]) {
   lane_group group = lane_group::active();
   if constexpr (UNITS > max_small_units) group = group.part(group.match(group.rank() / (g.direct.shape.payload_units / UNITS)));
-  // Order by sink: one round per distinct sink; every lane learns its run and its place.
-  uint32_t n_runs = 0, before = 0, my_place = 0, my_run = 0, my_peers = 0;
-  for (uint32_t rest = group.mask(); rest != 0; ++n_runs) {
+  // Order by sink: one round per distinct sink; every lane learns its row and its place.
+  uint32_t n_rows = 0, before = 0, my_place = 0, my_row = 0, my_peers = 0;
+  for (uint32_t rest = group.mask(); rest != 0; ++n_rows) {
     const uint32_t chosen = group.from_lane(sink, lane_group::lowest(rest));
     const uint32_t peers = group.ballot(sink == chosen);
     if (sink == chosen) {
-      my_run = n_runs;
+      my_row = n_rows;
       my_peers = peers;
       my_place = before + group.rank_in(peers);
     }
@@ -52,9 +52,9 @@ GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const unit (&mess
   slot_header* slot = q.slot(ticket);
   for (uint32_t u = 0; u < UNITS; ++u) store_unit(q.payload(slot) + my_place * UNITS + u, message[u]);
   if (lane_group::lowest(my_peers) == group.lane())
-    q.runs(slot)[my_run] = {sink, static_cast<uint16_t>(lane_group::popcount(my_peers)), static_cast<uint16_t>(UNITS)};
+    q.rows(slot)[my_row] = {sink, static_cast<uint16_t>(lane_group::popcount(my_peers)), static_cast<uint16_t>(UNITS)};
   group.sync();
-  if (group.is_leader()) q.publish(ticket, slot, n_runs, before * UNITS);
+  if (group.is_leader()) q.publish(ticket, slot, n_rows, before * UNITS);
 }
 
 }  // namespace gravel

@@ -3,7 +3,6 @@
 #pragma once
 #include "device/wait.cuh"
 
-#if GRAVEL_CUDA
 namespace gravel {
 
 constexpr int settle_threads = 128;
@@ -11,8 +10,7 @@ constexpr int settle_threads = 128;
 /// As gravel_quiet, each part by a warp of its own: what they wait for has nothing to do with each other. Thread scope: block.
 __device__ __forceinline__ void quiet_by_block(const gravel_t& g) {
   const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (warp == 0)
-    for (uint32_t pe = lane; g.peers && pe < g.n_pes; pe += 32) flush_ring(g.peers[pe]);
+  if (warp == 0) flush_peers(g, lane_group::converged_warp(threadIdx.x, settle_threads));
   else if (lane == 0 && warp == 1) g.direct.flush_all();
   else if (lane == 0 && warp == 2) g.block.flush_all();
   else if (lane == 0 && warp == 3) wait_for_gets(g.counters->gets, [] {});
@@ -46,4 +44,3 @@ __global__ void __launch_bounds__(settle_threads) settle(gravel_t g, peer_barrie
 }
 
 }  // namespace gravel
-#endif

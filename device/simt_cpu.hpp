@@ -225,31 +225,31 @@ inline int __all_sync(unsigned mask, int predicate) {
 }
 
 // Shuffles. CUDA leaves a value read from a lane outside the mask undefined; here it is the complement of the
-// reader's own value, so that a program that uses it goes wrong visibly.
+// reader's own value, so that a program that uses it goes wrong visibly. As there, what is smaller than an int becomes one.
 template <class T>
-T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
+auto __shfl_sync(unsigned mask, T value, int source, int width = 32) {
   using namespace gravel::simt::detail;
   const uint32_t keep = segment(width);
-  return shuffle(mask, value, (own_lane() & keep) | (static_cast<uint32_t>(source) & ~keep & 31));
+  return shuffle(mask, +value, (own_lane() & keep) | (static_cast<uint32_t>(source) & ~keep & 31));
 }
 template <class T>
-T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+auto __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
   using namespace gravel::simt::detail;
   const uint32_t first = own_lane() & segment(width);
-  return shuffle(mask, value, own_lane() - first >= delta ? own_lane() - delta : own_lane());
+  return shuffle(mask, +value, own_lane() - first >= delta ? own_lane() - delta : own_lane());
 }
 template <class T>
-T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+auto __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
   using namespace gravel::simt::detail;
   const uint32_t last = own_lane() | (~segment(width) & 31);
-  return shuffle(mask, value, last - own_lane() >= delta ? own_lane() + delta : own_lane());
+  return shuffle(mask, +value, last - own_lane() >= delta ? own_lane() + delta : own_lane());
 }
 template <class T>
-T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32) {
+auto __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32) {
   using namespace gravel::simt::detail;
   const uint32_t last = own_lane() | (~segment(width) & 31),
                  source = own_lane() ^ static_cast<uint32_t>(lane_mask);
-  return shuffle(mask, value, source <= last ? source : own_lane());
+  return shuffle(mask, +value, source <= last ? source : own_lane());
 }
 template <class T>
 unsigned __match_any_sync(unsigned mask, T value) {

@@ -36,15 +36,16 @@ GRAVEL_BOTH void gravel_quiet(const gravel_t& g) {
   using namespace gravel;
   if (forbidden_in_handler(g, op::none, other_call::quiet)) return;
   thread_fence();  // operations in this PE's own memory and in peers' memory
-  // One lane waits for all that are here: what they sent has its tickets already.
+  // One lane waits for all that are here, or all of them together: what they sent has its tickets already.
   const lane_group group = lane_group::active();
   group.sync();
   if (group.is_leader()) {
     g.direct.flush_all();
     if (g.block.state) g.block.flush_all();
-    flush_peers(g);
     wait_for_gets(g.counters->gets, [&] { update_gets(g); });
   }
+  group.sync();
+  flush_peers(g, group);
   group.sync();
 }
 /// Operations on one PE before it are applied before those after it. Packets of one pair of PEs may travel on several

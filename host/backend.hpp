@@ -73,6 +73,8 @@ class backend {
   virtual void unpin(void* memory) = 0;
   /// Copies between any two memories; returns when done. Does not wait for kernels.
   virtual void copy(void* to, const void* from, uint64_t bytes) = 0;
+  /// Reads `n` words that kernels, or other processes, may be counting up, each with all that was written before it.
+  virtual void read_words(uint64_t* to, const uint64_t* from, uint64_t n) { copy(to, from, n * sizeof(uint64_t)); }
   /// Whether host threads must not load from there.
   virtual bool is_device_memory(const void*) { return false; }
   /// Stores a pointer in device memory that kernels may read meanwhile, after all that was copied before [X1].

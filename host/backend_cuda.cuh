@@ -2,9 +2,11 @@
 // Compiled by nvcc in the program's own source file.
 #pragma once
 #include <cuda_runtime.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -19,6 +21,15 @@
 #include "lib/base/settings.hpp"
 
 namespace gravel {
+
+/// GPUs that CUDA will show this process, counted without CUDA; 0: not known.
+inline uint32_t visible_gpus() {
+  if (const char* list = std::getenv("CUDA_VISIBLE_DEVICES"))
+    return *list == 0 ? 0 : static_cast<uint32_t>(std::count(list, list + std::strlen(list), ',')) + 1;
+  uint32_t n = 0;
+  while (access(("/dev/nvidia" + std::to_string(n)).c_str(), F_OK) == 0) ++n;
+  return n;
+}
 
 template <class Handlers>
 class cuda_backend final : public backend, public cuda_launcher {
@@ -36,6 +47,10 @@ class cuda_backend final : public backend, public cuda_launcher {
     // A kernel that is loaded while the resolver stays may wait for it for ever. If this comes in time, all kernels of the program
     // are loaded now; if not, open_launcher() says so.
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    // Under MPS kernels of several PEs run at once, and a kernel that waits for another PE's resolver must not have taken its place:
+    // each PE has its part of the multiprocessors. CUDA reads this when it is first used.
+    if (const uint32_t gpus = visible_gpus(); gpus && local_size > gpus)
+      setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", std::to_string(100 / ((local_size + gpus - 1) / gpus)).c_str(), 0);
     int count = 0;
     cuda_check(cudaGetDeviceCount(&count), "looking for GPUs (programs NAME-cpu run without one)");
     device_ = static_cast<int>(local_rank) % count;

@@ -165,7 +165,8 @@ std::string collective::describe() const {
 }
 
 std::string why_not_leave(const std::vector<pe_segment*>& local, const std::vector<uint32_t>& pes, size_t leaver) {
-  if (local[leaver]->control()->collective_out.last) return {};
+  const collective_words& result = local[leaver]->control()->collective_out;
+  if (load_acquire(&result.sequence) != 0 && result.last) return {};  // [C2]
   for (size_t i = 0; i < local.size(); ++i) {
     const pe_control& control = *local[i]->control();
     collective_call call = call_of_waiting_word(load_acquire(&control.waiting), pes[i]);

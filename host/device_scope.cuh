@@ -9,13 +9,30 @@
 
 namespace gravel {
 
+/// Errors that kernels cause. Whatever is called after the kernel returns them.
+inline bool is_of_kernel(cudaError_t code) {
+  switch (code) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure: return true;
+    default: return false;
+  }
+}
+
 inline void cuda_check(cudaError_t code, const char* what) {
   if (code == cudaSuccess) return;
   cudaGetLastError();  // what is told here shall not be told again elsewhere
+  const std::string who = is_of_kernel(code) ? "a kernel of gravel_launch, a handler, or a kernel of the program's own failed, seen by: " : "";
   const char* const hint = code == cudaErrorLaunchFailure
                                ? "; so ends a kernel that uses a gravel_t that neither gravel_handle() nor gravel_host_handle() made: it is empty"
                                : "";
-  fail_text(std::string(what) + ": " + cudaGetErrorString(code) + " (" + cudaGetErrorName(code) + ")" + hint);
+  fail_text(who + what + ": " + cudaGetErrorString(code) + " (" + cudaGetErrorName(code) + ")" + hint);
 }
 
 /// Functions of the driver that the runtime has no word for. The runtime finds them: nobody links the driver.

@@ -6,7 +6,7 @@
 
 namespace gravel {
 
-/// "corrupt-packet:PE:COUNT": the COUNT-th packet (from 1) that this aggregator closes for that PE gets a wrong segment
+/// "corrupt-packet:PE:COUNT": the COUNT-th packet (from 1) that this aggregator closes for that PE gets a wrong row
 /// table.
 class injected_fault {
  public:

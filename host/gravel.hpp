@@ -38,11 +38,13 @@ void launch_kernel(void (*kernel)(P...), const gravel_launch_config& how, P... v
 /// handlers. A program started without a launcher is a job of one PE.
 template <class... Handlers>
 void gravel_init() {
+  if constexpr ((gravel::handler_check<Handlers>::good && ...)) {
 #if GRAVEL_CUDA
-  gravel::start(std::make_unique<gravel::cuda_backend<gravel::handler_list<Handlers...>>>());
+    gravel::start(std::make_unique<gravel::cuda_backend<gravel::handler_list<Handlers...>>>());
 #else
-  gravel::start(std::make_unique<gravel::cpu_backend<gravel::handler_list<Handlers...>>>());
+    gravel::start(std::make_unique<gravel::cpu_backend<gravel::handler_list<Handlers...>>>());
 #endif
+  }
 }
 /// Leaves the job. Collective. All symmetric memory is freed; statistics are printed if GRAVEL_STATS asks for them.
 void gravel_finalize();
@@ -52,8 +54,9 @@ void gravel_finalize();
 /// arrives before, call it before gravel_barrier_all, and let nobody send before that.
 template <class Handler>
 void gravel_set_context(typename Handler::context* context) {
-  gravel::set_context(gravel::handler_id<Handler>::value, Handler::name, gravel::handler_traits<Handler>::kind,
-                      const_cast<void*>(static_cast<const volatile void*>(context)));
+  if constexpr (gravel::handler_check<Handler>::good)
+    gravel::set_context(gravel::handler_id<Handler>::value, Handler::name, gravel::handler_traits<Handler>::kind,
+                        const_cast<void*>(static_cast<const volatile void*>(context)));
 }
 /// Ends the whole job with this message and exit status. Any thread.
 [[noreturn]] void gravel_abort(const char* text, int status = 1);
@@ -103,7 +106,7 @@ template <class Config, class... P, class... A>
 requires std::same_as<Config, gravel_launch_config>
 void gravel_launch(void (*kernel)(P...), const Config& how, A... arguments) {
   const gravel::profile_range range("gravel_launch");
-  if constexpr (gravel::checked_arguments<P...>::template good<A...>()) gravel::launch_kernel<P...>(kernel, how, static_cast<P>(arguments)...);
+  if constexpr (gravel::launch_check<void(P...), A...>::good) gravel::launch_kernel<P...>(kernel, how, static_cast<P>(arguments)...);
 }
 /// The same with `grid` blocks of `block` threads in the PE's own stream.
 template <class... P, class... A>

@@ -40,7 +40,7 @@ class inbound {
     return freed_ != expected_ ? ring_.packet(channel_, freed_) : nullptr;
   }
   struct cursor {
-    uint32_t segment = 0, message = 0, unit = 0;
+    uint32_t row = 0, message = 0, unit = 0;
   } at;
   /// All messages of the next packet were taken over; it is applied once what lies at each of these places is.
   void forwarded(std::vector<position> until);

@@ -29,30 +29,21 @@ struct gravel_launch_config {
 
 namespace gravel {
 
-/// Whether a kernel that takes P... can be given A...
-template <class... P>
-struct kernel_takes {
-  template <class... A>
+/// Whether a kernel that takes P... can be given A..., with one readable line for each mistake. `good`: there was none.
+template <class Parameters, class... A>
+struct launch_check;
+template <class... P, class... A>
+struct launch_check<void(P...), A...> {
   static constexpr bool as_many = sizeof...(P) == sizeof...(A);
-  template <class... A>
-  static constexpr bool convertible() {
-    if constexpr (as_many<A...>) return (std::is_convertible_v<A, P> && ...);
-    else return true;
-  }
   static constexpr bool values = (!std::is_reference_v<P> && ...);
-};
-
-/// Checks what a launch is given, with one readable line for each mistake. `good`: there was none.
-template <class... P>
-struct checked_arguments {
-  template <class... A>
-  static constexpr bool good() {
-    using takes = kernel_takes<P...>;
-    static_assert(takes::template as_many<A...>, "gravel_launch: the kernel takes another number of arguments");
-    static_assert(takes::template convertible<A...>(), "gravel_launch: an argument cannot be converted to the kernel's parameter");
-    static_assert(takes::values, "gravel_launch: a kernel's parameters are values, not references");
-    return takes::template as_many<A...> && takes::template convertible<A...>() && takes::values;
-  }
+  static constexpr bool convertible = [] {
+    if constexpr (as_many) return (std::is_convertible_v<A, P> && ...);
+    else return true;
+  }();
+  static constexpr bool good = as_many && convertible && values;
+  static_assert(as_many, "gravel_launch: the kernel takes another number of arguments");
+  static_assert(convertible, "gravel_launch: an argument cannot be converted to the kernel's parameter");
+  static_assert(values, "gravel_launch: a kernel's parameters are values, not references");
 };
 
 }  // namespace gravel

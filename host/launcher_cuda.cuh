@@ -24,9 +24,9 @@ class cuda_launcher {
  public:
   virtual ~cuda_launcher() = default;
 
-  /// Puts the kernel into its stream when the resolver is resident and sure to stay. Throws gravel::error, and has then
-  /// started nothing. Any thread.
-  void launch(const void* kernel, const gravel_launch_config& how, void** arguments) {
+  /// Puts the kernel into its stream when the resolver is resident and sure to stay; `alone`: at once, for one that sends nothing
+  /// and waits for nobody. Throws gravel::error, and has then started nothing. Any thread.
+  void launch(const void* kernel, const gravel_launch_config& how, void** arguments, bool alone = false) {
     const device_scope here(context_);
     const cudaStream_t stream = how.stream ? how.stream : user_;
     refuse_capture(stream);
@@ -38,7 +38,7 @@ class cuda_launcher {
     const cudaEvent_t behind = own ? nullptr : take_event();
     if (own) own->busy = true;
     start_scope starting(*this, lock, behind);
-    if (resident_) take_hold(lock);
+    if (resident_ && !alone) take_hold(lock);
     // Without the lock: a stream that is full makes this wait, and the receiver needs the lock.
     lock.unlock();
     start(kernel, how, stream, arguments);
@@ -46,9 +46,6 @@ class cuda_launcher {
     cuda_check(cudaEventRecord(behind, stream), "gravel_launch: cudaEventRecord");
     starting.recorded = true;
   }
-
-  /// The PE's own, for work that need not run beside the resolver; gravel_synchronize waits for it as well.
-  cudaStream_t user_stream() const { return user_; }
 
   /// Keeps the resolver resident without a kernel, until as many calls of end_hold().
   void hold() {
@@ -164,7 +161,7 @@ class cuda_launcher {
     {
       std::lock_guard lock(lock_);
       for (const own_stream& s : streams_)
-        if (s.busy || s.stream == user_) streams.push_back(s.stream);
+        if (s.busy) streams.push_back(s.stream);
       events.assign(pending_.begin(), pending_.end());
     }
     for (cudaStream_t s : streams) cuda_check(cudaStreamSynchronize(s), "a kernel of gravel_launch");

@@ -102,7 +102,7 @@ bool outbound::drain_backlog(uint64_t now) {
   bool moved = false;
   while (!backlog_.empty()) {
     piece& p = backlog_.front();
-    // One by one where bulk messages may be among them, which share no segment.
+    // One by one where bulk messages may be among them, which share no row.
     const uint32_t whole = p.units > max_small_units ? 1 : static_cast<uint32_t>((p.data.size() - p.taken) / p.units);
     const uint32_t taken = append(p.sink, p.data.data() + p.taken, whole, p.units, now);
     if (taken == 0) break;
@@ -121,7 +121,7 @@ void outbound::close(close_cause cause) {
   counts_[sequence_ % c_.packets] = writer_.messages();
   const bool flush = cause == close_cause::flush;
   packet_header* packet = writer_.close(sequence_, sink_, c_.node, c_.plane, flush);
-  if (c_.fault && c_.fault->corrupts_packet_for(pe_of_sink(sink_))) segments_of(packet)->units ^= 0x5555;
+  if (c_.fault && c_.fault->corrupts_packet_for(pe_of_sink(sink_))) rows_of(packet)->units ^= 0x5555;
   stats_row& s = *c_.stats;
   ++s[stat::packets];
   s[stat::packet_bytes] += packet->bytes;

@@ -136,7 +136,7 @@ class outbound {
 
   void spill(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, std::atomic<uint64_t>& account);
 
-  /// Messages of one run that wait for credits, charged to one account.
+  /// Messages of one row that wait for credits, charged to one account.
   struct piece {
     uint32_t sink, units;
     std::atomic<uint64_t>* account;

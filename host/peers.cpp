@@ -41,7 +41,9 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all)
   const uint32_t n_pes = s.nodes->n_pes();
   me_ = rank_of(s.pe);
   n_local_ = static_cast<uint32_t>(local.size());
-  const bool few = n_local_ <= max_peers, mapped_wanted = s.values->routes == "auto" || s.values->routes == "direct";
+  const std::string& wanted = s.values->routes;
+  const bool few = n_local_ <= max_peers, insists = wanted == "peer", mapped_wanted = insists || wanted == "auto" || wanted == "direct";
+  if (!few && insists) fail("GRAVEL_ROUTES=peer: {} PEs on this node; more than {} do not use that route", n_local_, max_peers);
   if (!few) log_info("{} PEs on this node: more than {} do not use the route peer", n_local_, max_peers);
 
   peer_description mine{};
@@ -84,7 +86,14 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all)
     if (rank == me_) continue;
     shares_gpu_ |= !mine.bus_id.empty() && other.bus_id == mine.bus_id && !(mine.runs_beside_others && other.runs_beside_others);
     const uint32_t pe = local[rank];
-    if (mine.heap.empty() || other.heap.empty()) continue;
+    const auto not_reached = [&](const std::string& why) {
+      if (insists) fail("GRAVEL_ROUTES=peer: PE {} cannot be reached on that route: {}", pe, why);
+      log_info("PE {} is reached on the route net, not peer: {}", pe, why);
+    };
+    if (mine.heap.empty() || other.heap.empty()) {
+      if (insists) not_reached("memory of one of the two cannot be mapped by others");
+      continue;
+    }
     if (other.chunks != chunks_ || other.chunk_units != chunk_units_)
       fail("GRAVEL_PEER_CHUNKS or GRAVEL_PEER_CHUNK_SIZE differ: {} chunks of {} units here, {} of {} at PE {}", chunks_,
            chunk_units_, other.chunks, other.chunk_units, pe);
@@ -93,7 +102,7 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all)
     if (m.heap) m.area = device.import_memory(other.area, &why);
     if (m.heap) mappings_.push_back(m);
     if (m.area) reached |= 1u << rank;
-    else log_info("PE {} is reached on the route net, not peer: {}", pe, why);
+    else not_reached(why);
   }
   // A ring needs both directions: messages there, `done` words back.
   const auto masks = all(std::as_bytes(std::span(&reached, 1)));
@@ -155,14 +164,14 @@ peers::~peers() {
 
 std::vector<ring_line> peers::read_lines() {
   std::vector<ring_line> lines(n_local_);
-  device_.copy(lines.data(), tables_, lines.size() * sizeof(ring_line));
+  device_.read_words(reinterpret_cast<uint64_t*>(lines.data()), reinterpret_cast<const uint64_t*>(tables_), lines.size() * sizeof(ring_line) / sizeof(uint64_t));
   return lines;
 }
 
 std::vector<uint64_t> peers::read_done(uint32_t rank) {
   std::vector<uint64_t> done(chunks_of(rank));
   const char* const from = rank == me_ ? own_ring_ + own_chunks_ * peer_ring::chunk_bytes(chunk_units_) : area_ + done_at(rank);
-  device_.copy(done.data(), from, done.size() * sizeof(uint64_t));
+  device_.read_words(done.data(), reinterpret_cast<const uint64_t*>(from), done.size());
   return done;
 }
 
@@ -172,7 +181,7 @@ peers::counts peers::read() {
   if (own_chunks_) c.applied = read_lines()[me_].applied;
   if (n_mapped_) {
     std::vector<uint64_t> done(uint64_t{n_local_} * chunks_);
-    device_.copy(done.data(), area_ + done_at(0), done.size() * sizeof(uint64_t));
+    device_.read_words(done.data(), reinterpret_cast<const uint64_t*>(area_ + done_at(0)), done.size());
     for (uint32_t rank = 0; rank < n_local_; ++rank) c.applied += peer_ring::applied(&done[uint64_t{rank} * chunks_], chunks_);
   }
   for (const ring_line& line : read_lines()) c.tickets += line.tickets;

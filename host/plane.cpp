@@ -55,8 +55,8 @@ struct plane::source {
   queue_consumer slots;
   uint64_t flush_seen = 0;     ///< highest flush target met
   uint64_t flush_started = 0;  ///< highest target whose packets were closed
-  uint32_t run = 0, message = 0, unit_at = 0;  ///< progress within the slot at hand
-  uint64_t waits_since = 0;    ///< time at which the run at hand began to wait for credits; 0: it does not
+  uint32_t row = 0, message = 0, unit_at = 0;  ///< progress within the slot at hand
+  uint64_t waits_since = 0;    ///< time at which the row at hand began to wait for credits; 0: it does not
   /// Sinks of the messages that were taken since the last flush began: what the next one concerns.
   std::vector<uint32_t> touched;
   std::vector<uint8_t> is_touched;  ///< by sink
@@ -227,7 +227,7 @@ bool plane::take_from(source& s, uint64_t now) {
     slot_header* slot = s.slots.arrived();
     if (!slot) break;
     range.begin("take slots");
-    if (s.run == 0 && s.message == 0) check_slot(s, slot);
+    if (s.row == 0 && s.message == 0) check_slot(s, slot);
     const uint64_t before = taken_;
     const bool whole = take_slot(s, slot, now);
     moved |= taken_ != before || whole;
@@ -237,7 +237,7 @@ bool plane::take_from(source& s, uint64_t now) {
       ++stats_[stat::stalls];
       break;
     }
-    s.run = s.message = s.unit_at = 0;
+    s.row = s.message = s.unit_at = 0;
     ++stats_[stat::slots_taken];
     s.slots.release();
   }
@@ -247,10 +247,10 @@ bool plane::take_from(source& s, uint64_t now) {
 
 void plane::check_slot(const source& s, const slot_header* slot) const {
   uint64_t units = 0;
-  bool sound = slot->n_runs <= s.q.shape.max_runs && slot->n_units <= s.q.shape.payload_units;
+  bool sound = slot->n_rows <= s.q.shape.max_rows && slot->n_units <= s.q.shape.payload_units;
   const unit* const payload = s.q.payload(const_cast<slot_header*>(slot));
-  for (uint32_t r = 0; sound && r < slot->n_runs; ++r) {
-    const run& row = s.q.runs(const_cast<slot_header*>(slot))[r];
+  for (uint32_t r = 0; sound && r < slot->n_rows; ++r) {
+    const message_row& row = s.q.rows(const_cast<slot_header*>(slot))[r];
     const uint64_t at = units;
     units += uint64_t{row.messages} * row.units;
     sound = row.sink < route_.size() && row.units != 0 && row.units <= packet_capacity_units(setup_.values.packet_size) &&
@@ -259,15 +259,15 @@ void plane::check_slot(const source& s, const slot_header* slot) const {
       sound = row.units <= max_am_units && !is_bulk(op_of(payload[at].word[0]));
   }
   if (!sound || units != slot->n_units)
-    fail("PE {} handed over a corrupt slot in its {}: {} runs, {} units", s.pe, name_of(static_cast<queue_kind>(s.kind)),
-         slot->n_runs, slot->n_units);
+    fail("PE {} handed over a corrupt slot in its {}: {} rows, {} units", s.pe, name_of(static_cast<queue_kind>(s.kind)),
+         slot->n_rows, slot->n_units);
 }
 
 bool plane::take_slot(source& s, slot_header* slot, uint64_t now) {
-  const run* runs = s.q.runs(slot);
+  const message_row* rows = s.q.rows(slot);
   const unit* payload = s.q.payload(slot);
-  for (; s.run < slot->n_runs; ++s.run) {
-    const run row = runs[s.run];
+  for (; s.row < slot->n_rows; ++s.row) {
+    const message_row row = rows[s.row];
     outbound& to = route(row.sink);
     const unit* from = payload + s.unit_at;
     uint32_t took = row.messages - s.message;
@@ -326,9 +326,9 @@ bool plane::forward(inbound& in, uint64_t now) {
   profile_range range;
   while (const packet_header* packet = in.next_to_forward()) {
     range.begin("forward packets");
-    const segment* table = segments_of(packet);
-    for (; in.at.segment < packet->n_segments; ++in.at.segment) {
-      const segment row = table[in.at.segment];
+    const message_row* table = rows_of(packet);
+    for (; in.at.row < packet->n_rows; ++in.at.row) {
+      const message_row row = table[in.at.row];
       outbound& to = route(row.sink);
       const uint32_t node = setup_.nodes.node_of(pe_of_sink(row.sink));
       if (setup_.nodes.next_hop(setup_.node, node) != node)
@@ -351,7 +351,7 @@ bool plane::forward(inbound& in, uint64_t now) {
     // Only where this packet's messages went, and these are final destinations: waiting for what other intermediate
     // nodes do would let two nodes wait for each other.
     std::vector<position> until;
-    for (uint32_t i = 0; i < packet->n_segments; ++i) until.push_back(route(table[i].sink).last());
+    for (uint32_t i = 0; i < packet->n_rows; ++i) until.push_back(route(table[i].sink).last());
     if (packet->flush) in.ask_flush(packet->sequence + 1);
     in.forwarded(std::move(until));
     moved = true;
@@ -438,7 +438,7 @@ std::string plane::describe() const {
     if (s->slots.taken() || waiting || s->flush_seen)
       text += fmt::format("  PE {} {}: {} slots taken, {}, flush asked below ticket {}\n", s->pe,
                           name_of(static_cast<queue_kind>(s->kind)), s->slots.taken(),
-                          waiting ? fmt::format("slot of ticket {} waits at run {}", s->slots.next(), s->run) : "none waits",
+                          waiting ? fmt::format("slot of ticket {} waits at row {}", s->slots.next(), s->row) : "none waits",
                           s->flush_seen);
   }
   for (const outbound* o : busy_out_) text += "  " + o->describe() + "\n";

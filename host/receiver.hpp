@@ -1,7 +1,6 @@
 // Applies packets on the host: all of them on the CPU backend, host handlers' on any.
 #pragma once
 #include <cstring>
-#include <exception>
 #include <string>
 #include <vector>
 
@@ -47,8 +46,8 @@ class host_receiver {
   template <class Handlers>
   void apply(const packet_header* packet) {
     const unit* at = payload_of(packet);
-    for (uint32_t i = 0; i < packet->n_segments; ++i) {
-      const segment row = segments_of(packet)[i];
+    for (uint32_t i = 0; i < packet->n_rows; ++i) {
+      const message_row row = rows_of(packet)[i];
       if (is_bulk(op_of(at->word[0]))) {
         if (row.messages != 1 || row.units <= max_small_units) reject(*packet, at, message_fault::bad_size);
         apply_bulk(*packet, at, row.units);
@@ -71,21 +70,8 @@ class host_receiver {
 
   template <class Handlers>
   void apply_one(const packet_header& packet, const unit* message, uint32_t units) {
-    message_fault fault;
-    try {
-      fault = apply_message<Handlers>(handle_, kind_, message, units);
-    } catch (const std::exception& e) {
-      fail_text(who<Handlers>(message) + " threw: " + e.what());
-    } catch (...) {
-      fail_text(who<Handlers>(message) + " threw something that is no std::exception");
-    }
+    const message_fault fault = apply_on_host<Handlers>(handle_, kind_, message, units);
     if (fault != message_fault::fine) reject(packet, message, fault);
-  }
-
-  template <class Handlers>
-  static std::string who(const unit* message) {
-    if (op_of(message->word[0]) != op::am) return gravel::name_of(op_of(message->word[0]));
-    return "handler '" + Handlers::name_of(handler_of(message->word[0])) + "'";
   }
 
   void apply_bulk(const packet_header& packet, const unit* message, uint32_t units) {

@@ -129,10 +129,6 @@ runtime::sample runtime::take_sample() {
 
 void runtime::wait_quiescent() {
   const profile_range range("gravel_wait_quiescent");
-  // Two equal samples, the second begun after the first was complete everywhere (Mattern 1987, four counters): if all
-  // that was ticketed was consumed and all that was taken is acknowledged, nothing was in flight between them.
-  quiet();
-  auto call = begin_collective(collective_kind::quiescence);
   // Handlers that go on sending need the receiver all the time. Not where other processes wait for the device.
   struct hold_scope {
     backend* of;
@@ -143,6 +139,10 @@ void runtime::wait_quiescent() {
       if (of) of->release_receiver();
     }
   } const hold(peers_->shares_gpu() ? nullptr : device_.get());
+  // Two equal samples, the second begun after the first was complete everywhere (Mattern 1987, four counters): if all
+  // that was ticketed was consumed and all that was taken is acknowledged, nothing was in flight between them.
+  quiet();
+  auto call = begin_collective(collective_kind::quiescence);
   sample before{};
   bool have_before = false;
   for (relax wait;; wait()) {

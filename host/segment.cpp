@@ -56,9 +56,9 @@ const char* name_of(queue_kind kind) {
 queue_shape segment_shape::queue_shape_of(uint32_t kind) const {
   if (kind == static_cast<uint32_t>(queue_kind::kernel_block)) {
     const uint32_t units = slot_size / sizeof(unit);
-    // Room for a run per sink, and for a few sizes each; a slot that meets more runs is handed over early.
-    const uint32_t runs = std::min(units, std::max(64u, 4 * n_pes));
-    return {slots, static_cast<uint32_t>(round_up(runs, 8)), units, n_planes};
+    // Room for a row per sink, and for a few sizes each; a slot that meets more rows is handed over early.
+    const uint32_t rows = std::min(units, std::max(64u, 4 * n_pes));
+    return {slots, static_cast<uint32_t>(round_up(rows, 8)), units, n_planes};
   }
   return {warp_slots, 32, 32 * max_small_units, n_planes};
 }

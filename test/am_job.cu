@@ -1,5 +1,5 @@
-// Active messages in jobs: every mix of arguments by every way, contexts, batch handlers. One source for the CPU backend and for
-// GPUs; run under ucx-run with any number of PEs and nodes.
+// Active messages in jobs: every mix of arguments by every way, contexts, batch handlers, and handlers that change their own
+// memory. One source for the CPU backend and for GPUs; run under ucx-run with up to 16 PEs.
 #include <cinttypes>
 #include <cstdio>
 #include <vector>
@@ -157,9 +157,117 @@ void check_histogram() {
   gravel_free(first);
 }
 
+// --- a handler's own memory ------------------------------------------------------------------------------------------------
+constexpr uint32_t entries = 3000, most_places = 16 * entries;  ///< that each PE sends to each, and of 16 PEs
+/// What handlers change by gravel_local_add and the like. Whatever the route and the settings, that is done when the call returns.
+struct ledger {
+  uint64_t tickets, sum, wrong;
+  uint64_t place[most_places];
+  uint32_t ored, xored, anded;
+  int32_t least, most;
+  double total;
+};
+GRAVEL_BOTH uint32_t bits_of(uint32_t value) { return value * 2654435761u; }
+struct enter {
+  static constexpr const char* name = "enter";
+  using context = ledger;
+  GRAVEL_HANDLER void operator()(const gravel_t& g, ledger* l, uint32_t value) const {
+    const int32_t number = static_cast<int32_t>(value) - 1000;
+    uint64_t* const place = &l->place[gravel_local_add(g, &l->tickets, 1) % most_places];  // nobody else has this ticket
+    bool right = gravel_local_swap(g, place, value + 1) == 0;
+    right &= gravel_local_compare_swap(g, place, value, 1) == value + 1 && load_relaxed<scope::device>(place) == value + 1;
+    right &= gravel_local_compare_swap(g, place, value + 1, value) == value + 1 && load_relaxed<scope::device>(place) == value;
+    gravel_local_add(g, &l->sum, load_relaxed<scope::device>(place));
+    gravel_local_add(g, &l->total, 0.5 * value);
+    gravel_local_xor(g, &l->xored, bits_of(value));
+    gravel_local_or(g, &l->ored, bits_of(value));
+    right &= (gravel_local_or(g, &l->ored, 0) & bits_of(value)) == bits_of(value);
+    gravel_local_and(g, &l->anded, ~bits_of(value) | 0xff);
+    right &= (gravel_local_and(g, &l->anded, ~0u) & bits_of(value) & ~0xffu) == 0;
+    gravel_local_min(g, &l->least, number);
+    right &= gravel_local_min(g, &l->least, number) <= number;
+    gravel_local_max(g, &l->most, number);
+    right &= gravel_local_max(g, &l->most, number) >= number;
+    if (!right) gravel_local_add(g, &l->wrong, 1);
+  }
+};
+__global__ void send_entries(gravel_t g) {
+  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < entries * g.n_pes; i += lanes)
+    gravel_am<enter>(g, static_cast<int>(i % g.n_pes), i / g.n_pes);
+}
+
+void check_own_memory() {
+  const uint64_t n = static_cast<uint64_t>(gravel_n_pes());
+  auto* object = gravel_malloc<ledger>(sizeof(ledger));
+  ledger got{}, wanted{};
+  got.anded = wanted.anded = ~0u;
+  gravel_copy(object, &got, sizeof(got));
+  gravel_set_context<enter>(object);
+  gravel_barrier_all();
+  gravel_launch(send_entries, blocks, threads, gravel_handle());
+  gravel_wait_quiescent();
+  gravel_copy(&got, object, sizeof(got));
+  for (uint32_t i = 0; i < entries; ++i) {
+    wanted.sum += n * i;
+    wanted.ored |= bits_of(i);
+    wanted.anded &= ~bits_of(i) | 0xff;
+    wanted.xored ^= n % 2 ? bits_of(i) : 0;
+  }
+  expect("entries", got.tickets, n * entries);
+  expect("entries that found what no other handler may have left", got.wrong, 0);
+  expect("the sum of the entries", got.sum, wanted.sum);
+  expect("half the sum, in floating point", static_cast<uint64_t>(2 * got.total), wanted.sum);
+  expect("the or of the entries", got.ored, wanted.ored);
+  expect("the and", got.anded, wanted.anded);
+  expect("the xor", got.xored, wanted.xored);
+  expect("the least", static_cast<uint64_t>(got.least + 1000), 0);
+  expect("the most", static_cast<uint64_t>(got.most + 1000), entries - 1);
+  gravel_free(object);
+}
+
+// --- handlers for one side: a plain __device__ one, and one that only the host can run ------------------------------------
+struct on_device {
+  static constexpr const char* name = "on_device";
+  __device__ void operator()(const gravel_t& g, uint64_t at, uint32_t amount) const {
+    auto* word = reinterpret_cast<unsigned long long*>(g.heap + at);
+    atomicAdd(word, static_cast<unsigned long long>(amount));
+    if (__popcll(amount) == 1) gravel_am<on_device>(g, static_cast<int>((g.my_pe + 1) % g.n_pes), at, amount - 1);  // 2 + 1 + 0
+  }
+};
+std::vector<uint32_t> received;
+struct on_host_alone {
+  static constexpr const char* name = "on_host_alone";
+  static constexpr bool on_host = true;
+  void operator()(const gravel_t& g, uint64_t at, uint32_t amount) const {
+    received.push_back(amount);
+    gravel_am<on_device>(g, static_cast<int>(g.my_pe), at, amount);
+  }
+};
+__global__ void send_to_one_side(gravel_t g, uint64_t at) {
+  const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+  gravel_am<on_device>(g, static_cast<int>(i % g.n_pes), at, 2u);
+  gravel_am<on_host_alone>(g, static_cast<int>(i % g.n_pes), at, 3u);
+}
+
+void check_one_side() {
+  auto* sum = gravel_malloc<uint64_t>(sizeof(uint64_t));
+  const uint64_t at = static_cast<uint64_t>(reinterpret_cast<char*>(sum) - gravel_handle().heap);
+  gravel_launch(send_to_one_side, blocks, threads, gravel_handle(), at);
+  gravel_am<on_device>(gravel_host_handle(), 0, at, 2);
+  gravel_am<on_host_alone>(gravel_host_handle(), 0, at, 3u);
+  gravel_wait_quiescent();
+  uint64_t got = 0, by_host = 0;
+  gravel_copy(&got, sum, sizeof(got));
+  for (uint32_t amount : received) by_host += amount;
+  const uint64_t messages = (lanes + 1) * static_cast<uint64_t>(gravel_n_pes());
+  expect("sum of the host's handlers", gravel_sum_all(by_host), 3 * messages);
+  expect("sum of the device's handlers", gravel_sum_all(got), (2 + 1 + 3) * messages);
+  gravel_free(sum);
+}
+
 template <class... H>
 void start(mixes::handlers<H...>) {
-  gravel_init<H..., count<0>, count<1>, count_on_host, relay>();
+  gravel_init<H..., count<0>, count<1>, count_on_host, relay, enter, on_device, on_host_alone>();
 }
 
 }  // namespace
@@ -168,6 +276,8 @@ int main() {
   start(mixes::all());
   check_mixes();
   check_histogram();
+  check_own_memory();
+  check_one_side();
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
   if (gravel_my_pe() == 0)
     printf("%s: %d PEs on %d nodes, %s\n", all ? "FAILED" : "ok", gravel_n_pes(), gravel_n_nodes(), gravel_backend());

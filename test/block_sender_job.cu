@@ -154,7 +154,7 @@ void compare_sorts() {
         kernels::sort_messages<BLOCK, CAPACITY><<<1, BLOCK>>>(keys.at, units, key_bits, lanes, 3, found.at);
         gravel::cuda_check(cudaDeviceSynchronize(), "sorting");
         for (uint32_t i = 0; i < messages; ++i) runs += i == 0 || keys.at[order.at[i]] != keys.at[order.at[i - 1]];
-        if (found.at->n_messages == messages && found.at->n_runs == runs && !std::memcmp(found.at->order, order.at, messages * sizeof(uint16_t)))
+        if (found.at->n_messages == messages && found.at->n_rows == runs && !std::memcmp(found.at->order, order.at, messages * sizeof(uint16_t)))
           continue;
         ++failures;
         std::fprintf(stderr, "block of %d, %u of %d units, keys of %u bits, lanes %x: sorted otherwise than by CUB\n", BLOCK, units, CAPACITY,

@@ -236,7 +236,7 @@ TEST_CASE("a sender without messages hands over nothing") {
   CHECK(job->pe(0).device.queues[static_cast<uint32_t>(queue_kind::kernel_block)].tickets == 0);
 }
 
-TEST_CASE("a slot's runs are sorted by destination, one run for each destination and size") {
+TEST_CASE("a slot's rows are sorted by destination, one row for each destination and size") {
   const auto job = fake_job::with<am8, am24, am48, host24>({.nodes = 1, .pes_per_node = 4, .self_in_place = false});
   queue q = job->pe(0).kernel.block;
   job->launch(1, 64, 5, [&] {
@@ -250,11 +250,11 @@ TEST_CASE("a slot's runs are sorted by destination, one run for each destination
   });
   slot_header* slot = q.slot(0);
   REQUIRE(slot->published == 1);
-  REQUIRE(slot->n_runs == 8);
+  REQUIRE(slot->n_rows == 8);
   CHECK(slot->n_units == 64 + 64 * 2);
   const unit* at = q.payload(slot);
   for (uint32_t r = 0; r < 8; ++r) {
-    const gravel::run row = q.runs(slot)[r];
+    const gravel::message_row row = q.rows(slot)[r];
     CHECK(row.sink == sink_of(r / 2, sink_kind::device));
     CHECK(row.units == r % 2 + 1);
     CHECK(row.messages == 16);

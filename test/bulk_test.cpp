@@ -107,7 +107,7 @@ TEST_CASE("1 MiB, unaligned") {
 }
 
 TEST_CASE("small bulk puts among other messages of the same size, under 100 schedules") {
-  // Receivers look at the first message of a segment: none of its kind may hide behind another.
+  // Receivers look at the first message of a row: none of its kind may hide behind another.
   for (uint64_t seed = 1; seed <= 100; ++seed) {
     INFO("seed " << seed);
     const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1, .seed = seed});

@@ -1,49 +1,145 @@
-"""Mistakes that the compiler finds are told in one readable line: each program here is refused, by exactly one error. And right
-programs bring no warnings of Gravel's headers.
+"""Mistakes that the compiler finds are told in one readable line: each is refused by exactly one error. And right programs bring no
+warnings of Gravel's headers. With the compiler that is named, and with clang++ and nvcc where they are installed.
 
 Usage: compile_errors_test.py SOURCE_DIRECTORY COMPILER...
 """
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 SOURCE, COMPILER = sys.argv[1], sys.argv[2:]
-KERNEL = '#include "gravel.cuh"\n__global__ void kernel(gravel_t, uint64_t*, int) {}\n__global__ void refers(const int&) {}\n'
+CLANG = shutil.which("clang++")
+NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+COMPILERS = [COMPILER] + [[path, "-ferror-limit=0"] for path in [CLANG] if path]
+HEADERS = ['-DGRAVEL_VERSION="0"', f"-I{SOURCE}", f"-I{SOURCE}/device"]
+
+# A struct's body, and what is said about it.
+NAME = 'static constexpr const char* name = "wrong"; '
+WRONG_HANDLERS = {
+    "GRAVEL_HANDLER void operator()(const gravel_t&) const {}": "a handler has a name: static constexpr const char* name = ",
+    'const char* name = "wrong"; GRAVEL_HANDLER void operator()(const gravel_t&) const {}': "a handler has a name: static constexpr const char* name = ",
+    NAME: "a handler has one operator(), neither overloaded nor a template: GRAVEL_HANDLER void operator()(const gravel_t& g, arguments...) const",
+    NAME + "template <class T> GRAVEL_HANDLER void operator()(const gravel_t&, T) const {}": "a handler has one operator(), neither overloaded",
+    NAME + "GRAVEL_HANDLER void operator()(const gravel_t&, int) const {} GRAVEL_HANDLER void operator()(const gravel_t&) const {}":
+        "a handler has one operator(), neither overloaded",
+    NAME + "GRAVEL_HANDLER int operator()(const gravel_t&) const { return 0; }": "a handler's operator() returns void",
+    NAME + "GRAVEL_HANDLER void operator()(const gravel_t&, int) {}": "a handler's operator() is const: write const behind its parameters",
+    NAME + "GRAVEL_HANDLER void operator()(int) const {}": "a handler's operator() takes a const gravel_t& first",
+    NAME + "GRAVEL_HANDLER void operator()(gravel_t&, int) const {}": "a handler's operator() takes a const gravel_t& first",
+    NAME + "GRAVEL_HANDLER void operator()() const {}": "a handler's operator() takes a const gravel_t& first",
+    NAME + "GRAVEL_HANDLER void operator()(const gravel_t&, int&) const {}": "a handler's arguments are values or const references",
+    NAME + "struct big { char c[257]; }; GRAVEL_HANDLER void operator()(const gravel_t&, big) const {}":
+        "a handler takes up to 256 bytes of arguments: send an address, or several messages",
+    NAME + "struct deep { deep(const deep&); int i; }; GRAVEL_HANDLER void operator()(const gravel_t&, deep) const {}":
+        "a handler's arguments are copied byte by byte: use trivially copyable types",
+    NAME + "using context = int; GRAVEL_HANDLER void operator()(const gravel_t&, long*) const {}": "takes a T* behind the handle",
+    NAME + "static constexpr bool batch = true; GRAVEL_HANDLER void operator()(const gravel_t&, int) const {}": "const gravel_batch& (behind the context",
+    NAME + "bool on_host = true; GRAVEL_HANDLER void operator()(const gravel_t&) const {}": "on_host and batch of a handler are static constexpr bool",
+    NAME + "GRAVEL_HANDLER wrong{}(int) {{}} GRAVEL_HANDLER void operator()(const gravel_t&) const {{}}": "it needs a default constructor",
+}
+RIGHT_HANDLER = "struct right { " + NAME + "GRAVEL_HANDLER void operator()(const gravel_t&, uint32_t, const double&) const noexcept {} };\n"
+KERNELS = "__global__ void kernel(gravel_t, uint64_t*, int) {}\n__global__ void refers(const int&) {}\n"
+WRONG_CALLS = {
+    "gravel_am<right>(g, 0, 1u);": "gravel_am: the handler takes another number of arguments",
+    "gravel_am<right>(g, 0, 1u, &g);": "gravel_am: an argument cannot be converted to the handler's parameter",
+    "gravel_am<declared>(g, 0);": "a handler is a struct, defined where it is named",
+    "gravel_launch(kernel, 1, 32, g, words);": "gravel_launch: the kernel takes another number of arguments",
+    "gravel_launch(kernel, gravel_launch_config{}, g, 7.0, 1);": "gravel_launch: an argument cannot be converted to the kernel's parameter",
+    "gravel_launch(refers, 1, 32, 1);": "gravel_launch: a kernel's parameters are values, not references",
+}
+WRONG_SENDERS = {
+    "__shared__ gravel_block_sender<128, 4096> sender; sender.begin(g);": "this gravel_block_sender does not fit the 48 KiB of __shared__ memory: use its dynamic()",
+    "__shared__ gravel_block_sender<128, 1024, 7> sender; sender.begin(g);": "this gravel_block_sender does not fit the 48 KiB",
+    "gravel_block_sender<128, 4096, 31>::dynamic().begin(g);": "this gravel_block_sender does not fit the 227 KiB of shared memory of a block: use smaller",
+}
+RIGHT_SENDERS = ("__shared__ gravel_block_sender<1024> sender; sender.begin(g);", "gravel_block_sender<128, 4096, 7>::dynamic().begin(g);")
+
+
+def kernels(bodies):
+    return '#include "gravel.cuh"\n' + "".join(f"__global__ void kernel{i}(gravel_t g) {{ {body} }}\n" for i, body in enumerate(bodies))
+
+
+def all_mistakes():
+    """A program with all mistakes, and what is to be said about them."""
+    program = '#include "gravel.cuh"\n' + RIGHT_HANDLER + "struct declared;\n" + KERNELS
+    for i, body in enumerate(WRONG_HANDLERS):
+        body = body.replace("wrong{}", f"wrong{i}").replace("{{}}", "{}")
+        program += f"struct wrong{i} {{ {body} }};\nvoid f{i}(const gravel_t& g) {{ gravel_am<wrong{i}>(g, 0, 1); gravel_init<right, wrong{i}>(); }}\n"
+    for i, call in enumerate(WRONG_CALLS):
+        program += f"void call{i}(const gravel_t& g, uint64_t* words) {{ {call} (void)g, (void)words; }}\n"
+    return program, [*WRONG_HANDLERS.values(), *WRONG_CALLS.values()]
+
+
+def errors_in(done):
+    return [line for line in done.stderr.splitlines() if re.search(r"\b(error|warning)\b.*: ", line)]
 
 
 def compile_errors(program, compiler=COMPILER, *options):
-    command = [*compiler, "-std=c++20", "-fsyntax-only", '-DGRAVEL_VERSION="0"', f"-I{SOURCE}", f"-I{SOURCE}/device", *options, "-x", "c++", "-"]
-    done = subprocess.run(command, input=program, capture_output=True, text=True, timeout=200)
-    return [line for line in done.stderr.splitlines() if "error:" in line]
+    command = [*compiler, "-std=c++20", "-fsyntax-only", *HEADERS, *options, "-x", "c++", "-"]
+    return errors_in(subprocess.run(command, input=program, capture_output=True, text=True, timeout=280))
+
+
+def nvcc_errors(program, *options):
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder) / "program.cu"
+        source.write_text(program)
+        command = [NVCC, "-std=c++20", *HEADERS, *options, "-c", str(source), "-o", str(source.with_suffix(".o"))]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=280)
+        found = errors_in(done)
+        return found if found or done.returncode == 0 else [done.stderr]
 
 
 class CompileErrors(unittest.TestCase):
-    def assert_refused(self, program, reason):
-        errors = compile_errors(program)
-        self.assertEqual(len(errors), 1, "\n".join(errors))
-        self.assertIn(reason, errors[0])
+    def assert_told(self, errors, reasons):
+        """One line for each."""
+        left = list(reasons)
+        for error in errors:
+            said = next((reason for reason in left if reason in error.replace('\\"', '"')), None)
+            self.assertIsNotNone(said, error)
+            left.remove(said)
+        self.assertEqual(left, [])
 
-    def launch(self, call):
-        return KERNEL + "void f(uint64_t* words) { " + call + " }\n"
+    def test_mistakes(self):
+        program, reasons = all_mistakes()
+        for compiler in COMPILERS:
+            with self.subTest(compiler=compiler):
+                self.assert_told(compile_errors(program, compiler), reasons)
 
-    def test_launch(self):
-        self.assertEqual(compile_errors(self.launch("gravel_launch(kernel, 1, 32, gravel_handle(), words, 1);")), [])
-        self.assert_refused(self.launch("gravel_launch(kernel, 1, 32, gravel_handle(), words);"),
-                            "gravel_launch: the kernel takes another number of arguments")
-        self.assert_refused(self.launch("gravel_launch(kernel, gravel_launch_config{}, gravel_handle(), 7.0, 1);"),
-                            "gravel_launch: an argument cannot be converted to the kernel's parameter")
-        self.assert_refused(self.launch("gravel_launch(refers, 1, 32, 1);"),
-                            "gravel_launch: a kernel's parameters are values, not references")
+    @unittest.skipUnless(NVCC, "no nvcc")
+    def test_mistakes_with_nvcc(self):
+        program, reasons = all_mistakes()
+        self.assert_told(nvcc_errors(program, "-arch=sm_90"), reasons)
+
+    def test_block_senders(self):
+        """What a GPU has no room for, both backends refuse."""
+        tried = [lambda program, compiler=compiler: compile_errors(program, compiler) for compiler in COMPILERS]
+        for compile_it in tried + ([lambda program: nvcc_errors(program, "-arch=sm_90")] if NVCC else []):
+            self.assert_told(compile_it(kernels(WRONG_SENDERS)), WRONG_SENDERS.values())
+            self.assert_told(compile_it(kernels(RIGHT_SENDERS)), [])
+
+    @unittest.skipUnless(NVCC, "no nvcc")
+    def test_handler_for_the_host_alone(self):
+        program = '#include "gravel.cuh"\nstruct wrong { ' + NAME + "void operator()(const gravel_t&, int) const {} };\nvoid f() { gravel_init<wrong>(); }\n"
+        self.assert_told(nvcc_errors(program, "-arch=sm_90"), ["write_GRAVEL_HANDLER_before_it"])
 
     def test_no_warnings(self):
-        """The program that uses the whole interface, and the block sender's: as strict users compile."""
+        """The program that uses the whole interface, and others: as strict users compile."""
         strict = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
-        for compiler in [COMPILER] + [[path] for path in [shutil.which("clang++")] if path]:
+        for compiler in COMPILERS:
             for name in ["operations_job.cu", "am_job.cu", "block_sender_job.cu"]:
                 with self.subTest(compiler=compiler, program=name):
                     self.assertEqual(compile_errors((pathlib.Path(SOURCE) / "test" / name).read_text(), compiler, *strict), [])
+
+    @unittest.skipUnless(NVCC, "no nvcc")
+    def test_no_warnings_of_nvcc(self):
+        # Without -Wpedantic, which refuses the line directives of all that nvcc hands to g++. PTX that nobody will run is enough.
+        quickly = ["-gencode", "arch=compute_90,code=compute_90", "-Xcicc", "-O0"]
+        program = (pathlib.Path(SOURCE) / "test" / "operations_job.cu").read_text()
+        self.assertEqual(nvcc_errors(program, *quickly, "-Xcompiler", "-Wall,-Wextra,-Wshadow"), [])
 
 
 if __name__ == "__main__":

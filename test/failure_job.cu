@@ -208,7 +208,7 @@ void hand_over_slot(const std::function<void(const gravel::queue&, gravel::slot_
     const uint64_t ticket = q.claim();
     gravel::slot_header* slot = q.slot(ticket);
     fill(q, slot);
-    q.publish(ticket, slot, slot->n_runs, slot->n_units);
+    q.publish(ticket, slot, slot->n_rows, slot->n_units);
   }
   gravel_barrier_all();
 }
@@ -382,21 +382,21 @@ const std::map<std::string, void (*)()> faults = {
     {"corrupt-slot",
      [] {
        hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
-         s->n_runs = 1, s->n_units = 3;
-         q.runs(s)[0] = {0xfffffff0u, 7, 900};
+         s->n_rows = 1, s->n_units = 3;
+         q.rows(s)[0] = {0xfffffff0u, 7, 900};
        });
      }},
     {"corrupt-runs",
      [] {
        hand_over_slot([](const gravel::queue&, gravel::slot_header* s) {
-         s->n_runs = 0x7fffffff, s->n_units = 0x7fffffff;
+         s->n_rows = 0x7fffffff, s->n_units = 0x7fffffff;
        });
      }},
     {"corrupt-message",
      [] {
        hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
-         s->n_runs = s->n_units = 1;
-         q.runs(s)[0] = {gravel::sink_of(0, gravel::sink_kind::device), 1, 1};
+         s->n_rows = s->n_units = 1;
+         q.rows(s)[0] = {gravel::sink_of(0, gravel::sink_kind::device), 1, 1};
          *q.payload(s) = {
              {gravel::make_word0(gravel::op::put, uint8_t(gravel::value_type::u64), (1ull << 44) - 8), 7}};
        });
@@ -404,16 +404,16 @@ const std::map<std::string, void (*)()> faults = {
     {"corrupt-operation",
      [] {
        hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
-         s->n_runs = s->n_units = 1;
-         q.runs(s)[0] = {gravel::sink_of(0, gravel::sink_kind::device), 1, 1};
+         s->n_rows = s->n_units = 1;
+         q.rows(s)[0] = {gravel::sink_of(0, gravel::sink_kind::device), 1, 1};
          *q.payload(s) = {{~0ull, ~0ull}};
        });
      }},
     {"corrupt-handler",
      [] {
        hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
-         s->n_runs = s->n_units = 1;
-         q.runs(s)[0] = {gravel::sink_of(0, gravel::sink_kind::device), 1, 1};
+         s->n_rows = s->n_units = 1;
+         q.rows(s)[0] = {gravel::sink_of(0, gravel::sink_kind::device), 1, 1};
          *q.payload(s) = {{gravel::make_word0(gravel::op::am, 0, 12345), 0}};
        });
      }},

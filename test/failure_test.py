@@ -328,6 +328,67 @@ class Handlers(FailureTest):
                            limit_s=LIMIT_S + 2)
 
 
+@unittest.skipIf(ON_GPU, "there it is the usual route")
+class OverPeers(FailureTest):
+    """On the route peer: who waits, waits for words in memory, and the aggregator knows nothing of it."""
+
+    def start(self, fault, *arguments, **environment):
+        environment.setdefault("GRAVEL_ROUTES", "peer")
+        return super().start(fault, *arguments, **environment)
+
+    def test_killed_in_traffic(self):
+        for nodes, victim in ((1, 2), (2, 0), (2, 3), (2, ("aggregator", 2))):
+            self.nodes = nodes
+            with self.subTest(nodes=nodes, victim=victim):
+                self.kill_at("traffic", victim)
+
+    def test_killed_in_a_barrier(self):
+        self.nodes = 1  # they decide it among themselves
+        for victim in (0, 3, ("aggregator", 0)):
+            with self.subTest(victim=victim):
+                self.kill_at("barrier", victim, arguments=("--pe", 3))
+
+    def test_killed_at_any_moment(self):
+        chance = random.Random(SEED)
+        for number in range(6):
+            victim, delay = chance.choice((0, 1, 2, 3, ("aggregator", 0))), chance.uniform(0, 0.4)
+            with self.subTest(number=number, victim=victim, delay=delay, FAILURE_SEED=SEED):
+                self.nodes = 1
+                job = self.start("many", "--messages", 1_000_000)
+                time.sleep(delay)
+                pid = job.pes().get(victim) if isinstance(victim, int) else job.aggregators().get(victim[1])
+                self.kill_if_there(pid)
+                self.assert_all_or_nothing(job)
+
+    def test_stopped(self):
+        self.nodes = 1
+        job = self.start("traffic", GRAVEL_WATCHDOG_S=2)
+        os.kill(job.ready(self.n)[3], signal.SIGSTOP)
+        self.assert_failed(job, r"no progress for 2 s \(GRAVEL_WATCHDOG_S\) on the route peer|PE 3 \(process \d+\) has not run for 4 s",
+                           r"rings in device memory: \d+ chunks pushed to 3 peers and to the PE itself|collective \d+", limit_s=LIMIT_S + 2)
+
+    def test_handlers(self):
+        self.assert_failed(self.start("throw"), r"PE 2: .*handler 'thrower' threw: the handler's own reason")
+        self.assert_failed(self.start("block"), "PE 2: .*gravel_quiet.* inside a handler: handlers must not wait")
+        self.assert_failed(self.start("no-context"),
+                           "PE 2: error: a message arrived for handler 'without_context' before gravel_set_context was called")
+        self.nodes = 1
+        self.assert_failed(self.start("endless", GRAVEL_WATCHDOG_S=2), r"no progress for 2 s \(GRAVEL_WATCHDOG_S\) on the route peer",
+                           r"rings in device memory: \d+ chunks pushed", limit_s=LIMIT_S + 2)
+        self.assert_failed(self.start("breed", GRAVEL_SPILL_SIZE="1M", GRAVEL_OWN_RING_SIZE="64K", GRAVEL_PEER_CHUNKS=8),
+                           r"handlers of PE \d send faster .*handler 'breeder' exceeds GRAVEL_SPILL_SIZE")
+
+    def test_collectives_that_differ(self):
+        self.nodes = 1
+        for fault, cause in {"barrier-too-many": r"PE 3 waits in gravel_barrier_all, PE \d has called gravel_finalize",
+                             "malloc-barrier": r"the PEs call different collectives: PE \d gravel_barrier_all, PE 3 gravel_malloc"}.items():
+            with self.subTest(fault):
+                self.assert_failed(self.start(fault, "--pe", 3, GRAVEL_WATCHDOG_S=0), "aggregator of node .: error: .*" + cause)
+
+    def test_all_is_well(self):
+        self.assert_fine(self.start("many"))
+
+
 class WrongArguments(FailureTest):
     def test_operations(self):
         for fault, cause in {
@@ -480,7 +541,7 @@ class Corruption(FailureTest):
                 self.assert_failed(job, rf"corrupt packet from node \d for PE {pe}|PE {pe}: error: a corrupt packet arrived")
         self.nodes = 1
         job = self.start("many", "--messages", 1_000_000, GRAVEL_FAULT="corrupt-packet:1:3", GRAVEL_ROUTES="no-peer")
-        self.assert_failed(job, "PE 1: error: a corrupt packet arrived: a bad segment table")
+        self.assert_failed(job, "PE 1: error: a corrupt packet arrived: a bad table of rows")
 
     def test_slot(self):
         for fault in ("corrupt-slot", "corrupt-runs"):

@@ -27,19 +27,20 @@ class as_host {
   as_host() {
     relax_hook = relax_outside;
     interleave_hook = nullptr;
-    simt::detail::explores = false;
+    simt::detail::explores = simt::detail::running_lanes = false;
   }
   ~as_host() {
     relax_hook = relax_;
     interleave_hook = interleave_;
     simt::detail::explores = explores_;
+    simt::detail::running_lanes = running_lanes_;
   }
   as_host(const as_host&) = delete;
 
  private:
   relax_function relax_ = relax_hook;
   interleave_function interleave_ = interleave_hook;
-  bool explores_ = simt::detail::explores;
+  bool explores_ = simt::detail::explores, running_lanes_ = simt::detail::running_lanes;
 };
 
 }  // namespace
@@ -83,7 +84,8 @@ fake_job::fake_job(const fake_shape& shape, receive_function receive, std::map<u
       p->peers.slots.resize(n * p->peers.chunks * chunk);
       p->peers.done.resize(n * p->peers.chunks);
       p->peers.lines.resize(n);
-      for (uint32_t warp = 0; warp < p->peers.warps; ++warp) p->peers.next.resize((warp + 1) * n, warp);
+      p->peers.drawn.resize(n);
+      p->peers.places.resize(p->peers.lanes * n);
     }
     for (uint32_t pe = 0; pe < topology_.n_pes(); ++pe) make_peers(pe);
   }
@@ -168,21 +170,22 @@ void fake_job::make_peers(uint32_t pe) {
   }
 }
 
-/// As resolver.cuh's serve_rings: one chunk.
-bool fake_job::serve_ring(fake_pe& p, uint32_t warp, uint32_t source) {
+/// As resolver_rings.cuh's serve_rings: one chunk.
+bool fake_job::serve_ring(fake_pe& p, uint32_t lane, uint32_t source) {
   const peer_ring& ring = p.peers.sources[source];
-  uint64_t& next = p.peers.next[warp * n_pes() + source];
-  if (!ring.slots || !ring.arrived(next)) return false;
-  const uint64_t ticket = next;
-  next += p.peers.warps;
-  chunk_header* chunk = ring.chunk(ticket);
+  ring_place& at = p.peers.places[lane * n_pes() + source];
+  if (!ring.slots) return false;
+  at.begin(&p.peers.drawn[source]);
+  if (!ring.arrived(at.ticket)) return false;
+  at.draw_next(&p.peers.drawn[source]);
+  chunk_header* chunk = ring.chunk(at.ticket);
   const unit* message = peer_ring::payload(chunk);
-  if (chunk->units == 0 || chunk->units > max_am_units || chunk->messages > ring.chunk_units / chunk->units)
-    fail("a corrupt chunk arrived at PE {}", p.pe);
+  if (!peer_ring::may_hold(chunk->messages, chunk->units, ring.chunk_units)) fail("a corrupt chunk arrived at PE {}", p.pe);
   for (uint32_t m = 0; m < chunk->messages; ++m, message += chunk->units)
     if (const message_fault fault = apply_(p.device_handler, message, chunk->units); fault != message_fault::fine)
       fail("a corrupt message arrived at PE {}: {}", p.pe, name_of(fault));
-  ring.mark_done(ticket);
+  ring.mark_done(at.ticket);
+  at.go_on();
   return true;
 }
 
@@ -232,7 +235,7 @@ bool fake_job::step_receiver(uint32_t pe, sink_kind kind) {
   try {
     moved = receive_(*p.receiver[k]);
     if (shape_.peers && kind == sink_kind::device)
-      for (uint32_t i = 0; i < n_pes() * p.peers.warps; ++i) moved |= serve_ring(p, draw_.below(p.peers.warps), draw_.below(n_pes()));
+      for (uint32_t i = 0; i < n_pes() * p.peers.lanes; ++i) moved |= serve_ring(p, draw_.below(p.peers.lanes), draw_.below(n_pes()));
   } catch (...) {
     p.receiving[k] = false;
     throw;
@@ -316,7 +319,7 @@ void fake_job::quiet(uint32_t pe) {
   for (const gravel_t* g : {&p.kernel, &p.host_thread}) {
     g->direct.flush_all();
     if (g->block.state) g->block.flush_all();
-    flush_peers(*g);
+    flush_peers(*g, lane_group::active());
   }
   step_until([&] {
     update_host_gets(pe);

@@ -48,14 +48,15 @@ struct fake_pe {
   std::unique_ptr<host_receiver> receiver[2];
   /// Route `peer`, as host/peers.cpp makes it.
   struct rings {
-    static constexpr uint32_t chunks = 4, chunk_units = 64, warps = 3;  ///< warps: that serve the rings into this PE
+    static constexpr uint32_t chunks = 4, chunk_units = peer_ring::least_chunk_units, lanes = 3;  ///< lanes: that serve each ring into this PE
     std::vector<unit> slots;               ///< [source][chunk]
     std::vector<uint64_t> done;            ///< [destination][chunk]
     std::vector<ring_line> lines;          ///< [destination]
     std::vector<peer_link> links;
     std::vector<uint32_t> pes;
     std::vector<peer_ring> sources;
-    std::vector<uint64_t> next;            ///< [warp][source]
+    std::vector<uint64_t> drawn;           ///< [source]
+    std::vector<ring_place> places;        ///< [lane][source]
     uint64_t bell = 0;
   };
   rings peers;
@@ -170,7 +171,7 @@ class fake_job {
   void make_pe(uint32_t pe);
   void make_node(uint32_t node);
   void make_peers(uint32_t pe);
-  bool serve_ring(fake_pe&, uint32_t warp, uint32_t source);
+  bool serve_ring(fake_pe&, uint32_t lane, uint32_t source);
   void enter_lane();
   void check_idle(uint64_t idle) const;
   bool step_actor(uint32_t actor);

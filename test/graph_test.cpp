@@ -15,6 +15,7 @@
 #include "examples/line_reader.hpp"
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
+#include "test/error_of.hpp"
 
 using namespace gravel;
 
@@ -49,15 +50,6 @@ struct scratch {
 std::string content(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::string message(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -254,7 +246,7 @@ TEST_CASE("a gzip file cut off anywhere is an error") {
   REQUIRE(read_graph(files.write(whole)).total_edges == 100);
   for (size_t size = 2; size < whole.size(); ++size) {
     const std::string path = files.write(whole.substr(0, size));
-    const std::string said = message([&] { read_graph(path); });
+    const std::string said = error_of([&] { read_graph(path); });
     if (said.find("graph: the gzip data are cut off") == std::string::npos) FAIL(size << ": " << said);
   }
 }
@@ -271,7 +263,7 @@ TEST_CASE("damaged gzip data are an error") {
     std::string damaged = whole;
     damaged[i] = static_cast<char>(~damaged[i]);
     const std::string path = files.write(damaged);
-    if (message([&] { read_graph(path); }) == "no error") FAIL("byte " << i);
+    if (error_of([&] { read_graph(path); }) == "no error") FAIL("byte " << i);
   }
 }
 

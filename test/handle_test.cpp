@@ -6,6 +6,7 @@
 
 #include "gravel.cuh"
 #include "test/catch.hpp"
+#include "test/error_of.hpp"
 
 namespace {
 
@@ -39,15 +40,6 @@ const std::vector<std::pair<std::string, call>> calls = {
     {"gravel_flush", [](const gravel_t& g) { gravel_flush(g); }},
 };
 
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const gravel::error& e) {
-    return e.what();
-  }
-  return "no error";
-}
-
 void call_in_kernel(gravel_t g, const call* what) { (*what)(g); }
 
 void gather_in_kernel(gravel_t g, uint64_t* at) {
@@ -60,12 +52,12 @@ void gather_in_kernel(gravel_t g, uint64_t* at) {
 void check_refused(const gravel_t& g, const std::string& why) {
   for (const auto& [name, what] : calls) {
     INFO(name);
-    const std::string text = error_of([&] { what(g); });
+    const std::string text = gravel::error_of([&] { what(g); });
     CHECK_THAT(text, contains_text(name) && contains_text(why));
   }
   gravel::simt::launch_options one_thread{};
   one_thread.threads = 1;
-  const std::string text = error_of([&] { gravel::simt::launch(1, 32, one_thread, [&] { gather_in_kernel(g, &word); }); });
+  const std::string text = gravel::error_of([&] { gravel::simt::launch(1, 32, one_thread, [&] { gather_in_kernel(g, &word); }); });
   CHECK_THAT(text, contains_text("gravel_block_sender") && contains_text(why));
 }
 
@@ -79,7 +71,7 @@ TEST_CASE("a handle that is empty, or of a job that is over, is refused by every
   check_refused({}, "neither gravel_handle() nor gravel_host_handle() made: it is empty");
   for (const auto& [name, what] : calls) {
     INFO(name);
-    CHECK_THAT(error_of([&, w = &what] { gravel_launch(call_in_kernel, 1, 4, gravel_t{}, w), gravel_synchronize(); }),
+    CHECK_THAT(gravel::error_of([&, w = &what] { gravel_launch(call_in_kernel, 1, 4, gravel_t{}, w), gravel_synchronize(); }),
                contains_text(name) && contains_text("it is empty"));
   }
   // The right ones still serve.

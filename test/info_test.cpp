@@ -112,6 +112,15 @@ TEST_CASE("GRAVEL_ROUTES=net leaves nothing in place") {
   CHECK_THAT(find(f, "CPU", "CPU").why, contains_text("GRAVEL_ROUTES=net"));
 }
 
+TEST_CASE("GRAVEL_ROUTES=peer makes peers of PEs on the CPU backend") {
+  findings f = good_machine();
+  for (const char* routes : {"peer", "direct"}) {
+    f.routes = routes;
+    CHECK(find(f, "CPU", "CPU, another PE").route == "peer");
+    CHECK(find(f, "GPU 0", "GPU 1").route == "peer");
+  }
+}
+
 TEST_CASE("what leads to other nodes is named, best first") {
   findings f = good_machine();
   CHECK_THAT(find(f, "CPU", "another node").why, contains_text("rc_mlx5/mlx5_0:1"));

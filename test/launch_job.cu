@@ -62,6 +62,24 @@ __global__ void meet(gravel_t g, uint64_t* arrived, uint64_t* met) {
   gravel_inc(g, met, (gravel_my_pe(g) + 1) % gravel_n_pes(g));
 }
 
+/// A token goes round through the blocks of all PEs: block 0 of each, block 1 of each, and so on. Every block waits for one of
+/// another PE, so all of them must run at the same time, everywhere. The first lane says in dynamic shared memory what the last one
+/// waits for.
+__global__ void pass_token(gravel_t g, uint64_t* token, uint64_t rounds) {
+  auto* turn = reinterpret_cast<uint64_t*>(gravel_dynamic_shared());
+  const uint64_t n_pes = static_cast<uint64_t>(gravel_n_pes(g)), me = static_cast<uint64_t>(gravel_my_pe(g));
+  for (uint64_t round = 0; round < rounds; ++round) {
+    if (threadIdx.x == 0) *turn = (round * gridDim.x + blockIdx.x) * n_pes + me;
+    __syncthreads();
+    if (threadIdx.x == blockDim.x - 1) {
+      gravel_wait_until(g, token, GRAVEL_EQ, *turn);
+      gravel_put(g, token, *turn + 1, static_cast<int>((me + 1) % n_pes));
+      gravel_flush(g);
+    }
+    __syncthreads();
+  }
+}
+
 /// A lane's array does not fit into registers, nor into the stack that CUDA gives every lane at first.
 constexpr int local_words = 1024;
 __global__ void use_local(gravel_t g, uint64_t* sum, int stride) {
@@ -159,6 +177,13 @@ void check_cooperative(uint64_t* words) {
   gravel_launch(meet, gravel_launch_config{.grid = blocks, .block = 32, .cooperative = true}, gravel_handle(), words, words + 1);
   gravel_barrier_all();
   expect(read(words) == blocks && read(words + 1) == blocks, "a cooperative kernel");
+
+  constexpr uint64_t rounds = 3;
+  gravel_launch(pass_token, gravel_launch_config{.grid = 4, .block = 32, .shared_bytes = 64, .cooperative = true}, gravel_handle(),
+                words + 8, rounds);
+  gravel_barrier_all();
+  if (gravel_my_pe() == 0)
+    expect(read(words + 8) == rounds * 4 * static_cast<uint64_t>(gravel_n_pes()), "cooperative kernels that wait for each other's blocks");
 }
 
 void check_local(uint64_t* sum) {

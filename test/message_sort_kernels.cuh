@@ -8,8 +8,8 @@ namespace kernels {
 /// What a sort finds.
 template <int CAPACITY>
 struct sorted_positions {
-  uint16_t order[CAPACITY], run_first[CAPACITY];
-  uint32_t n_messages, n_runs;
+  uint16_t order[CAPACITY], row_first[CAPACITY];
+  uint32_t n_messages, n_rows;
 };
 
 __device__ __forceinline__ uint32_t rank_in_block() {
@@ -38,11 +38,11 @@ __global__ void __launch_bounds__(BLOCK)
   sorted_positions<CAPACITY>& mine = result[blockIdx.x];
   for (uint32_t i = rank; i < CAPACITY; i += BLOCK) {
     mine.order[i] = sorter.order[i];
-    mine.run_first[i] = sorter.run_first[i];
+    mine.row_first[i] = sorter.row_first[i];
   }
   if (rank == 0) {
     mine.n_messages = sorter.n_messages;
-    mine.n_runs = sorter.n_runs;
+    mine.n_rows = sorter.n_rows;
   }
 }
 

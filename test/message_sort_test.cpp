@@ -33,8 +33,8 @@ void check_sort(dim3 block, uint32_t units, uint32_t key_bits, uint32_t lanes, u
       if (i == 0 || key[order[i]] != key[order[i - 1u]]) runs.push_back(i);
     REQUIRE(found[b].n_messages == order.size());
     REQUIRE(std::equal(order.begin(), order.end(), found[b].order));
-    REQUIRE(found[b].n_runs == runs.size());
-    REQUIRE(std::equal(runs.begin(), runs.end(), found[b].run_first));
+    REQUIRE(found[b].n_rows == runs.size());
+    REQUIRE(std::equal(runs.begin(), runs.end(), found[b].row_first));
   }
 }
 

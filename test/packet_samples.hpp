@@ -63,8 +63,8 @@ inline packet_fault check_and_walk(const packet_header* p, uint64_t available, c
   const unit* at = payload_of(p);
   const char* end = reinterpret_cast<const char*>(p) + available;
   static volatile uint64_t sum;
-  for (uint32_t s = 0; s < p->n_segments; ++s) {
-    const segment row = segments_of(p)[s];
+  for (uint32_t s = 0; s < p->n_rows; ++s) {
+    const message_row row = rows_of(p)[s];
     if (row.sink >= expect.n_sinks) std::abort();
     for (uint32_t u = 0; u < uint32_t{row.messages} * row.units; ++u, ++at) {
       if (reinterpret_cast<const char*>(at + 1) > end) std::abort();
@@ -74,7 +74,7 @@ inline packet_fault check_and_walk(const packet_header* p, uint64_t available, c
   return fault;
 }
 
-/// A valid packet for `sink` with random segments, as bytes.
+/// A valid packet for `sink` with random rows, as bytes.
 inline std::vector<uint8_t> sample_packet(random_bits& draw, uint64_t packet_size, uint64_t sequence, uint32_t sink,
                                           uint32_t n_sinks) {
   alignas(64) static thread_local char memory[64 * 1024];

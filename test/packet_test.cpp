@@ -40,7 +40,7 @@ TEST_CASE("a packet carries what was appended") {
   open_packet p;
   CHECK(p.writer.empty());
   CHECK(p.append(3, 1) == 3);
-  CHECK(p.append(2, 1) == 2);  // same segment
+  CHECK(p.append(2, 1) == 2);  // same row
   CHECK(p.append(2, 2) == 2);
   CHECK(p.append(1, 4) == 1);
   CHECK_FALSE(p.writer.empty());
@@ -55,10 +55,10 @@ TEST_CASE("a packet carries what was appended") {
   CHECK(h->flush == 1);
   CHECK(h->n_messages == 8);
   CHECK(h->n_units == 13);
-  REQUIRE(h->n_segments == 3);
-  CHECK(segments_of(h)[0].messages == 5);
-  CHECK(segments_of(h)[1].units == 2);
-  CHECK(segments_of(h)[2].units == 4);
+  REQUIRE(h->n_rows == 3);
+  CHECK(rows_of(h)[0].messages == 5);
+  CHECK(rows_of(h)[1].units == 2);
+  CHECK(rows_of(h)[2].units == 4);
   CHECK(payload_of(h)[2].word[0] == 2);
   CHECK(payload_of(h)[3].word[0] == 0);
   CHECK(payload_of(h)[8].word[1] == ~3ull);
@@ -78,27 +78,27 @@ TEST_CASE("a packet takes what fits and no more") {
   }
 }
 
-TEST_CASE("the segment table has an end") {
+TEST_CASE("the row table has an end") {
   open_packet p;
-  for (uint32_t i = 0; i < max_segments; ++i) REQUIRE(p.append(1, 1, i % 2) == 1);
-  CHECK(p.append(1, 1, 0) == 0);  // another segment
-  CHECK(p.append(1, 1, (max_segments - 1) % 2) == 1);  // the last one still grows
+  for (uint32_t i = 0; i < max_packet_rows; ++i) REQUIRE(p.append(1, 1, i % 2) == 1);
+  CHECK(p.append(1, 1, 0) == 0);  // another row
+  CHECK(p.append(1, 1, (max_packet_rows - 1) % 2) == 1);  // the last one still grows
   packet_header* h = p.close(7, transit_sink);
-  CHECK(h->n_segments == max_segments);
+  CHECK(h->n_rows == max_packet_rows);
   CHECK(check(h, 7, transit_sink) == packet_fault::fine);
 }
 
-TEST_CASE("a bulk message has a segment to itself") {
+TEST_CASE("a bulk message has a row to itself") {
   open_packet p;
   p.messages[0].word[0] = make_word0(op::put_bulk, 0, 0);
   for (uint32_t units : {20u, 20u, 5u, 5u, 17u, 17u}) CHECK(p.append(1, units) == 1);
   packet_header* h = p.close();
-  REQUIRE(h->n_segments == 6);
-  for (uint32_t i = 0; i < 6; ++i) CHECK(segments_of(h)[i].messages == 1);
+  REQUIRE(h->n_rows == 6);
+  for (uint32_t i = 0; i < 6; ++i) CHECK(rows_of(h)[i].messages == 1);
   CHECK(check(h) == packet_fault::fine);
 }
 
-TEST_CASE("large active messages share segments, but not with bulk messages of their size") {
+TEST_CASE("large active messages share rows, but not with bulk messages of their size") {
   open_packet p;
   const auto append = [&](op o, uint32_t n) {
     p.messages[0].word[0] = make_word0(o, 0, 0);
@@ -110,8 +110,8 @@ TEST_CASE("large active messages share segments, but not with bulk messages of t
   CHECK(append(op::am, 2) == 2);
   CHECK(p.append(2, max_am_units) == 2);
   packet_header* h = p.close();
-  REQUIRE(h->n_segments == 4);
-  for (auto [i, messages] : {std::pair{0, 5}, {1, 1}, {2, 2}, {3, 2}}) CHECK(segments_of(h)[i].messages == messages);
+  REQUIRE(h->n_rows == 4);
+  for (auto [i, messages] : {std::pair{0, 5}, {1, 1}, {2, 2}, {3, 2}}) CHECK(rows_of(h)[i].messages == messages);
   CHECK(check(h) == packet_fault::fine);
 }
 
@@ -149,20 +149,20 @@ TEST_CASE("each fault of a packet is found") {
           h->n_units = capacity + 1;
           h->bytes = size + 16;
         }) == packet_fault::bad_length);
-  CHECK(with([&] { h->n_segments = max_segments + 1; }) == packet_fault::bad_length);
+  CHECK(with([&] { h->n_rows = max_packet_rows + 1; }) == packet_fault::bad_length);
   CHECK(with([&] { h->sequence = 6; }) == packet_fault::bad_sequence);
   CHECK(with([&] { h->sequence = 7 + (1ull << 32); }) == packet_fault::bad_sequence);
   CHECK(with([&] { h->sink = sink + 1; }) == packet_fault::bad_sink);
   CHECK(with([&] { h->sink = transit_sink; }) == packet_fault::bad_sink);
-  CHECK(with([&] { segments_of(h)[1].sink = sink + 1; }) == packet_fault::bad_sink);
-  CHECK(with([&] { segments_of(h)[0].messages = 0; }) == packet_fault::bad_table);
-  CHECK(with([&] { segments_of(h)[0].units = 0; }) == packet_fault::bad_table);
-  CHECK(with([&] { segments_of(h)[2].messages = 2; }) == packet_fault::bad_table);
-  CHECK(with([&] { segments_of(h)[0].units = max_am_units + 1; }) == packet_fault::bad_table);
-  CHECK(with([&] { segments_of(h)[0].messages = 7; }) == packet_fault::bad_total);
+  CHECK(with([&] { rows_of(h)[1].sink = sink + 1; }) == packet_fault::bad_sink);
+  CHECK(with([&] { rows_of(h)[0].messages = 0; }) == packet_fault::bad_table);
+  CHECK(with([&] { rows_of(h)[0].units = 0; }) == packet_fault::bad_table);
+  CHECK(with([&] { rows_of(h)[2].messages = 2; }) == packet_fault::bad_table);
+  CHECK(with([&] { rows_of(h)[0].units = max_am_units + 1; }) == packet_fault::bad_table);
+  CHECK(with([&] { rows_of(h)[0].messages = 7; }) == packet_fault::bad_total);
   CHECK(with([&] { h->n_messages = 9; }) == packet_fault::bad_total);
-  CHECK(with([&] { h->n_segments = 2; }) == packet_fault::bad_total);
-  CHECK(with([&] { h->n_segments = 0; }) == packet_fault::bad_total);
+  CHECK(with([&] { h->n_rows = 2; }) == packet_fault::bad_total);
+  CHECK(with([&] { h->n_rows = 0; }) == packet_fault::bad_total);
 }
 
 TEST_CASE("a packet cut short is found") {
@@ -179,7 +179,7 @@ TEST_CASE("a transit packet may name every sink of the job, and no other") {
   for (uint32_t to = 0; to < n_sinks; ++to) p.append(1, 1, to);
   packet_header* h = p.close(7, transit_sink);
   CHECK(check(h, 7, transit_sink) == packet_fault::fine);
-  segments_of(h)[4].sink = n_sinks;
+  rows_of(h)[4].sink = n_sinks;
   CHECK(check(h, 7, transit_sink) == packet_fault::bad_sink);
 }
 

@@ -1,101 +1,13 @@
-// host/peers.*: who maps whose memory, and the counts that quiet and quiescence are built on. PEs are threads here, and
-// "mapping" another PE's memory gives its own address.
+// host/peers.*: who maps whose memory, and the counts that quiet and quiescence are built on. PEs are threads here
+// (test/shared_pes.hpp).
 #include "host/peers.hpp"
 
-#include <barrier>
-#include <cstring>
 #include <map>
-#include <mutex>
-#include <thread>
 
 #include "test/catch.hpp"
+#include "test/shared_pes.hpp"
 
 using namespace gravel;
-
-namespace {
-
-/// Memory of this process; what `refuses` names cannot be mapped.
-class shared_backend final : public backend {
- public:
-  const char* name() const override { return "fake"; }
-  std::string describe() const override { return "fake"; }
-  std::vector<handler_info> handlers() const override { return {}; }
-  void open(uint32_t, uint32_t) override {}
-  void* allocate(uint64_t bytes, const char*) override {
-    pieces.emplace_back(new uint64_t[bytes / 8 + 1]());
-    return pieces.back().get();
-  }
-  void release(void*) override {}
-  void zero(void* at, uint64_t bytes) override { std::memset(at, 0, bytes); }
-  void pin(void*, uint64_t) override {}
-  void unpin(void*) override {}
-  void copy(void* to, const void* from, uint64_t bytes) override {
-    if (bytes != 0) std::memcpy(to, from, bytes);  // of nothing, `from` may be null
-  }
-  void synchronize() override {}
-  std::string export_memory(void* at) override { return {reinterpret_cast<const char*>(&at), sizeof(at)}; }
-  void* import_memory(const std::string& exported, std::string* why) override {
-    if (refuses || exported.size() != sizeof(void*)) return *why = "no bridge", nullptr;
-    void* at;
-    std::memcpy(&at, exported.data(), sizeof(at));
-    ++mapped;
-    return at;
-  }
-  void forget_memory(void*) override { --mapped; }
-  void start_receiver(const receiver_setup&) override {}
-  bool receive() override { return false; }
-  void stop_receiver() override {}
-
-  std::vector<std::unique_ptr<uint64_t[]>> pieces;
-  int mapped = 0;
-  bool refuses = false;
-};
-
-settings with(std::map<std::string, std::string> values) {
-  values.try_emplace("GRAVEL_PEER_CHUNKS", "4");
-  return read_settings([&](const char* name) { return values.count(name) ? values.at(name).c_str() : nullptr; });
-}
-
-struct one_pe {
-  shared_backend device;
-  std::unique_ptr<uint64_t[]> heap{new uint64_t[64]()};
-  std::unique_ptr<uint64_t[]> bells{new uint64_t[max_peers]()};
-  std::unique_ptr<peers> routes;
-  std::string error;
-};
-
-/// All PEs at once, as the exchange is collective.
-std::vector<std::unique_ptr<one_pe>> start(const std::vector<uint32_t>& node_of_pe, std::vector<settings> values,
-                                           uint32_t refusing = ~0u) {
-  const topology nodes(node_of_pe, 32);
-  const auto n = static_cast<uint32_t>(node_of_pe.size());
-  std::vector<std::unique_ptr<one_pe>> pes;
-  std::vector<std::vector<std::byte>> blobs(n);
-  std::barrier all_here(n);
-  std::vector<std::jthread> threads;
-  for (uint32_t pe = 0; pe < n; ++pe) pes.push_back(std::make_unique<one_pe>());
-  for (uint32_t pe = 0; pe < n; ++pe)
-    threads.emplace_back([&, pe] {
-      one_pe& p = *pes[pe];
-      p.device.refuses = pe == refusing;
-      const peers_setup setup{&nodes, pe, &values[pe % values.size()], reinterpret_cast<char*>(p.heap.get()), p.bells.get()};
-      try {
-        p.routes = std::make_unique<peers>(p.device, setup, [&](std::span<const std::byte> mine) {
-          blobs[pe].assign(mine.begin(), mine.end());
-          all_here.arrive_and_wait();
-          const auto theirs = blobs;
-          all_here.arrive_and_wait();  // before the next exchange
-          return theirs;
-        });
-      } catch (const std::exception& e) {
-        p.error = e.what();
-        all_here.arrive_and_drop();
-      }
-    });
-  return pes;
-}
-
-}  // namespace
 
 TEST_CASE("the PEs of a node map each other, and nobody else") {
   const auto pes = start({0, 0, 1, 0, 1}, {with({})});
@@ -184,6 +96,18 @@ TEST_CASE("GRAVEL_ROUTES without peers, a PE alone, and a mapping that fails lea
   CHECK(pes[0]->routes->n_mapped() == 1);
   CHECK(pes[0]->routes->links()[1].heap == nullptr);
   CHECK(pes[0]->routes->links()[2].heap != nullptr);
+}
+
+TEST_CASE("GRAVEL_ROUTES=peer insists on the route") {
+  const auto fine = start({0, 0, 1}, {with({{"GRAVEL_ROUTES", "peer"}})});
+  CHECK(fine[0]->routes->n_mapped() == 1);
+  CHECK(fine[2]->routes->n_mapped() == 0);  // alone on its node
+  CHECK(start({0, 0}, {with({{"GRAVEL_ROUTES", "peer"}})}, 1)[1]->error ==
+        "GRAVEL_ROUTES=peer: PE 0 cannot be reached on that route: no bridge");
+  CHECK(start({0, 0}, {with({{"GRAVEL_ROUTES", "peer"}}), with({{"GRAVEL_ROUTES", "no-peer"}})})[0]->error ==
+        "GRAVEL_ROUTES=peer: PE 1 cannot be reached on that route: memory of one of the two cannot be mapped by others");
+  CHECK(start(std::vector<uint32_t>(max_peers + 1), {with({{"GRAVEL_ROUTES", "peer"}})})[5]->error ==
+        "GRAVEL_ROUTES=peer: 33 PEs on this node; more than 32 do not use that route");
 }
 
 TEST_CASE("rings of different sizes are an error that names the variables") {

@@ -35,10 +35,10 @@ void publish_slot(fake_job& job, uint32_t pe, F fill) {
   const queue& q = job.pe(pe).host_thread.direct;
   const uint64_t ticket = q.claim();
   slot_header* s = q.slot(ticket);
-  uint32_t n_runs = 1, n_units = 1;
-  q.runs(s)[0] = {sink_of(0, sink_kind::device), 1, 1};
-  fill(q.runs(s), q.payload(s), n_runs, n_units);
-  q.publish(ticket, s, n_runs, n_units);
+  uint32_t n_rows = 1, n_units = 1;
+  q.rows(s)[0] = {sink_of(0, sink_kind::device), 1, 1};
+  fill(q.rows(s), q.payload(s), n_rows, n_units);
+  q.publish(ticket, s, n_rows, n_units);
 }
 
 struct flooded {
@@ -425,23 +425,23 @@ TEST_CASE("a spent spill budget is an error that names handler, PE and setting")
 TEST_CASE("a corrupt slot is refused, with PE and queue") {
   struct row {
     const char* what;
-    std::function<void(run*, unit*, uint32_t&, uint32_t&)> fill;
+    std::function<void(message_row*, unit*, uint32_t&, uint32_t&)> fill;
   };
   const row table[] = {
-      {"sink out of range", [](run* r, unit*, uint32_t&, uint32_t&) { r->sink = 4; }},
-      {"transit sink", [](run* r, unit*, uint32_t&, uint32_t&) { r->sink = transit_sink; }},
-      {"no units", [](run* r, unit*, uint32_t&, uint32_t& u) { r->units = 0, u = 0; }},
+      {"sink out of range", [](message_row* r, unit*, uint32_t&, uint32_t&) { r->sink = 4; }},
+      {"transit sink", [](message_row* r, unit*, uint32_t&, uint32_t&) { r->sink = transit_sink; }},
+      {"no units", [](message_row* r, unit*, uint32_t&, uint32_t& u) { r->units = 0, u = 0; }},
       {"two bulk messages in a run",
-       [](run* r, unit* p, uint32_t&, uint32_t& u) { *r = {0, 2, 6}, u = 12, p->word[0] = make_word0(op::put_bulk, 0, 0); }},
-      {"two messages in a run that are larger than active messages", [](run* r, unit*, uint32_t&, uint32_t& u) { *r = {0, 2, 18}, u = 36; }},
-      {"units that the runs do not have", [](run*, unit*, uint32_t&, uint32_t& u) { u = 2; }},
-      {"runs beyond the units", [](run* r, unit*, uint32_t&, uint32_t&) { r->messages = 0xffff; }},
-      {"more units than a slot has", [](run* r, unit*, uint32_t&, uint32_t& u) { *r = {0, 129, 1}, u = 129; }},
-      {"more runs than a slot has", [](run* r, unit*, uint32_t& n, uint32_t& u) {
+       [](message_row* r, unit* p, uint32_t&, uint32_t& u) { *r = {0, 2, 6}, u = 12, p->word[0] = make_word0(op::put_bulk, 0, 0); }},
+      {"two messages in a row that are larger than active messages", [](message_row* r, unit*, uint32_t&, uint32_t& u) { *r = {0, 2, 18}, u = 36; }},
+      {"units that the rows do not have", [](message_row*, unit*, uint32_t&, uint32_t& u) { u = 2; }},
+      {"rows beyond the units", [](message_row* r, unit*, uint32_t&, uint32_t&) { r->messages = 0xffff; }},
+      {"more units than a slot has", [](message_row* r, unit*, uint32_t&, uint32_t& u) { *r = {0, 129, 1}, u = 129; }},
+      {"more rows than a slot has", [](message_row* r, unit*, uint32_t& n, uint32_t& u) {
          for (n = 0; n < 32; ++n) r[n] = {0, 1, 1};
          n = u = 33;
        }},
-      {"all ones", [](run* r, unit*, uint32_t& n, uint32_t& u) { *r = {~0u, 0xffff, 0xffff}, n = u = ~0u; }},
+      {"all ones", [](message_row* r, unit*, uint32_t& n, uint32_t& u) { *r = {~0u, 0xffff, 0xffff}, n = u = ~0u; }},
   };
   for (const row& r : table) {
     INFO(r.what);
@@ -453,7 +453,7 @@ TEST_CASE("a corrupt slot is refused, with PE and queue") {
 
 TEST_CASE("a run without messages does no harm") {
   const auto job = fake_job::with<>({});
-  publish_slot(*job, 1, [](run* r, unit*, uint32_t&, uint32_t& u) { r->messages = 0, u = 0; });
+  publish_slot(*job, 1, [](message_row* r, unit*, uint32_t&, uint32_t& u) { r->messages = 0, u = 0; });
   job->settle();
   CHECK(job->stat_of(stat::slots_taken) == 1);
   CHECK(job->stat_of(stat::messages_taken) == 0);
@@ -479,7 +479,7 @@ TEST_CASE("a corrupt message is refused by the receiver, with node, operation an
   for (const row& r : table) {
     INFO(r.text);
     const auto job = fake_job::with<flooded>({.nodes = 2, .pes_per_node = 1});
-    publish_slot(*job, 1, [&](run*, unit* u, uint32_t&, uint32_t&) { *u = r.message; });
+    publish_slot(*job, 1, [&](message_row*, unit* u, uint32_t&, uint32_t&) { *u = r.message; });
     CHECK_THROWS_WITH(job->step_until([] { return false; }), contains_text(r.text) && contains_text("node 1"));
   }
 }
@@ -562,7 +562,7 @@ TEST_CASE("a packet that was damaged in a landing ring is refused by the receive
   job->settle();
   landing ring = job->pe(1).segment->landing_of(sink_kind::device);
   REQUIRE(ring.arrived(0, 0));
-  segments_of(ring.packet(0, 0))->messages = 9;
+  rows_of(ring.packet(0, 0))->messages = 9;
   job->handlers_paused = false;
   CHECK_THROWS_WITH(job->settle(), contains_text("corrupt packet"));
 }

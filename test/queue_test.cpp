@@ -43,7 +43,7 @@ void write_message(queue& q, slot_header* s, const unit& message) {
   // Word by word with a switch possible before each, as another processor would see it.
   store_relaxed(&q.payload(s)->word[0], message.word[0]);
   store_relaxed(&q.payload(s)->word[1], message.word[1]);
-  q.runs(s)[0] = {0, 1, 1};
+  q.rows(s)[0] = {0, 1, 1};
 }
 
 void produce(queue q, const unit& message, bug planted) {
@@ -170,7 +170,7 @@ TEST_CASE("a slot's place follows the ticket round the ring") {
 
 TEST_CASE("parts of a slot do not overlap") {
   const queue_shape shape{4, 64, 128, 2};
-  CHECK(shape.payload_offset() == 64 + 64 * sizeof(run));
+  CHECK(shape.payload_offset() == 64 + 64 * sizeof(message_row));
   CHECK(shape.slot_bytes() == shape.payload_offset() + 128 * sizeof(unit));
   CHECK(shape.slot_bytes() % 64 == 0);
 }

@@ -42,7 +42,7 @@ TEST_CASE("the shape follows settings and topology") {
   for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
     const queue_shape q = s.queue_shape_of(kind);
     CHECK((q.slots & (q.slots - 1)) == 0);
-    CHECK(q.max_runs % 8 == 0);
+    CHECK(q.max_rows % 8 == 0);
     CHECK(q.payload_units % 4 == 0);
     CHECK(q.n_planes == 3);
     CHECK(std::string(name_of(static_cast<queue_kind>(kind))).size() > 3);

@@ -18,6 +18,7 @@
 
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
+#include "test/error_of.hpp"
 #include "test/simt_kernels.cuh"
 
 using namespace gravel;
@@ -33,15 +34,6 @@ void with_some_seeds(const std::function<void(simt::launch_options)>& check) {
     INFO("seed " << seed);
     check({.threads = 2, .seed = seed});
   }
-}
-
-std::string error_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 [[maybe_unused]] size_t mappings_of_this_process() {
@@ -238,6 +230,16 @@ TEST_CASE("a value shuffled from outside the mask is wrong, visibly") {
   });
   CHECK(got[0] == ~5u);
   CHECK(got[1] == 6u);
+}
+
+TEST_CASE("a small value is shuffled as an int, as on a GPU") {
+  std::vector<int> got(2);
+  launch(1, 2, {.threads = 1}, [&] {
+    const bool mine = threadIdx.x == 1;
+    static_assert(std::is_same_v<decltype(__shfl_sync(3u, mine, 1)), int>);
+    got[threadIdx.x] = __shfl_sync(3u, mine, 1) + __shfl_xor_sync(3u, static_cast<short>(threadIdx.x), 1);
+  });
+  CHECK(got == std::vector<int>{2, 1});
 }
 
 TEST_CASE("bit operations") {

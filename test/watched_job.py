@@ -1,4 +1,5 @@
 """Jobs that tests start, watch and clean up after: their processes, and what they leave behind."""
+import contextlib
 import glob
 import os
 import re
@@ -147,7 +148,8 @@ class Job:
         if os.environ.get("FAILURE_SHOW"):
             print(" ".join(self.process.args[1:]), "->", self.process.returncode, "\n" + self.text, file=sys.stderr)
         for pid in self.processes():
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it may end because of those that went before it
+                os.kill(pid, signal.SIGKILL)
         self.process.wait()
         for reader in self.readers:
             reader.join(5)

@@ -61,12 +61,14 @@ class pinned_memory {
 template <class... P, class... A>
 void launch_with_shared(void (*kernel)(P...), unsigned grid, unsigned block, unsigned shared_bytes, A... arguments) {
 #if GRAVEL_CUDA
-  if (shared_bytes)
-    cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes)),
-               "asking for dynamic shared memory");
-  cudaStream_t stream = dynamic_cast<cuda_launcher&>(current_backend()).user_stream();
-  kernel<<<grid, block, shared_bytes, stream>>>(static_cast<P>(arguments)...);
-  cuda_check(cudaGetLastError(), "starting a kernel");
+  gravel_launch_config how;
+  how.grid = grid;
+  how.block = block;
+  how.shared_bytes = shared_bytes;
+  [&](P... values) {
+    void* pointers[] = {&values..., nullptr};
+    dynamic_cast<cuda_launcher&>(current_backend()).launch(reinterpret_cast<const void*>(kernel), how, pointers, true);
+  }(static_cast<P>(arguments)...);
 #else
   (void)shared_bytes;
   gravel_launch(kernel, grid, block, arguments...);

@@ -34,7 +34,7 @@ const entry entries[] = {
     {"queue", "From a kernel to host threads through the queue alone (figures 6 and 8 of the paper)", entry::queue},
     {"packet_size", "gups with the GRAVEL_PACKET_SIZE of this job (figure 14; bench/run_perf runs it for several)",
      entry::updates},
-    {"destinations", "The queue with 1 to 1024 destinations, the host appends runs to packets", entry::queue},
+    {"destinations", "The queue with 1 to 1024 destinations, the host appends rows to packets", entry::queue},
     {"divergence", "GUPS-mod: few work-items send; predication, direct sends and block sender", entry::divergence},
 };
 
@@ -79,7 +79,7 @@ void add_options(CLI::App& app, options& o, const entry& e) {
         ->check(CLI::Range(1024, 1 << 20))
         ->capture_default_str();
     app.add_option("--slots", o.slots, "Slots, a power of two; 0: as a PE has, 4096 for blocks, 2048 for warps")->check(CLI::Range(0, 1 << 20));
-    app.add_option("--consume", o.consume, "What a consumer does: skip, sum (reads all), append (runs to packets)")
+    app.add_option("--consume", o.consume, "What a consumer does: skip, sum (reads all), append (rows to packets)")
         ->check(CLI::IsMember({"skip", "sum", "append"}));
   }
 }

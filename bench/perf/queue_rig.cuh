@@ -57,15 +57,15 @@ class queue_rig {
   static queue_shape shape_of(bool by_block, uint32_t slots, uint64_t payload_bytes, uint32_t consumers, uint32_t destinations) {
     if (!by_block) return {slots ? slots : 2048, 32, 32 * max_small_units, consumers};
     const uint32_t units = static_cast<uint32_t>(payload_bytes / sizeof(unit)) / 4 * 4;
-    const uint32_t runs = std::min(units, std::max(64u, 4 * destinations));  // as in host/segment.cpp
-    return {slots ? slots : 4096, (runs + 7) / 8 * 8, units, consumers};
+    const uint32_t rows = std::min(units, std::max(64u, 4 * destinations));  // as in host/segment.cpp
+    return {slots ? slots : 4096, (rows + 7) / 8 * 8, units, consumers};
   }
   queue the_queue() const {
     return {reinterpret_cast<queue_control*>(memory_.data()), state_.data(), memory_.data() + sizeof(queue_control), shape_};
   }
   void consume(uint32_t plane, uint64_t from, const send_job& job, consume_mode mode, consumed_totals& totals);
   void take(slot_header* slot, const send_job& job, consume_mode mode, consumed_totals& totals, char* packets, std::vector<uint32_t>& filled);
-  void check_message(const unit* m, const gravel::run& row, const send_job& job, consumed_totals& totals);
+  void check_message(const unit* m, const gravel::message_row& row, const send_job& job, consumed_totals& totals);
 
   static constexpr uint64_t packet_bytes = 65536, unknown = ~uint64_t{0};
   bool by_block_;
@@ -152,8 +152,8 @@ inline void queue_rig::take(slot_header* slot, const send_job& job, consume_mode
     totals.messages += slot->n_units / units_of(job.op);
     return;
   }
-  for (uint32_t r = 0; r < slot->n_runs; ++r) {
-    const gravel::run row = q.runs(slot)[r];
+  for (uint32_t r = 0; r < slot->n_rows; ++r) {
+    const gravel::message_row row = q.rows(slot)[r];
     const uint32_t pe = pe_of_sink(row.sink), bytes = uint32_t{row.messages} * row.units * uint32_t{sizeof(unit)};
     if (pe >= destinations_ || row.units != units_of(job.op) || bytes > packet_bytes) {
       ++totals.wrong;
@@ -173,7 +173,7 @@ inline void queue_rig::take(slot_header* slot, const send_job& job, consume_mode
 }
 
 /// Every message must be one of the job's, be meant for this sink, and come once.
-inline void queue_rig::check_message(const unit* m, const gravel::run& row, const send_job& job, consumed_totals& totals) {
+inline void queue_rig::check_message(const unit* m, const gravel::message_row& row, const send_job& job, consumed_totals& totals) {
   const uint64_t* word = m->word;
   const uint64_t value = word[job.op == operation::put ? 1 : 2], i = value - job.salt;
   bool right = i < job.count && pe_of_sink(row.sink) == job.pe_of(i) && (row.sink & 1) == 0 &&

@@ -62,6 +62,14 @@ route shared_gpu_route(const findings& f, const std::string& me) {
   return {me, me + ", another PE", "peer", fmt::format("the same memory; {}; {}", peer_words(f), turns)};
 }
 
+/// Two PEs of the CPU backend. It can reach peers, too, but is not faster so.
+route cpu_route(const findings& f) {
+  const bool wanted = f.routes == "peer" || f.routes == "direct";
+  return {"CPU", "CPU, another PE", wanted ? "peer" : "net",
+          wanted ? fmt::format("GRAVEL_ROUTES={}; slower than net, and meant for tests", f.routes)
+                 : "no faster one exists; on one node packets are built in the receiver's shared memory"};
+}
+
 std::string to_other_nodes(const findings& f) {
   const network n = network_of(f.ucx_transports);
   std::string text;
@@ -106,8 +114,7 @@ std::vector<route> find_routes(const findings& f) {
     routes.push_back({me, "CPU", "none", "all PEs of a job use one backend"});
   }
   routes.push_back(self_route(f, "CPU"));
-  routes.push_back({"CPU", "CPU, another PE", "net",
-                    "no faster one exists; on one node packets are built in the receiver's shared memory"});
+  routes.push_back(cpu_route(f));
   routes.push_back({"CPU", "another node", "net", "no faster one exists; " + to_other_nodes(f)});
   return routes;
 }

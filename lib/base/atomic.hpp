@@ -121,10 +121,27 @@ GRAVEL_BOTH void raise_relaxed(T* word, T value) {
 #endif
 }
 
+namespace detail {
+template <int ORDER>
+void fence_on_host() {
+  interleave_point();
+#if defined(__GNUC__) && !defined(__clang__) && defined(__SANITIZE_THREAD__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wtsan"  // ThreadSanitizer does not know fences, and needs none to see no race here
+#endif
+  __atomic_thread_fence(ORDER);
+#if defined(__GNUC__) && !defined(__clang__) && defined(__SANITIZE_THREAD__)
+#pragma GCC diagnostic pop
+#endif
+}
+}  // namespace detail
+
 /// All that this thread wrote before is visible everywhere before what it writes after.
 GRAVEL_BOTH void thread_fence() {
 #if GRAVEL_ON_GPU
   detail::ptx_fence();
+#else
+  detail::fence_on_host<__ATOMIC_ACQ_REL>();
 #endif
 }
 
@@ -134,15 +151,7 @@ GRAVEL_BOTH void full_fence() {
 #if GRAVEL_ON_GPU
   detail::ptx_full_fence();
 #else
-  interleave_point();
-#if defined(__GNUC__) && !defined(__clang__) && defined(__SANITIZE_THREAD__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wtsan"  // ThreadSanitizer does not know fences, and needs none to see no race here
-#endif
-  __atomic_thread_fence(__ATOMIC_SEQ_CST);
-#if defined(__GNUC__) && !defined(__clang__) && defined(__SANITIZE_THREAD__)
-#pragma GCC diagnostic pop
-#endif
+  detail::fence_on_host<__ATOMIC_SEQ_CST>();
 #endif
 }
 

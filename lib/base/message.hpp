@@ -112,7 +112,7 @@ GRAVEL_BOTH constexpr bool takes_type(op o, value_type t) {
 
 GRAVEL_BOTH constexpr uint32_t am_units(uint32_t argument_bytes) { return (8 + argument_bytes + 15) / 16; }
 constexpr uint32_t max_am_units = am_units(max_am_bytes);
-/// A bulk message never shares a run or a segment with others: a receiver that looks at the first message of a segment
+/// A bulk message never shares a row with others: a receiver that looks at the first message of a row
 /// knows what all of them are.
 GRAVEL_BOTH constexpr bool is_bulk(op o) { return o >= op::put_bulk && o <= op::bulk_reply; }
 /// At least max_small_units + 1: among small messages nobody need look for bulk ones.

@@ -1,28 +1,22 @@
 // A packet: up to GRAVEL_PACKET_SIZE bytes of messages for one destination, the unit on the wire.
 //
-//   [packet_header, 64 bytes][segment table][payload: units]
+//   [packet_header, 64 bytes][rows][payload: units]
 //
-// A segment is a row of messages of one size, so a receiver finds message i of a segment by arithmetic and works in
-// parallel. In a transit packet (first of two hops) each segment also names its final sink.
+// Messages of a row have one size, so a receiver finds message i of a row by arithmetic and works in parallel. In a transit
+// packet (first of two hops) each row also names its final sink.
 // Landing slot: [landing_header, 64 bytes][packet]; the local aggregator alone writes `published`, after the packet.
 #pragma once
 #include <cstdint>
 
 #include "lib/base/message.hpp"
 #include "lib/base/platform.hpp"
+#include "lib/base/row.hpp"
 
 namespace gravel {
 
 constexpr uint32_t packet_magic = 0x4c565247;  // "GRVL"
-constexpr uint32_t max_segments = 120;
+constexpr uint32_t max_packet_rows = 120;
 constexpr uint32_t transit_sink = 0xffffffff;
-
-struct segment {
-  uint32_t sink;
-  uint16_t messages;
-  uint16_t units;  ///< of each message
-};
-static_assert(sizeof(segment) == 8);
 
 /// What travels in front of each packet. Written by the sending aggregator thread.
 struct alignas(64) packet_header {
@@ -31,7 +25,7 @@ struct alignas(64) packet_header {
   uint64_t sequence;  ///< of this channel, from 0
   uint32_t sink;      ///< final destination, or transit_sink
   uint32_t source_node;
-  uint32_t n_segments;
+  uint32_t n_rows;
   uint32_t n_units;
   uint32_t n_messages;
   uint32_t plane;
@@ -40,7 +34,7 @@ struct alignas(64) packet_header {
 };
 static_assert(sizeof(packet_header) == 64);
 
-constexpr uint32_t packet_payload_offset = sizeof(packet_header) + max_segments * sizeof(segment);
+constexpr uint32_t packet_payload_offset = sizeof(packet_header) + max_packet_rows * sizeof(message_row);
 static_assert(packet_payload_offset == 1024);
 
 struct alignas(64) landing_header {
@@ -52,8 +46,8 @@ static_assert(sizeof(landing_header) == 64);
 GRAVEL_BOTH constexpr uint32_t packet_capacity_units(uint64_t packet_size) {
   return static_cast<uint32_t>((packet_size - packet_payload_offset) / sizeof(unit));
 }
-GRAVEL_BOTH segment* segments_of(packet_header* p) { return reinterpret_cast<segment*>(p + 1); }
-GRAVEL_BOTH const segment* segments_of(const packet_header* p) { return reinterpret_cast<const segment*>(p + 1); }
+GRAVEL_BOTH message_row* rows_of(packet_header* p) { return reinterpret_cast<message_row*>(p + 1); }
+GRAVEL_BOTH const message_row* rows_of(const packet_header* p) { return reinterpret_cast<const message_row*>(p + 1); }
 GRAVEL_BOTH unit* payload_of(packet_header* p) {
   return reinterpret_cast<unit*>(reinterpret_cast<char*>(p) + packet_payload_offset);
 }
@@ -78,15 +72,15 @@ struct packet_expectation {
 /// where they are applied. `available`: bytes that may be read at `p`.
 GRAVEL_BOTH packet_fault check_packet(const packet_header* p, uint64_t available, const packet_expectation& expect) {
   if (available < packet_payload_offset || p->magic != packet_magic) return packet_fault::bad_magic;
-  if (p->bytes > available || p->bytes > expect.packet_size || p->n_segments > max_segments ||
+  if (p->bytes > available || p->bytes > expect.packet_size || p->n_rows > max_packet_rows ||
       p->n_units > packet_capacity_units(expect.packet_size) ||
       p->bytes != packet_payload_offset + uint64_t{p->n_units} * sizeof(unit))
     return packet_fault::bad_length;
   if (p->sequence != expect.sequence) return packet_fault::bad_sequence;
   if (p->sink != expect.sink) return packet_fault::bad_sink;
   uint64_t units = 0, messages = 0;
-  for (uint32_t i = 0; i < p->n_segments; ++i) {
-    const segment s = segments_of(p)[i];
+  for (uint32_t i = 0; i < p->n_rows; ++i) {
+    const message_row s = rows_of(p)[i];
     if (s.messages == 0 || s.units == 0 || (s.units > max_am_units && s.messages != 1))
       return packet_fault::bad_table;
     if (s.sink >= expect.n_sinks || (expect.sink != transit_sink && s.sink != expect.sink))
@@ -103,7 +97,7 @@ class packet_writer {
   void open(void* at, uint64_t packet_size) {
     packet_ = static_cast<packet_header*>(at);
     capacity_ = packet_capacity_units(packet_size);
-    n_segments_ = n_units_ = n_messages_ = 0;
+    n_rows_ = n_units_ = n_messages_ = 0;
   }
   bool is_open() const { return packet_ != nullptr; }
   bool empty() const { return n_messages_ == 0; }
@@ -118,8 +112,8 @@ class packet_writer {
 
  private:
   packet_header* packet_ = nullptr;
-  uint32_t capacity_ = 0, n_segments_ = 0, n_units_ = 0, n_messages_ = 0;
-  bool last_is_bulk_ = false;  ///< of the last segment
+  uint32_t capacity_ = 0, n_rows_ = 0, n_units_ = 0, n_messages_ = 0;
+  bool last_is_bulk_ = false;  ///< of the last row
 };
 
 }  // namespace gravel

@@ -4,7 +4,7 @@
 //   producer                                        consumer: aggregator thread ("plane") i of P
 //   ticket = tickets++          (its own memory)    takes tickets i, i+P, i+2P, ... in order, alone
 //   wait until slot is free     [Q2] acquire        wait until slot is published    [Q1] acquire
-//   write runs and messages                         read runs and messages
+//   write rows and messages                         read rows and messages
 //   published = ticket + 1      [Q1] release        consumed += 1                   [Q2] release
 //
 // Invariants: tickets, published and consumed are 64-bit and monotonic. A slot is written only by the holder of
@@ -16,37 +16,30 @@
 #include "lib/base/message.hpp"
 #include "lib/base/platform.hpp"
 #include "lib/base/relax.hpp"
+#include "lib/base/row.hpp"
 #include "lib/base/turn.hpp"
 
 namespace gravel {
 
 constexpr uint32_t max_planes = 64;
 
-/// Messages of one size for one sink, consecutive in a slot's payload.
-struct run {
-  uint32_t sink;
-  uint16_t messages;
-  uint16_t units;  ///< of each message
-};
-static_assert(sizeof(run) == 8);
-
 /// First line of a slot. Written by the producer only.
 struct alignas(64) slot_header {
   uint64_t published;  ///< ticket + 1 of what lies here; 0: nothing yet
-  uint32_t n_runs;
+  uint32_t n_rows;
   uint32_t n_units;  ///< in the payload
   uint64_t spare[6];
 };
 static_assert(sizeof(slot_header) == 64);
 
-/// Sizes of a queue. A slot is [header][runs][payload], each part beginning on a 64-byte line.
+/// Sizes of a queue. A slot is [header][rows][payload], each part beginning on a 64-byte line.
 struct queue_shape {
   uint32_t slots;          ///< power of two
-  uint32_t max_runs;       ///< multiple of 8
+  uint32_t max_rows;       ///< multiple of 8
   uint32_t payload_units;  ///< multiple of 4
   uint32_t n_planes;
 
-  GRAVEL_BOTH uint64_t payload_offset() const { return sizeof(slot_header) + uint64_t{max_runs} * sizeof(run); }
+  GRAVEL_BOTH uint64_t payload_offset() const { return sizeof(slot_header) + uint64_t{max_rows} * sizeof(message_row); }
   GRAVEL_BOTH uint64_t slot_bytes() const { return payload_offset() + uint64_t{payload_units} * sizeof(unit); }
 };
 
@@ -91,7 +84,7 @@ struct queue {
   GRAVEL_BOTH slot_header* slot(uint64_t ticket) const {
     return reinterpret_cast<slot_header*>(slots + (ticket & (shape.slots - 1)) * shape.slot_bytes());
   }
-  GRAVEL_BOTH run* runs(slot_header* s) const { return reinterpret_cast<run*>(s + 1); }
+  GRAVEL_BOTH message_row* rows(slot_header* s) const { return reinterpret_cast<message_row*>(s + 1); }
   GRAVEL_BOTH unit* payload(slot_header* s) const {
     return reinterpret_cast<unit*>(reinterpret_cast<char*>(s) + shape.payload_offset());
   }
@@ -115,8 +108,8 @@ struct queue {
   }
 
   /// The lane that claimed hands over what its group wrote. The group must have synchronized before. Pairs with [Q1].
-  GRAVEL_BOTH void publish(uint64_t ticket, slot_header* s, uint32_t n_runs, uint32_t n_units) const {
-    s->n_runs = n_runs;
+  GRAVEL_BOTH void publish(uint64_t ticket, slot_header* s, uint32_t n_rows, uint32_t n_units) const {
+    s->n_rows = n_rows;
     s->n_units = n_units;
     store_release(&s->published, ticket + 1);
   }

@@ -85,8 +85,9 @@ const std::vector<setting_row>& setting_table() {
       size_row("GRAVEL_PEER_CHUNK_SIZE", "4K", 4 * KiB, 1 * MiB, &s::peer_chunk_size,
                "messages in one of these chunks"),
       size_row("GRAVEL_OWN_RING_SIZE", "0", 0, unbounded, &s::own_ring_size,
-               "CUDA: memory for active messages of a PE to itself, and for those that its handlers send and peers have no room "
-               "for yet, if the program has handlers on the device (0: a 16th of the GPU's memory)"),
+               "memory for active messages of a PE to itself, and for those that its handlers send and peers have no room for "
+               "yet, if the program has handlers on the device (0: a 16th of the GPU's memory; on the CPU backend 16M, and none "
+               "without the route peer)"),
       number_row("GRAVEL_REPLY_CELLS", "65536", "cells", 64, 1 << 22, &s::reply_cells,
                  "requests that may be in flight in one PE at once: gets (of bulk ones each 16 bytes), and operations that wait "
                  "for a value; of kernels and of host threads, each"),
@@ -117,8 +118,9 @@ const std::vector<setting_row>& setting_table() {
                "path of gravel-aggregator (default: beside libgravel, its bin folder, then PATH)"),
       text_row("GRAVEL_LOG", "warning", &s::log, "log level: debug, info, warning or error"),
       text_row("GRAVEL_ROUTES", "auto", &s::routes,
-               "routes that may be used: auto; no-peer (self and net); net (even to this PE itself); direct (as auto, but "
-               "block senders, too, send to peers one by one)"),
+               "routes that may be used: auto; no-peer (self and net); net (even to this PE itself); peer (as auto, and where two PEs "
+               "of a node cannot map each other's memory the job ends); direct (as auto, but block senders, too, send to peers one "
+               "by one). On the CPU backend auto is no-peer"),
       text_row("GRAVEL_FAULT", "", &s::fault, "for tests: a fault to inject, as KIND:PE:COUNT (docs/failure.md)"),
   };
   return table;
@@ -174,8 +176,9 @@ settings read_settings(const std::function<const char*(const char*)>& lookup) {
     if (value & (value - 1)) fail("{}: {} is not a power of two", name, value);
   if (result.log != "debug" && result.log != "info" && result.log != "warning" && result.log != "error")
     fail("GRAVEL_LOG: '{}' is none of debug, info, warning, error", result.log);
-  if (result.routes != "auto" && result.routes != "net" && result.routes != "no-peer" && result.routes != "direct")
-    fail("GRAVEL_ROUTES: '{}' is none of auto, no-peer, net, direct", result.routes);
+  if (result.routes != "auto" && result.routes != "net" && result.routes != "no-peer" && result.routes != "peer" &&
+      result.routes != "direct")
+    fail("GRAVEL_ROUTES: '{}' is none of auto, no-peer, net, peer, direct", result.routes);
   if (const std::string& bind = result.aggregator_bind; bind != "auto" && bind != "none") try {
       parse_cpu_list(bind);
     } catch (const error& e) {

@@ -1,5 +1,7 @@
 // Who may look: of all lanes that wait for the same words in host memory one reads them, for all.
 #pragma once
+#include <time.h>
+
 #include <cstdint>
 
 #include "lib/base/atomic.hpp"
@@ -23,6 +25,12 @@ GRAVEL_DEVICE bool take_turn(uint64_t* next_turn, uint64_t ns) {
 }
 GRAVEL_DEVICE void give_turn(uint64_t* next_turn, uint64_t pause_ns) {
   store_relaxed<scope::device>(next_turn, globaltimer_ns() + pause_ns);
+}
+#else
+inline uint64_t globaltimer_ns() {
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
 }
 #endif
 

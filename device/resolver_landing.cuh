@@ -1,0 +1,186 @@
+// How blocks of the resolver find packets in the landing ring, which lies in host memory, claim them and apply them.
+#pragma once
+#include "device/resolver_apply.cuh"
+
+namespace gravel {
+
+#if GRAVEL_CUDA
+
+/// Claims packet `sequence` of a channel. Thread scope: lane.
+__device__ __forceinline__ bool claim(channel_state& channel, uint64_t sequence) {
+  return compare_swap_acquire<scope::device>(&channel.next, sequence, sequence + 1);
+}
+
+/// A packet that a block has claimed.
+struct claimed_packet {
+  int channel = -1;  ///< -1: none
+  uint64_t sequence = 0;
+};
+
+/// Looks for packets in host memory, at most one of each channel, claims one of them and tells all blocks of the others.
+/// With many channels the one word that counts arrivals comes first, so that an idle resolver reads little. Thread scope: warp.
+__device__ __forceinline__ claimed_packet look_once(const landing& ring, resolver_state* state) {
+  constexpr uint32_t few_channels = 32;
+  const uint32_t lane = threadIdx.x & 31;
+  claimed_packet mine;
+  bool some = true;
+  if (ring.channels > few_channels) {
+    if (lane == 0) some = load_acquire(ring.arrivals) != load_relaxed<scope::device>(&state->taken);
+    some = __shfl_sync(~0u, some, 0);
+  }
+  for (uint32_t base = 0; some && base < ring.channels; base += 32) {
+    const uint32_t channel = base + lane;
+    uint64_t sequence = 0;
+    bool arrived = false, claimed = false;
+    if (channel < ring.channels) {
+      sequence = load_relaxed<scope::device>(&state->channel[channel].arrived);
+      arrived = ring.arrived(channel, sequence);
+    }
+    for (uint32_t rest = __ballot_sync(~0u, arrived); rest && mine.channel < 0; rest &= rest - 1) {
+      const int chosen = __ffs(static_cast<int>(rest)) - 1;
+      if (static_cast<int>(lane) == chosen) claimed = claim(state->channel[channel], sequence);
+      if (__shfl_sync(~0u, claimed, chosen)) mine = {static_cast<int>(base) + chosen, __shfl_sync(~0u, sequence, chosen)};
+    }
+    // Who looks in the meantime, because this took longer than a turn, may have seen more. What is claimed nobody else needs
+    // to acquire.
+    if (claimed) raise_relaxed(&state->channel[channel].arrived, sequence + 1);
+    else if (arrived) raise_to(&state->channel[channel].arrived, sequence + 1);
+  }
+  return mine;
+}
+
+/// Looks for a while, if it is this block's turn. One block looks at a time: reads of one word in host memory do not overlap,
+/// so that eight blocks that looked at once waited three times as long. Thread scope: warp.
+__device__ __forceinline__ claimed_packet look_for_packets(const landing& ring, resolver_state* state) {
+  constexpr uint64_t longest_ns = 20'000, while_ns = 10'000;
+  const uint32_t lane = threadIdx.x & 31;
+  claimed_packet found;
+  if (!__shfl_sync(~0u, lane == 0 && take_turn(&state->next_turn, longest_ns), 0)) return found;
+  const uint64_t begin = globaltimer_ns();
+  do found = look_once(ring, state);
+  while (__shfl_sync(~0u, found.channel < 0 && globaltimer_ns() - begin < while_ns, 0));
+  if (lane == 0) give_turn(&state->next_turn, 0);
+  return found;
+}
+
+/// Claims a packet of which it is known that it has arrived. Thread scope: warp.
+__device__ __forceinline__ claimed_packet claim_packet(const landing& ring, resolver_state* state) {
+  const uint32_t lane = threadIdx.x & 31;
+  for (uint32_t base = 0; base < ring.channels; base += 32) {
+    // Blocks begin at different channels, so that they do not race for the same packet.
+    const uint32_t channel = (base + lane + blockIdx.x) % ring.channels;
+    const bool mine = base + lane < ring.channels;
+    uint64_t next = 0;
+    bool arrived = false;
+    if (mine) {
+      next = load_relaxed<scope::device>(&state->channel[channel].next);
+      arrived = next < load_acquire<scope::device>(&state->channel[channel].arrived);
+    }
+    for (uint32_t some = __ballot_sync(~0u, arrived); some; some &= some - 1) {
+      const int chosen = __ffs(static_cast<int>(some)) - 1;
+      bool claimed = false;
+      if (static_cast<int>(lane) == chosen) claimed = claim(state->channel[channel], next);
+      if (__shfl_sync(~0u, claimed, chosen))
+        return {__shfl_sync(~0u, static_cast<int>(channel), chosen), __shfl_sync(~0u, next, chosen)};
+    }
+  }
+  return {};
+}
+
+/// What a block reads of a packet before it knows what is there: few bytes, since a multiprocessor reads 5 GB/s over PCIe. In
+/// shared memory there is room for the whole table.
+constexpr uint32_t early_table_units = 8, early_payload_units = 32;
+constexpr uint32_t resolver_table_bytes = packet_payload_offset + early_payload_units * sizeof(unit);
+
+template <class Handlers>
+__device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing& ring, uint32_t channel, uint64_t sequence,
+                                               char* table) {
+  constexpr uint32_t payload_at = packet_payload_offset / sizeof(unit);
+  const packet_header* remote = ring.packet(channel, sequence);
+  const auto copy = [&](uint32_t i) { store_unit(reinterpret_cast<unit*>(table) + i, load_unit(reinterpret_cast<const unit*>(remote) + i)); };
+  const packet_header* header = reinterpret_cast<const packet_header*>(table);
+  if (threadIdx.x < early_payload_units) copy(payload_at + threadIdx.x);
+  else if (threadIdx.x < early_payload_units + early_table_units) copy(threadIdx.x - early_payload_units);
+  __syncthreads();
+  if (header->n_rows > (early_table_units - sizeof(packet_header) / sizeof(unit)) * (sizeof(unit) / sizeof(message_row))) {
+    if (threadIdx.x >= early_table_units && threadIdx.x < payload_at) copy(threadIdx.x);
+    __syncthreads();
+  }
+  const packet_fault damage = check_packet(header, ring.packet_size, ring.expectation(sequence));
+  if (damage != packet_fault::fine) {
+    if (threadIdx.x == 0) report_error(g, message_fault::corrupt_packet, op::none, g.my_pe, static_cast<uint64_t>(damage), 0);
+    return;
+  }
+  const uint64_t from = uint64_t{header->source_node} + 1;
+  const unit* at = payload_of(remote);
+  for (uint32_t s = 0; s < header->n_rows; ++s) {
+    const message_row row = rows_of(header)[s];
+    const unit first = s == 0 ? *payload_of(header) : load_unit(at);
+    if (is_bulk(op_of(first.word[0]))) {
+      if (const message_fault fault = resolve_bulk(g, at, row); fault != message_fault::fine) {
+        if (threadIdx.x == 0) reject(g, first, fault, from);
+        return;
+      }
+    } else if (row.units == 1 && s == 0 && row.messages <= early_payload_units) {
+      if (threadIdx.x < row.messages) resolve_unit<Handlers>(g, load_unit(payload_of(header) + threadIdx.x), from);
+    } else if (row.units == 1) {
+      resolve_small<Handlers, resolver_threads, 4>(g, at, row.messages, from);
+    } else if (row.units <= max_small_units) {
+      resolve_large<Handlers, resolver_threads>(g, at, row.messages, row.units, from);
+    } else if (row.units <= max_am_units) {
+      resolve_staged<Handlers>(g, at, row.messages, row.units, from);
+    } else if (threadIdx.x == 0) {
+      reject(g, first, message_fault::bad_size, from);
+    }
+    at += uint32_t{row.messages} * row.units;
+  }
+}
+
+/// Serves the landing ring, a packet at a time. Thread scope: block. Block 0 also decides when the kernel ends.
+template <class Handlers>
+__device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& ring, const peer_rings& peers,
+                                              resolver_state* state, resolver_mailbox* mailbox, resolver_limits limits) {
+  __shared__ alignas(16) char table[resolver_table_bytes];
+  __shared__ claimed_packet packet;
+  __shared__ uint32_t stop;
+  const uint64_t born = globaltimer_ns();
+  uint64_t last_work = born;
+  for (;;) {
+    if (threadIdx.x < 32) {
+      claimed_packet found = claim_packet(ring, state);
+      if (found.channel < 0) found = look_for_packets(ring, state);
+      if (threadIdx.x == 0) {
+        packet = found;
+        stop = load_acquire<scope::device>(&state->stop);
+        if (found.channel >= 0) fetch_add<scope::device>(&state->taken, uint64_t{1});
+      }
+    }
+    __syncthreads();
+    const claimed_packet mine = packet;
+    const bool some = mine.channel >= 0, leave = stop != 0;
+    if (some) {
+      resolve_packet<Handlers>(g, ring, static_cast<uint32_t>(mine.channel), mine.sequence, table);
+      __syncwarp();
+      if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(g, threadIdx.x % 32);
+      __threadfence();
+      __syncthreads();
+      if (threadIdx.x == 0) {
+        ring.mark_done(static_cast<uint32_t>(mine.channel), mine.sequence);
+        fetch_add_release<scope::device>(&state->finished, uint64_t{1});
+        last_work = globaltimer_ns();
+      }
+    }
+    __syncthreads();
+    if (leave) break;
+    // Behind the packet, which need not wait until the host's word has been read.
+    if (blockIdx.x == 0 && threadIdx.x == 0) decide(state, mailbox, peers, limits, born, last_work, some);
+    if (!some) {
+      if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(g, threadIdx.x % 32);
+      __nanosleep(100);
+    }
+  }
+}
+
+#endif  // GRAVEL_CUDA
+
+}  // namespace gravel

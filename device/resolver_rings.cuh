@@ -1,0 +1,151 @@
+// How warps of the resolver serve the rings that peers, and this PE itself, fill in device memory. On the CPU backend they are a
+// kernel of their own (host/ring_server.hpp).
+#pragma once
+#include "device/resolver_apply.cuh"
+
+namespace gravel {
+
+/// Passes on a chunk that waits in this PE's own ring for room in a peer's. False: there is none yet. Thread scope: warp.
+__device__ GRAVEL_NOINLINE inline bool pass_on(const gravel_t& g, uint32_t pe, const unit* from, uint32_t messages, uint32_t units) {
+  const uint32_t lane = threadIdx.x % 32;
+  const peer_link& link = g.peers[pe];
+  uint64_t ticket = 0;
+  bool has_room = false;
+  if (lane == 0) has_room = outbox_of_warp().claim(link, &ticket);
+  if (!__shfl_sync(~0u, has_room, 0)) return false;
+  unit* const to = peer_ring::payload(link.ring.chunk(__shfl_sync(~0u, ticket, 0)));
+  for (uint32_t i = lane; i < messages * units; i += 32) store_unit(to + i, load_unit(from + i));
+  __syncwarp();
+  if (lane == 0) {
+    link.ring.publish(ticket, messages, units, pe);
+    ring_bell_now_and_then(link);
+  }
+  return true;
+}
+
+/// A chunk of a ring. Its messages are checked one by one like all others. Thread scope: warp. False: it is to be passed on, and
+/// stays where it is.
+template <class Handlers>
+__device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, bool from_self, chunk_header* chunk) {
+  constexpr uint32_t batch = 8;
+  constexpr uint64_t from = device_error::from_peer;
+  const uint32_t lane = threadIdx.x % 32;
+  const unit* const at = peer_ring::payload(chunk);
+  // Read together with the header, before that says how many there are: one latency instead of two.
+  unit held[batch];
+  GRAVEL_UNROLL
+  for (uint32_t b = 0; b < batch; ++b)
+    if (b * 32 < room) held[b] = load_unit(at + b * 32 + lane);
+  const uint32_t messages = chunk->messages, units = chunk->units, pe = chunk->pe;
+  const bool passes = from_self && pe < g.n_pes && pe != g.my_pe && ring_to(g, sink_of(pe, sink_kind::device));
+  if (!peer_ring::may_hold(messages, units, room) || (pe != g.my_pe && !passes)) {
+    if (lane == 0) report_error(g, message_fault::corrupt_packet, op::none, g.my_pe, static_cast<uint64_t>(packet_fault::bad_total), 0);
+  } else if (passes) {
+    return pass_on(g, pe, at, messages, units);
+  } else if (units == 1) {
+    GRAVEL_UNROLL
+    for (uint32_t b = 0; b < batch; ++b)
+      if (b * 32 + lane < messages) resolve_unit<Handlers>(g, held[b], from);
+    if (messages > batch * 32) resolve_small<Handlers, 32, batch>(g, at + batch * 32, messages - batch * 32, from);
+  } else {
+    resolve_large<Handlers, 32>(g, at, messages, units, from);
+  }
+  return true;
+}
+
+/// What a warp knows of the rings: lane i looks after ring i % width, and there waits for a ticket of its own. Whoever has applied
+/// its ticket draws the next of all lanes of this PE. So what one warp does for long (a handler with much to send) keeps the few
+/// tickets from being applied that it has drawn, and no others.
+struct ring_watch {
+  peer_ring ring{};
+  uint64_t* drawn = nullptr;  ///< of `ring`
+  ring_place at{ring_place::none, ring_place::none};
+  uint32_t width = 1, depth = 1;
+
+  /// Lane i of a warp looks after ring i % width_for(n).
+  GRAVEL_BOTH static uint32_t width_for(uint32_t n) {
+    uint32_t width = 1;
+    while (width < n) width *= 2;
+    return width;
+  }
+  __device__ __forceinline__ ring_watch(const peer_rings& peers, uint32_t warp) {
+    const uint32_t lane = threadIdx.x % 32;
+    width = width_for(peers.n);
+    depth = 32 / width < 4 ? 32 / width : 4;
+    const uint32_t source = lane % width;
+    if (source >= peers.n || lane >= width * depth) return;
+    ring = peers.of_source[source];
+    if (!ring.slots) return;
+    drawn = &peers.drawn[source];
+    at = peers.places[warp * 32 + lane];
+    at.begin(drawn);
+  }
+  /// Lanes whose ticket has arrived.
+  __device__ __forceinline__ uint32_t look() const { return __ballot_sync(~0u, ring.slots && ring.arrived(at.ticket)); }
+  /// To be called while it is applied, so that nobody waits for the answer.
+  __device__ __forceinline__ void draw_next() { at.draw_next(drawn); }
+  __device__ __forceinline__ void go_on() { at.go_on(); }
+};
+
+/// Serves the rings until block 0 says stop. Thread scope: each warp for itself.
+template <class Handlers>
+__device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings& peers, resolver_state* state) {
+  const uint32_t lane = threadIdx.x % 32;
+  const uint32_t me = (blockIdx.x - (gridDim.x - peers.blocks)) * (resolver_threads / 32) + threadIdx.x / 32;
+  ring_watch watch(peers, me);
+  const bool is_own = lane % watch.width == peers.own;  // this lane's ring is the own one
+  uint64_t* const busy = &peers.owed[blockIdx.x * (resolver_threads / 32) + threadIdx.x / 32].busy;
+  uint32_t rounds = 0;
+  relax wait;
+  for (;;) {
+    const uint32_t arrived = watch.look();
+    if (arrived == 0) {
+      if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(g, lane);
+      if (__any_sync(~0u, load_acquire<scope::device>(&state->stop) != 0)) break;  // all lanes leave together
+      wait();
+      continue;
+    }
+    wait.reset();
+    __syncwarp();  // what one lane has acquired, all may read
+    if (arrived >> lane & 1) watch.draw_next();
+    if (lane == 0) store_relaxed<scope::device>(busy, uint64_t{1});
+    uint32_t applied = arrived;  // less what stays where it is
+    bool leaves = false;
+    for (uint32_t rest = arrived; rest && !leaves; rest &= rest - 1) {
+      // Handlers may run for long: who stayed for more of them while all others have left would keep the next kernel waiting.
+      const uint32_t stop = load_relaxed<scope::device>(&state->stop);
+      const int chosen = __ffs(static_cast<int>(rest)) - 1;
+      const auto chunk = reinterpret_cast<uint64_t>(watch.ring.slots ? watch.ring.chunk(watch.at.ticket) : nullptr);
+      if (!resolve_chunk<Handlers>(g, __shfl_sync(~0u, watch.ring.chunk_units, chosen), __shfl_sync(~0u, is_own, chosen),
+                                   reinterpret_cast<chunk_header*>(__shfl_sync(~0u, chunk, chosen))))
+        applied &= ~(1u << chosen);
+      leaves = __any_sync(~0u, stop != 0);
+      if (leaves) applied &= ~(rest & (rest - 1));
+    }
+    // What handlers sent has its tickets before any of these chunks is marked as done. It leaves when nothing more has come, so
+    // that chunks are full while there is much to do; and in any case soon.
+    constexpr uint32_t hold_for_rounds = 8;
+    if (rounds % hold_for_rounds == 0 && !outbox_of_warp().is_empty()) outbox_of_warp().flush(g, lane);
+    // One fence for all of them: it waits for every atomic operation under way.
+    if (applied >> lane & 1) {
+      watch.ring.mark_done(watch.at.ticket);
+      watch.go_on();
+    }
+    __syncwarp();
+    const uint32_t own = __ballot_sync(~0u, is_own) & applied;
+    if (lane == 0) {
+      if (own) fetch_add_release<scope::device>(&g.peers[g.my_pe].line->applied, static_cast<uint64_t>(__popc(own)));
+      store_relaxed<scope::device>(busy, uint64_t{0});
+      if (rounds % 16 == 0) store_relaxed<scope::device>(&state->last_chunk, globaltimer_ns());
+    }
+    if (leaves) break;
+    ++rounds;
+    if (applied == 0) __nanosleep(1000);  // the peer for whose room all of this waits shall not have to compete with us
+  }
+  if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(g, lane);
+  peers.places[me * 32 + lane] = watch.at;
+  // What arrives after this look rings the bell after the host has started this kernel, and so starts another.
+  if (watch.look() && lane == 0) store_relaxed<scope::device>(&state->left_over, 1u);
+}
+
+}  // namespace gravel

@@ -1,0 +1,84 @@
+// What the blocks of the resolver (resolver.cuh) share, with each other, with the host, and from one kernel to the next; and when
+// a kernel ends.
+#pragma once
+#include "device/outbox.cuh"
+
+namespace gravel {
+
+/// Pinned host words between the receiver thread and the resolver kernel; one writer each.
+struct resolver_mailbox {
+  alignas(64) uint64_t hold;        ///< host: number of the hold that is in force; 0: none
+  alignas(64) uint64_t hold_seen;   ///< resolver: last hold acknowledged [H1]
+  alignas(64) uint64_t taken;       ///< resolver: packets applied when the last kernel ended
+  alignas(64) uint64_t left_over;   ///< resolver: the last kernel ended with chunks still in its rings
+  alignas(64) uint64_t settled[2];  ///< device/settle.cuh: what the host waits for has happened
+};
+
+/// Rings that peers fill, in device memory.
+struct peer_rings {
+  const peer_ring* of_source;  ///< [n]; slots == nullptr: no ring from there
+  uint64_t* drawn;             ///< [n] tickets of each ring that lanes have drawn so far
+  ring_place* places;          ///< [warps that serve rings][32]: each lane's, from one kernel to the next
+  uint32_t n;                  ///< at most 32: a lane looks at each
+  uint32_t blocks;             ///< that serve rings, behind those for the landing ring
+  uint32_t own;                ///< number of the ring from this PE itself; n: there is none
+  owed_tickets* owed;          ///< [warps of the resolver]; nullptr: no rings at all
+};
+static_assert(max_peers <= 32);
+
+/// Of a channel of the landing ring.
+struct channel_state {
+  uint64_t arrived;  ///< cached: packets below this have been published
+  uint64_t next;     ///< sequence to claim next
+};
+
+/// In device memory; survives from one resolver kernel to the next. What all warps look at when they find nothing lies apart
+/// from what is written all the time.
+struct resolver_state {
+  alignas(64) uint32_t resident;  ///< blocks of this kernel that have started; the host clears these four before each launch
+  uint32_t leaving;               ///< blocks that have left
+  uint32_t stop;                  ///< block 0 has decided to end
+  uint32_t left_over;             ///< a warp saw a chunk in its rings when it left
+  alignas(64) uint64_t taken;     ///< packets claimed by blocks
+  uint64_t finished;              ///< packets applied
+  uint64_t next_turn;             ///< time from which on a block may look for packets in host memory, for all
+  alignas(64) uint64_t last_chunk;  ///< time at which a chunk was applied, now and then
+#if GRAVEL_CUDA
+  alignas(64) channel_state channel[];
+#endif
+};
+
+struct resolver_limits {
+  uint64_t quantum_ns, idle_ns;
+};
+
+#if GRAVEL_CUDA
+constexpr int resolver_threads = 512;
+#else
+constexpr int resolver_threads = 64;  // of the block that serves the rings (host/ring_server.hpp)
+#endif
+constexpr unsigned resolver_shared_bytes = resolver_threads / 32 * sizeof(outbox);
+
+#if GRAVEL_CUDA
+/// Acknowledges the host's hold, or, without one, ends the kernel when it is time. Thread scope: one lane of the kernel.
+__device__ __forceinline__ void decide(resolver_state* state, resolver_mailbox* mailbox, const peer_rings& peers,
+                                       const resolver_limits& limits, uint64_t born, uint64_t last_work, bool working) {
+  if (const uint64_t hold = load_acquire(&mailbox->hold)) {
+    if (load_acquire<scope::device>(&state->resident) == gridDim.x && load_relaxed(&mailbox->hold_seen) != hold)
+      store_release(&mailbox->hold_seen, hold);  // [H1]
+    return;
+  }
+  const uint64_t now = globaltimer_ns();
+  const uint64_t last_chunk = peers.n ? load_relaxed<scope::device>(&state->last_chunk) : 0;
+  const uint64_t last = last_chunk > last_work ? last_chunk : last_work;
+  if (now - born <= limits.quantum_ns) {
+    if (working || now <= last + limits.idle_ns) return;
+    // Handlers may run for long.
+    for (uint32_t warp = 0; warp < peers.blocks * (resolver_threads / 32); ++warp)
+      if (load_relaxed<scope::device>(&peers.owed[(gridDim.x - peers.blocks) * (resolver_threads / 32) + warp].busy)) return;
+  }
+  store_release<scope::device>(&state->stop, 1u);
+}
+#endif
+
+}  // namespace gravel

@@ -1,0 +1,109 @@
+// PEs that are threads of one process and reach each other on the route peer: "mapping" another PE's memory gives its own address.
+#pragma once
+#include <barrier>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "host/peers.hpp"
+
+namespace gravel {
+
+/// Memory of this process; what `refuses` names cannot be mapped.
+class shared_backend final : public backend {
+ public:
+  const char* name() const override { return "fake"; }
+  std::string describe() const override { return "fake"; }
+  std::vector<handler_info> handlers() const override { return {}; }
+  void open(uint32_t, uint32_t) override {}
+  void* allocate(uint64_t bytes, const char*) override {
+    pieces.emplace_back(new (std::align_val_t{64}) char[bytes]());
+    return pieces.back().get();
+  }
+  void release(void*) override {}
+  void zero(void* at, uint64_t bytes) override { std::memset(at, 0, bytes); }
+  void pin(void*, uint64_t) override {}
+  void unpin(void*) override {}
+  void read_words(uint64_t* to, const uint64_t* from, uint64_t n) override {
+    for (uint64_t i = 0; i < n; ++i) to[i] = load_acquire(from + i);
+  }
+  void copy(void* to, const void* from, uint64_t bytes) override {
+    if (bytes != 0) std::memcpy(to, from, bytes);  // of nothing, `from` may be null
+  }
+  void synchronize() override {}
+  uint64_t own_ring_bytes() const override { return own_ring; }
+  std::string export_memory(void* at) override { return {reinterpret_cast<const char*>(&at), sizeof(at)}; }
+  void* import_memory(const std::string& exported, std::string* why) override {
+    if (refuses || exported.size() != sizeof(void*)) return *why = "no bridge", nullptr;
+    void* at;
+    std::memcpy(&at, exported.data(), sizeof(at));
+    ++mapped;
+    return at;
+  }
+  void forget_memory(void*) override { --mapped; }
+  void start_receiver(const receiver_setup&) override {}
+  bool receive() override { return false; }
+  void stop_receiver() override {}
+
+  struct release_aligned {
+    void operator()(char* at) const { operator delete[](at, std::align_val_t{64}); }
+  };
+  std::vector<std::unique_ptr<char[], release_aligned>> pieces;
+  int mapped = 0;
+  bool refuses = false;
+  uint64_t own_ring = 0;
+};
+
+/// Settings, with rings of four chunks if nothing else is said.
+inline settings with(std::map<std::string, std::string> values) {
+  values.try_emplace("GRAVEL_PEER_CHUNKS", "4");
+  return read_settings([&](const char* name) { return values.count(name) ? values.at(name).c_str() : nullptr; });
+}
+
+struct shared_pe {
+  explicit shared_pe(uint64_t heap_words) : heap(new uint64_t[heap_words]()) {}
+  shared_backend device;
+  std::unique_ptr<uint64_t[]> heap;
+  std::unique_ptr<uint64_t[]> bells{new uint64_t[max_peers]()};
+  std::unique_ptr<peers> routes;
+  std::string error;
+};
+
+/// All PEs at once, as the exchange is collective. PE `refusing` can map nothing.
+inline std::vector<std::unique_ptr<shared_pe>> start(const std::vector<uint32_t>& node_of_pe, std::vector<settings> values,
+                                           uint32_t refusing = ~0u, uint64_t heap_words = 64, uint64_t own_ring = 0) {
+  const topology nodes(node_of_pe, 32);
+  const auto n = static_cast<uint32_t>(node_of_pe.size());
+  std::vector<std::unique_ptr<shared_pe>> pes;
+  std::vector<std::vector<std::byte>> blobs(n);
+  std::barrier all_here(n);
+  std::vector<std::jthread> threads;
+  for (uint32_t pe = 0; pe < n; ++pe) pes.push_back(std::make_unique<shared_pe>(heap_words));
+  for (uint32_t pe = 0; pe < n; ++pe)
+    threads.emplace_back([&, pe] {
+      shared_pe& p = *pes[pe];
+      p.device.refuses = pe == refusing;
+      p.device.own_ring = own_ring;
+      const peers_setup setup{&nodes, pe, &values[pe % values.size()], reinterpret_cast<char*>(p.heap.get()), p.bells.get()};
+      try {
+        p.routes = std::make_unique<peers>(p.device, setup, [&](std::span<const std::byte> mine) {
+          blobs[pe].assign(mine.begin(), mine.end());
+          all_here.arrive_and_wait();
+          const auto theirs = blobs;
+          all_here.arrive_and_wait();  // before the next exchange
+          return theirs;
+        });
+      } catch (const std::exception& e) {
+        p.error = e.what();
+        all_here.arrive_and_drop();
+      }
+    });
+  return pes;
+}
+
+
+}  // namespace gravel
