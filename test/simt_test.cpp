@@ -899,8 +899,9 @@ void exit_in_lane(const simt::launch_options& options, bool on_helper) {
     std::fflush(stdout);
   });
   const auto caller = std::this_thread::get_id();
+  int exits = 0;  // exit() from two threads at once is undefined
   launch(3, 8, options, [&] {
-    if (threadIdx.x == 5 && on_helper == (std::this_thread::get_id() != caller)) std::exit(5);
+    if (threadIdx.x == 5 && on_helper == (std::this_thread::get_id() != caller) && atomicAdd(&exits, 1) == 0) std::exit(5);
     if (threadIdx.x == 6) __syncthreads();
     for (relax relax;;) relax();
   });
