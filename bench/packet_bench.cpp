@@ -1,5 +1,5 @@
 // From packet to packet: two processes, each with a worker and a link as an aggregator's plane has them
-// (host/ucx_link.hpp). A packet goes as a put with its notice, or inside an active message; bandwidth with a
+// (host/aggregator/ucx_link.hpp). A packet goes as a put with its notice, or inside an active message; bandwidth with a
 // few packets in flight, and the half round trip of one. Every packet is stamped and checked; those of a
 // first round, not timed, are checked to the last byte.
 #include <signal.h>

@@ -1,5 +1,5 @@
 // One of two processes between which packets go: a worker and a link, as an aggregator's plane has them
-// (host/ucx_link.hpp).
+// (host/aggregator/ucx_link.hpp).
 #pragma once
 #include <sys/socket.h>
 
@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "bench/bench.hpp"
-#include "host/ucx_link.hpp"
+#include "host/aggregator/ucx_link.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/relax.hpp"
 

@@ -1,11 +1,11 @@
-// From slots to packets: one plane of an aggregator (host/plane.hpp) takes slots and appends their rows to
+// From slots to packets: one plane of an aggregator (host/aggregator/plane.hpp) takes slots and appends their rows to
 // packets for 1 to 512 PEs of another node. Slots as a block sorts them, beside slots whose every message is
 // a run of its own. The link takes packets and gives them back at once: what is measured is the plane's work
 // and nothing else.
 #include <random>
 
 #include "bench/bench.hpp"
-#include "host/plane.hpp"
+#include "host/aggregator/plane.hpp"
 #include "lib/base/error.hpp"
 
 using namespace gravel;

@@ -26,7 +26,7 @@ struct handler_list {
   static constexpr bool runs_on_device = ((handler_traits<Handlers>::kind == sink_kind::device) || ...);
   static_assert(ids_differ(), "two handlers have the same name, or names whose hashes collide: rename one");
 
-  /// Rows for registration (a std::vector of host/backend.hpp's handler_info), and the name of an id.
+  /// Rows for registration (a std::vector of host/pe/backend.hpp's handler_info), and the name of an id.
   template <class Info>
   static std::vector<Info> table() {
     return {Info{Handlers::name, handler_id<Handlers>::value, handler_traits<Handlers>::bytes,

@@ -20,7 +20,7 @@
 #pragma once
 #include "device/am.cuh"
 #include "device/block_add.hpp"
-#include "device/block_sender_cpu.hpp"
+#include "device/cpu/block_sender_cpu.hpp"
 #include "device/caller.cuh"
 #include "device/hand_over.cuh"
 #include "device/message_sort.cuh"

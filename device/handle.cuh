@@ -3,7 +3,7 @@
 #pragma once
 #include <type_traits>
 
-#include "host/segment.hpp"
+#include "lib/base/device_error.hpp"
 #include "lib/base/get_window.hpp"
 #include "lib/base/peer_ring.hpp"
 #include "lib/base/queue.hpp"
@@ -99,7 +99,7 @@ static_assert(std::is_trivially_copyable_v<gravel_t>);
 
 namespace gravel {
 
-// What host threads need of the host runtime (host/gravel.cpp). They cannot load from a GPU's memory: these copy.
+// What host threads need of the host runtime (host/pe/gravel.cpp). They cannot load from a GPU's memory: these copy.
 void copy_from_device(void* to, const void* from, uint64_t bytes);
 /// Whether host threads must not load from there.
 bool is_device_memory(const void*);

@@ -1,6 +1,7 @@
 // How blocks of the resolver find packets in the landing ring, which lies in host memory, claim them and apply them.
 #pragma once
 #include "device/resolver_apply.cuh"
+#include "lib/base/landing.hpp"
 
 namespace gravel {
 

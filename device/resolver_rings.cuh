@@ -1,7 +1,8 @@
 // How warps of the resolver serve the rings that peers, and this PE itself, fill in device memory. On the CPU backend they are a
-// kernel of their own (host/ring_server.hpp).
+// kernel of their own (host/pe/ring_server.hpp).
 #pragma once
 #include "device/resolver_apply.cuh"
+#include "lib/base/packet.hpp"
 
 namespace gravel {
 

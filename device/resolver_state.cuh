@@ -55,7 +55,7 @@ struct resolver_limits {
 #if GRAVEL_CUDA
 constexpr int resolver_threads = 512;
 #else
-constexpr int resolver_threads = 64;  // of the block that serves the rings (host/ring_server.hpp)
+constexpr int resolver_threads = 64;  // of the block that serves the rings (host/pe/ring_server.hpp)
 #endif
 constexpr unsigned resolver_shared_bytes = resolver_threads / 32 * sizeof(outbox);
 

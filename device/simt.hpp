@@ -4,5 +4,5 @@
 #if defined(__CUDACC__)
 #include "device/simt_cuda.cuh"
 #else
-#include "device/simt_cpu.hpp"
+#include "device/cpu/simt_cpu.hpp"
 #endif

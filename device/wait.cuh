@@ -5,7 +5,7 @@
 #include "device/put.cuh"
 
 namespace gravel {
-/// Reads from the device which gets of host threads have been answered (host/runtime.cpp).
+/// Reads from the device which gets of host threads have been answered (host/pe/runtime.cpp).
 void update_host_gets(const gravel_t& g);
 /// The same, if the caller is a host thread.
 GRAVEL_BOTH void update_gets([[maybe_unused]] const gravel_t& g) {

@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <memory>
 
-#include "host/backend.hpp"
-#include "host/collectives.hpp"
-#include "host/launch_config.hpp"
+#include "host/pe/backend.hpp"
+#include "host/pe/collectives.hpp"
+#include "host/pe/launch_config.hpp"
 #include "lib/base/profile.hpp"
 #if GRAVEL_CUDA
-#include "host/backend_cuda.cuh"
+#include "host/pe/backend_cuda.cuh"
 #else
-#include "host/backend_cpu.hpp"
+#include "host/pe/backend_cpu.hpp"
 #endif
 
 namespace gravel {
@@ -94,7 +94,7 @@ void gravel_barrier_all();
 /// any number of generations. Collective; no kernel that sends may run.
 void gravel_wait_quiescent();
 /// Sum, minimum, maximum over all PEs of a value each contributes. Collective. Other types, vectors, and other collectives:
-/// host/collectives.hpp.
+/// host/pe/collectives.hpp.
 uint64_t gravel_sum_all(uint64_t value);
 uint64_t gravel_min_all(uint64_t value);
 uint64_t gravel_max_all(uint64_t value);

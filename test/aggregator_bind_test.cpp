@@ -1,5 +1,5 @@
 // GRAVEL_AGGREGATOR_BIND, seen from outside: what a job says about the threads of its aggregators.
-#include "host/placement.hpp"
+#include "host/aggregator/placement.hpp"
 #include "test/catch.hpp"
 #include "test/ucx_run_test_command.hpp"
 

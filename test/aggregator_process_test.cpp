@@ -1,5 +1,5 @@
 // How the aggregator's process is started: what it takes from the program, and what it does not.
-#include "host/aggregator_process.hpp"
+#include "host/node/aggregator_process.hpp"
 
 #include <fcntl.h>
 #include <signal.h>

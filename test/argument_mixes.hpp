@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "device/gravel.cuh"
+#include "host/gravel.cuh"
 
 namespace gravel::mixes {
 

@@ -1,5 +1,5 @@
 // Collectives, and the counts on which quiescence is built, in a job of one process.
-#include "host/collective.hpp"
+#include "host/aggregator/collective.hpp"
 
 #include <cstring>
 #include <string>
@@ -55,7 +55,7 @@ collective_words words(std::initializer_list<uint64_t> sums, uint64_t least = 0,
   return w;
 }
 
-/// The four counts, read as host/runtime.cpp does.
+/// The four counts, read as host/pe/runtime.cpp does.
 struct counts {
   uint64_t acked = 0, taken = 0, consumed = 0, tickets = 0;
   bool operator==(const counts&) const = default;

@@ -15,7 +15,7 @@ SOURCE, COMPILER = sys.argv[1], sys.argv[2:]
 CLANG = shutil.which("clang++")
 NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
 COMPILERS = [COMPILER] + [[path, "-ferror-limit=0"] for path in [CLANG] if path]
-HEADERS = ['-DGRAVEL_VERSION="0"', f"-I{SOURCE}", f"-I{SOURCE}/device"]
+HEADERS = ['-DGRAVEL_VERSION="0"', f"-I{SOURCE}", f"-I{SOURCE}/host"]
 
 # A struct's body, and what is said about it.
 NAME = 'static constexpr const char* name = "wrong"; '

@@ -43,7 +43,7 @@ class DocsTest(unittest.TestCase):
         source.write_text(text)
         library = BUILD / "host"
         # Gravel's own headers as system headers: no warnings but the program's own.
-        headers = ["-isystem", str(ROOT), "-isystem", str(ROOT / "device")]
+        headers = ["-isystem", str(ROOT), "-isystem", str(ROOT / "host")]
         compile_it = [*COMPILER, "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", *headers]
         compile_it += ["-x", "c++", str(source), "-x", "none", f"-L{library}", "-lgravel", "-lfmt"]
         run_it = [BUILD / "transport" / "ucx-run", "-n", "3", "--nodes", "2", "--timeout", "60", program]

@@ -1,5 +1,5 @@
 // host/exported_memory.*, and what the CPU backend makes of it: memory that other processes map.
-#include "host/exported_memory.hpp"
+#include "host/pe/exported_memory.hpp"
 
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -7,8 +7,8 @@
 
 #include <cstdlib>
 
-#include "device/gravel.cuh"
-#include "host/backend_cpu.hpp"
+#include "host/gravel.cuh"
+#include "host/pe/backend_cpu.hpp"
 #include "test/catch.hpp"
 
 using namespace gravel;

@@ -45,7 +45,7 @@ class as_host {
 
 }  // namespace
 
-/// These stand in for host/gravel.cpp's, which ask the runtime.
+/// These stand in for host/pe/gravel.cpp's, which ask the runtime.
 uint16_t valid_stamp = 0;  // that of handles made by hand
 void refuse_handle(const gravel_t&, const char* call) { fail("{} with a bad handle", call); }
 void refuse_handle(const gravel_t& g, op o) { refuse_handle(g, name_of(o)); }
@@ -146,7 +146,7 @@ void fake_job::make_pe(uint32_t pe) {
   p.receiver[1] = std::make_unique<host_receiver>(p.segment->landing_of(sink_kind::host), sink_kind::host, p.host_handler);
 }
 
-/// As host/peers.cpp.
+/// As host/pe/peers.cpp.
 void fake_job::make_peers(uint32_t pe) {
   fake_pe& p = *pes_[pe];
   const uint32_t chunks = p.peers.chunks, units = p.peers.chunk_units;

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "device/gravel.cuh"
-#include "host/collective.hpp"
-#include "host/collective_member.hpp"
-#include "host/plane.hpp"
-#include "host/receiver.hpp"
+#include "host/gravel.cuh"
+#include "host/aggregator/collective.hpp"
+#include "host/pe/collective_member.hpp"
+#include "host/aggregator/plane.hpp"
+#include "host/pe/receiver.hpp"
 #include "test/fake_link.hpp"
 
 namespace gravel {
@@ -46,7 +46,7 @@ struct fake_pe {
   void* contexts[64] = {};  ///< of its handlers, by position in the list
   gravel_t kernel{}, host_thread{}, device_handler{}, host_handler{};
   std::unique_ptr<host_receiver> receiver[2];
-  /// Route `peer`, as host/peers.cpp makes it.
+  /// Route `peer`, as host/pe/peers.cpp makes it.
   struct rings {
     static constexpr uint32_t chunks = 4, chunk_units = peer_ring::least_chunk_units, lanes = 3;  ///< lanes: that serve each ring into this PE
     std::vector<unit> slots;               ///< [source][chunk]

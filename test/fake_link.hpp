@@ -9,8 +9,8 @@
 #include <mutex>
 #include <vector>
 
-#include "device/simt_block.hpp"
-#include "host/outbound.hpp"
+#include "device/cpu/simt_block.hpp"
+#include "host/aggregator/outbound.hpp"
 #include "lib/base/error.hpp"
 
 namespace gravel {

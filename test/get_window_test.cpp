@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "device/simt.hpp"
-#include "device/simt_block.hpp"
+#include "device/cpu/simt_block.hpp"
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "host/heap.hpp"
+#include "host/pe/heap.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "host/hello.hpp"
+#include "host/node/hello.hpp"
 
 #include "test/catch.hpp"
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "device/simt.hpp"
-#include "host/inbound.hpp"
-#include "host/outbound.hpp"
-#include "host/receiver.hpp"
+#include "host/aggregator/inbound.hpp"
+#include "host/aggregator/outbound.hpp"
+#include "host/pe/receiver.hpp"
 #include "test/catch.hpp"
 #include "test/fake_link.hpp"
 

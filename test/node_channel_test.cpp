@@ -1,4 +1,4 @@
-#include "host/node_channel.hpp"
+#include "host/node/node_channel.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // A ring of nodes that hear each other's pulses, until one does not.
-#include "host/node_watch.hpp"
+#include "host/aggregator/node_watch.hpp"
 
 #include "test/catch.hpp"
 #include "test/fake_link.hpp"

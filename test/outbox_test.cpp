@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "device/simt_block.hpp"
+#include "device/cpu/simt_block.hpp"
 #include "test/catch.hpp"
 
 using namespace gravel;

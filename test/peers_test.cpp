@@ -1,6 +1,6 @@
 // host/peers.*: who maps whose memory, and the counts that quiet and quiescence are built on. PEs are threads here
 // (test/shared_pes.hpp).
-#include "host/peers.hpp"
+#include "host/pe/peers.hpp"
 
 #include <map>
 

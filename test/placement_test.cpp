@@ -1,4 +1,4 @@
-#include "host/placement.hpp"
+#include "host/aggregator/placement.hpp"
 
 #include <hwloc.h>
 

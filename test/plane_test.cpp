@@ -1,5 +1,5 @@
 // The aggregator's plane, stepped by the test: why packets leave, routing, flushes, spilling, and what it refuses.
-#include "host/plane.hpp"
+#include "host/aggregator/plane.hpp"
 
 #include <string>
 #include <vector>

@@ -1,11 +1,11 @@
 // The route peer as a whole, on the CPU backend and in one process: PEs with kernels on threads of their own push into each
 // other's rings, directly and by block senders, and the threads that serve the rings run handlers which send on. For
 // ThreadSanitizer these are the only real threads on both sides of a ring.
-#include "host/ring_server.hpp"
+#include "host/pe/ring_server.hpp"
 
 #include <atomic>
 
-#include "device/gravel.cuh"
+#include "host/gravel.cuh"
 #include "test/catch.hpp"
 #include "test/shared_pes.hpp"
 

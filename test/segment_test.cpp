@@ -1,4 +1,4 @@
-#include "host/segment.hpp"
+#include "host/node/segment.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>

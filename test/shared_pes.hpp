@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "host/peers.hpp"
+#include "host/pe/peers.hpp"
 
 namespace gravel {
 

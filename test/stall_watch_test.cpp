@@ -1,4 +1,4 @@
-#include "host/stall_watch.hpp"
+#include "host/node/stall_watch.hpp"
 
 #include "test/catch.hpp"
 

@@ -1,4 +1,4 @@
-#include "host/stats.hpp"
+#include "host/node/stats.hpp"
 
 #include <nlohmann/json.hpp>
 #include <set>

@@ -1,4 +1,4 @@
-#include "host/symmetric_heap.hpp"
+#include "host/pe/symmetric_heap.hpp"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "device/gravel.cuh"
-#include "host/backend_cpu.hpp"
+#include "host/gravel.cuh"
+#include "host/pe/backend_cpu.hpp"
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
 

@@ -1,6 +1,6 @@
 // A link between two workers of this process. Under AddressSanitizer it shows whether a link that goes away leaves anything
 // to what is still under way.
-#include "host/ucx_link.hpp"
+#include "host/aggregator/ucx_link.hpp"
 
 #include <sched.h>
 

@@ -26,7 +26,7 @@ ucp_context_h make_context(const ucp_params_t& params, bool shared_memory_report
   if (!in_environment({"UCX_KEEPALIVE_INTERVAL"}))
     ucx_check(ucp_config_modify(raw, "KEEPALIVE_INTERVAL", "2s"), "UCX: cannot set KEEPALIVE_INTERVAL");
   // A process that is killed while it makes a System V segment leaves it behind. POSIX segments are as fast, and in the
-  // aggregator they have no name that could be left (host/private_shared_memory.cpp).
+  // aggregator they have no name that could be left (host/aggregator/private_shared_memory.cpp).
   if (!in_environment({"UCX_TLS"})) ucx_check(ucp_config_modify(raw, "TLS", "^sysv"), "UCX: cannot set TLS");
   if (shared_memory_reports_death)
     ucx_check(ucp_config_modify(raw, "MM_ERROR_HANDLING", "y"), "UCX: cannot set MM_ERROR_HANDLING");

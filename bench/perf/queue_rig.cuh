@@ -57,7 +57,7 @@ class queue_rig {
   static queue_shape shape_of(bool by_block, uint32_t slots, uint64_t payload_bytes, uint32_t consumers, uint32_t destinations) {
     if (!by_block) return {slots ? slots : 2048, 32, 32 * max_small_units, consumers};
     const uint32_t units = static_cast<uint32_t>(payload_bytes / sizeof(unit)) / 4 * 4;
-    const uint32_t rows = std::min(units, std::max(64u, 4 * destinations));  // as in host/segment.cpp
+    const uint32_t rows = std::min(units, std::max(64u, 4 * destinations));  // as in host/node/segment.cpp
     return {slots ? slots : 4096, (rows + 7) / 8 * 8, units, consumers};
   }
   queue the_queue() const {
@@ -117,7 +117,7 @@ inline double queue_rig::transfer(const std::string& scope, unsigned grid, unsig
   return seconds;
 }
 
-/// As a plane of the aggregator does (host/plane.cpp): the tickets of its class, in order, alone.
+/// As a plane of the aggregator does (host/aggregator/plane.cpp): the tickets of its class, in order, alone.
 inline void queue_rig::consume(uint32_t plane, uint64_t from, const send_job& job, consume_mode mode, consumed_totals& totals) {
   const queue q = the_queue();
   std::unique_ptr<char[]> packets(mode == consume_mode::append ? new char[packet_bytes * destinations_] : nullptr);

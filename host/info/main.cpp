@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "host/aggregator_process.hpp"
+#include "host/node/aggregator_process.hpp"
 #include "host/info/report.hpp"
 #include "host/info/variables.hpp"
-#include "host/settings_resolved.hpp"
+#include "host/node/settings_resolved.hpp"
 #include "lib/base/error.hpp"
 
 extern char** environ;

@@ -2,7 +2,7 @@
 // in structs whose layout is fixed; these functions are the only way they are touched.
 //
 // On the host every call is also an interleaving point: a test may install `interleave_hook` to switch to another
-// lane there, so that lock-free code is explored under seeded schedules (device/simt_cpu.hpp).
+// lane there, so that lock-free code is explored under seeded schedules (device/cpu/simt_cpu.hpp).
 #pragma once
 #include <cstdint>
 

@@ -23,6 +23,9 @@
 
 namespace gravel {
 
+/// PEs of a node that may use the route `peer` among each other.
+constexpr uint32_t max_peers = 32;
+
 /// First line of a chunk. Written by the source.
 struct alignas(64) chunk_header {
   uint32_t messages;

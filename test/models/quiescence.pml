@@ -1,4 +1,4 @@
-// gravel_wait_quiescent (host/runtime.cpp) over collectives (host/collective.*): it returns only when nothing is in
+// gravel_wait_quiescent (host/pe/runtime.cpp) over collectives (host/collective.*): it returns only when nothing is in
 // flight anywhere, though handlers send, and their handlers again.
 //
 //   step here      in the code                                                                 label

@@ -1,4 +1,4 @@
-// The slot protocol of lib/base/queue.hpp with its consumers (host/plane.cpp): producers claim tickets, planes take every
+// The slot protocol of lib/base/queue.hpp with its consumers (host/aggregator/plane.cpp): producers claim tickets, planes take every
 // P-th slot, and a flush returns once everything with a ticket below its target is applied.
 //
 //   step here          in the code                                                             label

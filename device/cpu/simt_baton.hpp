@@ -1,0 +1,54 @@
+// Makes the blocks of a cooperative launch with a seed run at the same time and still in one order, drawn from the seed. Each
+// block has a thread of its own (its shared memory is private to a thread), and only the thread that holds the baton runs.
+#pragma once
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <semaphore>
+#include <vector>
+
+#include "device/cpu/simt_random.hpp"
+
+namespace gravel::simt::detail {
+
+class baton {
+ public:
+  baton(uint64_t seed, uint32_t blocks);
+
+  /// Waits until all blocks have a thread, and then until it is this block's turn. False: the launch has failed before all
+  /// had one, and no block may run.
+  bool join(uint32_t block);
+  /// A thread could not get as far as join().
+  void give_up();
+  /// The block has ended. Called by the holder.
+  void leave(uint32_t block);
+
+  // ---- called by the block that holds it
+  /// Something other than waiting has happened.
+  void moved() { idle_ = idle_rounds_ = 0; }
+  /// At a place where blocks may be switched: does so now and then.
+  void now_and_then(uint32_t block) {
+    if (running_.size() > 1 && random_.below(8) == 0) pass(block);
+  }
+  /// The block cannot go on. Returns 0 when others have run; else none of them could either, and the result is for how many
+  /// rounds, at most `rounds`.
+  uint32_t wait(uint32_t block, uint32_t rounds);
+
+ private:
+  void pass(uint32_t block);
+
+  const uint32_t blocks_;
+  std::mutex lock_;
+  std::condition_variable gate_;
+  uint32_t joined_ = 0;  ///< under lock_, as is the next
+  bool given_up_ = false;
+
+  std::deque<std::binary_semaphore> turn_;  ///< by block: released by who hands it the baton, and with it what follows
+  random_numbers random_;
+  std::vector<uint32_t> running_;  ///< blocks that have not ended, in ascending order
+  uint32_t idle_ = 0;              ///< calls of wait() in a row
+  uint32_t idle_rounds_ = 0;       ///< rounds of such calls
+};
+
+}  // namespace gravel::simt::detail

@@ -1,0 +1,234 @@
+// Runs the lanes of one block on the fibers of one OS thread (internal to the CPU backend).
+//
+// Every lane that has not ended is in exactly one place: it runs; it is ready (not started, preempted,
+// relaxing, or released); or it waits at a barrier, in a warp collective, or in __activemask. If no lane is
+// ready and none runs, but some wait, that is a deadlock, and it is known at once.
+#pragma once
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "device/cpu/simt_baton.hpp"
+#include "device/cpu/simt_cpu.hpp"
+#include "device/cpu/simt_fiber.hpp"
+#include "device/cpu/simt_random.hpp"
+#include "device/cpu/simt_stack.hpp"
+
+namespace gravel::simt::detail {
+
+constexpr uint32_t max_lanes = 1024;
+
+/// What the threads of one launch share.
+struct launch_state {
+  dim3 grid, block;
+  kernel_ref kernel;
+  uint64_t seed;
+  size_t shared_bytes, stack_bytes;
+  uint64_t blocks;                  ///< in the grid
+  baton* order = nullptr;           ///< of a cooperative launch with a seed
+  uint64_t stride = 1, offset = 0;  ///< the i-th block claimed is (stride * i + offset) mod blocks
+  std::atomic<uint64_t> next_block{0};
+  std::atomic<bool> failed{false};  ///< what still runs is to end; set after `error`
+  std::mutex mutex{};
+  std::exception_ptr error{};  ///< the first
+
+  void record(std::exception_ptr e);
+};
+
+class block_runner {
+ public:
+  static block_runner& of_this_thread();
+  /// The runner whose kernel runs on this thread. Throws gravel::error outside a kernel.
+  static block_runner& current(const char* who);
+  [[noreturn]] static void fail_outside(const char* who);
+
+  block_runner();
+  ~block_runner();
+  block_runner(const block_runner&) = delete;
+  /// Runs blocks of the launch until none is left or the launch has failed.
+  void run_share(launch_state& launch);
+
+  // ---- called by lanes
+  uint64_t warp_collective(warp_op op, uint32_t mask, uint64_t value, uint32_t argument);
+  int block_collective(block_op op, bool predicate);
+  uint32_t lane_of(unsigned lanes, const char* who) const;
+  void rendezvous(unsigned lanes, const char* who, void (*work)(void*), void* object);
+  uint32_t active_mask(const void* site);
+  uint32_t relax(uint32_t rounds);
+  void interleave();
+  std::string place() const;  ///< "lane 3 of block (0,0,0)"
+
+  /// Whether the address lies below the stack of a lane. Called by a signal handler.
+  bool find_overflow(const void* address, overflow& found) const;
+
+ private:
+  struct lane {
+    carrier* on = nullptr;  ///< null: not started, or ended
+    uint3 index{};
+    bool relaxing = false;
+    warp_op op{};
+    uint32_t mask = 0;
+    uint64_t value = 0, result = 0;
+    uint32_t argument = 0;
+    const void* site = nullptr;
+    uint32_t points = 0;  ///< interleaving points since it relaxed, up to points_of_a_wait
+  };
+  /// A lane that is preempted so soon after it relaxed still waits, as far as one can see: a round of a waiting loop has
+  /// a few atomics, more where it looks at many words.
+  static constexpr uint32_t points_of_a_wait = 64;
+  /// Thrown in a lane's place of waiting when the launch has failed. Where it may not be thrown (a destructor, a noexcept
+  /// function) it ends the program: then its text tells why.
+  struct cancelled : std::exception {
+    explicit cancelled(launch_state& launch) : launch(launch) {}
+    const char* what() const noexcept override;
+    launch_state& launch;
+  };
+
+  void prepare(launch_state& launch);
+  void run_in_turn(uint64_t claimed);
+  void run_block(uint64_t index);
+  void carry(carrier& self);
+  void enter(uint32_t id);
+  void end_lane(uint32_t id);
+  int choose();
+  void suspend(bool may_throw = true);
+  void stop_if_failed();
+  void stop_lane();
+  void abandon_deadlocked();
+  void make_ready(uint32_t id, bool relaxing = false);
+  void moved() {
+    idle_calls_ = idle_rounds_ = 0;
+    if (order_) order_->moved();
+  }
+  uint32_t working() const { return lanes_count_ - next_unstarted_ + ready_ - ready_relaxing_; }
+  bool arrive_at_barrier(block_op op, uint32_t expected);
+  void release_barrier(block_op op);
+  bool collective_complete(uint32_t warp, uint32_t mask, warp_op op) const;
+  void complete_collective(uint32_t warp, uint32_t mask, warp_op op);
+  void release_group();
+  void check_mask(uint32_t warp, uint32_t waiting) const;
+  std::string describe_block() const;
+  std::string describe_deadlock() const;
+  uint32_t existing(uint32_t warp) const {
+    const uint32_t lanes = lanes_count_ - warp * 32;
+    return lanes >= 32 ? ~0u : (1u << lanes) - 1;
+  }
+
+  signal_stack signal_stack_;
+  std::unique_ptr<carriers> carriers_;
+  launch_state* launch_ = nullptr;
+  baton* order_ = nullptr;  ///< of the launch
+  uint32_t claimed_ = 0;    ///< the block, in the order of claims
+  std::unique_ptr<char[]> shared_;
+  size_t shared_bytes_ = 0;
+  dim3 shape_{0, 0, 0};  ///< for which lanes_[].index is set
+
+  std::vector<lane> lanes_;
+  uint32_t lanes_count_ = 0, warps_ = 0;
+  uint32_t running_ = 0;  ///< the lane
+  uint32_t live_ = 0;     ///< have not ended
+  uint32_t next_unstarted_ =
+      0;                   ///< without a seed: lanes from here on have not started; they go before others
+  bool stopping_ = false;  ///< the block is being abandoned
+  uint32_t stops_ignored_ = 0, stops_thrown_ = 0;
+
+  std::array<uint16_t, max_lanes> queue_;  ///< ready lanes, a ring
+  uint32_t head_ = 0, ready_ = 0, ready_relaxing_ = 0;
+  uint32_t idle_calls_ = 0;   ///< relax() calls of this round, since all ready lanes are relaxing
+  uint32_t idle_rounds_ = 0;  ///< rounds in a row in which each lane relaxed and nothing else happened
+
+  using lane_masks = std::array<uint32_t, max_lanes / 32>;  ///< a word per warp
+  lane_masks ended_, at_barrier_, posted_, grouping_;
+  std::array<uint32_t, 5> arrived_;  ///< by block_op
+  uint32_t votes_ = 0;
+  int barrier_result_ = 0;
+  uint32_t grouping_count_ = 0;
+  const char* rendezvous_name_ = "";
+
+  random_numbers random_;
+  uint32_t preempt_ = 0;  ///< how often an interleaving point switches, in 1/65536
+};
+
+/// Set while this thread runs lanes.
+inline constinit thread_local block_runner* in_launch = nullptr;
+
+const char* name_of(warp_op op);
+const char* name_of(block_op op);
+
+// ---- inline, because each return from a function that has switched fibers is a mispredicted one: the
+// processor's stack of return addresses does not switch with them
+
+inline block_runner& block_runner::current(const char* who) {
+  if (!in_launch) [[unlikely]]
+    fail_outside(who);
+  return *in_launch;
+}
+
+inline void block_runner::enter(uint32_t id) {
+  running_ = id;
+  lane_in_block = id;
+  threadIdx = lanes_[id].index;
+}
+
+/// The next lane to run, taken from the ready ones, or -1. When the block is being abandoned: one that waits
+/// somewhere, so that its stack is unwound.
+inline int block_runner::choose() {
+  if (stopping_) [[unlikely]] {
+    for (uint32_t id = 0; id < lanes_count_; ++id)
+      if (lanes_[id].on) return static_cast<int>(id);
+    return -1;
+  }
+  if (next_unstarted_ < lanes_count_) return static_cast<int>(next_unstarted_++);
+  if (explores && grouping_count_ && (working() == 0 || random_.below(16) == 0)) release_group();
+  if (ready_ == 0) return -1;
+  if (explores) std::swap(queue_[head_ % max_lanes], queue_[(head_ + random_.below(ready_)) % max_lanes]);
+  const uint32_t id = queue_[head_++ % max_lanes];
+  --ready_;
+  if (lanes_[id].relaxing) {
+    lanes_[id].relaxing = false;
+    --ready_relaxing_;
+  }
+  return static_cast<int>(id);
+}
+
+inline void block_runner::make_ready(uint32_t id, bool relaxing) {
+  queue_[(head_ + ready_++) % max_lanes] = static_cast<uint16_t>(id);
+  lanes_[id].relaxing = relaxing;
+  if (relaxing) {
+    ++ready_relaxing_;
+  } else {
+    moved();
+  }
+}
+
+/// Runs other lanes until the calling one, which waits somewhere or is ready, is chosen.
+__forceinline__ void block_runner::suspend(bool may_throw) {
+  const uint32_t self = running_;
+  const int id = choose();
+  if (id < 0) {
+    abandon_deadlocked();
+    return stop_lane();
+  }
+  if (static_cast<uint32_t>(id) == self) return;
+  if (!lanes_[id].on) {
+    carrier& fresh = carriers_->take();
+    fresh.lane = static_cast<uint32_t>(id);
+    carriers_->switch_to(fresh);
+  } else {
+    carriers_->switch_to(*lanes_[id].on);
+  }
+  enter(self);
+  if (stopping_ && may_throw) stop_lane();
+}
+
+inline void block_runner::stop_if_failed() {
+  if (launch_->failed.load(std::memory_order_relaxed)) [[unlikely]]
+    stopping_ = true;
+}
+
+}  // namespace gravel::simt::detail

@@ -1,0 +1,310 @@
+// The CPU backend: CUDA's vocabulary for g++, so that a `.cuh` kernel runs without a GPU. A block runs on one
+// OS thread, its lanes on fibers of that thread.
+//
+// What a kernel may rely on, and what not:
+// - A lane runs until it waits (barrier, warp collective, relax) or ends; only then another lane runs. With a
+//   seed it may also be preempted at every atomic. A loop that waits for another lane calls gravel::relax.
+// - Lanes wait for each other only within a block. Of the blocks of a launch `threads` run at once, in the
+//   order of their index; a block must not wait for one that starts after it unless the grid is no larger
+//   than `threads`. With a seed one block runs after the other, in any order: then none may wait for another.
+//   Blocks of a cooperative launch may always wait for each other; with a seed they take turns, in an order
+//   drawn from it, wherever lanes do.
+// - A barrier counts the lanes that have not ended. Here a lane ends when it returns. On a GPU one that left
+//   a loop with a barrier in it may be held until its warp comes together again, so that the barrier hangs
+//   (seen on an H200): portable kernels let whole warps leave, or return before the first barrier.
+// - Destructors of a kernel's objects run also when another lane failed. They must not wait for other lanes.
+#pragma once
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <type_traits>
+
+#include "lib/base/atomic.hpp"
+#include "lib/base/relax.hpp"
+
+#if defined(__VECTOR_TYPES_H__) || defined(__CUDA_RUNTIME_H__)
+#error "a file compiled by g++ includes either the CUDA runtime's headers or device/cpu/simt_cpu.hpp, not both"
+#endif
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ __inline__ __attribute__((always_inline))
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __align__(n) __attribute__((aligned(n)))
+/// A block runs wholly on one OS thread and a thread runs one block at a time, so what is private to the
+/// thread is shared by exactly the lanes of one block. As on a GPU, it starts with whatever the last block
+/// left there.
+#define __shared__ static thread_local
+/// Not spelled __noinline__: as a macro that would break every header with __attribute__((__noinline__)) in
+/// it.
+#define GRAVEL_NOINLINE __attribute__((noinline))
+
+struct uint3 {
+  unsigned x, y, z;
+};
+struct dim3 {
+  unsigned x, y, z;
+  constexpr dim3(unsigned vx = 1, unsigned vy = 1, unsigned vz = 1) : x(vx), y(vy), z(vz) {}
+  constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
+  constexpr operator uint3() const { return {x, y, z}; }
+};
+inline constinit thread_local uint3 threadIdx{}, blockIdx{};
+inline constinit thread_local dim3 blockDim{}, gridDim{};
+inline constexpr int warpSize = 32;
+
+namespace gravel::simt {
+
+struct launch_options {
+  unsigned threads = 0;  ///< OS threads that run blocks, the caller among them; 0: one per processor
+  uint64_t seed = 0;     ///< not 0: blocks and lanes run in an order drawn from it, one at a time
+  size_t shared_bytes = 0;  ///< dynamic shared memory of each block, at most 227 KiB
+  size_t stack_bytes = 0;   ///< of each lane, at least 16 KiB; 0: 64 KiB. Four times as much under a sanitizer
+  bool cooperative = false;  ///< all blocks run at the same time, each on its own thread, whatever `threads` is; at most 256
+};
+
+/// A callable that outlives the launch: what each lane runs.
+class kernel_ref {
+ public:
+  template <class F>
+  requires(!std::same_as<std::remove_cvref_t<F>, kernel_ref>) kernel_ref(F&& f)
+      : object_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))),
+        call_([](void* object) { (*static_cast<std::remove_reference_t<F>*>(object))(); }) {}
+  void operator()() const { call_(object_); }
+
+ private:
+  void* object_;
+  void (*call_)(void*);
+};
+
+/// Runs `kernel` in every lane of every block and returns when all have ended. What a lane throws ends the
+/// launch and is thrown here (of several, the first). Throws gravel::error for a bad shape, for a launch from
+/// inside a kernel and for a deadlock. Any number of threads may launch at once. The same seed gives the same
+/// schedule, if all else the kernel sees is the same.
+void launch(dim3 grid, dim3 block, const launch_options& options, kernel_ref kernel);
+/// Throws gravel::error for a shape and options that launch() would not run.
+void check_launch(dim3 grid, dim3 block, const launch_options& options);
+
+namespace detail {
+
+enum class warp_op : uint8_t {
+  sync,
+  ballot,
+  all,
+  any,
+  shuffle,
+  match_any,
+  match_all,
+  add,
+  min_signed,
+  min_unsigned,
+  max_signed,
+  max_unsigned,
+  bit_and,
+  bit_or,
+  bit_xor
+};
+enum class block_op : uint8_t { sync, count, all, any, rendezvous };
+
+// State of the lane that runs on this thread now; set at every switch.
+inline constinit thread_local uint32_t lane_in_block = 0;
+inline constinit thread_local bool explores = false;  ///< the launch has a seed
+inline constinit thread_local char* dynamic_shared = nullptr;
+inline constinit thread_local size_t dynamic_shared_bytes = 0;
+inline constinit thread_local uint64_t blocks_begun = 0;  ///< by this thread
+
+inline constinit thread_local bool running_lanes = false;
+
+inline uint32_t own_lane() { return lane_in_block % 32; }
+inline uint32_t own_bit() { return 1u << own_lane(); }
+
+uint64_t warp_collective(warp_op op, uint32_t mask, uint64_t value, uint32_t argument);
+int block_collective(block_op op, bool predicate);
+/// The caller's number. Throws gravel::error unless the block has exactly `lanes` lanes and none has ended.
+uint32_t block_lane(unsigned lanes, const char* who);
+/// All `lanes` lanes of the block meet, and the last one calls work(object) before any goes on.
+void block_rendezvous(unsigned lanes, const char* who, void (*work)(void*), void* object);
+uint32_t active_mask();
+void sleep(unsigned nanoseconds);
+[[noreturn]] void trap();
+[[noreturn]] void bad_width(int width);
+
+template <class T>
+uint64_t to_bits(T value) {
+  static_assert(std::is_arithmetic_v<T> && (sizeof(T) == 4 || sizeof(T) == 8), "a 4- or 8-byte number");
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  return bits;
+}
+template <class T>
+T from_bits(uint64_t bits) {
+  T value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/// `source` is the lane of the warp to read.
+template <class T>
+T shuffle(uint32_t mask, T value, uint32_t source) {
+  if (mask == own_bit()) return source == own_lane() ? value : from_bits<T>(~to_bits(value));
+  return from_bits<T>(warp_collective(warp_op::shuffle, mask, to_bits(value), source));
+}
+template <class T>
+T reduce(warp_op op, uint32_t mask, T value) {
+  return mask == own_bit() ? value : from_bits<T>(warp_collective(op, mask, to_bits(value), 0));
+}
+inline uint32_t segment(int width) {  // mask of the lane bits that name a segment
+  if (width <= 0 || width > 32 || (width & (width - 1))) [[unlikely]]
+    bad_width(width);
+  return 32u - static_cast<uint32_t>(width);
+}
+}  // namespace detail
+
+/// Whether this thread runs a lane of a kernel now.
+inline bool in_kernel() { return detail::running_lanes; }
+/// Meaningful in kernels only.
+inline uint32_t lane_in_warp() { return detail::own_lane(); }
+
+}  // namespace gravel::simt
+
+#include "device/cpu/simt_cpu_atomic.hpp"
+
+/// The block's dynamic shared memory: as many bytes as the launch asked for, 128-byte aligned.
+inline char* gravel_dynamic_shared() { return gravel::simt::detail::dynamic_shared; }
+/// Its size in bytes.
+inline uint32_t gravel_dynamic_shared_bytes() { return static_cast<uint32_t>(gravel::simt::detail::dynamic_shared_bytes); }
+
+// ---- the block. As on the GPU, a barrier counts the lanes that have not ended.
+inline void __syncthreads() {
+  gravel::simt::detail::block_collective(gravel::simt::detail::block_op::sync, true);
+}
+inline int __syncthreads_count(int predicate) {
+  return gravel::simt::detail::block_collective(gravel::simt::detail::block_op::count, predicate != 0);
+}
+inline int __syncthreads_and(int predicate) {
+  return gravel::simt::detail::block_collective(gravel::simt::detail::block_op::all, predicate != 0);
+}
+inline int __syncthreads_or(int predicate) {
+  return gravel::simt::detail::block_collective(gravel::simt::detail::block_op::any, predicate != 0);
+}
+
+// ---- the warp. Bits of the mask beyond the end of the block are ignored; a mask that names a lane that has
+// ended is an error (stricter than CUDA, where it is an error only for some operations). Groups of one never
+// switch fibers.
+inline void __syncwarp(unsigned mask = ~0u) {
+  using namespace gravel::simt::detail;
+  if (mask != own_bit()) warp_collective(warp_op::sync, mask, 0, 0);
+}
+
+/// Without a seed only the caller's bit. CUDA never promises that lanes are converged, so a program must be
+/// right with groups of one, and these need no fiber switch. With a seed: a random set of lanes of the warp
+/// that are at this call too, so that the code for larger groups is run as well. Always inlined: the place of
+/// the call tells which lanes can be together.
+__forceinline__ unsigned __activemask() {
+  using namespace gravel::simt::detail;
+  return explores ? active_mask() : own_bit();
+}
+inline unsigned __ballot_sync(unsigned mask, int predicate) {
+  using namespace gravel::simt::detail;
+  if (mask == own_bit()) return predicate ? mask : 0;
+  return static_cast<unsigned>(warp_collective(warp_op::ballot, mask, predicate != 0, 0));
+}
+inline int __any_sync(unsigned mask, int predicate) {
+  using namespace gravel::simt::detail;
+  if (mask == own_bit()) return predicate != 0;
+  return static_cast<int>(warp_collective(warp_op::any, mask, predicate != 0, 0));
+}
+inline int __all_sync(unsigned mask, int predicate) {
+  using namespace gravel::simt::detail;
+  if (mask == own_bit()) return predicate != 0;
+  return static_cast<int>(warp_collective(warp_op::all, mask, predicate != 0, 0));
+}
+
+// Shuffles. CUDA leaves a value read from a lane outside the mask undefined; here it is the complement of the
+// reader's own value, so that a program that uses it goes wrong visibly. As there, what is smaller than an int becomes one.
+template <class T>
+auto __shfl_sync(unsigned mask, T value, int source, int width = 32) {
+  using namespace gravel::simt::detail;
+  const uint32_t keep = segment(width);
+  return shuffle(mask, +value, (own_lane() & keep) | (static_cast<uint32_t>(source) & ~keep & 31));
+}
+template <class T>
+auto __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+  using namespace gravel::simt::detail;
+  const uint32_t first = own_lane() & segment(width);
+  return shuffle(mask, +value, own_lane() - first >= delta ? own_lane() - delta : own_lane());
+}
+template <class T>
+auto __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
+  using namespace gravel::simt::detail;
+  const uint32_t last = own_lane() | (~segment(width) & 31);
+  return shuffle(mask, +value, last - own_lane() >= delta ? own_lane() + delta : own_lane());
+}
+template <class T>
+auto __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32) {
+  using namespace gravel::simt::detail;
+  const uint32_t last = own_lane() | (~segment(width) & 31),
+                 source = own_lane() ^ static_cast<uint32_t>(lane_mask);
+  return shuffle(mask, +value, source <= last ? source : own_lane());
+}
+template <class T>
+unsigned __match_any_sync(unsigned mask, T value) {
+  using namespace gravel::simt::detail;
+  if (mask == own_bit()) return mask;
+  return static_cast<unsigned>(warp_collective(warp_op::match_any, mask, to_bits(value), 0));
+}
+template <class T>
+unsigned __match_all_sync(unsigned mask, T value, int* predicate) {
+  using namespace gravel::simt::detail;
+  const auto same = static_cast<unsigned>(warp_collective(warp_op::match_all, mask, to_bits(value), 0));
+  *predicate = same != 0;
+  return same;
+}
+
+#define GRAVEL_SIMT_REDUCE(name, type, op)                                               \
+  inline type name(unsigned mask, type value) {                                          \
+    return gravel::simt::detail::reduce(gravel::simt::detail::warp_op::op, mask, value); \
+  }
+GRAVEL_SIMT_REDUCE(__reduce_add_sync, unsigned, add)
+GRAVEL_SIMT_REDUCE(__reduce_add_sync, int, add)
+GRAVEL_SIMT_REDUCE(__reduce_min_sync, unsigned, min_unsigned)
+GRAVEL_SIMT_REDUCE(__reduce_min_sync, int, min_signed)
+GRAVEL_SIMT_REDUCE(__reduce_max_sync, unsigned, max_unsigned)
+GRAVEL_SIMT_REDUCE(__reduce_max_sync, int, max_signed)
+GRAVEL_SIMT_REDUCE(__reduce_and_sync, unsigned, bit_and)
+GRAVEL_SIMT_REDUCE(__reduce_or_sync, unsigned, bit_or)
+GRAVEL_SIMT_REDUCE(__reduce_xor_sync, unsigned, bit_xor)
+#undef GRAVEL_SIMT_REDUCE
+
+// ---- one lane
+inline int __popc(unsigned x) { return std::popcount(x); }
+inline int __popcll(unsigned long long x) { return std::popcount(x); }
+inline int __ffs(int x) { return __builtin_ffs(x); }
+inline int __ffsll(long long x) { return __builtin_ffsll(x); }
+inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
+inline int __clzll(long long x) { return std::countl_zero(static_cast<unsigned long long>(x)); }
+inline unsigned __brev(unsigned x) {
+  x = (x >> 1 & 0x55555555u) | (x & 0x55555555u) << 1;
+  x = (x >> 2 & 0x33333333u) | (x & 0x33333333u) << 2;
+  x = (x >> 4 & 0x0f0f0f0fu) | (x & 0x0f0f0f0fu) << 4;
+  return __builtin_bswap32(x);
+}
+template <class T>
+T __ldg(const T* p) {
+  return *p;
+}
+inline void __nanosleep(unsigned nanoseconds) { gravel::simt::detail::sleep(nanoseconds); }
+inline long long clock64() {
+#if defined(__x86_64__)
+  return static_cast<long long>(__builtin_ia32_rdtsc());
+#else
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000ll + now.tv_nsec;
+#endif
+}
+[[noreturn]] inline void __trap() { gravel::simt::detail::trap(); }

@@ -1,0 +1,140 @@
+#include "device/cpu/simt_stack.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <string_view>
+
+#include "lib/base/log.hpp"
+
+namespace gravel::simt::detail {
+
+// ---- stacks
+
+guarded_stacks::guarded_stacks(size_t bytes) {
+  const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  bytes_ = (bytes + page - 1) / page * page;
+}
+
+boost::context::stack_context guarded_stacks::allocate() const {
+  const size_t all = guard_bytes + bytes_;
+  void* const bottom = mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+  if (bottom == MAP_FAILED) throw std::bad_alloc();
+  if (mprotect(static_cast<char*>(bottom) + guard_bytes, bytes_, PROT_READ | PROT_WRITE) != 0) {
+    munmap(bottom, all);
+    throw std::bad_alloc();
+  }
+  boost::context::stack_context stack;
+  stack.size = all;
+  stack.sp = static_cast<char*>(bottom) + all;
+  return stack;
+}
+
+void guarded_stacks::deallocate(boost::context::stack_context& stack) const {
+  munmap(static_cast<char*>(stack.sp) - stack.size, stack.size);
+}
+
+signal_stack::signal_stack() {
+  stack_t now{};
+  if (sigaltstack(nullptr, &now) == 0 && !(now.ss_flags & SS_DISABLE)) return;
+  const size_t bytes = std::max<size_t>(64 * 1024, 2 * static_cast<size_t>(SIGSTKSZ));
+  memory_.reset(new char[bytes]);
+  stack_t mine{};
+  mine.ss_sp = memory_.get();
+  mine.ss_size = bytes;
+  sigaltstack(&mine, nullptr);
+}
+
+signal_stack::~signal_stack() {
+  stack_t now{};
+  if (!memory_ || sigaltstack(nullptr, &now) != 0 || now.ss_sp != memory_.get()) return;
+  stack_t none{};
+  none.ss_flags = SS_DISABLE;
+  sigaltstack(&none, nullptr);
+}
+
+// ---- the handler
+
+namespace {
+
+struct sigaction previous;                          // written under the lock of watch_for_overflows
+constinit thread_local bool asking_others = false;  // whom the handler passes a signal to may pass it back
+
+/// A line of text without the heap or the C library's locks.
+class plain_line {
+ public:
+  plain_line& operator<<(std::string_view text) {
+    for (char c : text)
+      if (length_ < sizeof(text_)) text_[length_++] = c;
+    return *this;
+  }
+  plain_line& operator<<(uint64_t number) {
+    char digits[20];
+    size_t n = 0;
+    do digits[n++] = static_cast<char>('0' + number % 10);
+    while (number /= 10);
+    while (n) *this << std::string_view(&digits[--n], 1);
+    return *this;
+  }
+  void write_to(int descriptor) const {
+    for (size_t done = 0; done < length_;) {
+      const ssize_t n = write(descriptor, text_ + done, length_ - done);
+      if (n <= 0) return;
+      done += static_cast<size_t>(n);
+    }
+  }
+
+ private:
+  char text_[512];
+  size_t length_ = 0;
+};
+
+[[noreturn]] void end_by(const overflow& o) {
+  plain_line line;
+  line << "gravel: " << log_name() << (log_name().empty() ? "" : ": ") << "error: lane " << o.lane << " of block (" << o.block[0]
+       << "," << o.block[1] << "," << o.block[2] << ") has used up its stack of " << o.stack_bytes
+       << " bytes; GRAVEL_CPU_STACK_SIZE gives lanes a larger one\n";
+  line.write_to(STDERR_FILENO);
+  _exit(1);
+}
+
+void on_fault(int signal_number, siginfo_t* info, void* context) {
+  overflow found;
+  if (info->si_code > 0 && is_overflow(info->si_addr, found)) end_by(found);
+  const bool has_handler = previous.sa_flags & SA_SIGINFO || (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN);
+  if (has_handler && !asking_others) {
+    asking_others = true;
+    if (previous.sa_flags & SA_SIGINFO) previous.sa_sigaction(signal_number, info, context);
+    else previous.sa_handler(signal_number);
+    asking_others = false;
+    return;
+  }
+  // As without any handler: the instruction faults again. A signal that somebody sent has to be sent again.
+  signal(signal_number, SIG_DFL);
+  if (info->si_code <= 0) raise(signal_number);
+}
+
+}  // namespace
+
+void watch_for_overflows() {
+  static constinit std::mutex lock;
+  struct sigaction now;
+  if (sigaction(SIGSEGV, nullptr, &now) != 0) return;
+  const auto is_ours = [&now] { return now.sa_flags & SA_SIGINFO && now.sa_sigaction == on_fault; };
+  if (is_ours()) return;
+  std::lock_guard guard(lock);
+  sigaction(SIGSEGV, nullptr, &now);
+  if (is_ours()) return;
+  previous = now;
+  struct sigaction mine {};
+  mine.sa_sigaction = on_fault;
+  mine.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigemptyset(&mine.sa_mask);
+  sigaction(SIGSEGV, &mine, nullptr);
+}
+
+}  // namespace gravel::simt::detail

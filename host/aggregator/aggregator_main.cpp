@@ -1,0 +1,53 @@
+// gravel-aggregator: started by the first PE of a node, never by hand.
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <csignal>
+
+#include "host/aggregator/aggregator.hpp"
+#include "host/node/settings_resolved.hpp"
+#include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
+
+namespace {
+
+/// A descriptor for each PE's segment and socket, and UCX's own, some of which are for each other node.
+void raise_descriptor_limit(uint64_t pes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  if (limit.rlim_cur < 2 * pes + 64)
+    gravel::log_warning("only {} files may be open at once (ulimit -n -H), which may be too few", limit.rlim_max);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app{"gravel-aggregator: combines the messages of a node's PEs into packets and moves them.\n"
+               "Started by Gravel itself: one per node, by the node's first PE. See ucx-run."};
+  int listener = -1;
+  unsigned pes = 0, local_pes = 0;
+  int parent = getppid();
+  app.set_version_flag("--version", "gravel-aggregator " GRAVEL_VERSION);
+  app.add_option("--listen-fd", listener, "inherited descriptor of the listening Unix socket")->required();
+  app.add_option("--pes", pes, "number of PEs of this node that will connect")->required();
+  app.add_option("--host-pes", local_pes, "number of PEs on this host");
+  app.add_option("--parent", parent, "process that started this one");
+  CLI11_PARSE(app, argc, argv);
+  gravel::set_log_name("aggregator");
+  // Its PEs' sockets tell when to end; a terminal's ^C goes to the launcher and the PEs.
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGHUP, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  try {
+    raise_descriptor_limit(pes);
+    gravel::aggregator node(listener, pes, parent, gravel::resolved_settings(std::max(local_pes, pes)));
+    return node.run();
+  } catch (const std::exception& e) {
+    gravel::log_error("{}", e.what());
+    return 1;
+  }
+}

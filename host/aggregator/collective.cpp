@@ -1,0 +1,180 @@
+#include "host/aggregator/collective.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "lib/base/error.hpp"
+
+namespace gravel {
+namespace {
+
+collective_words neutral(uint64_t sequence) {
+  collective_words words{};
+  words.sequence = sequence;
+  words.least = ~0ull;
+  return words;
+}
+
+void combine(collective_words& into, const collective_words& more) {
+  if (into.call.number == 0) into.call = more.call;
+  else if (const std::string why = mismatch(into.call, more.call); !why.empty()) fail("{}", why);
+  for (int i = 0; i < 4; ++i) into.sum[i] += more.sum[i];
+  into.least = std::min(into.least, more.least);
+  into.most = std::max(into.most, more.most);
+  into.last |= more.last;
+  into.bytes += more.bytes;
+}
+
+/// What nodes send each other: the words; if there is data the size of each part, then the parts.
+class message {
+ public:
+  explicit message(const collective_words& words) { append(&words, sizeof(words)); }
+  void append(const void* from, uint64_t bytes) {
+    const auto* first = static_cast<const std::byte*>(from);
+    bytes_.insert(bytes_.end(), first, first + bytes);
+  }
+  std::span<const std::byte> bytes() const { return bytes_; }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+}  // namespace
+
+collective::collective(const node_setup& setup, std::vector<remote_link*> links)
+    : setup_(setup), links_(std::move(links)), total_(neutral(1)), in_(setup.nodes.n_nodes()) {}
+
+void collective::check_call(const collective_call& call) {
+  const auto same = std::find_if(calls_.begin(), calls_.end(), [&](const collective_call& c) { return c.number == call.number; });
+  if (same == calls_.end()) return calls_.push_back(call);
+  if (const std::string why = mismatch(*same, call); !why.empty()) fail("{}", why);
+}
+
+/// Of those that have begun, without waiting for the others: these may be waiting for each other.
+void collective::look_for_mismatches() {
+  calls_.clear();
+  for (size_t i = 0; i < setup_.local.size(); ++i) {
+    const pe_control& control = *setup_.local[i]->control();
+    if (load_acquire(&control.collective_in.sequence) == sequence_ + 1) check_call(control.collective_in.call);  // [C1]
+    if (const uint64_t word = load_acquire(&control.waiting)) check_call(call_of_waiting_word(word, pe_of(i)));
+  }
+}
+
+bool collective::step() {
+  if (sent_) return false;
+  const uint64_t next = sequence_ + 1;
+  look_for_mismatches();
+  for (const pe_segment* segment : setup_.local)
+    if (load_acquire(&segment->control()->collective_in.sequence) != next) return false;  // [C1]
+  collective_words sum = neutral(next);
+  std::vector<uint32_t> sizes;
+  for (const pe_segment* segment : setup_.local) {
+    const collective_words in = segment->control()->collective_in;
+    const uint64_t room = segment->collective_in_data().size();
+    if (in.bytes > room) fail("PE {} contributed {} bytes to a collective; {} fit", in.call.pe, in.bytes, room);
+    combine(sum, in);
+    sizes.push_back(static_cast<uint32_t>(in.bytes));
+  }
+  message out(sum);
+  if (sum.bytes) {
+    out.append(sizes.data(), sizes.size() * sizeof(uint32_t));
+    for (size_t i = 0; i < sizes.size(); ++i) out.append(setup_.local[i]->collective_in_data().data(), sizes[i]);
+  }
+  sent_ = true;
+  if (setup_.node == 0) contribute(0, sum, out.bytes().subspan(sizeof(sum)));
+  else links_[0]->send({plane_word::contribution, setup_.node, 0, 0, next, 0, 0}, out.bytes());
+  return true;
+}
+
+bool collective::begun() const {
+  return sent_ || std::any_of(setup_.local.begin(), setup_.local.end(), [&](const pe_segment* segment) {
+           return load_relaxed(&segment->control()->collective_in.sequence) > sequence_;
+         });
+}
+
+void collective::receive(const plane_header& header, std::span<const std::byte> data) {
+  collective_words words;
+  const auto refuse = [&] {
+    fail("node {} sent a collective message that does not fit: sequence {}, {} bytes", header.source_node, header.sequence,
+         data.size());
+  };
+  if (data.size() < sizeof(words) || header.sequence != sequence_ + 1 || header.source_node >= in_.size() ||
+      (header.word == plane_word::contribution) != (setup_.node == 0))
+    refuse();
+  std::memcpy(&words, data.data(), sizeof(words));
+  const auto rest = data.subspan(sizeof(words));
+  if (header.word == plane_word::contribution) return contribute(header.source_node, words, rest);
+  if (rest.size() != words.bytes || rest.size() > setup_.local[0]->shape().collective_bytes()) refuse();
+  deliver(words, rest);
+}
+
+void collective::contribute(uint32_t node, const collective_words& words, std::span<const std::byte> data) {
+  if (in_[node]) fail("node {} contributed twice to collective {}", node, sequence_ + 1);
+  const auto& pes = setup_.nodes.pes_of(node);
+  std::vector<uint32_t> sizes(words.bytes ? pes.size() : 0);
+  const uint64_t table = sizes.size() * sizeof(uint32_t);
+  if (table && data.size() >= table) std::memcpy(sizes.data(), data.data(), table);
+  uint64_t bytes = 0;
+  for (uint32_t size : sizes) bytes += size;
+  if (data.size() < table || data.size() - table != words.bytes || bytes != words.bytes)
+    fail("node {} sent a collective message that does not fit: {} bytes of data, {} announced", node, data.size(), words.bytes);
+  in_[node] = 1;
+  combine(total_, words);
+  if (bytes) data_of_pe_.resize(setup_.nodes.n_pes());
+  const std::byte* from = data.data() + table;
+  for (size_t i = 0; i < sizes.size(); from += sizes[i++]) data_of_pe_[pes[i]].assign(from, from + sizes[i]);
+  if (std::find(in_.begin(), in_.end(), 0) != in_.end()) return;
+
+  const collective_words result = total_;
+  if (const uint64_t room = setup_.local[0]->shape().collective_bytes(); result.bytes > room)
+    fail("the PEs contributed {} bytes to one collective; {} fit", result.bytes, room);
+  message out(result);
+  for (const auto& part : data_of_pe_) out.append(part.data(), part.size());
+  for (uint32_t other = 1; other < setup_.nodes.n_nodes(); ++other)
+    links_[other]->send({plane_word::result, 0, 0, 0, result.sequence, 0, 0}, out.bytes());
+  deliver(result, out.bytes().subspan(sizeof(result)));
+}
+
+void collective::deliver(const collective_words& result, std::span<const std::byte> data) {
+  sequence_ = result.sequence;
+  sent_ = false;
+  over_ = result.last != 0;
+  total_ = neutral(sequence_ + 1);
+  std::fill(in_.begin(), in_.end(), 0);
+  data_of_pe_.clear();
+  for (pe_segment* segment : setup_.local) {
+    collective_words& out = segment->control()->collective_out;
+    if (!data.empty()) std::memcpy(segment->collective_out_data().data(), data.data(), data.size());
+    std::copy(result.sum, result.sum + 4, out.sum);
+    out.call = result.call;
+    out.bytes = result.bytes;
+    out.least = result.least;
+    out.most = result.most;
+    out.last = result.last;
+    store_release(&out.sequence, result.sequence);  // [C2]
+  }
+}
+
+std::string collective::describe() const {
+  std::string text = fmt::format("collective {}: this node {}", sequence_ + 1, sent_ ? "has contributed" : "waits for");
+  if (!sent_)
+    for (size_t i = 0; i < setup_.local.size(); ++i)
+      if (load_acquire(&setup_.local[i]->control()->collective_in.sequence) != sequence_ + 1)
+        text += fmt::format(" PE {}", pe_of(i));
+  return text + "\n";
+}
+
+std::string why_not_leave(const std::vector<pe_segment*>& local, const std::vector<uint32_t>& pes, size_t leaver) {
+  const collective_words& result = local[leaver]->control()->collective_out;
+  if (load_acquire(&result.sequence) != 0 && result.last) return {};  // [C2]
+  for (size_t i = 0; i < local.size(); ++i) {
+    const pe_control& control = *local[i]->control();
+    collective_call call = call_of_waiting_word(load_acquire(&control.waiting), pes[i]);
+    if (load_acquire(&control.collective_in.sequence) != load_acquire(&control.collective_out.sequence))
+      call = control.collective_in.call;
+    if (i != leaver && call.number) return fmt::format("PE {} waits in {}, PE {} has left the job", pes[i], text_of(call), pes[leaver]);
+  }
+  return fmt::format("PE {} has left the job before its end", pes[leaver]);
+}
+
+}  // namespace gravel

@@ -1,0 +1,181 @@
+#include "host/aggregator/outbound.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "lib/base/error.hpp"
+#include "lib/base/profile.hpp"
+
+namespace gravel {
+
+outbound::outbound(const common& c, landing ring, uint32_t channel, uint64_t* arrivals)
+    : c_(c), sink_(ring.sink), ring_(ring), channel_(channel), arrivals_(arrivals), counts_(c.packets) {}
+
+outbound::outbound(const common& c, uint32_t sink, remote_link& link, remote_slots remote, char* staging)
+    : c_(c), sink_(sink), link_(&link), remote_(remote), staging_(staging), counts_(c.packets) {}
+
+char* outbound::slot_memory(uint64_t sequence) const {
+  return is_local() ? reinterpret_cast<char*>(ring_.packet(channel_, sequence))
+                    : staging_ + sequence % c_.packets * c_.packet_size;
+}
+
+uint32_t outbound::append(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, uint64_t now) {
+  uint32_t taken = 0;
+  while (taken < messages) {
+    if (!writer_.is_open()) {
+      if (!can_open()) break;
+      writer_.open(slot_memory(sequence_), c_.packet_size);
+      opened_at_ = now;
+    }
+    const uint32_t more = writer_.append(sink, from + uint64_t{taken} * units, messages - taken, units);
+    taken += more;
+    if (taken == messages) break;
+    if (writer_.empty()) fail("a message of {} units does not fit into a packet of {} bytes", units, c_.packet_size);
+    close(close_cause::full);
+  }
+  return taken;
+}
+
+bool outbound::append_or_spill(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, uint64_t now) {
+  const uint32_t taken = has_backlog() ? 0 : append(sink, from, messages, units, now);
+  if (taken == messages) return true;
+  from += uint64_t{taken} * units;
+  messages -= taken;
+  (*c_.stats)[stat::messages_spilled] += messages;
+  // Neighbours of one kind at once.
+  while (messages != 0) {
+    const bool answer = is_answer(op_of(from->word[0]));
+    uint32_t n = 1;
+    while (n < messages && is_answer(op_of(from[uint64_t{n} * units].word[0])) == answer) ++n;
+    const uint64_t bytes = uint64_t{n} * units * sizeof(unit);
+    std::atomic<uint64_t>& account = answer ? c_.spill->answers : c_.spill->used;
+    if (account.fetch_add(bytes) + bytes > c_.spill->limit && !answer) return false;
+    spill(sink, from, n, units, account);
+    from += uint64_t{n} * units;
+    messages -= n;
+  }
+  return true;
+}
+
+void outbound::spill(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, std::atomic<uint64_t>& account) {
+  waited_ += messages;
+  // A piece has an end, so that its memory goes back also while the backlog never becomes empty.
+  constexpr uint64_t most_units = 4096;
+  if (backlog_.empty() || backlog_.back().sink != sink || backlog_.back().units != units ||
+      backlog_.back().account != &account || backlog_.back().data.size() >= most_units)
+    backlog_.push_back({sink, units, &account, {}, 0});
+  backlog_.back().data.insert(backlog_.back().data.end(), from, from + uint64_t{messages} * units);
+}
+
+uint32_t outbound::put_aside(uint32_t sink, const unit* from, uint32_t messages, uint32_t units) {
+  const uint64_t limit = uint64_t{c_.packets} * c_.packet_size, each = uint64_t{units} * sizeof(unit);
+  const uint64_t room = aside_ < limit ? (limit - aside_) / each : 0;
+  const auto n = static_cast<uint32_t>(std::min<uint64_t>(messages, room));
+  if (n == 0) return 0;
+  aside_ += n * each;
+  spill(sink, from, n, units, aside_);
+  return n;
+}
+
+/// Has it come out of the backlog? Then it lies in the packets closed so far, or in the open one.
+bool outbound::is_settled(position& p) const {
+  if (p.backlog == 0) return true;
+  if (drained_ < p.backlog) return false;
+  p.backlog = 0;
+  p.packets = sequence_ + has_open_messages();
+  return true;
+}
+
+bool outbound::is_applied(position& p) { return is_settled(p) && applied_ >= p.packets; }
+
+bool outbound::hurry(position& p) {
+  if (!is_settled(p)) return false;
+  if (p.packets > sequence_) close(close_cause::flush);
+  if (sink_ == transit_sink && applied_ < p.packets && hurried_ < p.packets) {
+    link_->send({plane_word::flush, c_.node, sink_, c_.plane, p.packets, 0, 0}, {});
+    hurried_ = p.packets;
+  }
+  return true;
+}
+
+bool outbound::drain_backlog(uint64_t now) {
+  bool moved = false;
+  while (!backlog_.empty()) {
+    piece& p = backlog_.front();
+    // One by one where bulk messages may be among them, which share no row.
+    const uint32_t whole = p.units > max_small_units ? 1 : static_cast<uint32_t>((p.data.size() - p.taken) / p.units);
+    const uint32_t taken = append(p.sink, p.data.data() + p.taken, whole, p.units, now);
+    if (taken == 0) break;
+    moved = true;
+    p.taken += uint64_t{taken} * p.units;
+    drained_ += taken;
+    p.account->fetch_sub(uint64_t{taken} * p.units * sizeof(unit));
+    if (p.taken == p.data.size()) backlog_.pop_front();
+  }
+  return moved;
+}
+
+void outbound::close(close_cause cause) {
+  if (!has_open_messages()) return;
+  const profile_range range("send packet");
+  counts_[sequence_ % c_.packets] = writer_.messages();
+  const bool flush = cause == close_cause::flush;
+  packet_header* packet = writer_.close(sequence_, sink_, c_.node, c_.plane, flush);
+  if (c_.fault && c_.fault->corrupts_packet_for(pe_of_sink(sink_))) rows_of(packet)->units ^= 0x5555;
+  stats_row& s = *c_.stats;
+  ++s[stat::packets];
+  s[stat::packet_bytes] += packet->bytes;
+  ++s[static_cast<stat>(static_cast<uint32_t>(stat::packets_full) + static_cast<uint32_t>(cause))];
+
+  if (is_local()) {
+    store_release(&ring_.slot(channel_, sequence_)->published, sequence_ + 1);  // [L1]
+    fetch_add_release<scope::system>(arrivals_, uint64_t{1});                   // [L1]
+    ++s[stat::packets_local];
+  } else if (packet->bytes <= c_.eager_size || link_->prefers_messages()) {
+    link_->send_packet({plane_word::packet, c_.node, sink_, c_.plane, sequence_, packet->bytes, 0},
+                {reinterpret_cast<const std::byte*>(packet), packet->bytes});
+    ++s[stat::packets_eager];
+  } else {
+    const uint64_t at = remote_.offset + sequence_ % c_.packets * (sizeof(landing_header) + c_.packet_size) +
+                        sizeof(landing_header);
+    link_->put_and_notify(packet, packet->bytes, remote_.region, at,
+                          {plane_word::notice, c_.node, sink_, c_.plane, sequence_, packet->bytes, 0});
+    ++s[stat::packets_put];
+  }
+  ++sequence_;
+  if (flush) hurried_ = sequence_;  // the packet says so itself, of all before it, too
+}
+
+bool outbound::poll_done() {
+  uint64_t done = applied_;
+  while (done != sequence_ && ring_.is_done(channel_, done)) ++done;
+  if (done == applied_) return false;
+  advance(done, done);
+  return true;
+}
+
+void outbound::credit(uint64_t freed, uint64_t applied) {
+  if (freed < freed_ || freed > sequence_ || applied < applied_ || applied > freed)
+    fail("a credit for sink {} says {} freed, {} applied, where {} were sent, {} freed, {} applied", sink_, freed,
+         applied, sequence_, freed_, applied_);
+  advance(freed, applied);
+}
+
+void outbound::advance(uint64_t freed, uint64_t applied) {
+  // Of a forwarded packet the slot is free before its messages are applied, and its count may be overwritten: the
+  // counts of a transit channel are acknowledged when freed, and its `applied` only delays flushes. Quiescence stays
+  // right, because the intermediate node counts what it took over as its own.
+  for (; freed_ != freed; ++freed_) acked_ += counts_[freed_ % c_.packets];
+  applied_ = applied;
+}
+
+std::string outbound::describe() const {
+  return fmt::format("to {}: {} packets sent, {} freed, {} applied, {} credits left, {} messages in the open packet, "
+                     "backlog of {} messages, {} bytes of it put aside",
+                     sink_ == transit_sink ? std::string("an intermediate node")
+                                           : fmt::format("PE {}{}", pe_of_sink(sink_), sink_ & 1 ? " (host)" : ""),
+                     sequence_, freed_, applied_, c_.packets - (sequence_ - freed_), writer_.is_open() ? writer_.messages() : 0, waited_ - drained_,
+                     aside_.load());
+}
+
+}  // namespace gravel

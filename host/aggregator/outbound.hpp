@@ -1,0 +1,165 @@
+// The packets of one plane for one destination: a sink (a PE's device or host), or another node that forwards.
+//
+// On the same node a packet is built in the landing slot itself. For another node it is built in registered staging
+// memory, put into the landing slot, and announced. Sequence s may be opened once packet s - packets is freed:
+//
+//   applied <= freed <= sequence <= freed + packets        (sequence: packets closed so far)
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "host/aggregator/fault.hpp"
+#include "host/node/stats.hpp"
+#include "lib/base/landing.hpp"
+
+namespace gravel {
+
+/// What planes say to each other; the header of a UCX active message.
+enum class plane_word : uint32_t { packet, notice, credit, contribution, result, pulse, abort, flush };
+struct plane_header {
+  plane_word word;
+  uint32_t source_node;
+  uint32_t sink;      ///< packet, notice, credit, flush: the channel's sink, or transit_sink
+  uint32_t plane;
+  uint64_t sequence;  ///< packet, notice: of the packet; flush: packets below it; collectives: of the collective
+  uint64_t a, b;      ///< notice: bytes; credit: freed, applied
+};
+static_assert(sizeof(plane_header) == 40);
+
+/// How a plane reaches the same plane of one other node. Only the plane's thread calls it.
+class remote_link {
+ public:
+  virtual ~remote_link() = default;
+  /// Writes into landing memory of the other node and, when the bytes are there, sends the notice. `local` stays
+  /// untouched until the packet's credit has come back.
+  virtual void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset,
+                              const plane_header& notice) = 0;
+  /// Sends header and data; both may be reused at once.
+  virtual void send(const plane_header&, std::span<const std::byte> data) = 0;
+  /// The same for a packet, which stays untouched until its credit has come back.
+  virtual void send_packet(const plane_header& header, std::span<const std::byte> packet) { send(header, packet); }
+  /// Is a packet of any size faster inside a message?
+  virtual bool prefers_messages() const { return false; }
+};
+
+/// Where a remote channel's landing slots are: byte offset of slot 0 in a region of the other node.
+struct remote_slots {
+  uint32_t region = 0;
+  uint64_t offset = 0;
+};
+
+enum class close_cause { full, age, flush, idle };
+
+/// Memory for what receivers send beyond their credits; shared by the planes of an aggregator. Answers to gets and fetching
+/// operations are never refused: there are no more of them than requests under way (docs/message.md, "Memory").
+struct spill_budget {
+  std::atomic<uint64_t> used{0};     ///< bytes of handlers' messages
+  std::atomic<uint64_t> answers{0};  ///< bytes of answers
+  uint64_t limit = 0;                ///< of `used`
+};
+
+class outbound;
+
+/// Where something lies that was given to an outbound: in packets below `packets`; or, as long as `backlog` is not 0, among
+/// the first `backlog` messages that ever waited for credits.
+struct position {
+  outbound* to;
+  uint64_t packets, backlog;
+};
+
+class outbound {
+ public:
+  struct common {
+    uint32_t node, plane, packets;  ///< node: where this plane runs
+    uint64_t packet_size, eager_size;
+    spill_budget* spill;
+    stats_row* stats;
+    injected_fault* fault = nullptr;
+  };
+  /// Same node: `ring` is the destination's, `channel` ours in it.
+  outbound(const common&, landing ring, uint32_t channel, uint64_t* arrivals);
+  /// Other node: `staging` has room for `packets` packets, registered by the owner of the link.
+  outbound(const common&, uint32_t sink, remote_link&, remote_slots, char* staging);
+
+  /// Takes up to `messages` messages; fewer (even 0) when all packets are in flight. A packet that fills leaves.
+  uint32_t append(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, uint64_t now);
+  /// Takes all of them, beyond the packets in flight into the backlog. False: the handlers' budget is spent.
+  bool append_or_spill(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, uint64_t now);
+  /// For a destination that is busy for long: takes up to `messages` into the backlog, up to the bytes of the packets that
+  /// may be in flight. The rest has to wait.
+  uint32_t put_aside(uint32_t sink, const unit* from, uint32_t messages, uint32_t units);
+  bool has_aside() const { return aside_ != 0; }
+  bool drain_backlog(uint64_t now);
+  bool has_backlog() const { return !backlog_.empty(); }
+
+  bool has_open_messages() const { return writer_.is_open() && !writer_.empty(); }
+  /// Sends the open packet, if it holds anything.
+  void close(close_cause);
+  uint64_t opened_at() const { return opened_at_; }
+
+  /// Of what was given to it last.
+  position last() { return {this, sequence_ + has_open_messages(), has_backlog() ? waited_ : 0}; }
+  bool is_applied(position&);
+  /// Somebody waits for what lies there: it is sent, and an intermediate node shall not hold it back. False: it has to wait
+  /// for credits yet.
+  bool hurry(position&);
+
+  /// Same node: reads the receiver's `done` words. Returns true if something was new.
+  bool poll_done();
+  /// Other node: a credit came. Throws gravel::error if it cannot be true.
+  void credit(uint64_t freed, uint64_t applied);
+
+  bool is_local() const { return link_ == nullptr; }
+  bool busy() const { return applied_ != sequence_ || has_open_messages() || has_backlog(); }
+  bool in_flight() const { return applied_ != sequence_; }
+  uint32_t sink() const { return sink_; }
+  uint64_t sequence() const { return sequence_; }  ///< packets closed so far
+  uint64_t applied() const { return applied_; }
+  /// Messages known to be applied, of all those appended.
+  uint64_t acked_messages() const { return acked_; }
+  std::string describe() const;
+
+  bool listed = false;  ///< on the plane's list of busy outbounds
+  uint64_t listed_by_flush = 0;  ///< number of the plane's last flush that concerns it
+
+ private:
+  bool is_settled(position&) const;
+  bool can_open() const { return sequence_ - freed_ < c_.packets; }
+  char* slot_memory(uint64_t sequence) const;
+  void advance(uint64_t freed, uint64_t applied);
+
+  void spill(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, std::atomic<uint64_t>& account);
+
+  /// Messages of one row that wait for credits, charged to one account.
+  struct piece {
+    uint32_t sink, units;
+    std::atomic<uint64_t>* account;
+    std::vector<unit> data;
+    size_t taken = 0;  ///< units already appended
+  };
+
+  common c_;
+  uint32_t sink_;
+  landing ring_{};
+  uint32_t channel_ = 0;
+  uint64_t* arrivals_ = nullptr;
+  remote_link* link_ = nullptr;
+  remote_slots remote_{};
+  char* staging_ = nullptr;
+  packet_writer writer_;
+  uint64_t opened_at_ = 0;
+  uint64_t sequence_ = 0, freed_ = 0, applied_ = 0, acked_ = 0;
+  uint64_t hurried_ = 0;               ///< an intermediate node knows that packets below this are waited for
+  uint64_t waited_ = 0, drained_ = 0;  ///< messages that ever went into the backlog, and came out of it
+  std::atomic<uint64_t> aside_{0};     ///< bytes in the backlog that were put aside
+  std::vector<uint32_t> counts_;  ///< messages of the packets in flight, by sequence modulo a power of two
+  std::deque<piece> backlog_;
+};
+
+}  // namespace gravel

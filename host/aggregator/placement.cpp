@@ -1,0 +1,158 @@
+#include "host/aggregator/placement.hpp"
+
+#include <hwloc.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <set>
+
+#include "lib/base/error.hpp"
+
+namespace gravel {
+namespace {
+
+cpu_list both(const cpu_list& a, const cpu_list& b) {
+  cpu_list result;
+  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(result));
+  return result;
+}
+
+cpu_list either(const cpu_list& a, const cpu_list& b) {
+  cpu_list result;
+  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(result));
+  return result;
+}
+
+cpu_list list_of(hwloc_const_bitmap_t set) {
+  cpu_list cpus;
+  for (int cpu = -1; set && (cpu = hwloc_bitmap_next(set, cpu)) != -1;) cpus.push_back(static_cast<uint32_t>(cpu));
+  return cpus;
+}
+
+/// This machine's topology; empty if hwloc cannot tell. Only PCI devices are wanted besides processors and memory: for
+/// others hwloc might start CUDA.
+using topology_handle = std::unique_ptr<hwloc_topology, void (*)(hwloc_topology_t)>;
+topology_handle load_topology(bool with_pci) {
+  hwloc_topology_t raw = nullptr;
+  if (hwloc_topology_init(&raw) != 0) return {nullptr, hwloc_topology_destroy};
+  topology_handle topology(raw, hwloc_topology_destroy);
+  if (with_pci) hwloc_topology_set_type_filter(raw, HWLOC_OBJ_PCI_DEVICE, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
+  if (hwloc_topology_load(raw) != 0) topology.reset();
+  return topology;
+}
+
+/// A set of processors for the kernel, large enough for these.
+struct kernel_set {
+  explicit kernel_set(uint32_t n) : bytes(CPU_ALLOC_SIZE(n)), set(CPU_ALLOC(n), [](cpu_set_t* s) { CPU_FREE(s); }) {
+    CPU_ZERO_S(bytes, set.get());
+  }
+  size_t bytes;
+  std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set;
+};
+
+placement place_on_list(const cpu_list& cpus, uint32_t n_threads) {
+  const topology_handle topology = load_topology(false);
+  if (topology) {
+    // The complete set: what a container may not use is there, and the kernel refuses it.
+    const cpu_list there = list_of(hwloc_topology_get_complete_cpuset(topology.get()));
+    for (const uint32_t cpu : cpus)
+      if (!std::binary_search(there.begin(), there.end(), cpu))
+        fail("GRAVEL_AGGREGATOR_BIND: there is no processor {} here; there are {}", cpu, text_of(there));
+  }
+  return {std::vector<cpu_list>(n_threads, cpus), "as GRAVEL_AGGREGATOR_BIND says"};
+}
+
+}  // namespace
+
+placement place_near_gpus(const machine_places& machine, uint32_t n_threads) {
+  std::set<uint32_t> wanted;
+  for (const auto& nodes : machine.near) {
+    if (nodes.empty()) return {{}, "hwloc does not know a GPU of this node's PEs"};
+    if (nodes.size() == machine.numa_nodes.size()) return {{}, "no part of the machine is nearer to the GPUs than another"};
+    wanted.insert(nodes.begin(), nodes.end());
+  }
+  if (wanted.empty()) return {{}, "no PE has a GPU"};
+  std::vector<cpu_list> places;
+  cpu_list all;
+  for (const uint32_t node : wanted) {
+    cpu_list usable = both(machine.numa_nodes[node], machine.allowed);
+    if (usable.empty()) continue;
+    all = either(all, usable);
+    places.push_back(std::move(usable));
+  }
+  if (places.empty()) return {{}, "the processors near the GPUs may not be used"};
+  // Threads that poll want a processor each.
+  for (size_t i = 0; i < places.size(); ++i)
+    if (const size_t threads_there = (n_threads + places.size() - 1 - i) / places.size(); places[i].size() < threads_there) {
+      places = {all};
+      break;
+    }
+  if (places.size() == 1 && all == machine.allowed) return {{}, "all usable processors are near the GPUs"};
+  if (all.size() < n_threads)
+    return {{}, fmt::format("only processors {} are near the GPUs, for {} threads", text_of(all), n_threads)};
+  placement result{{}, "near the GPUs"};
+  for (uint32_t t = 0; t < n_threads; ++t) result.threads.push_back(places[t % places.size()]);
+  return result;
+}
+
+machine_places find_places(hwloc_topology_t topology, const std::vector<std::string>& bus_ids, cpu_list allowed) {
+  machine_places found;
+  found.allowed = std::move(allowed);
+  // Several nodes may have the same processors (a GPU's memory and the host's, say), and some none: one place each.
+  std::vector<std::pair<uint32_t, uint32_t>> place_of_node;  // hwloc's number of the node, index
+  for (hwloc_obj_t node = nullptr; (node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node));) {
+    cpu_list cpus = list_of(node->cpuset);
+    if (cpus.empty()) continue;
+    auto& places = found.numa_nodes;
+    const auto same = std::find(places.begin(), places.end(), cpus);
+    place_of_node.emplace_back(node->os_index, static_cast<uint32_t>(same - places.begin()));
+    if (same == places.end()) places.push_back(std::move(cpus));
+  }
+  for (const auto& id : bus_ids) {
+    auto& near = found.near.emplace_back();
+    const hwloc_obj_t gpu = hwloc_get_pcidev_by_busidstring(topology, id.c_str());
+    const hwloc_obj_t around = gpu ? hwloc_get_non_io_ancestor_obj(topology, gpu) : nullptr;
+    if (!around || !around->nodeset) continue;
+    for (const auto& [node, place] : place_of_node)
+      if (hwloc_bitmap_isset(around->nodeset, node) && std::find(near.begin(), near.end(), place) == near.end())
+        near.push_back(place);
+  }
+  return found;
+}
+
+placement place_threads(const std::string& setting, const std::vector<std::string>& bus_ids, uint32_t n_threads) {
+  if (setting == "none") return {{}, "as GRAVEL_AGGREGATOR_BIND says"};
+  if (setting != "auto") return place_on_list(parse_cpu_list(setting), n_threads);
+  if (bus_ids.empty()) return place_near_gpus({}, n_threads);
+  const topology_handle topology = load_topology(true);
+  if (!topology) return {{}, "hwloc cannot read the topology"};
+  return place_near_gpus(find_places(topology.get(), bus_ids, binding_of_this_thread()), n_threads);
+}
+
+std::string bind_this_thread(const cpu_list& cpus) {
+  kernel_set wanted(cpus.empty() ? 1 : cpus.back() + 1);
+  for (const uint32_t cpu : cpus) CPU_SET_S(cpu, wanted.bytes, wanted.set.get());
+  return sched_setaffinity(0, wanted.bytes, wanted.set.get()) == 0 ? "" : std::strerror(errno);
+}
+
+cpu_list binding_of_this_thread() {
+  cpu_list cpus;
+  // A kernel may know more processors than any set of a fixed size has room for: it says EINVAL then.
+  for (uint32_t n = 1024; n <= 1 << 20; n *= 2) {
+    kernel_set found(n);
+    if (sched_getaffinity(0, found.bytes, found.set.get()) != 0) {
+      if (errno == EINVAL) continue;
+      break;
+    }
+    for (uint32_t cpu = 0; cpu < n; ++cpu)
+      if (CPU_ISSET_S(cpu, found.bytes, found.set.get())) cpus.push_back(cpu);
+    break;
+  }
+  return cpus;
+}
+
+}  // namespace gravel

@@ -1,0 +1,206 @@
+#include "host/node/node_channel.hpp"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "lib/base/error.hpp"
+
+namespace gravel {
+namespace {
+
+constexpr uint64_t most_frame_bytes = 1ull << 30;
+
+struct frame_header {
+  uint32_t type;
+  uint32_t has_descriptor;
+  uint64_t bytes;
+};
+
+sockaddr_un address_of(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path))
+    fail("the socket path '{}' is longer than the system's {} bytes; set TMPDIR to a shorter one", path,
+         sizeof(address.sun_path) - 1);
+  std::memcpy(address.sun_path, path.data(), path.size());
+  return address;
+}
+
+void set_limit(int descriptor, int option, uint64_t seconds, const char* name) {
+  const timeval limit{static_cast<time_t>(seconds), 0};
+  if (setsockopt(descriptor, SOL_SOCKET, option, &limit, sizeof(limit)) != 0) fail_errno(name);
+}
+
+[[noreturn]] void fail_reading() {
+  if (errno == EAGAIN || errno == EWOULDBLOCK)
+    fail("no answer on the node's socket within twice GRAVEL_CONNECT_TIMEOUT_S; is a process of the job stopped?");
+  fail_errno("reading from the node's socket");
+}
+
+/// Reads exactly n bytes; false at an end of file before the first.
+bool read_all(int descriptor, void* to, size_t n) {
+  size_t done = 0;
+  while (done < n) {
+    const ssize_t got = recv(descriptor, static_cast<char*>(to) + done, n - done, 0);
+    if (got > 0) done += static_cast<size_t>(got);
+    else if (got == 0 || errno == ECONNRESET) return false;
+    else if (errno != EINTR) fail_reading();
+  }
+  return true;
+}
+
+}  // namespace
+
+node_channel::node_channel(node_channel&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+node_channel& node_channel::operator=(node_channel&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+node_channel::~node_channel() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+node_channel node_channel::connect(const std::string& path) {
+  node_channel channel(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (channel.descriptor_ < 0) fail_errno("socket");
+  const sockaddr_un address = address_of(path);
+  while (::connect(channel.descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+    if (errno != EINTR) fail_errno("connecting to the aggregator at '" + path + "'");
+  return channel;
+}
+
+void node_channel::send(frame_type type, std::span<const std::byte> bytes, int descriptor) {
+  frame_header header{static_cast<uint32_t>(type), descriptor >= 0, bytes.size()};
+  iovec parts[2] = {{&header, sizeof(header)}, {const_cast<std::byte*>(bytes.data()), bytes.size()}};
+  msghdr message{};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  message.msg_iov = parts;
+  message.msg_iovlen = 2;
+  if (descriptor >= 0) {
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    cmsghdr* c = CMSG_FIRSTHDR(&message);
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(int));
+    std::memcpy(CMSG_DATA(c), &descriptor, sizeof(int));
+  }
+  size_t left = sizeof(header) + bytes.size();
+  while (left) {
+    const ssize_t sent = sendmsg(descriptor_, &message, MSG_NOSIGNAL);
+    if (sent < 0) {
+      if (errno == EINTR) continue;
+      if (errno == EAGAIN || errno == EWOULDBLOCK)
+        fail("nobody read from the node's socket within twice GRAVEL_CONNECT_TIMEOUT_S; is a process of the job stopped?");
+      fail_errno("writing to the node's socket");
+    }
+    left -= static_cast<size_t>(sent);
+    message.msg_control = nullptr;
+    message.msg_controllen = 0;
+    size_t skip = static_cast<size_t>(sent);
+    for (iovec& part : parts) {
+      const size_t n = std::min(skip, part.iov_len);
+      part.iov_base = static_cast<char*>(part.iov_base) + n;
+      part.iov_len -= n;
+      skip -= n;
+    }
+  }
+}
+
+void node_channel::send(frame_type type, const std::string& text) {
+  send(type, {reinterpret_cast<const std::byte*>(text.data()), text.size()});
+}
+
+std::optional<frame> node_channel::receive() {
+  frame_header header{};
+  iovec part{&header, sizeof(header)};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  ssize_t got;
+  while ((got = recvmsg(descriptor_, &message, MSG_CMSG_CLOEXEC)) < 0)
+    if (errno == ECONNRESET) return std::nullopt;
+    else if (errno != EINTR) fail_reading();
+  if (got == 0) return std::nullopt;
+  frame result{};
+  struct closer {
+    int* descriptor;
+    ~closer() {
+      if (descriptor && *descriptor >= 0) close(*descriptor);
+    }
+  } unless_whole{&result.descriptor};
+  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c))
+    if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
+      std::memcpy(&result.descriptor, CMSG_DATA(c), sizeof(int));
+  if (static_cast<size_t>(got) < sizeof(header) &&
+      !read_all(descriptor_, reinterpret_cast<char*>(&header) + got, sizeof(header) - static_cast<size_t>(got)))
+    return std::nullopt;
+  if (header.type < 1 || header.type > static_cast<uint32_t>(frame_type::abort) || header.bytes > most_frame_bytes ||
+      (header.has_descriptor != 0) != (result.descriptor >= 0))
+    fail("a malformed frame arrived on the node's socket (type {}, {} bytes)", header.type, header.bytes);
+  result.type = static_cast<frame_type>(header.type);
+  result.bytes.resize(header.bytes);
+  if (!read_all(descriptor_, result.bytes.data(), header.bytes)) return std::nullopt;
+  unless_whole.descriptor = nullptr;
+  return result;
+}
+
+void node_channel::limit_waits(uint64_t seconds) const { set_limit(descriptor_, SO_RCVTIMEO, seconds, "SO_RCVTIMEO"); }
+void node_channel::limit_sends(uint64_t seconds) const { set_limit(descriptor_, SO_SNDTIMEO, seconds, "SO_SNDTIMEO"); }
+
+pid_t node_channel::check_peer() const {
+  ucred who{};
+  socklen_t length = sizeof(who);
+  if (getsockopt(descriptor_, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) fail_errno("SO_PEERCRED");
+  if (who.uid != geteuid()) fail("process {} of user {} connected to a socket of user {}", who.pid, who.uid, geteuid());
+  return who.pid;
+}
+
+void node_channel::shut_down() { shutdown(descriptor_, SHUT_RDWR); }
+
+node_listener::node_listener(const std::string& parent) {
+  const char* tmpdir = std::getenv("TMPDIR");
+  directory_ = (parent.empty() ? std::string(tmpdir && *tmpdir ? tmpdir : "/tmp") : parent) + "/gravel-node-XXXXXX";
+  address_of(directory_ + "/s");  // too long? Then before anything is made.
+  if (!mkdtemp(directory_.data())) fail_errno("making a directory for the node's socket under '" + directory_ + "'");
+  path_ = directory_ + "/s";
+  const sockaddr_un address = address_of(path_);
+  descriptor_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (descriptor_ < 0 || bind(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+      chmod(path_.c_str(), 0600) != 0 || listen(descriptor_, 4096) != 0) {
+    const int code = errno;
+    const std::string path = path_;
+    unlink();
+    if (descriptor_ >= 0) close(descriptor_);
+    errno = code;
+    fail_errno("listening at '" + path + "'");
+  }
+}
+
+node_listener::~node_listener() {
+  unlink();
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+void node_listener::leave_listening_to_child() { close(std::exchange(descriptor_, -1)); }
+
+void node_listener::unlink() {
+  if (path_.empty()) return;
+  ::unlink(path_.c_str());
+  rmdir(directory_.c_str());
+  path_.clear();
+}
+
+}  // namespace gravel

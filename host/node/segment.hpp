@@ -1,0 +1,124 @@
+// A PE's segment: one memfd that the PE and its node's aggregator map. The same arithmetic on both sides gives
+//
+//   [pe_control][collectives: data in, data out][queue 0: control, slots] ... [queue 4][done words][landing slots]
+//
+// The memfd has no name in any file system: nothing is left behind after any kind of death.
+#pragma once
+#include <cstdint>
+#include <span>
+
+#include "host/node/collective_call.hpp"
+#include "lib/base/device_error.hpp"
+#include "lib/base/landing.hpp"
+#include "lib/base/peer_ring.hpp"
+#include "lib/base/queue.hpp"
+#include "lib/base/settings.hpp"
+#include "lib/base/topology.hpp"
+
+namespace gravel {
+
+/// Who produces into a queue. Handlers have queues of their own, which the aggregator always empties (what it cannot
+/// send it spills), so a receiver never waits for itself.
+enum class queue_kind : uint32_t { kernel_warp, kernel_block, host, device_handler, host_handler, count };
+constexpr uint32_t n_queue_kinds = static_cast<uint32_t>(queue_kind::count);
+constexpr bool is_handler_queue(uint32_t kind) { return kind >= static_cast<uint32_t>(queue_kind::device_handler); }
+const char* name_of(queue_kind);
+
+/// Everything that determines the layout; equal on PE and aggregator, or the connection is refused.
+struct segment_shape {
+  uint64_t packet_size;
+  uint32_t packets;      ///< per channel
+  uint32_t channels;     ///< inbound channels per sink kind: source nodes * planes
+  uint32_t n_planes;
+  uint32_t n_pes;
+  uint32_t slot_size, slots, warp_slots;
+  uint32_t spare = 0;
+  bool operator==(const segment_shape&) const = default;
+
+  queue_shape queue_shape_of(uint32_t kind) const;
+  /// Of the data of one collective: at least 64 from each PE.
+  uint64_t collective_bytes() const { return n_pes <= 1024 ? 65536 : 64 * uint64_t{n_pes}; }
+};
+/// Needs settings with aggregator_threads resolved (not 0).
+segment_shape make_segment_shape(const settings&, const topology&, uint32_t node);
+
+/// One contribution to a collective, and its result. Written by a PE (in) or by the aggregator (out).
+/// A call of the program may take several.
+struct alignas(64) collective_words {
+  uint64_t sequence;  ///< from 1; release by the writer, acquire by the reader [C1], [C2]
+  collective_call call;
+  uint64_t bytes;  ///< of data that go with it (pe_segment::collective_in_data, collective_out_data)
+  uint64_t sum[4];
+  uint64_t least, most;
+  uint64_t last;  ///< nonzero: the job ends after this one
+  uint64_t spare[2];
+};
+static_assert(sizeof(collective_words) == 128);
+
+/// Written by plane p of the aggregator, in the first PE of its node.
+struct alignas(64) plane_counts {
+  uint64_t taken;  ///< messages taken from the queues of all PEs of the node
+  uint64_t acked;  ///< of these, messages known to be applied
+  uint64_t spare[6];
+};
+
+constexpr uint32_t max_stats = 32;  ///< words of statistics per plane (host/node/stats.hpp)
+
+struct pe_control {
+  alignas(64) uint64_t magic;
+  struct alignas(64) {
+    uint64_t packets;
+    uint64_t spare[7];
+  } arrivals[2];                             ///< per sink kind; aggregator
+  collective_words collective_in;            ///< PE
+  collective_words collective_out;           ///< aggregator
+  /// PE: waiting_word() of a collective in which it waits for PEs of its node without the aggregator; 0: none. Release, after
+  /// what it was doing before; the aggregator acquires it, and compares it with what others call under that number.
+  alignas(64) uint64_t waiting;
+  device_error error;                        ///< device
+  alignas(64) uint64_t aggregator_heartbeat;  ///< aggregator: changes while it runs
+  alignas(64) uint64_t pe_heartbeat;          ///< PE: changes while it runs
+  alignas(64) uint64_t attention;             ///< PE: its kernels run, so messages may come any moment
+  alignas(64) uint64_t peer_bells[max_peers];  ///< device: time of the last call to this local PE
+  alignas(64) uint64_t peer_bell;              ///< aggregator: changes when a peer has rung for this PE
+  plane_counts counts[max_planes];           ///< aggregator, plane p
+  alignas(64) uint64_t stats[max_planes][max_stats];  ///< aggregator, plane p
+};
+
+/// Maps a segment and computes where everything lies. Movable, owns the mapping and the descriptor.
+class pe_segment {
+ public:
+  static pe_segment create(const segment_shape&, uint32_t pe);
+  /// Maps what another process created. Takes the descriptor. Throws if the size does not fit the shape, or may
+  /// still change.
+  static pe_segment attach(int descriptor, const segment_shape&, uint32_t pe);
+  static uint64_t bytes_of(const segment_shape&);
+
+  pe_segment(pe_segment&&) noexcept;
+  pe_segment& operator=(pe_segment&&) = delete;
+  ~pe_segment();
+
+  char* base() const { return base_; }
+  uint64_t bytes() const { return bytes_; }
+  int descriptor() const { return descriptor_; }
+  const segment_shape& shape() const { return shape_; }
+  pe_control* control() const { return reinterpret_cast<pe_control*>(base_); }
+  /// The queue without producer state: what a consumer needs.
+  queue queue_of(uint32_t kind) const;
+  landing landing_of(sink_kind kind) const;
+  /// Data of a contribution to a collective, and of its result: written by whoever writes the words.
+  std::span<std::byte> collective_in_data() const;
+  std::span<std::byte> collective_out_data() const;
+  /// The landing slots of both kinds: what other nodes' aggregators may write.
+  std::span<std::byte> landing_memory() const;
+
+ private:
+  pe_segment(int descriptor, const segment_shape&, uint32_t pe);
+  int descriptor_;
+  segment_shape shape_;
+  uint32_t pe_;
+  uint64_t bytes_;
+  char* base_;
+};
+
+}  // namespace gravel

@@ -1,0 +1,172 @@
+// The CPU backend: the device is this process's own memory, kernels run on fibers (device/cpu/simt_cpu.hpp) in threads of their
+// streams, and the receiver thread applies what arrives. The route peer is used only where GRAVEL_ROUTES asks for it: the
+// aggregator is faster here, and what lies in memory that others map does without huge pages.
+#pragma once
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "device/settle.cuh"
+#include "host/pe/backend.hpp"
+#include "host/pe/exported_memory.hpp"
+#include "host/pe/launcher_cpu.hpp"
+#include "host/pe/receiver.hpp"
+#include "host/pe/ring_server.hpp"
+#include "lib/base/settings.hpp"
+
+namespace gravel {
+
+template <class Handlers>
+class cpu_backend final : public backend, public cpu_launcher {
+ public:
+  const char* name() const override { return "cpu"; }
+  std::string describe() const override { return "CPU backend: lanes on fibers, blocks on threads"; }
+  std::vector<handler_info> handlers() const override { return Handlers::template table<handler_info>(); }
+  void open(uint32_t, uint32_t local_size) override {
+    local_size_ = local_size;
+    const settings& s = current_settings();
+    uses_rings_ = s.routes == "peer" || s.routes == "direct";
+    own_ring_bytes_ = s.own_ring_size ? s.own_ring_size : usual_own_ring;
+    ring_options_.seed = s.cpu_seed;
+    ring_options_.stack_bytes = s.cpu_stack_size;
+  }
+
+  /// Only reserved: pages cost memory when they are touched.
+  void* allocate(uint64_t bytes, const char* what) override {
+    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED) fail_errno(std::string(what) + " of " + std::to_string(bytes) + " bytes does not fit");
+    madvise(at, bytes, MADV_HUGEPAGE);  // random access over a large table lives on TLB reach
+    allocated_[at] = bytes;
+    return at;
+  }
+  void release(void* at) override {
+    if (exported_.erase(at)) return;
+    munmap(at, allocated_[at]);
+    allocated_.erase(at);
+  }
+  void* allocate_exportable(uint64_t bytes, const char* what) override {
+    if (!uses_rings_) return allocate(bytes, what);
+    exported_memory made(bytes, what);
+    void* const at = made.at();
+    exported_.emplace(at, std::move(made));
+    return at;
+  }
+  std::string export_memory(void* at) override {
+    const auto found = exported_.find(at);
+    return found == exported_.end() ? std::string() : found->second.describe();
+  }
+  void* import_memory(const std::string& exported, std::string* why) override {
+    try {
+      attached_memory theirs(exported);
+      void* const at = theirs.at();
+      attached_.emplace(at, std::move(theirs));
+      return at;
+    } catch (const error& e) {
+      return *why = e.what(), nullptr;
+    }
+  }
+  void forget_memory(void* at) override { attached_.erase(at); }
+  /// A program without handlers on the device sends nothing through it.
+  uint64_t own_ring_bytes() const override { return uses_rings_ && Handlers::runs_on_device ? own_ring_bytes_ : 0; }
+
+  /// Gives whole pages back, which are zero when they come again.
+  void zero(void* at, uint64_t bytes) override {
+    const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE)), begin = reinterpret_cast<uintptr_t>(at), end = begin + bytes;
+    const uint64_t first = (begin + page - 1) / page * page, last = end / page * page;
+    // What other processes map, too, is not given back by this one's not needing it.
+    const bool shared = !exported_.empty() && exported_holds(at);
+    if (first >= last || madvise(reinterpret_cast<void*>(first), last - first, shared ? MADV_REMOVE : MADV_DONTNEED) != 0) {
+      std::memset(at, 0, bytes);
+      return;
+    }
+    std::memset(at, 0, first - begin);
+    std::memset(reinterpret_cast<void*>(last), 0, end - last);
+  }
+  uint64_t usable_bytes() const override {
+    return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / local_size_;
+  }
+  void pin(void*, uint64_t) override {}
+  void unpin(void*) override {}
+  /// What is small may be words that others count up meanwhile (queue tickets, device_counters), which promise what
+  /// was written before them.
+  void copy(void* to, const void* from, uint64_t bytes) override {
+    constexpr uint64_t word = sizeof(uint64_t), small = 4096;
+    if (bytes > small || (reinterpret_cast<uintptr_t>(from) | bytes) % word != 0) {
+      std::memcpy(to, from, bytes);
+      return;
+    }
+    for (uint64_t at = 0; at < bytes; at += word) {
+      const uint64_t value = load_acquire(reinterpret_cast<const uint64_t*>(static_cast<const char*>(from) + at));
+      std::memcpy(static_cast<char*>(to) + at, &value, word);
+    }
+  }
+  void read_words(uint64_t* to, const uint64_t* from, uint64_t n) override {
+    for (uint64_t i = 0; i < n; ++i) to[i] = load_acquire(from + i);
+  }
+  void store_pointer(void** at, void* value) override { store_release(at, value); }  // [X1]
+  void synchronize() override { wait_for_kernels(); }
+  void* create_stream() override { return new_stream(); }
+  void destroy_stream(void* stream) override { end_stream(static_cast<cpu_stream*>(stream)); }
+  void synchronize_stream(void* stream) override { wait_for_stream(static_cast<cpu_stream*>(stream)); }
+
+  bool settle(const gravel_t& g, const peer_barrier* all, uint64_t number, const std::function<void()>& meanwhile) override {
+    if (!g.peers) return false;
+    settling& mine = settling_[all != nullptr];
+    std::lock_guard lock(mine.lock);
+    uint64_t told = 0;
+    mine.stream.put({1, settle_threads, ring_options_, [&, number] {
+                       if (all) gravel::settle<true>(g, *all, number, &told);
+                       else gravel::settle<false>(g, peer_barrier{}, 1, &told);
+                     }});
+    uint32_t rounds = 0;
+    for (relax wait; load_acquire(&told) == 0; wait.attentively()) {  // [S2]
+      if (++rounds % 64 != 0) continue;
+      mine.stream.throw_if_unheard();
+      meanwhile();
+    }
+    if (const std::exception_ptr thrown = mine.stream.wait()) std::rethrow_exception(thrown);
+    return true;
+  }
+
+  void start_receiver(const receiver_setup& setup) override {
+    device_ = std::make_unique<host_receiver>(setup.device_ring, sink_kind::device, setup.device_handle);
+    host_ = std::make_unique<host_receiver>(setup.host_ring, sink_kind::host, setup.host_handle);
+    rings_ = std::make_unique<ring_server>(setup, ring_options_);
+  }
+  bool receive() override {
+    throw_if_unheard();
+    bool moved = device_->receive<Handlers>();
+    moved |= host_->receive<Handlers>();
+    return rings_->serve<Handlers>() || moved;
+  }
+  void stop_receiver() override {}
+
+ private:
+  static constexpr uint64_t usual_own_ring = 16 << 20;
+  /// For a quiet, and for a barrier, which another thread's quiet shall not have to wait for.
+  struct settling {
+    std::atomic<bool> failed{false};
+    cpu_stream stream{failed};
+    std::mutex lock;
+  };
+  bool exported_holds(const void* at) const {
+    auto next = exported_.upper_bound(const_cast<void*>(at));
+    return next != exported_.begin() && std::prev(next)->second.holds(at);
+  }
+
+  uint32_t local_size_ = 1;
+  bool uses_rings_ = false;
+  uint64_t own_ring_bytes_ = 0;
+  simt::launch_options ring_options_{};
+  std::map<void*, uint64_t> allocated_;
+  std::map<void*, exported_memory> exported_;
+  std::map<void*, attached_memory> attached_;
+  std::unique_ptr<host_receiver> device_, host_;
+  std::unique_ptr<ring_server> rings_;
+  settling settling_[2];
+};
+
+}  // namespace gravel

@@ -1,0 +1,329 @@
+// The CUDA backend: heap in GPU memory, segment pinned for the GPU, the resolver kernel applies what arrives.
+// Compiled by nvcc in the program's own source file.
+#pragma once
+#include <cuda_runtime.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "device/resolver.cuh"
+#include "device/settle.cuh"
+#include "host/pe/backend.hpp"
+#include "host/pe/launcher_cuda.cuh"
+#include "host/pe/receiver.hpp"
+#include "lib/base/error.hpp"
+#include "lib/base/profile.hpp"
+#include "lib/base/settings.hpp"
+
+namespace gravel {
+
+/// GPUs that CUDA will show this process, counted without CUDA; 0: not known.
+inline uint32_t visible_gpus() {
+  if (const char* list = std::getenv("CUDA_VISIBLE_DEVICES"))
+    return *list == 0 ? 0 : static_cast<uint32_t>(std::count(list, list + std::strlen(list), ',')) + 1;
+  uint32_t n = 0;
+  while (access(("/dev/nvidia" + std::to_string(n)).c_str(), F_OK) == 0) ++n;
+  return n;
+}
+
+template <class Handlers>
+class cuda_backend final : public backend, public cuda_launcher {
+ public:
+  const char* name() const override { return "cuda"; }
+  std::string describe() const override { return description_; }
+  std::string bus_id() const override {
+    char id[32] = "";
+    cuda_check(cudaDeviceGetPCIBusId(id, sizeof(id), device_), "cudaDeviceGetPCIBusId");
+    return id;
+  }
+  std::vector<handler_info> handlers() const override { return Handlers::template table<handler_info>(); }
+
+  void open(uint32_t local_rank, uint32_t local_size) override {
+    // A kernel that is loaded while the resolver stays may wait for it for ever. If this comes in time, all kernels of the program
+    // are loaded now; if not, open_launcher() says so.
+    setenv("CUDA_MODULE_LOADING", "EAGER", 0);
+    // Under MPS kernels of several PEs run at once, and a kernel that waits for another PE's resolver must not have taken its place:
+    // each PE has its part of the multiprocessors. CUDA reads this when it is first used.
+    if (const uint32_t gpus = visible_gpus(); gpus && local_size > gpus)
+      setenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", std::to_string(100 / ((local_size + gpus - 1) / gpus)).c_str(), 0);
+    int count = 0;
+    cuda_check(cudaGetDeviceCount(&count), "looking for GPUs (programs NAME-cpu run without one)");
+    device_ = static_cast<int>(local_rank) % count;
+    cuda_check(cudaSetDevice(device_), "cudaSetDevice");
+    cudaDeviceProp properties;
+    cuda_check(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties");
+    description_ = "GPU " + std::to_string(device_) + ": " + properties.name + ", " +
+                   std::to_string(properties.multiProcessorCount) + " SMs";
+    open_launcher(properties);
+    resolver_stream_ = new_stream(true);
+    copy_ = new_stream(true);
+    for (settling& s : settling_) s.stream = new_stream(true);
+    cuda_check(cudaHostAlloc(&mailbox_, sizeof(resolver_mailbox), cudaHostAllocDefault), "cudaHostAlloc");
+    *mailbox_ = {};
+    const settings& s = current_settings();
+    // A kernel that uses shared memory finds no place on a multiprocessor where the resolver runs, because how memory is
+    // divided there into cache and shared memory is fixed meanwhile. A quarter of them is always left to programs. Under
+    // MPS the resolvers of all PEs of this GPU run at once, otherwise only those of one.
+    int under_mps = 0;
+    cudaDeviceGetAttribute(&under_mps, cudaDevAttrMpsEnabled, device_);
+    under_mps_ = under_mps != 0;
+    const uint32_t on_this_gpu = (local_size + static_cast<uint32_t>(count) - 1) / static_cast<uint32_t>(count);
+    own_ring_bytes_ = s.own_ring_size ? s.own_ring_size : properties.totalGlobalMem / 16 / on_this_gpu;
+    const uint64_t at_once = under_mps_ ? on_this_gpu : 1;
+    const uint64_t share = std::max<uint64_t>(static_cast<uint64_t>(properties.multiProcessorCount) / at_once, 4);
+    blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_blocks, 1, share / 4));
+    ring_blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_ring_blocks, 1, share / 2));
+    resident_ = s.resolver_resident;
+    resolvers_at_once_ = at_once;
+    limits_ = {s.resolver_quantum_us * 1000, 200'000};
+  }
+
+  void* allocate(uint64_t bytes, const char* what) override {
+    const device_scope here(context_);
+    void* at = nullptr;
+    if (cudaMalloc(&at, bytes) != cudaSuccess) {
+      cudaGetLastError();
+      size_t free = 0, total = 0;
+      cudaMemGetInfo(&free, &total);
+      fail_text(std::string(what) + " of " + std::to_string(bytes) + " bytes does not fit: GPU " + std::to_string(device_) +
+                " has " + std::to_string(free) + " of " + std::to_string(total) + " bytes free (see GRAVEL_SYMMETRIC_SIZE)");
+    }
+    zero(at, bytes);
+    return at;
+  }
+  void release(void* at) override {
+    const device_scope here(context_);
+    cudaFree(at);
+  }
+  void zero(void* at, uint64_t bytes) override {
+    const device_scope here(context_);
+    cuda_check(cudaMemsetAsync(at, 0, bytes, copy_), "cudaMemset");
+    cuda_check(cudaStreamSynchronize(copy_), "cudaMemset");
+  }
+
+  /// CUDA exports whole allocations, which are multiples of 2 MiB: a smaller one might share its own with others.
+  void* allocate_exportable(uint64_t bytes, const char* what) override {
+    constexpr uint64_t granule = 2 << 20;
+    return allocate((bytes + granule - 1) / granule * granule, what);
+  }
+  std::string export_memory(void* at) override {
+    const device_scope here(context_);
+    peer_memory memory{};
+    bus_id().copy(memory.bus_id, sizeof(memory.bus_id) - 1);
+    if (cudaIpcGetMemHandle(&memory.handle, at) != cudaSuccess) return cudaGetLastError(), std::string();
+    return {reinterpret_cast<const char*>(&memory), sizeof(memory)};
+  }
+  void* import_memory(const std::string& exported, std::string* why) override {
+    const device_scope here(context_);
+    peer_memory memory;
+    if (exported.size() != sizeof(memory)) return *why = "its description has a wrong size", nullptr;
+    std::memcpy(&memory, exported.data(), sizeof(memory));
+    memory.bus_id[sizeof(memory.bus_id) - 1] = 0;
+    int other = -1;
+    if (cudaDeviceGetByPCIBusId(&other, memory.bus_id) != cudaSuccess)
+      return cudaGetLastError(), *why = std::string("this process does not see its GPU, ") + memory.bus_id, nullptr;
+    int reaches = 1, atomic = 1;
+    if (other != device_) {
+      cudaDeviceCanAccessPeer(&reaches, device_, other);
+      cudaDeviceGetP2PAttribute(&atomic, cudaDevP2PAttrNativeAtomicSupported, device_, other);
+    }
+    const std::string pair = "GPU " + std::to_string(device_) + " to GPU " + std::to_string(other);
+    if (!reaches) return *why = pair + ": no peer access", nullptr;
+    if (!atomic) return *why = pair + ": no atomic operations between them (no NVLink)", nullptr;
+    void* at = nullptr;
+    const cudaError_t code = cudaIpcOpenMemHandle(&at, memory.handle, cudaIpcMemLazyEnablePeerAccess);
+    if (code == cudaSuccess) return at;
+    cudaGetLastError();
+    return *why = pair + ": cudaIpcOpenMemHandle: " + cudaGetErrorString(code), nullptr;
+  }
+  void forget_memory(void* at) override {
+    const device_scope here(context_);
+    cudaIpcCloseMemHandle(at);
+  }
+  bool runs_beside_others() const override { return under_mps_; }
+  /// A program without handlers on the device sends nothing through it.
+  uint64_t own_ring_bytes() const override { return Handlers::runs_on_device ? own_ring_bytes_ : 0; }
+
+  void pin(void* memory, uint64_t bytes) override {
+    const device_scope here(context_);
+    cuda_check(cudaHostRegister(memory, bytes, cudaHostRegisterDefault), "pinning the segment for the GPU (cudaHostRegister)");
+    void* on_device = nullptr;
+    cuda_check(cudaHostGetDevicePointer(&on_device, memory, 0), "cudaHostGetDevicePointer");
+    if (on_device != memory) fail_text("GPU " + std::to_string(device_) + " does not see pinned memory at its host address");
+  }
+  void unpin(void* memory) override {
+    const device_scope here(context_);
+    cudaHostUnregister(memory);
+  }
+  void copy(void* to, const void* from, uint64_t bytes) override {
+    const device_scope here(context_);
+    cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, copy_), "copying to or from the GPU");
+    cuda_check(cudaStreamSynchronize(copy_), "copying to or from the GPU");
+  }
+  bool is_device_memory(const void* at) override {
+    const device_scope here(context_);
+    cudaPointerAttributes a{};
+    cuda_check(cudaPointerGetAttributes(&a, at), "cudaPointerGetAttributes");
+    return a.type == cudaMemoryTypeDevice;
+  }
+  void synchronize() override {
+    const device_scope here(context_);
+    wait_for_kernels();
+  }
+  void* create_stream() override { return add_stream(); }
+  void destroy_stream(void* stream) override { remove_stream(static_cast<cudaStream_t>(stream)); }
+  void synchronize_stream(void* stream) override { wait_for_stream(static_cast<cudaStream_t>(stream)); }
+
+  void hold_receiver() override { hold(); }
+  void release_receiver() override { end_hold(); }
+  bool settle(const gravel_t& g, const peer_barrier* all, uint64_t number, const std::function<void()>& meanwhile) override {
+    if (!resident_) return false;  // kernels that wait need the resolver beside them
+    const device_scope here(context_);
+    settling& mine = settling_[all != nullptr];
+    std::lock_guard lock(mine.lock);
+    uint64_t* const told = &mailbox_->settled[all != nullptr];
+    store_relaxed(told, uint64_t{0});
+    if (all) gravel::settle<true><<<1, settle_threads, 0, mine.stream>>>(g, *all, number, told);
+    else gravel::settle<false><<<1, settle_threads, 0, mine.stream>>>(g, peer_barrier{}, 1, told);
+    cuda_check(cudaGetLastError(), "waiting on the device");
+    uint32_t rounds = 0;
+    for (relax wait; load_acquire(told) == 0; wait.attentively()) {  // [S2]
+      if (++rounds % 1024 != 0) continue;
+      const cudaError_t state = cudaStreamQuery(mine.stream);
+      if (state != cudaSuccess && state != cudaErrorNotReady) cuda_check(state, "waiting on the device");
+      meanwhile();
+    }
+    return true;
+  }
+
+  void start_receiver(const receiver_setup& setup) override {
+    const device_scope here(context_);
+    setup_ = setup;
+    attention_ = setup.attention;
+    const uint64_t bytes = sizeof(resolver_state) + setup.device_ring.channels * sizeof(channel_state);
+    state_ = static_cast<resolver_state*>(allocate(bytes, "resolver state"));
+    if (setup.n_peer_sources) {
+      const uint64_t warps = ring_blocks_ * uint64_t{resolver_threads / 32}, all_warps = (blocks_ + ring_blocks_) * uint64_t{resolver_threads / 32};
+      const std::vector<ring_place> nowhere(warps * 32, ring_place{ring_place::none, ring_place::none});
+      const auto state = [&](uint64_t size) { return allocate(size, "resolver state"); };
+      rings_ = {setup.peer_sources, static_cast<uint64_t*>(state(setup.n_peer_sources * sizeof(uint64_t))),
+                static_cast<ring_place*>(state(nowhere.size() * sizeof(ring_place))), setup.n_peer_sources, ring_blocks_, setup.own_source,
+                static_cast<owed_tickets*>(state(all_warps * sizeof(owed_tickets)))};
+      copy(rings_.places, nowhere.data(), nowhere.size() * sizeof(ring_place));
+    }
+    host_ = std::make_unique<host_receiver>(setup.host_ring, sink_kind::host, setup.host_handle);
+    if (resident_) resolver_processors_ = resolvers_at_once_ * (blocks_ + rings_.blocks);
+    // Once now: it finds nothing and ends.
+    std::unique_lock lock(lock_);
+    prepare(reinterpret_cast<const void*>(&resolver<Handlers>), lock);
+    prepare(reinterpret_cast<const void*>(&gravel::settle<true>), lock);
+    prepare(reinterpret_cast<const void*>(&gravel::settle<false>), lock);
+    launch_resolver();
+  }
+
+  bool receive() override {
+    bool moved = host_->receive<Handlers>();
+    const device_scope here(context_);
+    const uint64_t arrived = load_acquire(setup_.device_ring.arrivals);
+    moved |= arrived != seen_arrivals_;
+    seen_arrivals_ = arrived;
+    std::lock_guard lock(lock_);
+    look_for_end();
+    const uint64_t bell = setup_.peer_bell ? load_acquire(setup_.peer_bell) : 0;
+    if (holding_ || arrived != load_acquire(&mailbox_->taken) || bell != seen_bell_ || load_acquire(&mailbox_->left_over))
+      ensure_resolver();
+    return moved || holding_ || bell != seen_bell_;
+  }
+
+  void stop_receiver() override {
+    if (!state_) return;
+    const device_scope here(context_);
+    store_release(&mailbox_->hold, uint64_t{0});
+    cudaStreamSynchronize(resolver_stream_);
+    cudaFree(state_);
+    cudaFree(rings_.drawn);
+    cudaFree(rings_.places);
+    cudaFree(rings_.owed);
+    state_ = nullptr;
+  }
+
+  std::string describe_receiver() override {
+    if (!state_) return "no resolver";
+    const device_scope here(context_);
+    resolver_state s;
+    copy(&s, state_, sizeof(s));
+    const cudaError_t kernel = cudaStreamQuery(resolver_stream_);
+    std::vector<channel_state> channels(setup_.device_ring.channels);
+    copy(channels.data(), state_->channel, channels.size() * sizeof(channel_state));
+    uint64_t seen = 0;
+    for (const channel_state& c : channels) seen += c.arrived;
+    std::string text = "resolver: " + std::string(cudaGetErrorName(kernel)) + ", program: " + describe_launches() +
+                       "; packets arrived " + std::to_string(load_acquire(setup_.device_ring.arrivals)) + ", seen " +
+                       std::to_string(seen) + ", taken " + std::to_string(s.taken) + ", applied " +
+                       std::to_string(s.finished) + ", applied when the last kernel ended " +
+                       std::to_string(load_acquire(&mailbox_->taken)) + "; blocks resident " + std::to_string(s.resident) +
+                       ", left " + std::to_string(s.leaving) + ", stop " + std::to_string(s.stop) + "; hold " + std::to_string(load_acquire(&mailbox_->hold)) + ", seen " +
+                       std::to_string(load_acquire(&mailbox_->hold_seen)) + "; next packet by channel";
+    for (const channel_state& c : channels) text += " " + std::to_string(c.next);
+    return text;
+  }
+
+  ~cuda_backend() override {
+    const device_scope here(context_);
+    close_launcher();
+    for (cudaStream_t stream : {resolver_stream_, copy_})
+      if (stream) cudaStreamDestroy(stream);
+    for (settling& s : settling_)
+      if (s.stream) cudaStreamDestroy(s.stream);
+    if (mailbox_) cudaFreeHost(mailbox_);
+  }
+
+ private:
+  struct peer_memory {
+    char bus_id[32];
+    cudaIpcMemHandle_t handle;
+  };
+  void ensure_resolver() override {
+    const cudaError_t state = cudaStreamQuery(resolver_stream_);
+    if (state == cudaSuccess) launch_resolver();
+    else if (state != cudaErrorNotReady) cuda_check(state, "the resolver kernel");
+  }
+  void launch_resolver() {
+    const profile_range range("launch resolver");
+    // Whatever rings from here on wants another kernel: this one may just have looked.
+    if (setup_.peer_bell) seen_bell_ = load_acquire(setup_.peer_bell);
+    store_relaxed(&mailbox_->left_over, uint64_t{0});
+    cuda_check(cudaMemsetAsync(&state_->resident, 0, 4 * sizeof(uint32_t), resolver_stream_), "cudaMemset");
+    resolver<Handlers><<<blocks_ + rings_.blocks, resolver_threads, resolver_shared_bytes, resolver_stream_>>>(setup_.device_handle, setup_.device_ring, rings_,
+                                                                           state_, mailbox_, limits_);
+    cuda_check(cudaGetLastError(), "starting the resolver kernel");
+  }
+
+  int device_ = 0;
+  std::string description_;
+  unsigned blocks_ = 1, ring_blocks_ = 1;  ///< of the resolver: for the landing ring, for peers' rings
+  uint64_t resolvers_at_once_ = 1;         ///< on this GPU
+  resolver_limits limits_{};
+  cudaStream_t resolver_stream_ = nullptr, copy_ = nullptr;
+  /// For a quiet, and for a barrier, which another thread's quiet shall not have to wait for.
+  struct settling {
+    std::mutex lock;
+    cudaStream_t stream = nullptr;
+  };
+  settling settling_[2];
+  bool under_mps_ = false;
+  uint64_t own_ring_bytes_ = 0;
+  receiver_setup setup_{};
+  resolver_state* state_ = nullptr;
+  peer_rings rings_{};
+  uint64_t seen_bell_ = 0;
+  std::unique_ptr<host_receiver> host_;
+  uint64_t seen_arrivals_ = 0;
+};
+
+}  // namespace gravel

@@ -1,0 +1,59 @@
+// A PE's side of the job's collectives (host/aggregator/collective.hpp): says what the PE calls, contributes, waits for the result.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+
+#include "host/node/segment.hpp"
+
+namespace gravel {
+
+class collective_member {
+ public:
+  collective_member(const pe_segment& segment, uint32_t pe) : segment_(segment), pe_(pe) {}
+
+  /// One call of the program, which may take several collectives. While it lives, other threads' calls wait.
+  class call {
+   public:
+    /// Sums, minimum and maximum over all PEs. Throws nothing: if PEs call different things the job ends.
+    collective_words combine(const collective_words& mine = {});
+    /// The same with data: those of all PEs, in order of PE. They stay until this PE's next contribution. Throws gravel::error
+    /// if `mine` is larger than room().
+    std::span<const std::byte> exchange(std::span<const std::byte> mine);
+    /// The PE's calls so far, this one included.
+    uint64_t number() const { return what_.number; }
+    /// Says what this PE waits in, for a call that does not pass through the aggregator; until the call ends. If another PE calls
+    /// something else meanwhile, the job ends.
+    void waits_without_aggregator();
+    ~call();
+    call(const call&) = delete;
+    /// Bytes that all PEs together may contribute to one exchange.
+    uint64_t room() const { return member_.segment_.shape().collective_bytes(); }
+
+   private:
+    friend collective_member;
+    call(collective_member&, collective_kind, uint64_t, uint64_t);
+    collective_member& member_;
+    std::unique_lock<std::mutex> lock_;
+    collective_call what_;
+  };
+  /// Thread: any.
+  call begin(collective_kind kind, uint64_t argument = 0, uint64_t another = 0) { return {*this, kind, argument, another}; }
+
+  /// The two halves of combine(), for who must not wait in between.
+  void contribute(const collective_call&, const collective_words& mine, std::span<const std::byte> data = {});
+  bool has_result() const;
+  void wait_for_result() const;
+  const collective_words& result() const { return segment_.control()->collective_out; }
+  std::span<const std::byte> result_data() const { return segment_.collective_out_data().first(result().bytes); }
+
+ private:
+  const pe_segment& segment_;
+  uint32_t pe_;
+  std::mutex lock_;
+  uint64_t calls_ = 0;     ///< begun
+  uint64_t sequence_ = 0;  ///< contributed
+};
+
+}  // namespace gravel

@@ -1,0 +1,166 @@
+#include "host/gravel.hpp"
+
+#include <pthread.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "host/pe/runtime.hpp"
+#include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
+#include "lib/base/profile.hpp"
+
+namespace gravel {
+namespace {
+std::unique_ptr<runtime> the_runtime;
+bool was_finalized = false;
+runtime* of_parent = nullptr;  ///< in a forked child: the PE's, which is not to be touched
+
+/// A forked child is no PE: it may end, by exit() as well, without a word to anybody.
+void become_child() {
+  if (!the_runtime) return;
+  of_parent = the_runtime.release();
+  of_parent->forget_in_child();
+}
+
+/// What nobody catches ends the job, with its text on stderr.
+void last_words(const std::string& text) {
+  if (the_runtime) the_runtime->abort_job(text, 1);
+  if (runtime::own_pe != 0) let_cause_speak();  // during gravel_init: what is wrong is often wrong in every PE
+}
+
+/// Before gravel_init has got so far: which PE this is, and what happens to exceptions.
+void prepare_to_fail() {
+  if (const char* rank = std::getenv("PMIX_RANK"); rank && log_name().empty()) {
+    set_log_name(fmt::format("PE {}", rank));
+    runtime::own_pe = static_cast<uint32_t>(std::atoi(rank));
+  }
+  install_terminate_handler(last_words);
+}
+
+/// A program that just ends would leave the others waiting.
+void at_exit(int status, void*) {
+  if (!the_runtime) return;
+  std::fflush(nullptr);
+  the_runtime->abort_job(fmt::format("the program ended with exit status {} without gravel_finalize", status),
+                         status ? status : 1);
+}
+
+}  // namespace
+
+runtime& current_runtime(const char* caller) {
+  if (simt::in_kernel()) fail("{} inside a kernel: it is for host threads", caller);
+  if (!the_runtime) {
+    prepare_to_fail();
+    fail("{} was called {}", caller,
+         of_parent       ? "in a process that was forked from a PE"
+         : was_finalized ? "after gravel_finalize"
+                         : "before gravel_init");
+  }
+  return *the_runtime;
+}
+
+uint16_t valid_stamp = handle_stamp::before_init;
+
+void refuse_handle(const gravel_t& g, const char* call) {
+  if (!the_runtime) prepare_to_fail();
+  if (g.stamp == handle_stamp::valid) fail("{} was called after gravel_finalize: its handle is of a job that is over", call);
+  if (valid_stamp == handle_stamp::before_init) fail("{} was called before gravel_init", call);
+  fail("{} was called with a handle that neither gravel_handle() nor gravel_host_handle() made{}", call,
+       g.n_pes == 0 ? ": it is empty" : "");
+}
+void refuse_handle(const gravel_t& g, op o) { refuse_handle(g, name_of(o)); }
+void refuse_handle(const gravel_t& g, other_call call) { refuse_handle(g, name_of(call)); }
+
+runtime& waiting_runtime(const char* caller) {
+  if (runtime::runs_handlers) fail("{} inside a handler: handlers must not wait", caller);
+  if (simt::in_kernel()) fail("{} inside a kernel: it is for host threads", caller);
+  return current_runtime(caller);
+}
+
+void start(std::unique_ptr<backend> device) {
+  const profile_range range("gravel_init");
+  prepare_to_fail();
+  if (the_runtime) fail("gravel_init was called twice");
+  if (of_parent) fail("gravel_init was called in a process that was forked from a PE");
+  if (was_finalized) fail("gravel_init was called after gravel_finalize: a process can join one job");
+  the_runtime = std::make_unique<runtime>(std::move(device));
+  on_exit(at_exit, nullptr);
+  pthread_atfork(nullptr, nullptr, become_child);
+}
+
+backend& current_backend() { return waiting_runtime("gravel_launch").device(); }
+void set_context(uint32_t handler, const char* name, sink_kind kind, void* context) {
+  waiting_runtime("gravel_set_context").set_context(handler, name, kind, context);
+}
+void warn(const char* text) { log_warning("{}", text); }
+void* create_stream() { return waiting_runtime("gravel_stream_create").device().create_stream(); }
+void destroy_stream(void* stream) { waiting_runtime("gravel_stream_destroy").device().destroy_stream(stream); }
+void synchronize_stream(void* stream) { waiting_runtime("gravel_stream_synchronize").device().synchronize_stream(stream); }
+void* allocate_symmetric(uint64_t bytes) { return waiting_runtime("gravel_malloc").heap().allocate(bytes); }
+void copy_from_device(void* to, const void* from, uint64_t bytes) {
+  current_runtime("an operation of a host thread").device().copy(to, from, bytes);
+}
+bool is_device_memory(const void* at) { return current_runtime("an operation of a host thread").device().is_device_memory(at); }
+void update_host_gets(const gravel_t&) { current_runtime("gravel_get").update_host_gets(); }
+
+void launch_on_cpu(const gravel_launch_config& how, std::function<void()> lane) {
+  runtime& job = waiting_runtime("gravel_launch");
+  const settings& s = job.values();
+  const uint64_t in_cluster = uint64_t{how.cluster.x} * how.cluster.y * how.cluster.z;
+  const bool none = how.cluster.x == 0 && how.cluster.y == 0 && how.cluster.z == 0;
+  if (!none && in_cluster != 1)
+    fail("gravel_launch: a cluster of ({},{},{}) blocks; the CPU backend has no clusters", how.cluster.x, how.cluster.y, how.cluster.z);
+  simt::launch_options options{};
+  options.threads = static_cast<unsigned>(s.cpu_threads);
+  options.seed = s.cpu_seed;
+  options.shared_bytes = how.shared_bytes;
+  options.stack_bytes = s.cpu_stack_size;
+  options.cooperative = how.cooperative;
+  dynamic_cast<cpu_launcher&>(job.device()).launch(how.stream, {how.grid, how.block, options, std::move(lane)});
+}
+
+}  // namespace gravel
+
+using gravel::current_runtime;
+
+void gravel_finalize() {
+  const gravel::profile_range range("gravel_finalize");
+  gravel::waiting_runtime("gravel_finalize").finalize();
+  gravel::the_runtime.reset();
+  gravel::was_finalized = true;
+}
+
+void gravel_abort(const char* text, int status) {
+  gravel::runtime& job = current_runtime("gravel_abort");
+  std::fflush(nullptr);
+  job.abort_job(text, status);
+}
+
+int gravel_my_pe() { return static_cast<int>(current_runtime("gravel_my_pe").pe()); }
+int gravel_n_pes() { return static_cast<int>(current_runtime("gravel_n_pes").nodes().n_pes()); }
+int gravel_node_of(int pe) {
+  const auto& nodes = current_runtime("gravel_node_of").nodes();
+  if (static_cast<uint32_t>(pe) >= nodes.n_pes()) gravel::fail("gravel_node_of: PE {} of {}", pe, nodes.n_pes());
+  return static_cast<int>(nodes.node_of(static_cast<uint32_t>(pe)));
+}
+int gravel_n_nodes() { return static_cast<int>(current_runtime("gravel_n_nodes").nodes().n_nodes()); }
+const char* gravel_backend() { return current_runtime("gravel_backend").device().name(); }
+const char* gravel_version() { return GRAVEL_VERSION; }
+
+gravel_t gravel_handle() { return current_runtime("gravel_handle").kernel_handle(); }
+gravel_t gravel_host_handle() { return current_runtime("gravel_host_handle").host_handle(); }
+
+void gravel_free(void* symmetric) { gravel::waiting_runtime("gravel_free").heap().release(symmetric); }
+void gravel_copy(void* to, const void* from, uint64_t bytes) {
+  gravel::waiting_runtime("gravel_copy").device().copy(to, from, bytes);
+}
+
+void gravel_quiet() { gravel::waiting_runtime("gravel_quiet").quiet(); }
+void gravel_barrier_all() { gravel::waiting_runtime("gravel_barrier_all").barrier_all(); }
+void gravel_wait_quiescent() { gravel::waiting_runtime("gravel_wait_quiescent").wait_quiescent(); }
+void gravel_synchronize() { gravel::waiting_runtime("gravel_synchronize").device().synchronize(); }
+
+uint64_t gravel_sum_all(uint64_t value) { return gravel_sum_all<uint64_t>(value); }
+uint64_t gravel_min_all(uint64_t value) { return gravel_min_all<uint64_t>(value); }
+uint64_t gravel_max_all(uint64_t value) { return gravel_max_all<uint64_t>(value); }

@@ -1,0 +1,133 @@
+#include "host/pe/launcher_cpu.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/base/profile.hpp"
+
+namespace gravel {
+
+cpu_stream::~cpu_stream() {
+  {
+    std::lock_guard lock(mutex_);
+    closing_ = true;
+    change_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void cpu_stream::put(cpu_kernel kernel) {
+  std::lock_guard lock(mutex_);
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  queue_.push_back(std::move(kernel));
+  ++put_;
+  change_.notify_all();
+}
+
+void cpu_stream::run() {
+  name_this_thread("gravel stream");
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    change_.wait(lock, [&] { return closing_ || !queue_.empty(); });
+    if (queue_.empty()) return;
+    const cpu_kernel& kernel = queue_.front();  // stays where it is while others are put behind it
+    std::exception_ptr thrown;
+    if (!error_) {
+      lock.unlock();
+      try {
+        const profile_range range("kernel");
+        simt::launch(kernel.grid, kernel.block, kernel.options, kernel.lane);
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+      lock.lock();
+    }
+    if (thrown) {
+      error_ = thrown;
+      failed_ = std::chrono::steady_clock::now();
+      any_failed_ = true;
+    }
+    queue_.pop_front();
+    ++ended_;
+    change_.notify_all();
+  }
+}
+
+std::exception_ptr cpu_stream::wait() {
+  std::unique_lock lock(mutex_);
+  change_.wait(lock, [&, last = put_] { return ended_ >= last; });
+  return std::exchange(error_, nullptr);
+}
+
+void cpu_stream::throw_if_unheard() {
+  constexpr std::chrono::seconds grace(5);
+  std::lock_guard lock(mutex_);
+  if (!error_ || std::chrono::steady_clock::now() - failed_ < grace) return;
+  std::string text = "something that is no std::exception";
+  try {
+    std::rethrow_exception(error_);
+  } catch (const std::exception& e) {
+    text = e.what();
+  } catch (...) {
+  }
+  fail("a kernel failed, and the program has not waited for it since: {}", text);
+}
+
+cpu_stream& cpu_launcher::find(gravel_stream_t stream, const char* caller) {
+  if (!stream) return own_;
+  for (const auto& s : streams_)
+    if (s.get() == stream) return *s;
+  fail("{}: not a stream of gravel_stream_create", caller);
+}
+
+void cpu_launcher::launch(gravel_stream_t stream, cpu_kernel kernel) {
+  simt::check_launch(kernel.grid, kernel.block, kernel.options);
+  std::lock_guard lock(mutex_);
+  find(stream, "gravel_launch").put(std::move(kernel));
+}
+
+gravel_stream_t cpu_launcher::new_stream() {
+  std::lock_guard lock(mutex_);
+  return streams_.emplace_back(std::make_unique<cpu_stream>(any_failed_)).get();
+}
+void cpu_launcher::end_stream(gravel_stream_t stream) {
+  if (!stream) fail("gravel_stream_destroy: not a stream of gravel_stream_create");
+  wait_for_stream(stream);
+  std::unique_ptr<cpu_stream> ended;
+  std::lock_guard lock(mutex_);
+  const auto at = std::find_if(streams_.begin(), streams_.end(), [&](const auto& s) { return s.get() == stream; });
+  if (at == streams_.end()) fail("gravel_stream_destroy: not a stream of gravel_stream_create");
+  ended = std::move(*at);
+  streams_.erase(at);
+}
+
+void cpu_launcher::wait_for_stream(gravel_stream_t stream) {
+  cpu_stream* waited;
+  {
+    std::lock_guard lock(mutex_);
+    waited = &find(stream, "gravel_stream_synchronize");
+  }
+  if (const std::exception_ptr thrown = waited->wait()) std::rethrow_exception(thrown);
+}
+
+void cpu_launcher::wait_for_kernels() {
+  std::vector<cpu_stream*> all{&own_};
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& s : streams_) all.push_back(s.get());
+  }
+  std::exception_ptr first;
+  for (cpu_stream* s : all)
+    if (std::exception_ptr thrown = s->wait(); !first) first = thrown;
+  if (first) std::rethrow_exception(first);
+}
+
+void cpu_launcher::throw_if_unheard() {
+  if (!any_failed_) return;
+  std::lock_guard lock(mutex_);
+  own_.throw_if_unheard();
+  for (const auto& s : streams_) s->throw_if_unheard();
+}
+
+}  // namespace gravel

@@ -1,0 +1,353 @@
+// Starts kernels on a GPU so that the resolver runs beside them: makes room for their local memory, takes the hold, and ends
+// it when all of them have ended. Nothing here depends on the program's handlers or kernels.
+#pragma once
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "device/resolver.cuh"
+#include "host/pe/backend.hpp"
+#include "host/pe/device_scope.cuh"
+#include "host/pe/launch_config.hpp"
+#include "lib/base/relax.hpp"
+
+namespace gravel {
+
+/// Says it on stderr, if GRAVEL_LOG allows.
+void warn(const char* text);
+
+class cuda_launcher {
+ public:
+  virtual ~cuda_launcher() = default;
+
+  /// Puts the kernel into its stream when the resolver is resident and sure to stay; `alone`: at once, for one that sends nothing
+  /// and waits for nobody. Throws gravel::error, and has then started nothing. Any thread.
+  void launch(const void* kernel, const gravel_launch_config& how, void** arguments, bool alone = false) {
+    const device_scope here(context_);
+    const cudaStream_t stream = how.stream ? how.stream : user_;
+    refuse_capture(stream);
+    std::unique_lock lock(lock_);
+    kernel_facts& facts = prepare(kernel, lock);
+    check(facts, kernel, how);
+    // Of a stream that is not Gravel's it is not known how long it exists: behind the kernel comes an event.
+    own_stream* const own = find_stream(stream);
+    const cudaEvent_t behind = own ? nullptr : take_event();
+    if (own) own->busy = true;
+    start_scope starting(*this, lock, behind);
+    if (resident_ && !alone) take_hold(lock);
+    // Without the lock: a stream that is full makes this wait, and the receiver needs the lock.
+    lock.unlock();
+    start(kernel, how, stream, arguments);
+    if (!behind) return;
+    cuda_check(cudaEventRecord(behind, stream), "gravel_launch: cudaEventRecord");
+    starting.recorded = true;
+  }
+
+  /// Keeps the resolver resident without a kernel, until as many calls of end_hold().
+  void hold() {
+    const device_scope here(context_);
+    std::unique_lock lock(lock_);
+    ++launching_;
+    if (resident_) take_hold(lock);
+  }
+  void end_hold() {
+    std::lock_guard lock(lock_);
+    --launching_;
+  }
+
+  cudaStream_t add_stream() {
+    const device_scope here(context_);
+    const cudaStream_t stream = new_stream(false);  // without the lock: should it wait for kernels, the receiver ends the hold
+    std::lock_guard lock(lock_);
+    streams_.push_back({stream, false});
+    return stream;
+  }
+  void remove_stream(cudaStream_t stream) {
+    const device_scope here(context_);
+    {
+      std::lock_guard lock(lock_);
+      if (!stream || stream == user_ || !find_stream(stream)) fail_text("gravel_stream_destroy: not a stream of gravel_stream_create");
+    }
+    wait_for_stream(stream);
+    {
+      std::lock_guard lock(lock_);
+      streams_.erase(streams_.begin() + (find_stream(stream) - streams_.data()));
+    }
+    cuda_check(cudaStreamDestroy(stream), "gravel_stream_destroy");
+  }
+  void wait_for_stream(cudaStream_t stream) {
+    const device_scope here(context_);
+    cuda_check(cudaStreamSynchronize(stream ? stream : user_), "a kernel of gravel_launch");
+  }
+
+ protected:
+  struct own_stream {
+    cudaStream_t stream;
+    bool busy;  ///< a kernel was put into it since it was last seen idle
+  };
+
+  virtual void ensure_resolver() = 0;  ///< with lock_ held
+
+  /// To be called once, with the PE's device current.
+  void open_launcher(const cudaDeviceProp& properties) {
+    cuda_check(cudaDeviceGetStreamPriorityRange(&least_, &greatest_), "stream priorities");
+    user_ = new_stream(false);
+    streams_.push_back({user_, false});
+    context_ = current_cuda_context();
+    // A kernel that is loaded at its first launch may wait until the resolver ends, which waits for that kernel. To load it
+    // before by cudaFuncGetAttributes or cuFuncLoad is not enough for all kernels (docs/design.md).
+    CUmoduleLoadingMode mode{};
+    if (cuda_driver::get().loading_mode(&mode) != CUDA_SUCCESS || mode != CU_MODULE_EAGER_LOADING)
+      fail_text("CUDA loads this program's kernels when they are first used, which would hang beside the kernel that applies messages: "
+                "set CUDA_MODULE_LOADING=EAGER in the environment, as ucx-run does, or call gravel_init before all that uses CUDA");
+    cuda_check(cudaDeviceGetLimit(&local_bytes_, cudaLimitStackSize), "cudaDeviceGetLimit");
+    processors_ = static_cast<uint64_t>(properties.multiProcessorCount);
+    most_shared_ = properties.sharedMemPerBlockOptin;
+    has_clusters_ = properties.major >= 9;
+  }
+  void close_launcher() {
+    for (const own_stream& s : streams_) cudaStreamDestroy(s.stream);
+    for (cudaEvent_t event : pending_) cudaEventDestroy(event);
+    for (cudaEvent_t event : events_) cudaEventDestroy(event);
+  }
+  cudaStream_t new_stream(bool urgent) {
+    cudaStream_t stream = nullptr;
+    cuda_check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, urgent ? greatest_ : least_), "cudaStreamCreate");
+    return stream;
+  }
+
+  /// Makes room for a kernel's local memory. CUDA waits for all running kernels when it has to do that at a launch: for the
+  /// resolver too, which a hold would keep for ever. With lock_ held, which is given up meanwhile.
+  struct kernel_facts {
+    uint64_t most_threads;   ///< in a block
+    size_t static_shared;
+    size_t dynamic_shared;   ///< that a launch may ask for as things are
+  };
+  kernel_facts& prepare(const void* kernel, std::unique_lock<std::mutex>& lock) {
+    if (const auto known = kernels_.find(kernel); known != kernels_.end()) return known->second;
+    cudaFuncAttributes a;
+    cuda_check(cudaFuncGetAttributes(&a, kernel), "loading a kernel (is it compiled for this GPU?)");
+    if (a.localSizeBytes > local_bytes_) {
+      wait_for_end_of_hold(lock);
+      cuda_check(cudaDeviceSetLimit(cudaLimitStackSize, a.localSizeBytes), "making room for a kernel's local memory");
+      local_bytes_ = a.localSizeBytes;
+    }
+    return kernels_[kernel] = {static_cast<uint64_t>(a.maxThreadsPerBlock), a.sharedSizeBytes,
+                               static_cast<size_t>(std::max(a.maxDynamicSharedSizeBytes, 0))};
+  }
+
+  /// Ends the hold when everything that was started has ended. With lock_ held. Throws what a kernel failed with.
+  void look_for_end() {
+    if (launching_) return;
+    for (own_stream& s : streams_)
+      if (s.busy && (s.busy = !has_ended(cudaStreamQuery(s.stream)))) return;
+    for (; !pending_.empty(); pending_.pop_front()) {
+      if (!has_ended(cudaEventQuery(pending_.front()))) return;
+      events_.push_back(pending_.front());
+    }
+    if (!holding_) return;
+    holding_ = false;
+    store_release(&mailbox_->hold, uint64_t{0});
+    if (attention_) store_relaxed(attention_, uint64_t{0});
+  }
+
+  void wait_for_kernels() {
+    std::vector<cudaStream_t> streams;
+    std::vector<cudaEvent_t> events;
+    {
+      std::lock_guard lock(lock_);
+      for (const own_stream& s : streams_)
+        if (s.busy) streams.push_back(s.stream);
+      events.assign(pending_.begin(), pending_.end());
+    }
+    for (cudaStream_t s : streams) cuda_check(cudaStreamSynchronize(s), "a kernel of gravel_launch");
+    // One that the receiver has seen pass meanwhile may stand behind a later kernel: then this waits for that too.
+    for (cudaEvent_t e : events) cuda_check(cudaEventSynchronize(e), "a kernel of gravel_launch");
+  }
+
+  std::string describe_launches() {
+    const std::unique_lock lock(lock_, std::try_to_lock);  // whoever asks must not get stuck as well
+    if (!lock) return "a launch is under way";
+    std::string text = "streams";
+    for (const own_stream& s : streams_) text += std::string(s.busy ? " busy" : " idle");
+    return text + ", kernels in other streams " + std::to_string(pending_.size());
+  }
+
+  std::mutex lock_;
+  CUcontext context_ = nullptr;       ///< of the PE's device
+  resolver_mailbox* mailbox_ = nullptr;
+  uint64_t* attention_ = nullptr;
+  bool holding_ = false;
+  bool resident_ = true;
+  uint64_t resolver_processors_ = 0;  ///< multiprocessors that resolvers may occupy
+
+ private:
+  /// A launch under way, until its end or an exception: until the kernel is in its stream, an idle stream is no reason to end
+  /// the hold. Made with the lock held.
+  struct start_scope {
+    cuda_launcher& of;
+    std::unique_lock<std::mutex>& lock;
+    cudaEvent_t behind;
+    bool recorded = false;
+    start_scope(cuda_launcher& launcher, std::unique_lock<std::mutex>& held, cudaEvent_t event)
+        : of(launcher), lock(held), behind(event) {
+      ++of.launching_;
+    }
+    ~start_scope() {
+      if (!lock.owns_lock()) lock.lock();
+      --of.launching_;
+      if (recorded) of.pending_.push_back(behind);
+      else if (behind) of.events_.push_back(behind);
+    }
+  };
+
+  void take_hold(std::unique_lock<std::mutex>& lock) {
+    if (!holding_) {
+      holding_ = true;
+      if (attention_) store_relaxed(attention_, uint64_t{1});
+      store_release(&mailbox_->hold, ++hold_);
+    }
+    const uint64_t hold = hold_;
+    for (relax wait; load_acquire(&mailbox_->hold_seen) != hold;) {  // [H1]
+      ensure_resolver();
+      // A GPU that is full of other work lets no resolver in yet: this kernel waits for that work, as it would anyway.
+      lock.unlock();
+      wait();
+      lock.lock();
+    }
+  }
+  void wait_for_end_of_hold(std::unique_lock<std::mutex>& lock) {
+    const auto begin = std::chrono::steady_clock::now();
+    bool told = false;
+    for (relax wait; holding_;) {
+      lock.unlock();
+      if (!told && std::chrono::steady_clock::now() - begin > std::chrono::seconds(10)) {
+        told = true;
+        warn("gravel_launch has waited for 10 s: before there can be room for a kernel's local memory, all kernels that "
+             "run must end; if they wait for that kernel, launch it once before them");
+      }
+      wait();
+      lock.lock();
+    }
+  }
+
+  static bool has_ended(cudaError_t state) {
+    if (state == cudaErrorNotReady) return false;
+    cuda_check(state, "a kernel of gravel_launch");
+    return true;
+  }
+  own_stream* find_stream(cudaStream_t stream) {
+    for (own_stream& s : streams_)
+      if (s.stream == stream) return &s;
+    return nullptr;
+  }
+  cudaEvent_t take_event() {
+    cudaEvent_t event = nullptr;
+    if (events_.empty()) {
+      cuda_check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+    } else {
+      event = events_.back();
+      events_.pop_back();
+    }
+    return event;
+  }
+
+  static void refuse_capture(cudaStream_t stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    cuda_check(cudaStreamIsCapturing(stream, &status), "gravel_launch: the stream");
+    if (status != cudaStreamCaptureStatusNone)
+      fail_text("gravel_launch inside a stream capture: a graph starts its kernels without Gravel, which then does not know "
+                "that the resolver kernel has to run beside them; launch the kernel outside the graph");
+  }
+
+  /// Everything that would make the launch fail, or never start, when the hold is taken.
+  void check(kernel_facts& facts, const void* kernel, const gravel_launch_config& how) {
+    const dim3 &grid = how.grid, &block = how.block, &cluster = how.cluster;
+    const uint64_t threads = uint64_t{block.x} * block.y * block.z, blocks = uint64_t{grid.x} * grid.y * grid.z;
+    if (threads == 0 || threads > facts.most_threads || block.x > 1024 || block.y > 1024 || block.z > 64)
+      fail_text("gravel_launch: a block of " + text_of(block) + " threads; for this kernel it must have 1 to " +
+                std::to_string(facts.most_threads) + ", and at most 64 in z");
+    if (grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 || blocks == 0)
+      fail_text("gravel_launch: a grid of " + text_of(grid) + " blocks; each extent must be at least 1, x below 2^31, y and z below 2^16");
+    if (how.shared_bytes > facts.dynamic_shared) {
+      if (how.shared_bytes + facts.static_shared > most_shared_)
+        fail_text("gravel_launch: " + std::to_string(how.shared_bytes) + " bytes of dynamic and " + std::to_string(facts.static_shared) +
+                  " of static shared memory; a block on this GPU has at most " + std::to_string(most_shared_));
+      cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(how.shared_bytes)),
+                 "gravel_launch: cudaFuncSetAttribute");
+      facts.dynamic_shared = how.shared_bytes;
+    }
+    const uint64_t in_cluster = uint64_t{cluster.x} * cluster.y * cluster.z;
+    if (in_cluster == 0 && (cluster.x || cluster.y || cluster.z)) fail_text("gravel_launch: a cluster of " + text_of(cluster) + " blocks");
+    if (in_cluster > 1) {
+      if (!has_clusters_) fail_text("gravel_launch: this GPU has no clusters, which came with sm_90");
+      if (in_cluster > 8 || grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z)
+        fail_text("gravel_launch: a cluster of " + text_of(cluster) + " blocks in a grid of " + text_of(grid) +
+                  "; it must have at most 8, and its extents divide the grid's");
+      if (how.cooperative) fail_text("gravel_launch: a cooperative kernel with clusters is not supported");
+    }
+    if (how.cooperative) check_room(kernel, how, threads, blocks);
+  }
+  /// A cooperative kernel starts when all its blocks have found a place, which beside the resolver may be never.
+  void check_room(const void* kernel, const gravel_launch_config& how, uint64_t threads, uint64_t blocks) {
+    int on_one = 0;
+    cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, kernel, static_cast<int>(threads), how.shared_bytes),
+               "gravel_launch: occupancy");
+    const uint64_t left = processors_ - std::min(processors_, resident_ ? resolver_processors_ : 0);
+    const uint64_t most = left * static_cast<uint64_t>(on_one);
+    if (blocks > most)
+      fail_text("gravel_launch: a cooperative grid of " + std::to_string(blocks) + " blocks of " + std::to_string(threads) +
+                " threads with " + std::to_string(how.shared_bytes) + " bytes of dynamic shared memory; at most " +
+                std::to_string(most) + " of them run at once on the " + std::to_string(left) + " of " + std::to_string(processors_) +
+                " multiprocessors that the resolver leaves (GRAVEL_RESOLVER_BLOCKS, GRAVEL_RESOLVER_RING_BLOCKS)");
+  }
+
+  static void start(const void* kernel, const gravel_launch_config& how, cudaStream_t stream, void** arguments) {
+    cudaLaunchAttribute attributes[2];
+    cudaLaunchConfig_t config{};
+    config.gridDim = how.grid;
+    config.blockDim = how.block;
+    config.dynamicSmemBytes = how.shared_bytes;
+    config.stream = stream;
+    config.attrs = attributes;
+    if (how.cooperative) {
+      attributes[config.numAttrs].id = cudaLaunchAttributeCooperative;
+      attributes[config.numAttrs++].val.cooperative = 1;
+    }
+    if (how.cluster.x) {
+      attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+      attributes[config.numAttrs++].val.clusterDim = {how.cluster.x, how.cluster.y, how.cluster.z};
+    }
+    cuda_check(cudaLaunchKernelExC(&config, kernel, arguments), "gravel_launch");
+  }
+  static std::string text_of(const dim3& v) {
+    return "(" + std::to_string(v.x) + "," + std::to_string(v.y) + "," + std::to_string(v.z) + ")";
+  }
+
+  cudaStream_t user_ = nullptr;          ///< the PE's own
+  std::vector<own_stream> streams_;      ///< that one, and those of create_stream
+  std::deque<cudaEvent_t> pending_;      ///< behind kernels in streams that are not Gravel's
+  std::vector<cudaEvent_t> events_;      ///< to be used again
+  std::unordered_map<const void*, kernel_facts> kernels_;  ///< those that are loaded
+  uint64_t hold_ = 0;
+  int launching_ = 0;
+  int least_ = 0, greatest_ = 0;         ///< priorities
+  size_t local_bytes_ = 0;               ///< for each thread that CUDA has made room for
+  uint64_t processors_ = 0;
+  size_t most_shared_ = 0;
+  bool has_clusters_ = false;
+};
+
+backend& current_backend();
+
+template <class... P>
+void launch_kernel(void (*kernel)(P...), const gravel_launch_config& how, P... values) {
+  void* arguments[] = {&values..., nullptr};
+  dynamic_cast<cuda_launcher&>(current_backend()).launch(reinterpret_cast<const void*>(kernel), how, arguments);
+}
+
+}  // namespace gravel

@@ -1,0 +1,216 @@
+#include "host/pe/peers.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "host/node/hello.hpp"
+#include "lib/base/log.hpp"
+
+namespace gravel {
+namespace {
+
+/// What a PE tells the others of its node.
+struct peer_description {
+  std::string heap, area;  ///< exported; empty: nobody maps them
+  uint32_t chunks, chunk_units;
+  std::string bus_id;
+  bool runs_beside_others, stays_resident;
+
+  void write(blob_writer& out) const { out << heap << area << chunks << chunk_units << bus_id << runs_beside_others << stays_resident; }
+  explicit peer_description(std::span<const std::byte> bytes) {
+    blob_reader(bytes) >> heap >> area >> chunks >> chunk_units >> bus_id >> runs_beside_others >> stays_resident;
+  }
+  peer_description() = default;
+};
+
+}  // namespace
+
+uint64_t peers::ring_bytes() const { return uint64_t{chunks_} * peer_ring::chunk_bytes(chunk_units_); }
+uint64_t peers::done_at(uint32_t rank) const {
+  return n_local_ * ring_bytes() + uint64_t{rank} * chunks_ * sizeof(uint64_t);
+}
+uint64_t peers::barrier_at(uint32_t rank) const { return (done_at(n_local_) + 63) / 64 * 64 + uint64_t{rank} * 64; }
+
+peers::peers(backend& device, const peers_setup& s, const exchange& all)
+    : device_(device),
+      chunks_(static_cast<uint32_t>(s.values->peer_chunks)),
+      chunk_units_(static_cast<uint32_t>(s.values->peer_chunk_size / sizeof(unit))),
+      bells_(s.bells) {
+  const std::vector<uint32_t>& local = s.nodes->pes_of(s.nodes->node_of(s.pe));
+  const auto rank_of = [&](uint32_t pe) { return static_cast<uint32_t>(std::find(local.begin(), local.end(), pe) - local.begin()); };
+  const uint32_t n_pes = s.nodes->n_pes();
+  me_ = rank_of(s.pe);
+  n_local_ = static_cast<uint32_t>(local.size());
+  const std::string& wanted = s.values->routes;
+  const bool few = n_local_ <= max_peers, insists = wanted == "peer", mapped_wanted = insists || wanted == "auto" || wanted == "direct";
+  if (!few && insists) fail("GRAVEL_ROUTES=peer: {} PEs on this node; more than {} do not use that route", n_local_, max_peers);
+  if (!few) log_info("{} PEs on this node: more than {} do not use the route peer", n_local_, max_peers);
+
+  peer_description mine{};
+  mine.chunks = chunks_;
+  mine.chunk_units = chunk_units_;
+  mine.bus_id = device.bus_id();
+  mine.runs_beside_others = device.runs_beside_others();
+  mine.stays_resident = s.values->resolver_resident;
+  if (few && mapped_wanted && n_local_ > 1) mine.heap = device.export_memory(s.heap);
+  const uint64_t own_bytes = few && s.values->routes != "net" ? device.own_ring_bytes() : 0;
+  if (const uint64_t chunks = own_bytes / (peer_ring::chunk_bytes(chunk_units_) + sizeof(uint64_t)))
+    own_chunks_ = static_cast<uint32_t>(std::bit_floor(std::clamp<uint64_t>(chunks, 4, 1u << 30)));
+  const bool any = own_chunks_ || !mine.heap.empty();
+  if (!mine.heap.empty()) {
+    area_ = static_cast<char*>(device.allocate_exportable(barrier_at(n_local_), "rings for peers"));
+    mine.area = device.export_memory(area_);
+  }
+  if (any) {
+    const uint64_t links_at = n_local_ * sizeof(ring_line), rings_at = links_at + n_pes * sizeof(peer_link),
+                   words_at = rings_at + n_local_ * sizeof(peer_ring), pes_at = words_at + n_local_ * sizeof(uint64_t*);
+    tables_ = static_cast<char*>(device.allocate(pes_at + n_local_ * sizeof(uint32_t), "tables of peers"));
+    links_ = reinterpret_cast<peer_link*>(tables_ + links_at);
+    sources_ = reinterpret_cast<peer_ring*>(tables_ + rings_at);
+    barrier_.theirs = reinterpret_cast<uint64_t* const*>(tables_ + words_at);
+    pes_ = reinterpret_cast<uint32_t*>(tables_ + pes_at);
+  }
+
+  blob_writer out;
+  mine.write(out);
+  const auto blobs = all(out.bytes);
+  std::vector<peer_description> theirs;
+  for (uint32_t pe : local) theirs.emplace_back(blobs.at(pe));
+  uint32_t reached = 0;  // local ranks
+  bool all_beside = true;  // kernels of all of them may wait for each other
+  for (uint32_t rank = 0; rank < n_local_; ++rank) {
+    const peer_description& other = theirs[rank];
+    all_beside &= other.stays_resident;
+    for (uint32_t second = 0; second < rank; ++second)
+      all_beside &= other.bus_id.empty() || other.bus_id != theirs[second].bus_id || (other.runs_beside_others && theirs[second].runs_beside_others);
+    if (rank == me_) continue;
+    shares_gpu_ |= !mine.bus_id.empty() && other.bus_id == mine.bus_id && !(mine.runs_beside_others && other.runs_beside_others);
+    const uint32_t pe = local[rank];
+    const auto not_reached = [&](const std::string& why) {
+      if (insists) fail("GRAVEL_ROUTES=peer: PE {} cannot be reached on that route: {}", pe, why);
+      log_info("PE {} is reached on the route net, not peer: {}", pe, why);
+    };
+    if (mine.heap.empty() || other.heap.empty()) {
+      if (insists) not_reached("memory of one of the two cannot be mapped by others");
+      continue;
+    }
+    if (other.chunks != chunks_ || other.chunk_units != chunk_units_)
+      fail("GRAVEL_PEER_CHUNKS or GRAVEL_PEER_CHUNK_SIZE differ: {} chunks of {} units here, {} of {} at PE {}", chunks_,
+           chunk_units_, other.chunks, other.chunk_units, pe);
+    std::string why;
+    mapping m{pe, device.import_memory(other.heap, &why), nullptr};
+    if (m.heap) m.area = device.import_memory(other.area, &why);
+    if (m.heap) mappings_.push_back(m);
+    if (m.area) reached |= 1u << rank;
+    else not_reached(why);
+  }
+  // A ring needs both directions: messages there, `done` words back.
+  const auto masks = all(std::as_bytes(std::span(&reached, 1)));
+  if (!any) return;
+
+  std::vector<peer_link> links(n_pes, peer_link{});
+  std::vector<peer_ring> sources(n_local_, peer_ring{});
+  std::vector<uint64_t*> words(n_local_);
+  std::vector<uint32_t> pes;  // by bin
+  bool all_reach_all = n_local_ == n_pes && n_local_ > 1 && all_beside;
+  for (uint32_t rank = 0; rank < n_local_ && all_reach_all; ++rank) {
+    uint32_t mask = 0;
+    blob_reader(masks.at(local[rank])) >> mask;
+    all_reach_all = (mask | 1u << rank) == ~0u >> (32 - n_local_);
+  }
+  for (const mapping& m : mappings_) {
+    const uint32_t pe = m.pe, rank = rank_of(pe);
+    uint32_t theirs_reached = 0;
+    blob_reader(masks.at(pe)) >> theirs_reached;
+    if (!m.area || !(theirs_reached >> me_ & 1)) continue;
+    char* const their_area = static_cast<char*>(m.area);
+    links[pe] = {static_cast<char*>(m.heap),
+                 {their_area + me_ * ring_bytes(), reinterpret_cast<uint64_t*>(area_ + done_at(rank)), chunks_, chunk_units_},
+                 line_of(rank), pe, rank, n_mapped_++, &s.bells[rank]};
+    pes.push_back(pe);
+    sources[rank] = {area_ + rank * ring_bytes(), reinterpret_cast<uint64_t*>(their_area + done_at(me_)), chunks_, chunk_units_};
+    words[rank] = reinterpret_cast<uint64_t*>(their_area + barrier_at(me_));
+  }
+  if (own_chunks_) {
+    const uint64_t slots = own_chunks_ * peer_ring::chunk_bytes(chunk_units_);
+    own_ring_ = static_cast<char*>(device.allocate(slots + own_chunks_ * sizeof(uint64_t), "the ring of a PE to itself (GRAVEL_OWN_RING_SIZE)"));
+    sources[me_] = {own_ring_, reinterpret_cast<uint64_t*>(own_ring_ + slots), own_chunks_, chunk_units_};
+    links[s.pe] = {nullptr, sources[me_], line_of(me_), s.pe, me_, peer_link::no_bin, &s.bells[me_]};
+  }
+  if (all_reach_all) {
+    words[me_] = reinterpret_cast<uint64_t*>(area_ + barrier_at(me_));
+    barrier_.mine = reinterpret_cast<uint64_t*>(area_ + barrier_at(0));
+    barrier_.n = n_local_;
+  }
+  device.copy(links_, links.data(), links.size() * sizeof(peer_link));
+  device.copy(sources_, sources.data(), sources.size() * sizeof(peer_ring));
+  device.copy(const_cast<uint64_t**>(barrier_.theirs), words.data(), words.size() * sizeof(uint64_t*));
+  device.copy(pes_, pes.data(), pes.size() * sizeof(uint32_t));
+  if (n_mapped_ || own_chunks_) n_sources_ = n_local_;
+}
+
+void peers::forget() {
+  for (const mapping& m : mappings_)
+    for (void* at : {m.heap, m.area})
+      if (at) device_.forget_memory(at);
+  mappings_.clear();
+}
+
+peers::~peers() {
+  forget();
+  for (char* at : {tables_, own_ring_, area_})
+    if (at) device_.release(at);
+}
+
+std::vector<ring_line> peers::read_lines() {
+  std::vector<ring_line> lines(n_local_);
+  device_.read_words(reinterpret_cast<uint64_t*>(lines.data()), reinterpret_cast<const uint64_t*>(tables_), lines.size() * sizeof(ring_line) / sizeof(uint64_t));
+  return lines;
+}
+
+std::vector<uint64_t> peers::read_done(uint32_t rank) {
+  std::vector<uint64_t> done(chunks_of(rank));
+  const char* const from = rank == me_ ? own_ring_ + own_chunks_ * peer_ring::chunk_bytes(chunk_units_) : area_ + done_at(rank);
+  device_.read_words(done.data(), reinterpret_cast<const uint64_t*>(from), done.size());
+  return done;
+}
+
+peers::counts peers::read() {
+  counts c;
+  if (n_sources_ == 0) return c;
+  if (own_chunks_) c.applied = read_lines()[me_].applied;
+  if (n_mapped_) {
+    std::vector<uint64_t> done(uint64_t{n_local_} * chunks_);
+    device_.read_words(done.data(), reinterpret_cast<const uint64_t*>(area_ + done_at(0)), done.size());
+    for (uint32_t rank = 0; rank < n_local_; ++rank) c.applied += peer_ring::applied(&done[uint64_t{rank} * chunks_], chunks_);
+  }
+  for (const ring_line& line : read_lines()) c.tickets += line.tickets;
+  return c;
+}
+
+std::vector<uint64_t> peers::tickets() {
+  std::vector<uint64_t> claimed(n_local_);
+  if (n_sources_)
+    for (uint32_t rank = 0; const ring_line& line : read_lines()) claimed[rank++] = line.tickets;
+  return claimed;
+}
+
+bool peers::applied_below(const std::vector<uint64_t>& tickets) {
+  bool all = true;
+  for (uint32_t rank = 0; rank < n_local_; ++rank) {
+    if (tickets[rank] == 0) continue;
+    std::vector<uint64_t> done = read_done(rank);
+    if (peer_ring{nullptr, done.data(), chunks_of(rank), chunk_units_}.first_missing(0, tickets[rank]) >= tickets[rank]) continue;
+    all = false;
+    fetch_add_release<scope::system>(&bells_[rank], uint64_t{1});
+  }
+  return all;
+}
+
+std::string peers::describe() {
+  const counts c = read();
+  return fmt::format("rings in device memory: {} chunks pushed to {} peers{}, {} applied", c.tickets, n_mapped_,
+                     own_chunks_ ? fmt::format(" and to the PE itself ({} chunks)", own_chunks_) : "", c.applied);
+}
+
+}  // namespace gravel

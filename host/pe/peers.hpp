@@ -1,0 +1,96 @@
+// Route `peer` as the host sees it: at start-up the PEs of a node map each other's heaps and rings; afterwards the
+// host only counts. (The rings themselves: lib/base/peer_ring.hpp.) The ring of a PE to itself is one of them, also where a PE
+// has no peers.
+//
+// Each PE has three pieces of device memory for it:
+//   area, mapped by its peers:  [source][chunk] the rings into this PE, then [destination][chunk] `done` words, then
+//                               [source] the words of the barrier
+//   own ring:                   [chunk] the ring to itself, then [chunk] its `done` words
+//   tables:                     [destination] ring_line; [PE] links; [source] rings; [bin] PEs; [source] barrier words there
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "host/pe/backend.hpp"
+#include "lib/base/settings.hpp"
+#include "lib/base/topology.hpp"
+
+namespace gravel {
+
+struct peers_setup {
+  const topology* nodes;
+  uint32_t pe;
+  const settings* values;
+  char* heap;          ///< of this PE, exportable
+  uint64_t* bells;     ///< [max_peers], pinned: written by kernels, by local rank of the destination
+};
+
+class peers {
+ public:
+  /// Sends a blob to all PEs of the job and returns theirs, by PE. Collective.
+  using exchange = std::function<std::vector<std::vector<std::byte>>(std::span<const std::byte>)>;
+
+  /// Collective: also PEs that have no peers take part in the two exchanges.
+  peers(backend&, const peers_setup&, const exchange&);
+  ~peers();
+  peers(const peers&) = delete;
+  peers& operator=(const peers&) = delete;
+
+  /// Unmaps the other PEs' memory. To be called when nobody here uses it any more, and before any of its owners frees it; the
+  /// counts can still be read.
+  void forget();
+
+  /// For gravel_t; nullptr if no PE is reached through a ring, not even this one itself.
+  const peer_link* links() const { return n_sources_ ? links_ : nullptr; }
+  const uint32_t* pes() const { return pes_; }
+  uint32_t n_mapped() const { return n_mapped_; }
+  /// For the resolver.
+  const peer_ring* sources() const { return sources_; }
+  uint32_t n_sources() const { return n_sources_; }
+  /// Number of the ring from this PE itself; n_sources(): there is none.
+  uint32_t own_source() const { return own_chunks_ ? me_ : n_sources_; }
+  /// True if other processes use this PE's GPU, and not at the same time: then no kernel of ours shall wait for theirs.
+  bool shares_gpu() const { return shares_gpu_; }
+  const peer_barrier& barrier() const { return barrier_; }
+
+  struct counts {
+    uint64_t applied = 0, tickets = 0;  ///< chunks that this PE sent
+  };
+  /// `applied` is read before `tickets`: what is missing from the second is in neither.
+  counts read();
+  /// Tickets claimed so far, by rank on the node.
+  std::vector<uint64_t> tickets();
+  /// True if all tickets below these are applied. If not, wakes the receivers.
+  bool applied_below(const std::vector<uint64_t>& tickets);
+  std::string describe();
+
+ private:
+  struct mapping {
+    uint32_t pe;
+    void *heap, *area;
+  };
+  uint64_t ring_bytes() const;
+  uint64_t done_at(uint32_t rank) const;
+  uint64_t barrier_at(uint32_t rank) const;
+  ring_line* line_of(uint32_t rank) const { return reinterpret_cast<ring_line*>(tables_) + rank; }
+  uint32_t chunks_of(uint32_t rank) const { return rank == me_ ? own_chunks_ : chunks_; }
+  std::vector<ring_line> read_lines();
+  /// The done words of the ring to that rank.
+  std::vector<uint64_t> read_done(uint32_t rank);
+
+  backend& device_;
+  uint32_t chunks_, chunk_units_, own_chunks_ = 0, n_local_, me_ = 0;
+  uint32_t n_mapped_ = 0, n_sources_ = 0;
+  bool shares_gpu_ = false;
+  uint64_t* bells_;
+  char *area_ = nullptr, *own_ring_ = nullptr, *tables_ = nullptr;
+  peer_link* links_ = nullptr;
+  uint32_t* pes_ = nullptr;
+  peer_ring* sources_ = nullptr;
+  peer_barrier barrier_{};
+  std::vector<mapping> mappings_;
+};
+
+}  // namespace gravel

@@ -1,0 +1,104 @@
+// Applies packets on the host: all of them on the CPU backend, host handlers' on any.
+#pragma once
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "device/apply.cuh"
+#include "device/bulk.cuh"
+#include "host/pe/backend.hpp"
+#include "lib/base/error.hpp"
+#include "lib/base/profile.hpp"
+
+namespace gravel {
+
+/// Applies the packets of one landing ring in the order of each channel. Thread scope: one thread.
+class host_receiver {
+ public:
+  host_receiver(const landing& ring, sink_kind kind, const gravel_t& handle)
+      : ring_(ring), kind_(kind), handle_(handle), next_(ring.channels) {}
+
+  /// One round over the channels, at most one packet each. True if any arrived.
+  template <class Handlers>
+  bool receive() {
+    const uint64_t arrived = load_acquire(ring_.arrivals);
+    if (arrived == taken_) return false;
+    bool moved = false;
+    profile_range range;
+    for (uint32_t channel = 0; channel < ring_.channels && taken_ != arrived; ++channel) {
+      const uint64_t sequence = next_[channel];
+      if (!ring_.arrived(channel, sequence)) continue;
+      range.begin("apply packets");
+      const packet_header* packet = ring_.packet(channel, sequence);
+      const packet_fault fault = check_packet(packet, ring_.packet_size, ring_.expectation(sequence));
+      if (fault != packet_fault::fine) fail_text(std::string("a corrupt packet arrived: ") + name_of(fault));
+      apply<Handlers>(packet);
+      packets_applied.fetch_add(1, std::memory_order_release);
+      ring_.mark_done(channel, sequence);
+      ++next_[channel];
+      ++taken_;
+      moved = true;
+    }
+    return moved;
+  }
+
+ private:
+  template <class Handlers>
+  void apply(const packet_header* packet) {
+    const unit* at = payload_of(packet);
+    for (uint32_t i = 0; i < packet->n_rows; ++i) {
+      const message_row row = rows_of(packet)[i];
+      if (is_bulk(op_of(at->word[0]))) {
+        if (row.messages != 1 || row.units <= max_small_units) reject(*packet, at, message_fault::bad_size);
+        apply_bulk(*packet, at, row.units);
+      } else if (row.units == 1) {
+        // Random addresses: fetch the lines some messages ahead.
+        constexpr uint32_t ahead = 16;
+        for (uint32_t m = 0; m < row.messages; ++m) {
+          if (m + ahead < row.messages) {
+            const uint64_t offset = offset_of(at[m + ahead].word[0]);
+            if (offset < handle_.heap_bytes) __builtin_prefetch(handle_.heap + offset, 1);
+          }
+          apply_one<Handlers>(*packet, at + m, 1);
+        }
+      } else {
+        for (uint32_t m = 0; m < row.messages; ++m) apply_one<Handlers>(*packet, at + m * row.units, row.units);
+      }
+      at += uint32_t{row.messages} * row.units;
+    }
+  }
+
+  template <class Handlers>
+  void apply_one(const packet_header& packet, const unit* message, uint32_t units) {
+    const message_fault fault = apply_on_host<Handlers>(handle_, kind_, message, units);
+    if (fault != message_fault::fine) reject(packet, message, fault);
+  }
+
+  void apply_bulk(const packet_header& packet, const unit* message, uint32_t units) {
+    message_fault fault = check_message(message, units, handle_.heap_bytes, handle_.n_pes, handle_.n_cells);
+    if (fault == message_fault::fine && kind_ != sink_kind::device) fault = message_fault::bad_op;
+    if (fault != message_fault::fine) reject(packet, message, fault);
+    if (op_of(message->word[0]) != op::get_bulk) return finish_bulk(handle_, copy_team::alone(), message);
+    const unit head[2] = {message[0], message[1]};
+    fault = answer_get_bulk(handle_, copy_team::alone(), head, 0, 1);
+    if (fault != message_fault::fine) reject(packet, message, fault);
+  }
+
+  [[noreturn]] void reject(const packet_header& packet, const unit* message, message_fault fault) const {
+    const uint64_t w0 = message->word[0];
+    if (fault == message_fault::bad_handler)
+      fail_text("an active message arrived from node " + std::to_string(packet.source_node) + " whose handler (id " +
+                std::to_string(handler_of(w0)) + ") was not given to gravel_init here, or takes other arguments");
+    fail_text("a corrupt message arrived from node " + std::to_string(packet.source_node) + ": " +
+              gravel::name_of(op_of(w0)) + " with " + gravel::name_of(fault) + " (offset " +
+              std::to_string(offset_of(w0)) + ")");
+  }
+
+  landing ring_;
+  sink_kind kind_;
+  gravel_t handle_;
+  std::vector<uint64_t> next_;  ///< by channel: sequence of the packet to apply next
+  uint64_t taken_ = 0;
+};
+
+}  // namespace gravel

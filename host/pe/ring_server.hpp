@@ -1,0 +1,91 @@
+// Serves the rings of the route peer on the CPU backend: with the code of the resolver kernel (device/resolver_rings.cuh), in launches
+// of one block on the receiver thread. Each ends when nothing more has arrived, or after some rounds, so that packets get
+// their turn.
+#pragma once
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "device/resolver_rings.cuh"
+#include "host/pe/backend.hpp"
+
+namespace gravel {
+
+/// Ends the launch when the warps have nothing to do, or have had their turn, as decide() does on a GPU. A round is no more than
+/// each lane's way to where it next waits, and they go through several such places before they say that they are busy: who stopped
+/// them sooner might do so each time before they have come to the second chunk. Thread scope: one lane.
+inline void decide_end(const peer_rings& rings, resolver_state* state) {
+  constexpr uint32_t longest_rounds = 1024, idle_rounds = 16;
+  uint64_t seen = 0;
+  relax wait;
+  for (uint32_t round = 0, idle = 0; round < longest_rounds && idle < idle_rounds; ++round) {
+    wait();
+    uint64_t drawn = 0;
+    bool busy = false;
+    for (uint32_t source = 0; source < rings.n; ++source) drawn += load_relaxed<scope::device>(&rings.drawn[source]);
+    for (uint32_t warp = 0; warp < resolver_threads / 32; ++warp) busy |= load_relaxed<scope::device>(&rings.owed[warp].busy) != 0;
+    idle = busy || drawn != seen ? 0 : idle + 1;
+    seen = drawn;
+  }
+  store_release<scope::device>(&state->stop, 1u);
+}
+
+/// The kernel: warps that serve, and a lane that decides when they end.
+template <class Handlers>
+void serve_what_arrived(const gravel_t& g, const peer_rings& rings, resolver_state* state) {
+  if (threadIdx.x == resolver_threads) return decide_end(rings, state);
+  const uint32_t lane = threadIdx.x % 32;
+  outbox_of_warp().begin(rings.owed + threadIdx.x / 32, lane);
+  __syncwarp();
+  serve_rings<Handlers>(g, rings, state);
+  __syncwarp();
+  outbox_of_warp().end(lane);
+}
+
+/// Thread scope: one thread.
+class ring_server {
+ public:
+  /// `options`: seed and stack of the launches.
+  ring_server(const receiver_setup& setup, const simt::launch_options& options)
+      : handle_(setup.device_handle), options_(options), drawn_(setup.n_peer_sources), places_(resolver_threads),
+        owed_(resolver_threads / 32) {
+    rings_ = {setup.peer_sources, drawn_.data(), places_.data(), setup.n_peer_sources, 1, setup.own_source, owed_.data()};
+    options_.threads = 1;
+    options_.shared_bytes = resolver_shared_bytes;
+  }
+
+  /// One launch, if there is anything to do. True if a chunk was applied.
+  template <class Handlers>
+  bool serve() {
+    if (rings_.n == 0 || !has_work()) return false;
+    const std::vector<uint64_t> before = drawn_;
+    served_ = true;
+    state_->stop = 0;
+    if (options_.seed) options_.seed = std::max(options_.seed + 0x9e3779b97f4a7c15u, uint64_t{1});  // another order each time
+    simt::launch(1, resolver_threads + 1, options_, [this] { serve_what_arrived<Handlers>(handle_, rings_, state_.get()); });
+    return drawn_ != before;  // whoever has applied its ticket draws another
+  }
+
+ private:
+  /// Is there a chunk for a lane that waits for it, or a ticket that its warp has to publish?
+  bool has_work() const {
+    if (!served_) return true;  // lanes draw their first tickets
+    const uint32_t width = ring_watch::width_for(rings_.n);
+    for (uint32_t lane = 0; lane < places_.size(); ++lane) {
+      const uint64_t ticket = places_[lane].ticket;
+      if (ticket != ring_place::none && rings_.of_source[lane % 32 % width].arrived(ticket)) return true;
+    }
+    return std::any_of(owed_.begin(), owed_.end(), [](const owed_tickets& warp) { return warp.ranks != 0; });
+  }
+
+  gravel_t handle_;
+  simt::launch_options options_;
+  std::vector<uint64_t> drawn_;
+  std::vector<ring_place> places_;
+  std::vector<owed_tickets> owed_;
+  std::unique_ptr<resolver_state> state_ = std::make_unique<resolver_state>();
+  peer_rings rings_{};
+  bool served_ = false;
+};
+
+}  // namespace gravel

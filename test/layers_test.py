@@ -1,0 +1,84 @@
+"""The layers of the source tree: what files of each folder may include. Usage: layers_test.py"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+# Folder -> the folders whose headers its files may include, its own apart. The longest folder that fits counts.
+LAYERS = {
+    "lib/base": [],
+    "device": ["lib/base"],
+    "device/cpu": ["lib/base", "device"],
+    "transport": ["lib/base"],
+    "host/node": ["lib/base"],
+    "host/pe": ["lib/base", "device", "transport", "host/node"],
+    "host/aggregator": ["lib/base", "transport", "host/node"],
+    "host/info": ["lib/base", "transport", "host/node"],
+    # The umbrella headers, which take a program through all of them.
+    "host": ["lib/base", "device", "host/node", "host/pe"],
+    "lib/graph": ["lib/base"],
+    "examples": ["lib", "device", "host"],
+}
+# Who may choose between the two SIMT backends.
+EXCEPTIONS = {
+    ("device/simt.hpp", "device/cpu/simt_cpu.hpp"),
+    ("device/block_sender.cuh", "device/cpu/block_sender_cpu.hpp"),
+    ("host/pe/gravel.cpp", "host/gravel.hpp"),  # which it implements
+}
+# Outside headers that two-sided code must not need.
+FOREIGN = {"lib/base": r"cuda|ucp/|uct/|ucs/", "host/node": r"cuda|ucp/|uct/|ucs/", "host/pe": r"ucp/|uct/|ucs/", "host/aggregator": r"cuda"}
+
+
+def layer_of(name):
+    """The layer that a file or a header belongs to; None: none of these."""
+    fitting = [layer for layer in LAYERS if name.startswith(layer + "/")]
+    return max(fitting, key=len, default=None)
+
+
+def faults_in(name, text):
+    layer = layer_of(name)
+    if layer is None:
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        if not (found := re.match(r'\s*#\s*include\s*([<"])([^>"]+)', line)):
+            continue
+        kind, header = found.groups()
+        if kind == "<":
+            if layer in FOREIGN and re.match(FOREIGN[layer], header):
+                yield f"{name}:{number}: <{header}> does not belong into {layer}"
+            continue
+        other = layer_of(header)
+        if other is None and header == "gravel.cuh" and layer == "examples":
+            continue  # as a program of a user
+        if other is None:
+            yield f"{name}:{number}: \"{header}\" is in no layer; includes name their layer, from the root"
+        elif other != layer and other not in LAYERS[layer] and other.split("/")[0] not in LAYERS[layer]:
+            if (name, header) not in EXCEPTIONS:
+                yield f"{name}:{number}: {layer} must not include \"{header}\""
+
+
+def sources():
+    """The files that git knows, or, where there is no git, all."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=False)
+    names = listed.stdout.splitlines() or [str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.is_file()]
+    return [name for name in names if re.search(r"\.(cpp|hpp|cu|cuh)$", name) and (ROOT / name).is_file()]
+
+
+def main():
+    # It does find what it is for.
+    assert list(faults_in("device/put.cuh", '#include "host/pe/runtime.hpp"')), "device may not include host"
+    assert list(faults_in("host/aggregator/plane.hpp", '#include "host/pe/runtime.hpp"')), "the aggregator is no PE"
+    assert list(faults_in("lib/base/row.hpp", "#include <cuda_runtime.h>")), "lib/base has no CUDA"
+    assert not list(faults_in("host/pe/backend.hpp", '#include "device/handle.cuh"'))
+    names = sources()
+    assert len(names) > 200, f"only {len(names)} source files found"
+    faults = [fault for name in names for fault in faults_in(name, (ROOT / name).read_text())]
+    print(*faults, sep="\n")
+    print(f"{len(names)} files, {len(faults)} includes against the layers")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
