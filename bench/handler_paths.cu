@@ -6,12 +6,12 @@
 
 #include "bench/perf/report.hpp"
 #include "examples/device_array.hpp"
-#include "examples/graph.hpp"
 #include "examples/lane_share.hpp"
-#include "examples/mix.hpp"
 #include "examples/program.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
+#include "lib/base/mix.hpp"
+#include "lib/graph/graph.hpp"
 
 using namespace gravel;
 

@@ -11,11 +11,11 @@
 
 #include "examples/device_array.hpp"
 #include "examples/direct_sender.hpp"
-#include "examples/graph.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
+#include "lib/graph/graph.hpp"
 
 using namespace gravel;
 

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "examples/direct_sender.hpp"
-#include "examples/mix.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
+#include "lib/base/mix.hpp"
 
 using namespace gravel;
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "examples/direct_sender.hpp"
-#include "examples/mix.hpp"
 #include "examples/program.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
+#include "lib/base/mix.hpp"
 
 using namespace gravel;
 

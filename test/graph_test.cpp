@@ -1,4 +1,4 @@
-#include "examples/graph.hpp"
+#include "lib/graph/graph.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,9 +11,9 @@
 #include <map>
 #include <random>
 
-#include "examples/id_index.hpp"
-#include "examples/line_reader.hpp"
 #include "lib/base/error.hpp"
+#include "lib/graph/id_index.hpp"
+#include "lib/graph/line_reader.hpp"
 #include "test/catch.hpp"
 #include "test/error_of.hpp"
 

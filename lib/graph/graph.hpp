@@ -1,4 +1,4 @@
-// Directed graphs for the examples: read from a file or generated, divided among the PEs of a job.
+// Directed graphs: read from a file or generated, divided among the PEs of a job.
 //
 // Every PE reads (or generates) the whole graph and keeps the edges whose source it owns, by
 // block_distribution. What a vertex is called is a function of the whole file alone, so all PEs agree without
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "examples/block_distribution.hpp"
+#include "lib/graph/block_distribution.hpp"
 
 namespace gravel {
 

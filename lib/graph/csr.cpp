@@ -1,7 +1,7 @@
 #include <stdexcept>
 
-#include "examples/graph.hpp"
 #include "lib/base/error.hpp"
+#include "lib/graph/graph.hpp"
 
 namespace gravel {
 

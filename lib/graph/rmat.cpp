@@ -1,17 +1,10 @@
 // R-MAT (Chakrabarti, Zhan, Faloutsos, 2004): each edge descends `scale` times into a quadrant of the matrix.
-#include "examples/graph.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/mix.hpp"
+#include "lib/graph/graph.hpp"
 
 namespace gravel {
 namespace {
-
-// splitmix64: consecutive values of a counter become independent looking ones.
-uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15ull;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
 
 // Of 2^32: how often the source's bit is 1, and then the target's, given the source's.
 constexpr double a = 0.57, b = 0.19, c = 0.19, d = 0.05;

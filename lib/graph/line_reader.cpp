@@ -1,4 +1,4 @@
-#include "examples/line_reader.hpp"
+#include "lib/graph/line_reader.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,11 +1,11 @@
-#include "examples/graph.hpp"
+#include "lib/graph/graph.hpp"
 
 #include <charconv>
 #include <string_view>
 
-#include "examples/id_index.hpp"
-#include "examples/line_reader.hpp"
 #include "lib/base/error.hpp"
+#include "lib/graph/id_index.hpp"
+#include "lib/graph/line_reader.hpp"
 
 namespace gravel {
 namespace {
