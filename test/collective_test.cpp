@@ -283,20 +283,24 @@ TEST_CASE("a collective message that does not fit is refused, with its node") {
   const auto job = fake_job::with<>({.nodes = 3, .pes_per_node = 1});
   collective_words some{};
   some.sequence = 1;
-  const auto data = std::as_bytes(std::span(&some, 1));
+  const auto data = to_wire(collective::contribution{some, {}, {}});
   collective& first = *job->node(0).collectives;
   collective& second = *job->node(1).collectives;
   CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 2, 0, 0}, data), contains_text("node 2"));
   CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 0, 0, 0}, data), contains_text("node 2"));
-  CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0}, data.first(8)), contains_text("8 bytes"));
+  CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0}, std::span(data).first(8)), contains_text("node 2: a message is cut off (8 bytes)"));
   CHECK_THROWS_WITH(first.receive({plane_word::contribution, 3, 0, 0, 1, 0, 0}, data), contains_text("node 3"));
-  collective_words with_data = some;
-  for (const auto& [announced, size] : {std::pair{100ull, 0ull}, {0ull, 8ull}, {100ull, 96ull}, {100ull, 100ull}}) {
-    std::vector<std::byte> longer(sizeof(with_data) + size);
-    with_data.bytes = announced;
-    std::memcpy(longer.data(), &with_data, sizeof(with_data));
-    CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0}, longer), contains_text("does not fit"));
-    if (announced != size) CHECK_THROWS_WITH(second.receive({plane_word::result, 0, 0, 0, 1, 0, 0}, longer), contains_text("does not fit"));
+  using sizes = std::vector<uint32_t>;
+  for (const auto& [announced, table, size] : {std::tuple{100ull, sizes{}, 0ull}, {0ull, sizes{}, 8ull}, {0ull, sizes{8}, 8ull},
+                                               {100ull, sizes{96}, 96ull}, {100ull, sizes{96}, 100ull}, {100ull, sizes{}, 100ull},
+                                               {100ull, sizes{100, 0}, 100ull}, {1ull << 40, sizes{100}, 100ull}}) {
+    const std::vector<std::byte> bytes(size);
+    some.bytes = announced;
+    CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0}, to_wire(collective::contribution{some, table, bytes})),
+                      contains_text("does not fit"));
+    if (announced != size)
+      CHECK_THROWS_WITH(second.receive({plane_word::result, 0, 0, 0, 1, 0, 0}, to_wire(collective::result{some, bytes})),
+                        contains_text("does not fit"));
   }
   CHECK_THROWS_WITH(first.receive({plane_word::result, 2, 0, 0, 1, 0, 0}, data), contains_text("node 2"));
   CHECK_THROWS_WITH(second.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0}, data), contains_text("node 2"));

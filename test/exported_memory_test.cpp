@@ -43,7 +43,7 @@ TEST_CASE("what is not that memory is refused") {
   CHECK_THROWS_AS(attached_memory(described), error);
   const exported_memory another(1 << 20, "the test's memory");  // most likely by the same descriptor
   CHECK_THROWS_AS(attached_memory(described), error);
-  CHECK_THROWS_WITH(attached_memory("short"), "its description has a wrong size");
+  CHECK_THROWS_WITH(attached_memory("short"), "its process: a message is cut off (5 bytes)");
   CHECK_THROWS_WITH(exported_memory(uint64_t{1} << 62, "the heap"), contains_text("the heap of 4611686018427387904 bytes does not fit"));
 }
 
@@ -101,6 +101,6 @@ TEST_CASE("memory that is made zero is zero for all who map it") {
     if (other.import_memory("nonsense", &why)) return std::string("nonsense was mapped");
     other.forget_memory(there);
     owner.release(at);
-    return why == "its description has a wrong size" ? std::string() : why;
+    return why == "its process: a message is cut off (8 bytes)" ? std::string() : why;
   }) == "");
 }

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "host/node/hello.hpp"
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
 
@@ -51,10 +52,15 @@ mode_t mode_of(const std::string& path) {
   return s.st_mode & 07777;
 }
 
-struct raw_header {  // as in node_channel.cpp
-  uint32_t type, has_descriptor;
-  uint64_t bytes;
-};
+wiring large(size_t n) { return {{pattern(n)}, {}}; }
+
+/// A header of a message of that many bytes.
+std::vector<std::byte> header_of(wire_kind kind, uint64_t bytes) {
+  std::vector<std::byte> raw = to_wire(ready_word{});
+  std::memcpy(raw.data() + offsetof(wire_header, kind), &kind, sizeof(kind));
+  std::memcpy(raw.data() + offsetof(wire_header, bytes), &bytes, sizeof(bytes));
+  return raw;
+}
 
 }  // namespace
 
@@ -63,21 +69,21 @@ TEST_CASE("frames arrive whole and in order, of any size") {
   node_channel a(pair.ends[0]), b(pair.ends[1]);
   const size_t sizes[] = {0, 1, 15, 4096, 3'000'000, 2};
   std::thread sender([&] {
-    for (size_t n : sizes) a.send(frame_type::wiring, pattern(n));
-    a.send(frame_type::abort, std::string("a text"));
+    for (size_t n : sizes) a.send(large(n));
+    a.send(abort_word{"a text"});
   });
   for (size_t n : sizes) {
     auto f = b.receive();
     REQUIRE(f);
-    CHECK(f->type == frame_type::wiring);
-    CHECK(f->bytes == pattern(n));
+    CHECK(f->kind == wire_kind::wiring);
+    CHECK(f->as<wiring>("a").worker[0] == pattern(n));
     CHECK(f->descriptor == -1);
   }
   auto last = b.receive();
   sender.join();
   REQUIRE(last);
-  CHECK(last->type == frame_type::abort);
-  CHECK(last->text() == "a text");
+  CHECK(last->kind == wire_kind::abort);
+  CHECK(last->as<abort_word>("a").why == "a text");
 }
 
 TEST_CASE("who waits for an end that neither writes nor reads is told so after the limit") {
@@ -87,7 +93,7 @@ TEST_CASE("who waits for an end that neither writes nor reads is told so after t
   CHECK_THROWS_WITH(a.receive(), contains_text("no answer") && contains_text("GRAVEL_CONNECT_TIMEOUT_S"));
   a.limit_sends(1);
   // More than the socket takes by itself.
-  CHECK_THROWS_WITH(a.send(frame_type::wiring, pattern(16 << 20)),
+  CHECK_THROWS_WITH(a.send(large(16 << 20)),
                     contains_text("nobody read") && contains_text("GRAVEL_CONNECT_TIMEOUT_S"));
 }
 
@@ -96,9 +102,9 @@ TEST_CASE("a descriptor travels with its frame") {
   node_channel a(pair.ends[0]), b(pair.ends[1]);
   const int file = memfd_create("passed", MFD_CLOEXEC);
   REQUIRE(write(file, "hello", 5) == 5);
-  a.send(frame_type::hello, pattern(100), file);
+  a.send(hello{}, file);
   close(file);
-  a.send(frame_type::goodbye, std::string());
+  a.send(goodbye_word{});
   auto f = b.receive();
   REQUIRE(f);
   REQUIRE(f->descriptor >= 0);
@@ -115,18 +121,16 @@ TEST_CASE("a closed peer is an end when reading and an error when writing") {
   node_channel b(pair.ends[1]);
   { node_channel a(pair.ends[0]); }
   CHECK_FALSE(b.receive());
-  CHECK_THROWS_WITH(b.send(frame_type::goodbye, std::string()), contains_text("socket"));
+  CHECK_THROWS_WITH(b.send(goodbye_word{}), contains_text("socket"));
 }
 
 TEST_CASE("a frame cut off by the peer's death is an end, and its descriptor is not lost") {
   const size_t before = open_descriptors();
-  for (size_t sent : {size_t{1}, sizeof(raw_header) - 1, sizeof(raw_header), sizeof(raw_header) + 10}) {
+  for (size_t sent : {size_t{1}, sizeof(wire_header) - 1, sizeof(wire_header), sizeof(wire_header) + 10}) {
     pair_of_channels pair;
     node_channel b(pair.ends[1]);
-    char raw[64] = {};
-    const raw_header header{1, 0, 48};
-    std::memcpy(raw, &header, sizeof(header));
-    REQUIRE(write(pair.ends[0], raw, sent) == static_cast<ssize_t>(sent));
+    const auto raw = to_wire(large(48));
+    REQUIRE(write(pair.ends[0], raw.data(), sent) == static_cast<ssize_t>(sent));
     close(pair.ends[0]);
     CHECK_FALSE(b.receive());
   }
@@ -134,8 +138,8 @@ TEST_CASE("a frame cut off by the peer's death is an end, and its descriptor is 
     // A hello with a descriptor whose bytes never come.
     pair_of_channels pair;
     node_channel b(pair.ends[1]);
-    raw_header header{1, 1, 48};
-    iovec part{&header, sizeof(header)};
+    std::vector<std::byte> header = header_of(wire_kind::hello, 48);
+    iovec part{header.data(), header.size()};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
     msghdr message{};
     message.msg_iov = &part;
@@ -147,21 +151,39 @@ TEST_CASE("a frame cut off by the peer's death is an end, and its descriptor is 
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(sizeof(int));
     std::memcpy(CMSG_DATA(c), &pair.ends[1], sizeof(int));
-    REQUIRE(sendmsg(pair.ends[0], &message, 0) == sizeof(header));
+    REQUIRE(sendmsg(pair.ends[0], &message, 0) == static_cast<ssize_t>(header.size()));
     close(pair.ends[0]);
     CHECK_FALSE(b.receive());
   }
   CHECK(open_descriptors() == before);
 }
 
-TEST_CASE("malformed frames are refused") {
-  for (raw_header header : {raw_header{0, 0, 0}, {7, 0, 0}, {~0u, 0, 0}, {1, 1, 0}, {1, 0, (1ull << 30) + 1}, {1, 0, ~0ull}}) {
+TEST_CASE("what is no word between a PE and its aggregator is refused") {
+  const auto refused = [](const std::vector<std::byte>& raw, const char* why) {
     pair_of_channels pair;
     node_channel b(pair.ends[1]);
-    REQUIRE(write(pair.ends[0], &header, sizeof(header)) == sizeof(header));
-    CHECK_THROWS_WITH(b.receive(), contains_text("malformed"));
+    REQUIRE(write(pair.ends[0], raw.data(), raw.size()) == static_cast<ssize_t>(raw.size()));
+    CHECK_THROWS_WITH(b.receive(), contains_text(why));
     close(pair.ends[0]);
+  };
+  for (wire_kind kind : {wire_kind(0), wire_kind::program, wire_kind::count, wire_kind(0xffff)}) refused(header_of(kind, 0), "malformed");
+  refused(header_of(wire_kind::hello, 0), "without memory");
+  for (uint64_t bytes : {(1ull << 30) + 1, ~0ull}) refused(header_of(wire_kind::wiring, bytes), "malformed");
+  refused(std::vector<std::byte>(24), "no message of Gravel");
+  auto other_version = to_wire(ready_word{});
+  other_version[offsetof(wire_header, version)] ^= std::byte{0x40};
+  refused(other_version, "version 67 of Gravel's messages, this process 3");
+}
+
+TEST_CASE("memory that comes with a word other than hello is refused, and not lost") {
+  const size_t before = open_descriptors();
+  {
+    pair_of_channels pair;
+    node_channel a(pair.ends[0]), b(pair.ends[1]);
+    a.send(ready_word{}, pair.ends[0]);
+    CHECK_THROWS_WITH(b.receive(), contains_text("'ready', with memory"));
   }
+  CHECK(open_descriptors() == before);
 }
 
 TEST_CASE("the socket is private, and gone when asked") {
@@ -179,8 +201,8 @@ TEST_CASE("the socket is private, and gone when asked") {
     CHECK(server.check_peer() == getpid());
     listener.unlink();
     CHECK(parent.empty());
-    client.send(frame_type::ready, std::string("still here"));
-    CHECK(server.receive()->text() == "still here");
+    client.send(abort_word{"still here"});
+    CHECK(server.receive()->as<abort_word>("client").why == "still here");
     listener.unlink();  // twice does no harm
   }
   CHECK(parent.empty());

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "lib/base/packet.hpp"
@@ -48,6 +49,12 @@ class guarded_pages {
     std::memset(at, 0xee, aligned);
     if (n) std::memcpy(at, data, n);
     return reinterpret_cast<const packet_header*>(at);
+  }
+  /// Copies to the very end.
+  std::span<const std::byte> bytes_at_end(std::span<const std::byte> data) {
+    char* at = base_ + bytes_ - data.size();
+    if (!data.empty()) std::memcpy(at, data.data(), data.size());
+    return {reinterpret_cast<const std::byte*>(at), data.size()};
   }
 
  private:

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "test/catch.hpp"
-#include "transport/ucx_blob.hpp"
+#include "transport/ucx_wire.hpp"
 #include "transport/ucx_endpoint.hpp"
 
 using namespace gravel;
@@ -263,7 +263,10 @@ TEST_CASE("garbage instead of an address or a key is refused") {
     longer.push_back({});
     refused(longer);
   }
-  refused(pack_ucx_blob(ucx_blob_kind::memory_key, {}));
+  refused(to_wire(ucx_memory_key{ucx_release(), 0, 0, {}}));
+  ucx_memory_key other = read_ucx_memory_key(key, "worker b");
+  other.release += 1000;
+  CHECK_THROWS_WITH(ucx_remote_memory(*pair.to_b, to_wire(other)), contains_text("install one release of UCX"));
 }
 
 TEST_CASE("active messages of all sizes") {

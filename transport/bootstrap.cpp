@@ -25,8 +25,7 @@
 namespace gravel {
 namespace {
 
-using bytes = std::vector<std::byte>;
-using value_map = std::map<std::string, bytes, std::less<>>;
+using value_map = std::map<std::string, std::vector<std::byte>, std::less<>>;
 
 std::atomic<bool> connected{false};
 
@@ -116,37 +115,6 @@ bool is_private_directory(const std::string& path) {
          access(path.c_str(), W_OK | X_OK) == 0;
 }
 
-// One PMIx value: for each put a header, the key, the value.
-struct put_header {
-  uint64_t key_bytes, value_bytes;
-};
-
-void append(std::vector<char>& blob, std::string_view key, std::span<const std::byte> value) {
-  const put_header header{key.size(), value.size()};
-  const auto* raw = reinterpret_cast<const char*>(&header);
-  blob.insert(blob.end(), raw, raw + sizeof header);
-  blob.insert(blob.end(), key.begin(), key.end());
-  const auto* first = reinterpret_cast<const char*>(value.data());
-  blob.insert(blob.end(), first, first + value.size());
-}
-
-void unpack(const bytes& blob, value_map& values, uint32_t pe) {
-  std::span<const std::byte> rest(blob);
-  while (!rest.empty()) {
-    put_header header{};
-    if (rest.size() >= sizeof header) std::memcpy(&header, rest.data(), sizeof header);
-    const size_t room = rest.size() - std::min(rest.size(), sizeof header);
-    if (rest.size() < sizeof header || header.key_bytes > room ||
-        header.value_bytes > room - header.key_bytes)
-      fail("what PE {} sent at start-up is damaged (do all PEs run the same version of Gravel?)", pe);
-    rest = rest.subspan(sizeof header);
-    const std::string key(reinterpret_cast<const char*>(rest.data()), header.key_bytes);
-    const auto value = rest.subspan(header.key_bytes, header.value_bytes);
-    values[key].assign(value.begin(), value.end());
-    rest = rest.subspan(header.key_bytes + header.value_bytes);
-  }
-}
-
 std::string fence_key(uint64_t number) { return "gravel." + std::to_string(number); }
 
 }  // namespace
@@ -161,7 +129,7 @@ struct bootstrap::state {
   std::string session_directory;
   uint64_t fences = 0;       ///< fences completed; fence n carried "gravel.n"
   uint64_t waits = 0;        ///< fences and barriers begun, for messages
-  std::vector<char> staged;  ///< puts since the last fence, packed
+  staged_values staged;      ///< put since the last fence
   value_map own;             ///< of a job of one PE: what it has put
   // What one PE has put, all fences together. PMIx keeps the values anyway, so one PE at a time is enough
   // here.
@@ -276,7 +244,7 @@ uint32_t bootstrap::local_size() const { return state_->local_size; }
 const std::string& bootstrap::session_directory() const { return state_->session_directory; }
 
 void bootstrap::put(std::string_view key, std::span<const std::byte> value) {
-  append(state_->staged, key, value);
+  state_->staged.values.emplace_back(key, std::vector<std::byte>(value.begin(), value.end()));
 }
 
 std::vector<std::byte> bootstrap::get(uint32_t pe, std::string_view key) {
@@ -310,7 +278,8 @@ std::vector<std::byte> bootstrap::get(uint32_t pe, std::string_view key) {
       }
       if (call.status() != PMIX_SUCCESS)
         fail("cannot get '{}' of PE {}: {}", key, pe, PMIx_Error_string(call.status()));
-      unpack(call.value(), s.cached, pe);
+      for (auto& [name, value] : from_wire<staged_values>(call.value(), fmt::format("PE {}", pe)).values)
+        s.cached[name] = std::move(value);
     }
     s.cached_pe = pe;
     s.cached_fences = s.fences;
@@ -324,24 +293,22 @@ std::vector<std::byte> bootstrap::get(uint32_t pe, std::string_view key) {
 void bootstrap::fence() {
   state& s = *state_;
   if (!s.launched) {
-    const auto* first = reinterpret_cast<const std::byte*>(s.staged.data());
-    unpack(bytes(first, first + s.staged.size()), s.own, 0);
+    for (auto& [name, value] : s.staged.values) s.own[name] = std::move(value);
   } else {
     pmix_value_t value;
     PMIX_VALUE_CONSTRUCT(&value);
     value.type = PMIX_BYTE_OBJECT;
-    // An end marker (a header of zeros: empty key, empty value) so that the object is never empty.
-    append(s.staged, "", {});
-    value.data.bo.bytes = s.staged.data();  // PMIx copies
-    value.data.bo.size = s.staged.size();
+    std::vector<std::byte> packed = to_wire(s.staged);  // never empty, which PMIx would not take
+    value.data.bo.bytes = reinterpret_cast<char*>(packed.data());  // PMIx copies
+    value.data.bo.size = packed.size();
     pmix_status_t code = PMIx_Put(PMIX_GLOBAL, fence_key(s.fences).c_str(), &value);
     if (code == PMIX_SUCCESS) code = PMIx_Commit();
     if (code != PMIX_SUCCESS)
-      fail("PE {} cannot hand {} bytes to the launcher: {}", s.rank, s.staged.size(),
+      fail("PE {} cannot hand {} bytes to the launcher: {}", s.rank, packed.size(),
            PMIx_Error_string(code));
     wait_for_all(true);
   }
-  s.staged.clear();
+  s.staged.values.clear();
   ++s.fences;
 }
 

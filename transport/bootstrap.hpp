@@ -14,9 +14,19 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "lib/base/wire.hpp"
+
 namespace gravel {
+
+/// What a PE puts between two fences.
+struct staged_values {
+  static constexpr wire_kind kind = wire_kind::staged_values;
+  std::vector<std::pair<std::string, std::vector<std::byte>>> values;  ///< key, value
+  static auto fields(auto& m) { return std::tie(m.values); }
+};
 
 /// This process's membership in its job. At most one at a time in a process. Its functions are called by one
 /// thread at a time, except for abort(), which any thread may call.

@@ -2,12 +2,11 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <sstream>
 #include <utility>
 
 #include "lib/base/log.hpp"
-#include "transport/ucx_blob.hpp"
+#include "transport/ucx_wire.hpp"
 
 namespace gravel {
 namespace {
@@ -26,17 +25,14 @@ bool sends_messages_over_tcp(const std::string& description) {
 }  // namespace
 
 ucx_endpoint::ucx_endpoint(ucx_worker& worker, std::span<const std::byte> address, std::string peer) {
-  const auto payload = unpack_ucx_blob(ucx_blob_kind::worker_address, address, peer);
-  process_identity process;
-  if (payload.size() <= sizeof process) fail("UCX address of {}: too short", peer);
-  std::memcpy(&process, payload.data(), sizeof process);
+  const ucx_address theirs = read_ucx_address(address, peer);
   auto state = std::make_unique<ucx_endpoint_state>();
   state->worker = &worker;
   state->peer = std::move(peer);
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params.address = reinterpret_cast<const ucp_address_t*>(payload.data() + sizeof process);
+  params.address = reinterpret_cast<const ucp_address_t*>(theirs.address.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.arg = state.get();
   params.err_handler.cb = [](void* argument, ucp_ep_h, ucs_status_t status) {
@@ -54,7 +50,7 @@ ucx_endpoint::ucx_endpoint(ucx_worker& worker, std::span<const std::byte> addres
             transports ? transports : "not set");
   worker.endpoints_.push_back(state.get());
   state_.reset(state.release());
-  if (worker.peers_.add(process, state_.get())) state_->notices_death = true;
+  if (worker.peers_.add(theirs.process, state_.get())) state_->notices_death = true;
   const std::string description = describe();
   state_->prefers_messages = sends_messages_over_tcp(description);
   log_debug("endpoint to {}:\n{}", state_->peer, description);
@@ -190,16 +186,13 @@ std::string ucx_endpoint::describe() const {
 
 ucx_remote_memory::ucx_remote_memory(ucx_endpoint& endpoint, std::span<const std::byte> packed_key)
     : endpoint_(endpoint.state_.get()) {
-  const auto payload = unpack_ucx_blob(ucx_blob_kind::memory_key, packed_key, endpoint.peer());
-  ucx_key_header head;
-  if (payload.size() <= sizeof head) fail("UCX memory key of {}: too short", endpoint.peer());
-  std::memcpy(&head, payload.data(), sizeof head);
+  const ucx_memory_key theirs = read_ucx_memory_key(packed_key, endpoint.peer());
   endpoint.check_open("memory key");
-  ucx_check(ucp_ep_rkey_unpack(endpoint_->handle, payload.data() + sizeof head, &key_),
+  ucx_check(ucp_ep_rkey_unpack(endpoint_->handle, theirs.key.data(), &key_),
             "UCX: cannot use the memory key of {}", endpoint.peer());
   endpoint_->keys.push_back(key_);
-  address_ = head.address;
-  bytes_ = head.bytes;
+  address_ = theirs.address;
+  bytes_ = theirs.bytes;
 }
 
 }  // namespace gravel

@@ -1,8 +1,6 @@
 #include "transport/ucx_memory.hpp"
 
-#include <cstring>
-
-#include "transport/ucx_blob.hpp"
+#include "transport/ucx_wire.hpp"
 
 namespace gravel {
 
@@ -27,12 +25,10 @@ std::vector<std::byte> ucx_memory::packed_key() const {
   size_t key_bytes = 0;
   ucx_check(ucp_rkey_pack(context_.handle(), handle_, &key, &key_bytes),
             "UCX: cannot pack the key of {} bytes at {}", bytes_, address_);
-  const ucx_key_header head{reinterpret_cast<uint64_t>(address_), bytes_};
-  std::vector<std::byte> payload(sizeof head + key_bytes);
-  std::memcpy(payload.data(), &head, sizeof head);
-  std::memcpy(payload.data() + sizeof head, key, key_bytes);
+  const auto* const first = static_cast<const std::byte*>(key);
+  const ucx_memory_key packed{ucx_release(), reinterpret_cast<uint64_t>(address_), bytes_, {first, first + key_bytes}};
   ucp_rkey_buffer_release(key);
-  return pack_ucx_blob(ucx_blob_kind::memory_key, payload);
+  return to_wire(packed);
 }
 
 bool ucx_memory::contains(const void* start, size_t bytes) const {

@@ -35,10 +35,4 @@ class ucx_memory {
   ucp_mem_h handle_ = nullptr;
 };
 
-/// What a packed key carries before UCX's own bytes.
-struct ucx_key_header {
-  uint64_t address;  ///< in the address space of the process that owns the memory
-  uint64_t bytes;
-};
-
 }  // namespace gravel

@@ -1,12 +1,11 @@
 #include "transport/ucx_worker.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "lib/base/log.hpp"
 #include "lib/base/relax.hpp"
-#include "transport/ucx_blob.hpp"
 #include "transport/ucx_endpoint.hpp"
+#include "transport/ucx_wire.hpp"
 
 namespace gravel {
 
@@ -31,12 +30,10 @@ std::vector<std::byte> ucx_worker::address() const {
   ucp_address_t* address = nullptr;
   size_t bytes = 0;
   ucx_check(ucp_worker_get_address(handle_, &address, &bytes), "UCX: cannot get a worker's address");
-  const process_identity self = this_process();
-  std::vector<std::byte> payload(sizeof self + bytes);
-  std::memcpy(payload.data(), &self, sizeof self);
-  std::memcpy(payload.data() + sizeof self, address, bytes);
+  const auto* const first = reinterpret_cast<const std::byte*>(address);
+  const ucx_address packed{ucx_release(), this_process(), {first, first + bytes}};
   ucp_worker_release_address(handle_, address);
-  return pack_ucx_blob(ucx_blob_kind::worker_address, payload);
+  return to_wire(packed);
 }
 
 bool ucx_worker::progress() {

@@ -34,7 +34,7 @@ int aggregator::run() {
   if (placement_.threads.empty()) log_info("threads are not bound: {}", placement_.reason);
   wire();
   start_planes();
-  for (auto& channel : channels_) channel.send(frame_type::ready, std::string());
+  for (auto& channel : channels_) channel.send(ready_word{});
   return watch_pes();
 }
 

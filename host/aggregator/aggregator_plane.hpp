@@ -45,7 +45,7 @@ struct aggregator::plane_thread {
     if (raw.size() != sizeof(header)) fail("a message with a header of {} bytes arrived", raw.size());
     std::memcpy(&header, raw.data(), sizeof(header));
     if (header.word == plane_word::abort) {
-      heard.assign(reinterpret_cast<const char*>(data.data()), data.size());
+      heard = from_wire<abort_word>(data, fmt::format("node {}", header.source_node)).why;
       return;
     }
     if (header.word == plane_word::pulse && nodes) return nodes->receive(header);

@@ -85,8 +85,8 @@ void aggregator::accept_pes() {
     channel.limit_sends(2 * setup_.values.connect_timeout_s);
     auto first = channel.receive();
     if (!first) fail_second_hand(fmt::format("process {} connected and ended while the job was starting", pid));
-    if (first->type != frame_type::hello || first->descriptor < 0) fail("process {} connected but is no PE", pid);
-    hello h = hello::unpack(first->bytes);
+    if (first->kind != wire_kind::hello) fail("process {} connected but is no PE", pid);
+    hello h = first->as<hello>(fmt::format("process {}", pid));
     pe_segment segment = pe_segment::attach(first->descriptor, h.shape, h.pe);
     const uint32_t pe = h.pe;
     if (!arrivals.try_emplace(pe, arrival{std::move(h), std::move(segment), std::move(channel), pid}).second)
@@ -160,17 +160,16 @@ void aggregator::wire() {
     });
     mine.worker.push_back(p->worker->address());
   }
-  channels_[0].send(frame_type::wiring, mine.pack());
+  channels_[0].send(mine);
   // The answer comes through the first PE when all nodes are here.
   auto answer = channels_[0].receive();
-  if (!answer || answer->type != frame_type::peers)
+  if (!answer || answer->kind != wire_kind::all_wirings)
     fail_second_hand(fmt::format("PE {} ended while the job was starting", pes_[0]));
-  blob_reader in(answer->bytes);
+  const auto all = answer->as<all_wirings>(fmt::format("PE {}", pes_[0])).by_node;
+  if (all.size() != n_nodes) fail("PE {} sent wirings of {} nodes; there are {}", pes_[0], all.size(), n_nodes);
   for (uint32_t node = 0; node < n_nodes; ++node) {
-    std::vector<std::byte> packed;
-    in >> packed;
     if (node == setup_.node) continue;
-    const wiring theirs = wiring::unpack(packed);
+    const auto theirs = from_wire<wiring>(all[node], fmt::format("the aggregator of node {}", node));
     if (theirs.worker.size() != n_planes || theirs.keys.size() != setup_.nodes.pes_of(node).size() + 1)
       fail("node {} has {} aggregator threads, this node {}: GRAVEL_AGGREGATOR_THREADS must be the same everywhere", node,
            theirs.worker.size(), n_planes);

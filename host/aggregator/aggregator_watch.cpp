@@ -21,7 +21,7 @@ void aggregator::fail_job(const std::string& text, bool heard) {
 
 void aggregator::tell_everybody(const std::string& text) {
   for (auto& channel : channels_) try {
-      channel.send(frame_type::abort, text);
+      channel.send(abort_word{text});
     } catch (const std::exception&) {
       // That PE is gone already.
     }
@@ -30,7 +30,7 @@ void aggregator::tell_everybody(const std::string& text) {
     if (p->thread.joinable()) p->thread.join();
   if (!planes_.empty() && planes_[0]->worker) try {
       for (auto& link : planes_[0]->links)
-        if (link) link->send({plane_word::abort, setup_.node, 0, 0, 0, 0, 0}, std::as_bytes(std::span(text)));
+        if (link) link->send({plane_word::abort, setup_.node, 0, 0, 0, 0, 0}, to_wire(abort_word{text}));
     } catch (const std::exception& e) {
       log_debug("{}", e.what());
     }
@@ -96,7 +96,7 @@ int aggregator::watch_pes() {
       } catch (const std::exception& e) {
         log_error("{}", e.what());
       }
-      if (word && word->type == frame_type::goodbye) {
+      if (word && word->kind == wire_kind::goodbye) {
         if (const std::string why = why_not_leave(setup_.local, pes_, i); !why.empty()) {
           log_error("{}", why);
           tell_everybody(why);
@@ -107,11 +107,11 @@ int aggregator::watch_pes() {
         continue;
       }
       // A PE that ends the job has said why on its own stderr.
-      const std::string text = word && word->type == frame_type::abort
-                                   ? word->text()
+      const std::string text = word && word->kind == wire_kind::abort
+                                   ? word->as<abort_word>(fmt::format("PE {}", pes_[i])).why
                                    : fmt::format("PE {} (process {}) ended without gravel_finalize", pes_[i], pids_[i]);
       tell_everybody(text);
-      if (!word || word->type != frame_type::abort) {
+      if (!word || word->kind != wire_kind::abort) {
         // Its launcher knows how it ended, and ends us: then that is enough.
         let_cause_speak();
         log_error("{}", text);

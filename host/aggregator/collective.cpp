@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "lib/base/error.hpp"
 
@@ -24,20 +25,6 @@ void combine(collective_words& into, const collective_words& more) {
   into.last |= more.last;
   into.bytes += more.bytes;
 }
-
-/// What nodes send each other: the words; if there is data the size of each part, then the parts.
-class message {
- public:
-  explicit message(const collective_words& words) { append(&words, sizeof(words)); }
-  void append(const void* from, uint64_t bytes) {
-    const auto* first = static_cast<const std::byte*>(from);
-    bytes_.insert(bytes_.end(), first, first + bytes);
-  }
-  std::span<const std::byte> bytes() const { return bytes_; }
-
- private:
-  std::vector<std::byte> bytes_;
-};
 
 }  // namespace
 
@@ -66,23 +53,20 @@ bool collective::step() {
   look_for_mismatches();
   for (const pe_segment* segment : setup_.local)
     if (load_acquire(&segment->control()->collective_in.sequence) != next) return false;  // [C1]
-  collective_words sum = neutral(next);
-  std::vector<uint32_t> sizes;
+  contribution mine{neutral(next), {}, {}};
   for (const pe_segment* segment : setup_.local) {
     const collective_words in = segment->control()->collective_in;
     const uint64_t room = segment->collective_in_data().size();
     if (in.bytes > room) fail("PE {} contributed {} bytes to a collective; {} fit", in.call.pe, in.bytes, room);
-    combine(sum, in);
-    sizes.push_back(static_cast<uint32_t>(in.bytes));
+    combine(mine.words, in);
+    mine.sizes.push_back(static_cast<uint32_t>(in.bytes));
+    const auto data = segment->collective_in_data().first(in.bytes);
+    mine.data.insert(mine.data.end(), data.begin(), data.end());
   }
-  message out(sum);
-  if (sum.bytes) {
-    out.append(sizes.data(), sizes.size() * sizeof(uint32_t));
-    for (size_t i = 0; i < sizes.size(); ++i) out.append(setup_.local[i]->collective_in_data().data(), sizes[i]);
-  }
+  if (mine.words.bytes == 0) mine.sizes.clear();
   sent_ = true;
-  if (setup_.node == 0) contribute(0, sum, out.bytes().subspan(sizeof(sum)));
-  else links_[0]->send({plane_word::contribution, setup_.node, 0, 0, next, 0, 0}, out.bytes());
+  if (setup_.node == 0) contribute(0, mine);
+  else links_[0]->send({plane_word::contribution, setup_.node, 0, 0, next, 0, 0}, to_wire(mine));
   return true;
 }
 
@@ -93,49 +77,44 @@ bool collective::begun() const {
 }
 
 void collective::receive(const plane_header& header, std::span<const std::byte> data) {
-  collective_words words;
-  const auto refuse = [&] {
+  if (header.sequence != sequence_ + 1 || header.source_node >= in_.size() ||
+      (header.word == plane_word::contribution) != (setup_.node == 0))
     fail("node {} sent a collective message that does not fit: sequence {}, {} bytes", header.source_node, header.sequence,
          data.size());
-  };
-  if (data.size() < sizeof(words) || header.sequence != sequence_ + 1 || header.source_node >= in_.size() ||
-      (header.word == plane_word::contribution) != (setup_.node == 0))
-    refuse();
-  std::memcpy(&words, data.data(), sizeof(words));
-  const auto rest = data.subspan(sizeof(words));
-  if (header.word == plane_word::contribution) return contribute(header.source_node, words, rest);
-  if (rest.size() != words.bytes || rest.size() > setup_.local[0]->shape().collective_bytes()) refuse();
-  deliver(words, rest);
+  const std::string from = fmt::format("node {}", header.source_node);
+  if (header.word == plane_word::contribution) return contribute(header.source_node, from_wire<contribution>(data, from));
+  const auto theirs = from_wire<result>(data, from);
+  if (theirs.data.size() != theirs.words.bytes || theirs.data.size() > setup_.local[0]->shape().collective_bytes())
+    fail("{} sent a result of a collective that does not fit: {} bytes of data, {} announced", from, theirs.data.size(), theirs.words.bytes);
+  deliver(theirs);
 }
 
-void collective::contribute(uint32_t node, const collective_words& words, std::span<const std::byte> data) {
+void collective::contribute(uint32_t node, const contribution& theirs) {
   if (in_[node]) fail("node {} contributed twice to collective {}", node, sequence_ + 1);
   const auto& pes = setup_.nodes.pes_of(node);
-  std::vector<uint32_t> sizes(words.bytes ? pes.size() : 0);
-  const uint64_t table = sizes.size() * sizeof(uint32_t);
-  if (table && data.size() >= table) std::memcpy(sizes.data(), data.data(), table);
-  uint64_t bytes = 0;
-  for (uint32_t size : sizes) bytes += size;
-  if (data.size() < table || data.size() - table != words.bytes || bytes != words.bytes)
-    fail("node {} sent a collective message that does not fit: {} bytes of data, {} announced", node, data.size(), words.bytes);
+  const uint64_t bytes = std::accumulate(theirs.sizes.begin(), theirs.sizes.end(), uint64_t{0});
+  if (theirs.sizes.size() != (theirs.words.bytes ? pes.size() : 0) || theirs.data.size() != theirs.words.bytes || bytes != theirs.words.bytes)
+    fail("node {} sent a collective message that does not fit: {} bytes of data, {} announced", node, theirs.data.size(),
+         theirs.words.bytes);
   in_[node] = 1;
-  combine(total_, words);
+  combine(total_, theirs.words);
   if (bytes) data_of_pe_.resize(setup_.nodes.n_pes());
-  const std::byte* from = data.data() + table;
-  for (size_t i = 0; i < sizes.size(); from += sizes[i++]) data_of_pe_[pes[i]].assign(from, from + sizes[i]);
+  const std::byte* from = theirs.data.data();
+  for (size_t i = 0; i < theirs.sizes.size(); from += theirs.sizes[i++]) data_of_pe_[pes[i]].assign(from, from + theirs.sizes[i]);
   if (std::find(in_.begin(), in_.end(), 0) != in_.end()) return;
 
-  const collective_words result = total_;
-  if (const uint64_t room = setup_.local[0]->shape().collective_bytes(); result.bytes > room)
-    fail("the PEs contributed {} bytes to one collective; {} fit", result.bytes, room);
-  message out(result);
-  for (const auto& part : data_of_pe_) out.append(part.data(), part.size());
+  result out{total_, {}};
+  if (const uint64_t room = setup_.local[0]->shape().collective_bytes(); total_.bytes > room)
+    fail("the PEs contributed {} bytes to one collective; {} fit", total_.bytes, room);
+  for (const auto& part : data_of_pe_) out.data.insert(out.data.end(), part.begin(), part.end());
+  const std::vector<std::byte> bytes_of_it = to_wire(out);
   for (uint32_t other = 1; other < setup_.nodes.n_nodes(); ++other)
-    links_[other]->send({plane_word::result, 0, 0, 0, result.sequence, 0, 0}, out.bytes());
-  deliver(result, out.bytes().subspan(sizeof(result)));
+    links_[other]->send({plane_word::result, 0, 0, 0, total_.sequence, 0, 0}, bytes_of_it);
+  deliver(out);
 }
 
-void collective::deliver(const collective_words& result, std::span<const std::byte> data) {
+void collective::deliver(const result& all) {
+  const auto& [result, data] = all;
   sequence_ = result.sequence;
   sent_ = false;
   over_ = result.last != 0;

@@ -13,11 +13,28 @@
 #include <vector>
 
 #include "host/aggregator/plane.hpp"
+#include "lib/base/wire.hpp"
 
 namespace gravel {
 
 class collective {
  public:
+  /// A node's, for node 0.
+  struct contribution {
+    static constexpr wire_kind kind = wire_kind::contribution;
+    collective_words words;
+    std::vector<uint32_t> sizes;  ///< of the data of each of its PEs; empty: there are none
+    std::vector<std::byte> data;
+    static auto fields(auto& m) { return std::tie(m.words, m.sizes, m.data); }
+  };
+  /// Node 0's, for all others.
+  struct result {
+    static constexpr wire_kind kind = wire_kind::result;
+    collective_words words;
+    std::vector<std::byte> data;
+    static auto fields(auto& m) { return std::tie(m.words, m.data); }
+  };
+
   /// `links[n]`: to plane 0 of node n.
   collective(const node_setup&, std::vector<remote_link*> links);
   /// Looks at the local PEs. Thread of plane 0. True if anything moved. Throws gravel::error if they call different collectives.
@@ -33,8 +50,8 @@ class collective {
   void look_for_mismatches();
   void check_call(const collective_call&);
   uint32_t pe_of(size_t local) const { return setup_.nodes.pes_of(setup_.node)[local]; }
-  void contribute(uint32_t node, const collective_words&, std::span<const std::byte> data);
-  void deliver(const collective_words&, std::span<const std::byte> data);
+  void contribute(uint32_t node, const contribution&);
+  void deliver(const result&);
 
   const node_setup& setup_;
   std::vector<remote_link*> links_;

@@ -6,7 +6,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -17,13 +16,7 @@
 namespace gravel {
 namespace {
 
-constexpr uint64_t most_frame_bytes = 1ull << 30;
-
-struct frame_header {
-  uint32_t type;
-  uint32_t has_descriptor;
-  uint64_t bytes;
-};
+constexpr uint64_t most_bytes = 1ull << 30;
 
 sockaddr_un address_of(const std::string& path) {
   sockaddr_un address{};
@@ -78,13 +71,12 @@ node_channel node_channel::connect(const std::string& path) {
   return channel;
 }
 
-void node_channel::send(frame_type type, std::span<const std::byte> bytes, int descriptor) {
-  frame_header header{static_cast<uint32_t>(type), descriptor >= 0, bytes.size()};
-  iovec parts[2] = {{&header, sizeof(header)}, {const_cast<std::byte*>(bytes.data()), bytes.size()}};
+void node_channel::send_bytes(std::vector<std::byte> bytes, int descriptor) {
+  iovec part{bytes.data(), bytes.size()};
   msghdr message{};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  message.msg_iov = parts;
-  message.msg_iovlen = 2;
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
   if (descriptor >= 0) {
     message.msg_control = control;
     message.msg_controllen = sizeof(control);
@@ -94,8 +86,7 @@ void node_channel::send(frame_type type, std::span<const std::byte> bytes, int d
     c->cmsg_len = CMSG_LEN(sizeof(int));
     std::memcpy(CMSG_DATA(c), &descriptor, sizeof(int));
   }
-  size_t left = sizeof(header) + bytes.size();
-  while (left) {
+  while (part.iov_len) {
     const ssize_t sent = sendmsg(descriptor_, &message, MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EINTR) continue;
@@ -103,26 +94,17 @@ void node_channel::send(frame_type type, std::span<const std::byte> bytes, int d
         fail("nobody read from the node's socket within twice GRAVEL_CONNECT_TIMEOUT_S; is a process of the job stopped?");
       fail_errno("writing to the node's socket");
     }
-    left -= static_cast<size_t>(sent);
     message.msg_control = nullptr;
     message.msg_controllen = 0;
-    size_t skip = static_cast<size_t>(sent);
-    for (iovec& part : parts) {
-      const size_t n = std::min(skip, part.iov_len);
-      part.iov_base = static_cast<char*>(part.iov_base) + n;
-      part.iov_len -= n;
-      skip -= n;
-    }
+    part.iov_base = static_cast<char*>(part.iov_base) + sent;
+    part.iov_len -= static_cast<size_t>(sent);
   }
 }
 
-void node_channel::send(frame_type type, const std::string& text) {
-  send(type, {reinterpret_cast<const std::byte*>(text.data()), text.size()});
-}
-
 std::optional<frame> node_channel::receive() {
-  frame_header header{};
-  iovec part{&header, sizeof(header)};
+  frame result{};
+  result.bytes.resize(sizeof(wire_header));
+  iovec part{result.bytes.data(), result.bytes.size()};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
   msghdr message{};
   message.msg_iov = &part;
@@ -134,7 +116,6 @@ std::optional<frame> node_channel::receive() {
     if (errno == ECONNRESET) return std::nullopt;
     else if (errno != EINTR) fail_reading();
   if (got == 0) return std::nullopt;
-  frame result{};
   struct closer {
     int* descriptor;
     ~closer() {
@@ -144,15 +125,16 @@ std::optional<frame> node_channel::receive() {
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c))
     if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
       std::memcpy(&result.descriptor, CMSG_DATA(c), sizeof(int));
-  if (static_cast<size_t>(got) < sizeof(header) &&
-      !read_all(descriptor_, reinterpret_cast<char*>(&header) + got, sizeof(header) - static_cast<size_t>(got)))
-    return std::nullopt;
-  if (header.type < 1 || header.type > static_cast<uint32_t>(frame_type::abort) || header.bytes > most_frame_bytes ||
-      (header.has_descriptor != 0) != (result.descriptor >= 0))
-    fail("a malformed frame arrived on the node's socket (type {}, {} bytes)", header.type, header.bytes);
-  result.type = static_cast<frame_type>(header.type);
-  result.bytes.resize(header.bytes);
-  if (!read_all(descriptor_, result.bytes.data(), header.bytes)) return std::nullopt;
+  std::byte* const begin = result.bytes.data();
+  if (!read_all(descriptor_, begin + got, sizeof(wire_header) - static_cast<size_t>(got))) return std::nullopt;
+  const wire_header header = read_wire_header(result.bytes, "the node's socket");
+  if (header.kind < wire_kind::hello || header.kind > wire_kind::abort || header.bytes > most_bytes ||
+      (header.kind == wire_kind::hello) != (result.descriptor >= 0))
+    fail("the node's socket: a malformed message of {} bytes came ('{}', {} memory)", header.bytes, name_of(header.kind),
+         result.descriptor >= 0 ? "with" : "without");
+  result.kind = header.kind;
+  result.bytes.resize(sizeof(wire_header) + header.bytes);
+  if (!read_all(descriptor_, result.bytes.data() + sizeof(wire_header), header.bytes)) return std::nullopt;
   unless_whole.descriptor = nullptr;
   return result;
 }

@@ -1,27 +1,29 @@
-// The Unix socket between a PE and its node's aggregator: frames of a type, a length and bytes; one frame carries the
-// PE's memfd. The socket lives in a directory only the user can enter, and both ends check who is at the other.
+// The Unix socket between a PE and its node's aggregator: it carries messages (lib/base/wire.hpp), those of host/node/hello.hpp;
+// hello brings the PE's memfd along. The socket lives in a directory only the user can enter, and both ends check who is at the other.
 #pragma once
 #include <sys/types.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "lib/base/wire.hpp"
 
 namespace gravel {
 
-/// hello: PE -> aggregator, with the segment. wiring: aggregator -> first PE of the node: what other nodes must know.
-/// peers: first PE -> aggregator: the wirings of all nodes. ready: aggregator -> all its PEs. goodbye: PE -> aggregator,
-/// the last word. abort: both ways, a text.
-enum class frame_type : uint32_t { hello = 1, wiring, peers, ready, goodbye, abort };
-
+/// A message as it came, whole, not yet read but for its header.
 struct frame {
-  frame_type type;
+  wire_kind kind;
   std::vector<std::byte> bytes;
-  int descriptor = -1;  ///< received with it, owned by the taker; -1: none
-  std::string text() const { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+  int descriptor = -1;  ///< of a hello, owned by the taker; -1: none
+  /// Throws gravel::error, as from_wire().
+  template <wire_message T>
+  T as(std::string_view from) const {
+    return from_wire<T>(bytes, from);
+  }
 };
 
 /// One end. Movable, owns the descriptor.
@@ -35,10 +37,12 @@ class node_channel {
   /// Connects; throws gravel::error naming the path.
   static node_channel connect(const std::string& path);
 
-  /// Whole frames; throws gravel::error if the other end is gone.
-  void send(frame_type, std::span<const std::byte>, int descriptor = -1);
-  void send(frame_type, const std::string& text);
-  /// Waits for a frame. nullopt: the other end has closed. Throws gravel::error for a malformed frame.
+  /// Throws gravel::error if the other end is gone.
+  template <wire_message T>
+  void send(const T& message, int descriptor = -1) {
+    send_bytes(to_wire(message), descriptor);
+  }
+  /// Waits for a message. nullopt: the other end has closed. Throws gravel::error if it is none, or of another version.
   std::optional<frame> receive();
   int descriptor() const { return descriptor_; }
   /// Longest wait of receive() for the next bytes, after which it throws gravel::error; 0: none.
@@ -51,6 +55,7 @@ class node_channel {
   void shut_down();
 
  private:
+  void send_bytes(std::vector<std::byte> bytes, int descriptor);
   int descriptor_;
 };
 

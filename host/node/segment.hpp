@@ -51,7 +51,7 @@ struct alignas(64) collective_words {
   uint64_t sum[4];
   uint64_t least, most;
   uint64_t last;  ///< nonzero: the job ends after this one
-  uint64_t spare[2];
+  uint64_t spare[3];
 };
 static_assert(sizeof(collective_words) == 128);
 

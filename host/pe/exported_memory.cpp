@@ -5,19 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <utility>
 
+#include "host/pe/peer_description.hpp"
 #include "lib/base/error.hpp"
 
 namespace gravel {
 namespace {
-
-/// Travels between processes of one machine.
-struct description {
-  uint64_t process, descriptor, bytes;
-  uint64_t inode;  ///< that process may be another one where PEs have process numbers of their own (containers)
-};
 
 /// Nobody may change its size under the other processes' mappings.
 constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
@@ -48,14 +42,13 @@ exported_memory::exported_memory(exported_memory&& other) noexcept
 std::string exported_memory::describe() const {
   struct stat status {};
   if (fstat(descriptor_, &status) != 0) fail_errno("fstat of memory for peers");
-  const description d{static_cast<uint64_t>(getpid()), static_cast<uint64_t>(descriptor_), bytes_, status.st_ino};
-  return {reinterpret_cast<const char*>(&d), sizeof(d)};
+  const auto packed =
+      to_wire(memory_description{static_cast<uint64_t>(getpid()), static_cast<uint64_t>(descriptor_), bytes_, status.st_ino});
+  return {reinterpret_cast<const char*>(packed.data()), packed.size()};
 }
 
 attached_memory::attached_memory(const std::string& described) : bytes_(0), at_(nullptr) {
-  description d;
-  if (described.size() != sizeof(d)) fail("its description has a wrong size");
-  std::memcpy(&d, described.data(), sizeof(d));
+  const auto d = from_wire<memory_description>(std::as_bytes(std::span(described)), "its process");
   const std::string path = fmt::format("/proc/{}/fd/{}", d.process, d.descriptor);
   const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor < 0) fail_errno("opening " + path);

@@ -3,27 +3,11 @@
 #include <algorithm>
 #include <bit>
 
-#include "host/node/hello.hpp"
+#include "host/pe/peer_description.hpp"
+#include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 
 namespace gravel {
-namespace {
-
-/// What a PE tells the others of its node.
-struct peer_description {
-  std::string heap, area;  ///< exported; empty: nobody maps them
-  uint32_t chunks, chunk_units;
-  std::string bus_id;
-  bool runs_beside_others, stays_resident;
-
-  void write(blob_writer& out) const { out << heap << area << chunks << chunk_units << bus_id << runs_beside_others << stays_resident; }
-  explicit peer_description(std::span<const std::byte> bytes) {
-    blob_reader(bytes) >> heap >> area >> chunks >> chunk_units >> bus_id >> runs_beside_others >> stays_resident;
-  }
-  peer_description() = default;
-};
-
-}  // namespace
 
 uint64_t peers::ring_bytes() const { return uint64_t{chunks_} * peer_ring::chunk_bytes(chunk_units_); }
 uint64_t peers::done_at(uint32_t rank) const {
@@ -71,11 +55,9 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all)
     pes_ = reinterpret_cast<uint32_t*>(tables_ + pes_at);
   }
 
-  blob_writer out;
-  mine.write(out);
-  const auto blobs = all(out.bytes);
+  const auto described = all(to_wire(mine));
   std::vector<peer_description> theirs;
-  for (uint32_t pe : local) theirs.emplace_back(blobs.at(pe));
+  for (uint32_t pe : local) theirs.push_back(from_wire<peer_description>(described.at(pe), fmt::format("PE {}", pe)));
   uint32_t reached = 0;  // local ranks
   bool all_beside = true;  // kernels of all of them may wait for each other
   for (uint32_t rank = 0; rank < n_local_; ++rank) {
@@ -105,7 +87,9 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all)
     else not_reached(why);
   }
   // A ring needs both directions: messages there, `done` words back.
-  const auto masks = all(std::as_bytes(std::span(&reached, 1)));
+  const auto listed = all(to_wire(reached_peers{reached}));
+  std::vector<uint32_t> reached_by;  // by rank
+  for (uint32_t pe : local) reached_by.push_back(from_wire<reached_peers>(listed.at(pe), fmt::format("PE {}", pe)).ranks);
   if (!any) return;
 
   std::vector<peer_link> links(n_pes, peer_link{});
@@ -113,16 +97,11 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all)
   std::vector<uint64_t*> words(n_local_);
   std::vector<uint32_t> pes;  // by bin
   bool all_reach_all = n_local_ == n_pes && n_local_ > 1 && all_beside;
-  for (uint32_t rank = 0; rank < n_local_ && all_reach_all; ++rank) {
-    uint32_t mask = 0;
-    blob_reader(masks.at(local[rank])) >> mask;
-    all_reach_all = (mask | 1u << rank) == ~0u >> (32 - n_local_);
-  }
+  for (uint32_t rank = 0; rank < n_local_ && all_reach_all; ++rank)
+    all_reach_all = (reached_by[rank] | 1u << rank) == ~0u >> (32 - n_local_);
   for (const mapping& m : mappings_) {
     const uint32_t pe = m.pe, rank = rank_of(pe);
-    uint32_t theirs_reached = 0;
-    blob_reader(masks.at(pe)) >> theirs_reached;
-    if (!m.area || !(theirs_reached >> me_ & 1)) continue;
+    if (!m.area || !(reached_by[rank] >> me_ & 1)) continue;
     char* const their_area = static_cast<char*>(m.area);
     links[pe] = {static_cast<char*>(m.heap),
                  {their_area + me_ * ring_bytes(), reinterpret_cast<uint64_t*>(area_ + done_at(rank)), chunks_, chunk_units_},

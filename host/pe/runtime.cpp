@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "host/node/aggregator_process.hpp"
+#include "host/node/hello.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/profile.hpp"
@@ -205,7 +206,7 @@ void runtime::finalize() {
   mine.last = 1;
   call.combine(mine);
   leaving_ = true;  // until our goodbye the aggregator stays
-  channel_->send(frame_type::goodbye, std::string());
+  channel_->send(goodbye_word{});
   if (aggregator_pid_ > 0 && !wait_for_aggregator(aggregator_pid_, 5000))
     log_warning("the aggregator of node {} did not end by itself", node_);
   boot_->finalize();

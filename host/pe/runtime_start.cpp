@@ -9,6 +9,7 @@
 #include "host/node/aggregator_process.hpp"
 #include "host/node/hello.hpp"
 #include "host/node/settings_resolved.hpp"
+#include "host/pe/program.hpp"
 #include "lib/base/block_scratch.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
@@ -71,51 +72,15 @@ runtime::~runtime() {
 
 /// Every PE says what it is, in one exchange; PE 0's word is what the others must match.
 void runtime::check_same_program() {
-  blob_writer mine;
-  mine << std::string(GRAVEL_VERSION) << std::string(device_->name()) << values_.symmetric_size << values_.packet_size
-       << values_.packets_per_destination << values_.aggregator_threads << values_.two_hop_nodes << values_.reply_cells
-       << values_.nodes;
-  const auto handlers = device_->handlers();
-  mine << static_cast<uint32_t>(handlers.size());
-  for (const auto& h : handlers) mine << h.name << h.bytes << h.on_host;
-  boot_->put("gravel.program", mine.bytes);
+  const program_description mine = describe_program(*device_, values_);
+  boot_->put("gravel.program", to_wire(mine));
   if (is_leader_) boot_->put("gravel.socket", std::as_bytes(std::span(socket_path_)));
   boot_->fence();
-  const auto theirs = boot_->get(0, "gravel.program");
-  if (theirs == mine.bytes) {
-    if (is_leader_) return;
-    const auto path = boot_->get(nodes_.pes_of(node_)[0], "gravel.socket");
-    socket_path_.assign(reinterpret_cast<const char*>(path.data()), path.size());
-    return;
-  }
-
-  // Say what differs.
-  blob_reader a(theirs), b(mine.bytes);
-  for (const char* what : {"the version of Gravel", "the backend"}) {
-    std::string x, y;
-    a >> x, b >> y;
-    if (x != y) fail("{} differs: '{}' here, '{}' at PE 0", what, y, x);
-  }
-  for (const char* what : {"GRAVEL_SYMMETRIC_SIZE", "GRAVEL_PACKET_SIZE", "GRAVEL_PACKETS_PER_DESTINATION",
-                           "GRAVEL_AGGREGATOR_THREADS", "GRAVEL_TWO_HOP_NODES", "GRAVEL_REPLY_CELLS", "GRAVEL_NODES"}) {
-    uint64_t x, y;
-    a >> x, b >> y;
-    if (x != y) fail("{} differs: {} here, {} at PE 0", what, y, x);
-  }
-  uint32_t count_a, count_b;
-  a >> count_a, b >> count_b;
-  for (uint32_t i = 0; i < std::max(count_a, count_b); ++i) {
-    std::string x = "(none)", y = "(none)";
-    uint32_t bytes_x = 0, bytes_y = 0;
-    bool host_x = false, host_y = false;
-    if (i < count_a) a >> x >> bytes_x >> host_x;
-    if (i < count_b) b >> y >> bytes_y >> host_y;
-    if (x != y) fail("handler {} differs: '{}' here, '{}' at PE 0; all PEs must register the same handlers", i, y, x);
-    if (bytes_x != bytes_y || host_x != host_y)
-      fail("handler '{}' differs: {} bytes of arguments{} here, {}{} at PE 0", x, bytes_y, host_y ? " on the host" : "",
-           bytes_x, host_x ? " on the host" : "");
-  }
-  fail("this PE and PE 0 run different programs");
+  const auto at_0 = from_wire<program_description>(boot_->get(0, "gravel.program"), "PE 0");
+  if (const std::string what = difference(mine, at_0); !what.empty()) fail("{}", what);
+  if (is_leader_) return;
+  const auto path = boot_->get(nodes_.pes_of(node_)[0], "gravel.socket");
+  socket_path_.assign(reinterpret_cast<const char*>(path.data()), path.size());
 }
 
 void runtime::start_aggregator() {
@@ -135,8 +100,8 @@ void runtime::connect() {
   greet_aggregator(shape);
   exchange_wiring();
   auto answer = channel_->receive();
-  if (answer && answer->type == frame_type::abort) fail("{}", answer->text());
-  if (!answer || answer->type != frame_type::ready) fail_without_aggregator();
+  if (answer && answer->kind == wire_kind::abort) fail("{}", answer->as<abort_word>("the aggregator").why);
+  if (!answer || answer->kind != wire_kind::ready) fail_without_aggregator();
   channel_->limit_waits(0);
   listener_.reset();  // all PEs of the node have connected
 }
@@ -154,7 +119,7 @@ void runtime::greet_aggregator(const segment_shape& shape) {
     channel_->limit_waits(2 * values_.connect_timeout_s);
     channel_->limit_sends(2 * values_.connect_timeout_s);
     channel_->check_peer();
-    channel_->send(frame_type::hello, h.pack(), segment_->descriptor());
+    channel_->send(h, segment_->descriptor());
   } catch (const error& e) {
     let_cause_speak();
     if (!is_leader_) let_cause_speak();  // the first PE of the node knows more
@@ -170,15 +135,15 @@ void runtime::exchange_wiring() {
   if (nodes_.n_nodes() > 1) {
     if (is_leader_) {
       auto mine = channel_->receive();
-      if (!mine || mine->type != frame_type::wiring) fail_without_aggregator();
+      if (!mine || mine->kind != wire_kind::wiring) fail_without_aggregator();
       boot_->put("gravel.wiring", mine->bytes);
     }
     boot_->fence();
     if (is_leader_) {
-      blob_writer all;
+      all_wirings all;
       for (uint32_t node = 0; node < nodes_.n_nodes(); ++node)
-        all << boot_->get(nodes_.pes_of(node)[0], "gravel.wiring");
-      channel_->send(frame_type::peers, all.bytes);
+        all.by_node.push_back(boot_->get(nodes_.pes_of(node)[0], "gravel.wiring"));
+      channel_->send(all);
     }
   }
 }

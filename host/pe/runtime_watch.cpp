@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "host/pe/describe_error.hpp"
+#include "host/node/hello.hpp"
 #include "host/node/stall_watch.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
@@ -68,9 +69,9 @@ void runtime::monitor_loop() {
     auto word = wait_for_word();
     if (leaving_) return;
     ended_elsewhere_ = true;
-    if (word && word->type == frame_type::abort) {
+    if (word && word->kind == wire_kind::abort) {
       // Whoever found out has printed it. The launcher shall see the end of that process first.
-      log_info("the job ends: {}", word->text());
+      log_info("the job ends: {}", word->as<abort_word>("the aggregator").why);
       if (log_enabled(log_level::info)) log_info("{}", describe());
       let_cause_speak();
     } else if (launcher_reports_) {
@@ -137,7 +138,7 @@ void runtime::abort_job(const std::string& text, int status) {
   log_error("{}", text);
   leaving_ = true;
   try {
-    if (channel_) channel_->send(frame_type::abort, fmt::format("PE {}: {}", pe_, text));
+    if (channel_) channel_->send(abort_word{fmt::format("PE {}: {}", pe_, text)});
   } catch (const std::exception&) {
     // The aggregator is gone: it knows, then.
   }

@@ -1,0 +1,32 @@
+// What all PEs of a job must have in common, or they could not understand each other's messages.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "host/pe/backend.hpp"
+#include "lib/base/settings.hpp"
+#include "lib/base/wire.hpp"
+
+namespace gravel {
+
+struct program_description {
+  static constexpr wire_kind kind = wire_kind::program;
+  struct handler {
+    std::string name;
+    uint32_t bytes;  ///< of arguments
+    bool on_host;
+    static auto fields(auto& m) { return std::tie(m.name, m.bytes, m.on_host); }
+    bool operator==(const handler&) const = default;
+  };
+  std::string version, backend;
+  std::vector<uint64_t> settings;  ///< those that must be the same everywhere
+  std::vector<handler> handlers;
+  static auto fields(auto& m) { return std::tie(m.version, m.backend, m.settings, m.handlers); }
+};
+
+program_description describe_program(const backend&, const settings&);
+/// What differs, in words; empty: nothing.
+std::string difference(const program_description& here, const program_description& at_pe_0);
+
+}  // namespace gravel

@@ -1,0 +1,164 @@
+// What the processes of a job tell each other beside packets: how they find each other, and what they agree on. A message is
+//
+//   [wire_header][its fields, one after the other, without gaps]
+//
+// and each kind of message is a struct that names its fields once, for both directions:
+//
+//   struct greeting {
+//     static constexpr wire_kind kind = wire_kind::hello;
+//     uint32_t pe; std::string name; std::vector<uint32_t> nodes;
+//     static auto fields(auto& m) { return std::tie(m.pe, m.name, m.nodes); }
+//   };
+//
+// Nothing that arrives is believed: magic number, version, kind, length and checksum are compared before a field is read, each
+// field is compared with what is left, and no memory is taken for what has not come. (CBOR of nlohmann-json does less: it converts
+// numbers that do not fit without a word, and nested input recurses.) The words between planes are in host/aggregator/outbound.hpp:
+// they go along with packets, to nodes whose wiring has been checked.
+#pragma once
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace gravel {
+
+/// All kinds of messages; a number is never given to another kind. Those up to `abort` are words between a PE and its aggregator.
+enum class wire_kind : uint16_t {
+  hello = 1, wiring, all_wirings, ready, goodbye, abort,
+  staged_values, program, peer, reached_peers, exported_memory, contribution, result, worker_address, memory_key, count
+};
+/// "wiring", in the words of an error.
+const char* name_of(wire_kind);
+
+/// To be raised whenever a field of any message changes.
+constexpr uint16_t wire_version = 3;
+
+struct wire_header {
+  uint32_t magic;
+  uint16_t version;
+  wire_kind kind;
+  uint64_t bytes;     ///< behind it
+  uint64_t checksum;  ///< of the fields above and what is behind it: against cut and mixed-up bytes, not against an attacker
+};
+static_assert(sizeof(wire_header) == 24);
+
+/// The header at the begin of `bytes`, of which there may be more or fewer than it announces. `from`: who sent it, for the errors:
+/// "PE 3". Throws gravel::error if it is none, or of another version.
+wire_header read_wire_header(std::span<const std::byte> bytes, std::string_view from);
+
+template <class T>
+concept wire_record = requires(T& value) { T::fields(value); };
+template <class T>
+concept wire_message = wire_record<T> && requires { { T::kind } -> std::convertible_to<wire_kind>; };
+/// Travels as it lies in memory: so it has no gaps, and no value that would be none (bool).
+template <class T>
+concept wire_plain = !wire_record<T> && !std::is_same_v<T, bool> && !std::is_pointer_v<T> && std::is_trivially_copyable_v<T> &&
+                     std::has_unique_object_representations_v<T>;
+
+class wire_writer {
+ public:
+  explicit wire_writer(wire_kind);
+  template <class T>
+  void put(const T& value) {
+    if constexpr (wire_record<T>) std::apply([this](const auto&... field) { (put(field), ...); }, T::fields(value));
+    else if constexpr (std::is_same_v<T, bool>) put(static_cast<uint8_t>(value));
+    else {
+      static_assert(wire_plain<T>);
+      append(&value, sizeof(T));
+    }
+  }
+  void put(const std::string& text) {
+    put(uint64_t{text.size()});
+    append(text.data(), text.size());
+  }
+  template <class T>
+  void put(const std::vector<T>& values) {
+    put(uint64_t{values.size()});
+    if constexpr (wire_plain<T>) append(values.data(), values.size() * sizeof(T));
+    else
+      for (const T& value : values) put(value);
+  }
+  template <class A, class B>
+  void put(const std::pair<A, B>& value) {
+    put(value.first);
+    put(value.second);
+  }
+  std::vector<std::byte> finish() &&;
+
+ private:
+  void append(const void* from, uint64_t bytes);
+  wire_kind kind_;
+  std::vector<std::byte> bytes_;
+};
+
+class wire_reader {
+ public:
+  /// Checks the header. `bytes` and `from` must outlive the reader.
+  wire_reader(wire_kind, std::span<const std::byte> bytes, std::string_view from);
+  template <class T>
+  void get(T& value) {
+    if constexpr (wire_record<T>) std::apply([this](auto&... field) { (get(field), ...); }, T::fields(value));
+    else if constexpr (std::is_same_v<T, bool>) value = truth();
+    else {
+      static_assert(wire_plain<T>);
+      std::memcpy(&value, take(1, sizeof(T)), sizeof(T));
+    }
+  }
+  void get(std::string& text) {
+    const uint64_t n = size();
+    text.assign(reinterpret_cast<const char*>(take(n, 1)), n);
+  }
+  template <class T>
+  void get(std::vector<T>& values) {
+    const uint64_t n = size();
+    values.clear();
+    if constexpr (wire_plain<T>) {
+      const std::byte* const from = take(n, sizeof(T));  // before any memory is taken
+      values.resize(n);
+      if (n) std::memcpy(values.data(), from, n * sizeof(T));
+    } else {
+      for (uint64_t i = 0; i < n; ++i) get(values.emplace_back());  // each takes some bytes, so `n` needs no limit
+    }
+  }
+  template <class A, class B>
+  void get(std::pair<A, B>& value) {
+    get(value.first);
+    get(value.second);
+  }
+  /// Throws gravel::error if there is more than was read.
+  void finish() const;
+
+ private:
+  uint64_t size();
+  bool truth();
+  const std::byte* take(uint64_t n, uint64_t bytes_each);
+  wire_kind kind_;
+  std::span<const std::byte> rest_;
+  std::string_view from_;
+};
+
+template <wire_message T>
+std::vector<std::byte> to_wire(const T& message) {
+  wire_writer out(T::kind);
+  out.put(message);
+  return std::move(out).finish();
+}
+
+/// Throws gravel::error that names `from` and says what is wrong.
+template <wire_message T>
+T from_wire(std::span<const std::byte> bytes, std::string_view from) {
+  wire_reader in(T::kind, bytes, from);
+  T message{};
+  in.get(message);
+  in.finish();
+  return message;
+}
+
+}  // namespace gravel

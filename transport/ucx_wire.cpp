@@ -1,0 +1,37 @@
+#include "transport/ucx_wire.hpp"
+
+#include <ucp/api/ucp.h>
+
+#include "lib/base/error.hpp"
+
+namespace gravel {
+namespace {
+
+void check(wire_kind kind, uint32_t release, const std::vector<std::byte>& of_ucx, const std::string& owner) {
+  if (release != ucx_release())
+    fail("{} of {}: made by UCX {}.{}, but this process runs UCX {}.{}; install one release of UCX on all nodes", name_of(kind),
+         owner, release / 1000, release % 1000, ucx_release() / 1000, ucx_release() % 1000);
+  if (of_ucx.empty()) fail("{} of {}: it is empty", name_of(kind), owner);
+}
+
+}  // namespace
+
+uint32_t ucx_release() {
+  unsigned major, minor, release;
+  ucp_get_version(&major, &minor, &release);
+  return major * 1000 + minor;
+}
+
+ucx_address read_ucx_address(std::span<const std::byte> bytes, const std::string& owner) {
+  auto read = from_wire<ucx_address>(bytes, owner);
+  check(read.kind, read.release, read.address, owner);
+  return read;
+}
+
+ucx_memory_key read_ucx_memory_key(std::span<const std::byte> bytes, const std::string& owner) {
+  auto read = from_wire<ucx_memory_key>(bytes, owner);
+  check(read.kind, read.release, read.key, owner);
+  return read;
+}
+
+}  // namespace gravel
