@@ -149,7 +149,7 @@ int main(int argc, char** argv) {
   p.map = block_distribution(vertices, n_pes);
   p.max_weight = max_weight;
   csr rows;
-  all_succeed(program_name, [&] { rows = make_csr(rmat(scale, edges_per_vertex, seed, me, n_pes), me, n_pes); });
+  all_succeed(program_name, [&] { rows = make_csr(rmat(scale, edges_per_vertex, seed, {me, n_pes}), me, n_pes); });
   const std::vector<uint32_t> narrow(rows.targets.begin(), rows.targets.end());
   device_array<uint64_t> offsets(rows.offsets);
   device_array<uint32_t> targets(narrow);

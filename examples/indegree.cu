@@ -65,8 +65,8 @@ __global__ void walk_directly(gravel_t g, device_rows rows, uint64_t* degree, ui
 }
 
 edge_list load(const indegree_options& o, int part, int parts) {
-  return o.file.empty() ? rmat(o.rmat_scale, o.edges_per_vertex, o.seed, part, parts)
-                        : read_graph(o.file, part, parts, o.names);
+  return o.file.empty() ? rmat(o.rmat_scale, o.edges_per_vertex, o.seed, {part, parts})
+                        : read_graph(o.file, {part, parts}, {.names = o.names});
 }
 
 /// Number of counters that are wrong, over all PEs. Every PE counts its own vertices in the whole

@@ -2,10 +2,8 @@
 
 #include <sys/stat.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -16,6 +14,7 @@
 #include "lib/graph/line_reader.hpp"
 #include "test/catch.hpp"
 #include "test/error_of.hpp"
+#include "test/scratch.hpp"
 
 using namespace gravel;
 
@@ -23,29 +22,6 @@ namespace {
 
 const std::string data = GRAVEL_TEST_DATA "/";
 using edges = std::vector<edge>;
-
-// A directory of its own for each test case, removed with what is in it.
-struct scratch {
-  std::string directory;
-  scratch() {
-    std::string name = (std::filesystem::temp_directory_path() / "graph_test.XXXXXX").string();
-    REQUIRE(mkdtemp(name.data()) != nullptr);
-    directory = name;
-  }
-  ~scratch() { std::filesystem::remove_all(directory); }
-  std::string path(const std::string& name) const { return directory + "/" + name; }
-  std::string write(const std::string& text, const std::string& name = "graph") const {
-    std::ofstream(path(name), std::ios::binary) << text;
-    return path(name);
-  }
-  std::string write_gzip(const std::string& text, const std::string& name = "graph.gz") const {
-    gzFile file = gzopen(path(name).c_str(), "wb");
-    REQUIRE(file != nullptr);
-    REQUIRE(gzwrite(file, text.data(), static_cast<unsigned>(text.size())) == static_cast<int>(text.size()));
-    REQUIRE(gzclose(file) == Z_OK);
-    return path(name);
-  }
-};
 
 std::string content(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -128,7 +104,7 @@ TEST_CASE("a gzip file of two members, as cat makes it, is read to its end") {
 }
 
 TEST_CASE("names: the lines of the names file are the vertices") {
-  const edge_list list = read_graph(data + "packages.txt", 0, 1, names_path_of(data + "packages.txt"));
+  const edge_list list = read_graph(data + "packages.txt", {}, {.names = names_path_of(data + "packages.txt")});
   REQUIRE(list.vertices == 6);  // also hermit, which has no edges
   CHECK(list.names ==
         std::vector<std::string>{"aquarium", "base-files", "hermit", "libanimal", "libfish", "zoo"});
@@ -141,7 +117,7 @@ TEST_CASE("names: the lines of the names file are the vertices") {
 
   const scratch files;
   const std::string names = files.write_gzip("a\nb\nc\nd\ne\n", "names");
-  CHECK(read_graph(data + "graph.mtx", 0, 1, names).names.back() == "e");
+  CHECK(read_graph(data + "graph.mtx", {}, {.names = names}).names.back() == "e");
 }
 
 TEST_CASE("names: where they belong") {
@@ -155,11 +131,11 @@ TEST_CASE("names: where they belong") {
 TEST_CASE("names: errors") {
   const scratch files;
   const std::string three = files.write("a\nb\nc\n", "three");
-  CHECK_THROWS_WITH(read_graph(files.write("# c\n0 1\n1 3\n"), 0, 1, three),
+  CHECK_THROWS_WITH(read_graph(files.write("# c\n0 1\n1 3\n"), {}, {.names = three}),
                     contains_text("graph:3: vertex 3 has no name") && contains_text("3 lines"));
-  CHECK_THROWS_WITH(read_graph(data + "graph.mtx", 0, 1, three),
+  CHECK_THROWS_WITH(read_graph(data + "graph.mtx", {}, {.names = three}),
                     contains_text("graph.mtx:4: the matrix has 5 rows, but the names file has 3 lines"));
-  CHECK_THROWS_WITH(read_graph(data + "graph.mtx", 0, 1, files.path("absent")),
+  CHECK_THROWS_WITH(read_graph(data + "graph.mtx", {}, {.names = files.path("absent")}),
                     contains_text("absent: No such file"));
   CHECK_THROWS_WITH(read_names(files.write("a\n\nc\n")),
                     contains_text("graph:2: expected the name of vertex 1"));
@@ -225,7 +201,7 @@ TEST_CASE("errors name the file, the line, and what was expected") {
     }
   }
   for (auto [part, parts] : {std::pair{-1, 2}, {2, 2}, {0, 0}, {0, -1}})
-    CHECK_THROWS_WITH(read_graph(data + "graph.txt", part, parts), contains_text("does not exist"));
+    CHECK_THROWS_WITH(read_graph(data + "graph.txt", {part, parts}), contains_text("does not exist"));
 }
 
 TEST_CASE("files that are none, and pipes, are errors and never hang") {
@@ -327,11 +303,11 @@ TEST_CASE("the parts of a file or a generated graph are together the whole") {
   using reader = std::function<edge_list(int, int)>;
   const std::string names = data + "packages.names";
   const std::map<std::string, reader> graphs = {
-      {"snap", [](int part, int parts) { return read_graph(data + "graph.txt", part, parts); }},
-      {"general", [](int part, int parts) { return read_graph(data + "graph.mtx", part, parts); }},
-      {"symmetric", [](int part, int parts) { return read_graph(data + "symmetric.mtx", part, parts); }},
-      {"named", [&](int part, int parts) { return read_graph(data + "packages.txt", part, parts, names); }},
-      {"rmat", [](int part, int parts) { return rmat(8, 5, 42, part, parts); }},
+      {"snap", [](int part, int parts) { return read_graph(data + "graph.txt", {part, parts}); }},
+      {"general", [](int part, int parts) { return read_graph(data + "graph.mtx", {part, parts}); }},
+      {"symmetric", [](int part, int parts) { return read_graph(data + "symmetric.mtx", {part, parts}); }},
+      {"named", [&](int part, int parts) { return read_graph(data + "packages.txt", {part, parts}, {.names = names}); }},
+      {"rmat", [](int part, int parts) { return rmat(8, 5, 42, {part, parts}); }},
   };
   for (const auto& [name, get] : graphs) {
     const edge_list whole = get(0, 1);
@@ -388,10 +364,10 @@ TEST_CASE("block distribution covers every vertex once, in order") {
 
 TEST_CASE("csr errors") {
   const edge_list foreign{
-      .vertices = 4, .total_edges = 1, .edges = {{3, 0}}, .names = {}, .original_ids = {}};
+      .vertices = 4, .total_edges = 1, .edges = {{3, 0}}, .weights = {}, .names = {}, .original_ids = {}};
   CHECK_THROWS_WITH(make_csr(foreign, 0, 2), contains_text("edge 3 -> 0 does not belong to part 0 of 2"));
   const edge_list outside{
-      .vertices = 4, .total_edges = 1, .edges = {{4, 0}}, .names = {}, .original_ids = {}};
+      .vertices = 4, .total_edges = 1, .edges = {{4, 0}}, .weights = {}, .names = {}, .original_ids = {}};
   CHECK_THROWS_WITH(make_csr(outside), contains_text("edge 4 -> 0 does not belong"));
 }
 
@@ -462,5 +438,5 @@ TEST_CASE("rmat: errors") {
   CHECK_THROWS_WITH(rmat(0, 16, 1), contains_text("scale") && contains_text("1 to 40"));
   CHECK_THROWS_WITH(rmat(41, 16, 1), contains_text("scale") && contains_text("1 to 40"));
   CHECK_THROWS_WITH(rmat(4, 0, 1), contains_text("0 edges per vertex"));
-  CHECK_THROWS_WITH(rmat(4, 16, 1, 3, 3), contains_text("part 3 of 3"));
+  CHECK_THROWS_WITH(rmat(4, 16, 1, {3, 3}), contains_text("part 3 of 3"));
 }

@@ -1,7 +1,10 @@
+#include "lib/graph/csr.hpp"
+
+#include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 #include "lib/base/error.hpp"
-#include "lib/graph/graph.hpp"
 
 namespace gravel {
 
@@ -11,9 +14,10 @@ csr make_csr(const edge_list& list, int part, int parts) {
   try {
     rows.offsets.assign(distribution.count(part) + 1, 0);
     rows.targets.resize(list.edges.size());
+    rows.weights.resize(list.weights.size());
   } catch (const std::exception&) {  // bad_alloc or length_error
-    fail("part {} of {} has {} vertices and {} edges: too many for the memory of this machine", part, parts,
-         distribution.count(part), list.edges.size());
+    fail("part {} of {} has {} vertices and {} edges: too many for the memory of this machine", part, parts, distribution.count(part),
+         list.edges.size());
   }
   for (const edge& e : list.edges) {
     if (e.source >= list.vertices || distribution.owner(e.source) != part)
@@ -22,11 +26,37 @@ csr make_csr(const edge_list& list, int part, int parts) {
   }
   for (size_t i = 1; i < rows.offsets.size(); ++i) rows.offsets[i] += rows.offsets[i - 1];
   // offsets[i] walks from the begin of row i to its end, the begin of row i + 1; then all move up by one.
-  for (const edge& e : list.edges)
-    rows.targets[rows.offsets[distribution.local_index(e.source)]++] = e.target;
+  for (size_t i = 0; i < list.edges.size(); ++i) {
+    const uint64_t at = rows.offsets[distribution.local_index(list.edges[i].source)]++;
+    rows.targets[at] = list.edges[i].target;
+    if (!list.weights.empty()) rows.weights[at] = list.weights[i];
+  }
   for (size_t i = rows.offsets.size() - 1; i > 0; --i) rows.offsets[i] = rows.offsets[i - 1];
   rows.offsets[0] = 0;
   return rows;
+}
+
+void simplify(csr& rows, uint64_t first) {
+  const bool weighted = !rows.weights.empty();
+  std::vector<std::pair<uint64_t, double>> row;
+  uint64_t kept = 0, begin = 0;
+  for (uint64_t v = 0; v < rows.rows(); ++v) {
+    const uint64_t end = rows.offsets[v + 1];
+    row.clear();
+    for (uint64_t e = begin; e < end; ++e)
+      if (rows.targets[e] != first + v) row.emplace_back(rows.targets[e], weighted ? rows.weights[e] : 0.0);
+    std::sort(row.begin(), row.end());
+    row.erase(std::unique(row.begin(), row.end(), [](const auto& a, const auto& b) { return a.first == b.first; }), row.end());
+    for (const auto& [target, weight] : row) {
+      rows.targets[kept] = target;
+      if (weighted) rows.weights[kept] = weight;
+      ++kept;
+    }
+    begin = end;
+    rows.offsets[v + 1] = kept;
+  }
+  rows.targets.resize(kept);
+  if (weighted) rows.weights.resize(kept);
 }
 
 }  // namespace gravel

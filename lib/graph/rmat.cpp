@@ -1,7 +1,7 @@
 // R-MAT (Chakrabarti, Zhan, Faloutsos, 2004): each edge descends `scale` times into a quadrant of the matrix.
 #include "lib/base/error.hpp"
 #include "lib/base/mix.hpp"
-#include "lib/graph/graph.hpp"
+#include "lib/graph/generate.hpp"
 
 namespace gravel {
 namespace {
@@ -39,23 +39,17 @@ uint64_t scatter(uint64_t vertex, int scale, uint64_t seed) {
 
 }  // namespace
 
-edge_list rmat(int scale, uint64_t edges_per_vertex, uint64_t seed, int part, int parts) {
-  if (parts < 1 || part < 0 || part >= parts)
-    fail("part {} of {} of the generated graph does not exist", part, parts);
+edge_list rmat(int scale, uint64_t edges_per_vertex, uint64_t seed, const graph_share& share) {
   if (scale < 1 || scale > 40) fail("the scale of a generated graph is {}; it must be from 1 to 40", scale);
   if (edges_per_vertex < 1 || edges_per_vertex > 65536)
     fail("a generated graph has {} edges per vertex; it must be from 1 to 65536", edges_per_vertex);
   edge_list list;
   list.vertices = 1ull << scale;
-  list.total_edges = edges_per_vertex << scale;
-  const block_distribution distribution(list.vertices, parts);
+  edge_keeper keeper(list, share);
   const uint64_t scatter_seed = mix(seed), edge_seed = mix(~seed);
-  for (uint64_t i = 0; i < list.total_edges; ++i) {
-    edge e = descend(scale, mix(edge_seed ^ i));
-    e.source = scatter(e.source, scale, scatter_seed);
-    if (distribution.owner(e.source) != part) continue;
-    e.target = scatter(e.target, scale, scatter_seed);
-    list.edges.push_back(e);
+  for (uint64_t i = 0; i < edges_per_vertex << scale; ++i) {
+    const edge e = descend(scale, mix(edge_seed ^ i));
+    keeper.add({scatter(e.source, scale, scatter_seed), scatter(e.target, scale, scatter_seed)});
   }
   return list;
 }

@@ -1,0 +1,28 @@
+#include "lib/graph/edge_list.hpp"
+
+#include <algorithm>
+
+#include "lib/base/error.hpp"
+#include "lib/base/mix.hpp"
+
+namespace gravel {
+namespace {
+const graph_share& checked(const graph_share& share) {
+  if (share.parts < 1 || share.part < 0 || share.part >= share.parts) fail("part {} of {} of a graph does not exist", share.part, share.parts);
+  return share;
+}
+}  // namespace
+
+edge_keeper::edge_keeper(edge_list& list, const graph_share& share)
+    : list_(list), share_(checked(share)), distribution_(list.vertices, share.parts) {}
+
+void give_weights(edge_list& list, uint32_t most, uint64_t seed) {
+  if (most < 1) fail_text("weights are from 1 on");
+  list.weights.resize(list.edges.size());
+  std::transform(list.edges.begin(), list.edges.end(), list.weights.begin(), [&](const edge& e) {
+    const auto [low, high] = std::minmax(e.source, e.target);
+    return 1.0 + pick(mix(mix(seed ^ low) ^ high), most);
+  });
+}
+
+}  // namespace gravel

@@ -1,0 +1,67 @@
+// Directed graphs as lists of edges, divided among the PEs of a job.
+//
+// Every PE reads (or generates) the whole graph and keeps the edges whose source it owns, by block_distribution. What a vertex is
+// called is a function of the whole graph alone, so all PEs agree without talking to each other. A graph is a multigraph: repeated
+// edges and edges from a vertex to itself are kept (see csr.hpp, simplify).
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/graph/block_distribution.hpp"
+
+namespace gravel {
+
+struct edge {
+  uint64_t source, target;
+  auto operator<=>(const edge&) const = default;
+};
+
+/// Which edges of a graph a reader or a generator keeps.
+struct graph_share {
+  int part = 0, parts = 1;
+  bool undirected = false;  ///< each edge between two vertices counts in both directions; one in the graph is then two here
+  bool reversed = false;    ///< each edge is turned around first: rows are what leads to a vertex
+};
+
+/// One part's share of a graph.
+struct edge_list {
+  uint64_t vertices = 0;               ///< of the whole graph, numbered from 0; the same on all parts
+  uint64_t total_edges = 0;            ///< of the whole graph, in directed edges; the same on all parts
+  std::vector<edge> edges;             ///< those whose source this part owns, in the order of the file
+  std::vector<double> weights;         ///< of each of `edges`, if the graph has weights; else empty
+  std::vector<std::string> names;      ///< of all vertices of the whole graph, if a names file was read
+  std::vector<uint64_t> original_ids;  ///< the file's ids of all vertices; when it is empty says read_graph
+};
+
+/// Fills an edge_list with what a share keeps of all edges.
+class edge_keeper {
+ public:
+  /// `list.vertices` is known. Throws gravel::error if there is no such part.
+  edge_keeper(edge_list& list, const graph_share& share);
+  /// `weight` counts if the graph is said to have weights, which all edges have then.
+  void add(edge e, double weight = 0) {
+    if (share_.reversed) e = {e.target, e.source};
+    keep(e, weight);
+    if (share_.undirected && e.source != e.target) keep({e.target, e.source}, weight);
+  }
+  void with_weights() { weighted_ = true; }
+
+ private:
+  void keep(edge e, double weight) {
+    ++list_.total_edges;
+    if (distribution_.owner(e.source) != share_.part) return;
+    list_.edges.push_back(e);
+    if (weighted_) list_.weights.push_back(weight);
+  }
+  edge_list& list_;
+  graph_share share_;
+  block_distribution distribution_;
+  bool weighted_ = false;
+};
+
+/// Gives each edge a whole-numbered weight from 1 to `most`, a function of its two ends alone, in whatever order: both directions of an
+/// edge, and all copies, have the same.
+void give_weights(edge_list& list, uint32_t most, uint64_t seed);
+
+}  // namespace gravel

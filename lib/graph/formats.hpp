@@ -1,0 +1,69 @@
+// The readers of single formats, and what those of text share. Not for programs: these read graphs by read.hpp.
+#pragma once
+#include <charconv>
+#include <cmath>
+#include <string_view>
+
+#include "lib/graph/line_reader.hpp"
+#include "lib/graph/read.hpp"
+
+namespace gravel {
+
+void read_snap(line_reader&, const graph_share&, const read_options&, edge_list&);
+void read_matrix_market(line_reader&, const graph_share&, const read_options&, edge_list&);
+void read_metis(line_reader&, const graph_share&, const read_options&, edge_list&);
+/// By its first word.
+bool is_galois(const std::string& path);
+void read_galois(const std::string& path, const graph_share&, const read_options&, edge_list&);
+
+// Far above any real graph; keeps sizes in bytes and products with PE numbers away from overflow.
+constexpr uint64_t most_vertices = 1ull << 48;
+constexpr std::string_view matrix_market_banner = "%%MatrixMarket";
+
+inline bool is_blank(char c) { return c == ' ' || c == '\t'; }
+
+inline void skip_blanks(std::string_view& rest) {
+  size_t n = 0;
+  while (n < rest.size() && is_blank(rest[n])) ++n;
+  rest.remove_prefix(n);
+}
+
+/// Takes a number off the front: false if there is none, it does not fit, or something is glued to it.
+template <class T>
+bool take_number(std::string_view& rest, T& value) {
+  skip_blanks(rest);
+  if (std::is_signed_v<T> && rest.size() > 1 && rest[0] == '+' && rest[1] != '-') rest.remove_prefix(1);  // from_chars wants no plus sign
+  const char* last = rest.data() + rest.size();
+  const auto [end, code] = std::from_chars(rest.data(), last, value);
+  if (code != std::errc{} || (end != last && !is_blank(*end))) return false;
+  rest.remove_prefix(static_cast<size_t>(end - rest.data()));
+  return true;
+}
+
+inline std::string_view take_word(std::string_view& rest) {
+  skip_blanks(rest);
+  const std::string_view word = rest.substr(0, rest.find_first_of(" \t"));
+  rest.remove_prefix(word.size());
+  return word;
+}
+
+inline bool at_end(std::string_view rest) {
+  skip_blanks(rest);
+  return rest.empty();
+}
+
+/// ASCII, whatever the case.
+inline bool same_word(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; };
+  if (a.size() != b.size()) return false;
+  for (size_t i = 0; i < a.size(); ++i)
+    if (lower(a[i]) != lower(b[i])) return false;
+  return true;
+}
+
+/// Throws if `weight`, which the line just read says, cannot be one.
+inline void check_weight(const line_reader& reader, double weight) {
+  if (!std::isfinite(weight) || weight < 0) reader.fail_here("the weight {} is not a finite number from 0 on", weight);
+}
+
+}  // namespace gravel

@@ -1,0 +1,59 @@
+// Graphs of a plane: a triangulated mesh, and a grid with gaps.
+#include <cmath>
+
+#include "lib/base/error.hpp"
+#include "lib/base/mix.hpp"
+#include "lib/graph/generate.hpp"
+
+namespace gravel {
+namespace {
+
+void check_sides(const char* what, uint64_t width, uint64_t height) {
+  constexpr uint64_t most = 1 << 20;
+  if (width < 1 || height < 1 || width > most || height > most) fail("a {} of {} x {}: each side is from 1 to {}", what, width, height, most);
+}
+
+// Both directions; what share.undirected would do.
+graph_share both_ways(graph_share share) {
+  share.undirected = true;
+  return share;
+}
+
+}  // namespace
+
+// Triangle 0 of a square has its left side and triangle 1 its right side. A rising diagonal gives triangle 0 the upper side and
+// triangle 1 the lower one, a falling diagonal the other way round.
+edge_list mesh(uint64_t width, uint64_t height, uint64_t seed, const graph_share& share) {
+  check_sides("mesh", width, height);
+  edge_list list;
+  list.vertices = 2 * width * height;
+  edge_keeper keeper(list, both_ways(share));
+  const uint64_t key = mix(seed);
+  const auto rises = [&](uint64_t x, uint64_t y) { return mix(key ^ (y << 32 | x)) & 1; };
+  const auto triangle = [&](uint64_t x, uint64_t y, uint64_t which) { return 2 * (y * width + x) + which; };
+  for (uint64_t y = 0; y < height; ++y)
+    for (uint64_t x = 0; x < width; ++x) {
+      keeper.add({triangle(x, y, 0), triangle(x, y, 1)});
+      if (x + 1 < width) keeper.add({triangle(x, y, 1), triangle(x + 1, y, 0)});
+      if (y + 1 < height) keeper.add({triangle(x, y, !rises(x, y)), triangle(x, y + 1, rises(x, y + 1))});
+    }
+  return list;
+}
+
+edge_list road_grid(uint64_t width, uint64_t height, double kept, uint64_t seed, const graph_share& share) {
+  check_sides("grid", width, height);
+  if (!(kept >= 0 && kept <= 1)) fail("of a grid's edges a share of {} is kept; it must be from 0 to 1", kept);
+  edge_list list;
+  list.vertices = width * height;
+  edge_keeper keeper(list, both_ways(share));
+  const uint64_t key = mix(seed), most = static_cast<uint64_t>(std::ldexp(kept, 63));  // 2^63 if all are kept
+  const auto there = [&](uint64_t edge_number) { return mix(key ^ edge_number) >> 1 < most; };
+  for (uint64_t y = 0, v = 0; y < height; ++y)
+    for (uint64_t x = 0; x < width; ++x, ++v) {
+      if (x + 1 < width && there(2 * v)) keeper.add({v, v + 1});
+      if (y + 1 < height && there(2 * v + 1)) keeper.add({v, v + width});
+    }
+  return list;
+}
+
+}  // namespace gravel

@@ -1,0 +1,52 @@
+// How the vertices of a graph are divided among the PEs of a job, other than by block_distribution: the vertices are numbered anew, so
+// that each part owns consecutive ones, and kernels name a vertex by owner and place.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "lib/base/platform.hpp"
+#include "lib/graph/csr.hpp"
+
+namespace gravel {
+
+/// A function of the graph alone: the same on all PEs.
+struct partition {
+  std::vector<uint64_t> first;   ///< part p owns the new numbers first[p] to first[p + 1] (exclusive)
+  std::vector<uint64_t> number;  ///< of each vertex, its new number; empty: the numbers stay
+
+  int parts() const { return static_cast<int>(first.size()) - 1; }
+  uint64_t vertices() const { return first.back(); }
+  uint64_t count(int part) const { return first[static_cast<size_t>(part) + 1] - first[static_cast<size_t>(part)]; }
+  uint64_t most() const;  ///< vertices of the largest part
+  uint64_t number_of(uint64_t vertex) const { return number.empty() ? vertex : number[vertex]; }
+  int owner(uint64_t number) const;
+};
+
+/// Parts of nearly the same number of vertices, those of block_distribution.
+partition contiguous(uint64_t vertices, int parts);
+/// Consecutive vertices with nearly the same number of edges and vertices together.
+partition by_edges(const csr& whole, int parts);
+/// METIS: nearly the same number of edges and vertices together, and few edges between parts. Directions do not matter. Throws
+/// gravel::error without METIS, and for graphs that its 32-bit numbers are too small for.
+partition by_metis(const csr& whole, int parts, uint64_t seed);
+/// Was METIS there when this was built?
+bool has_metis();
+
+/// The rows of one part, in new numbers.
+csr rows_of(const csr& whole, const partition& by, int part);
+
+/// A vertex as kernels name it: owner and place within the owner's part, in one number of 32 bits, so that neither takes a division.
+struct vertex_code {
+  uint32_t shift;
+
+  /// For parts of up to `most` vertices. Throws gravel::error if 32 bits are too few.
+  static vertex_code of(uint64_t most, int parts);
+  GRAVEL_BOTH uint32_t code(int owner, uint64_t place) const { return static_cast<uint32_t>(owner) << shift | static_cast<uint32_t>(place); }
+  GRAVEL_BOTH int owner(uint32_t code) const { return static_cast<int>(code >> shift); }
+  GRAVEL_BOTH uint32_t place(uint32_t code) const { return code & ((1u << shift) - 1); }
+};
+
+/// The targets of `rows`, which are new numbers.
+std::vector<uint32_t> codes_of(const csr& rows, const partition& by, vertex_code codes);
+
+}  // namespace gravel

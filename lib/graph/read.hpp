@@ -1,0 +1,42 @@
+// Graphs from files, plain or gzip.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "lib/graph/edge_list.hpp"
+
+namespace gravel {
+
+enum class graph_format { automatic, snap, matrix_market, metis, galois };
+
+struct read_options {
+  std::string names = {};  ///< a file of one name per line: see read_graph
+  bool weights = false;    ///< edges have weights, finite numbers from 0 on; without it what a file says of them is not kept
+  bool real_weights = false;  ///< 4-byte weights of a Galois file, which does not say, are float; else unsigned integers
+  graph_format format = graph_format::automatic;
+};
+
+/// Reads one part of a directed graph. Formats, and how `automatic` knows them:
+///
+/// - **Matrix Market** (begins with %%MatrixMarket): coordinate file of a square matrix (pattern, integer or real; general or
+///   symmetric). Entry (i, j) is an edge from vertex i-1 to vertex j-1, its value the weight; `symmetric` adds the mirrored edge of each
+///   entry off the diagonal.
+/// - **METIS** (named *.graph or *.metis, before a .gz): line i of neighbours is vertex i-1. Weights of vertices are read past.
+/// - **Galois** (begins with the binary word 1 or 2): a .gr file of version 1 or 2.
+/// - **SNAP**, all others: lines "source<blanks>target", with weights "source<blanks>target<blanks>weight"; comments begin with '#'. Ids
+///   are any 64-bit numbers. The vertices are the ids that occur, in ascending order; `original_ids` has them (of no other format).
+///
+/// With `names` the vertices are the lines of that file: an id in a SNAP file is a line number from 0 and stays the vertex's
+/// number, vertices without edges are kept, `original_ids` stays empty. All parts must pass the same files.
+///
+/// Memory: the share of edges; for SNAP 8 bytes per vertex of the whole graph, and while reading the table of id_index; for Galois while
+/// reading the whole file. Throws gravel::error with file, line (of text) and what was expected there.
+edge_list read_graph(const std::string& path, const graph_share& share = {}, const read_options& options = {});
+
+/// The lines of a names file.
+std::vector<std::string> read_names(const std::string& path);
+
+/// Where the names of a graph file belong: "dir/x.txt.gz", "dir/x.mtx" and "dir/x" all give "dir/x.names".
+std::string names_path_of(const std::string& graph_path);
+
+}  // namespace gravel
