@@ -13,6 +13,7 @@
 #include "examples/direct_sender.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
+#include "examples/ranking.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
 #include "lib/graph/graph.hpp"
@@ -83,58 +84,14 @@ uint64_t compare_with_serial(const indegree_options& o, const block_distribution
   return gravel_sum_all(wrong);
 }
 
-struct ranked {
-  uint64_t degree, vertex;
-  /// Higher degrees first, then lower vertices.
-  bool operator<(const ranked& other) const {
-    return degree != other.degree ? degree > other.degree : vertex < other.vertex;
-  }
-};
-
-std::vector<ranked> best_of(std::vector<ranked> all, size_t top) {
-  top = std::min(top, all.size());
-  std::partial_sort(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(top), all.end());
-  all.resize(top);
-  return all;
-}
-
-/// The vertices with the highest in-degrees of the whole graph, at PE 0: all PEs put their own best there.
-/// Collective.
-std::vector<ranked> gather_best(const std::vector<uint64_t>& degree, const block_distribution& distribution,
-                                uint64_t top) {
-  const int me = gravel_my_pe(), n_pes = gravel_n_pes();
-  const uint64_t slots = gravel_max_all(std::min<uint64_t>(top, degree.size()));
-  std::vector<ranked> mine;
-  for (uint64_t i = 0; i < degree.size(); ++i) mine.push_back({degree[i], distribution.first(me) + i});
-  mine = best_of(std::move(mine), slots);
-  // Of each PE `slots` pairs of degree + 1 and vertex; 0: none.
-  const uint64_t words = 2 * slots * static_cast<uint64_t>(n_pes);
-  auto* table = gravel_malloc<uint64_t>(std::max<uint64_t>(words, 1) * sizeof(uint64_t));
-  uint64_t* const row = table + 2 * slots * static_cast<uint64_t>(me);
-  for (size_t i = 0; i < mine.size(); ++i) {
-    gravel_put(gravel_host_handle(), row + 2 * i, mine[i].degree + 1, 0);
-    gravel_put(gravel_host_handle(), row + 2 * i + 1, mine[i].vertex, 0);
-  }
-  gravel_barrier_all();
-  std::vector<ranked> all;
-  if (me == 0) {
-    std::vector<uint64_t> host(words);
-    gravel_copy(host.data(), table, words * sizeof(uint64_t));
-    for (size_t i = 0; i < words; i += 2)
-      if (host[i]) all.push_back({host[i] - 1, host[i + 1]});
-  }
-  gravel_free(table);
-  return best_of(std::move(all), top);
-}
-
-void print_best(const std::vector<ranked>& best, const edge_list& graph) {
+void print_best(const std::vector<ranked<uint64_t>>& best, const edge_list& graph) {
   if (best.empty()) return;
   std::printf("highest in-degrees:\n");
-  for (const ranked& r : best) {
+  for (const ranked<uint64_t>& r : best) {
     if (!graph.names.empty())
-      std::printf("%12llu  %s\n", static_cast<unsigned long long>(r.degree), graph.names[r.vertex].c_str());
+      std::printf("%12llu  %s\n", static_cast<unsigned long long>(r.score), graph.names[r.vertex].c_str());
     else
-      std::printf("%12llu  vertex %llu\n", static_cast<unsigned long long>(r.degree),
+      std::printf("%12llu  vertex %llu\n", static_cast<unsigned long long>(r.score),
                   static_cast<unsigned long long>(graph.original_ids.empty() ? r.vertex
                                                                              : graph.original_ids[r.vertex]));
   }
@@ -183,7 +140,9 @@ bool count_degrees(const indegree_options& o) {
   const bool serial = !o.no_verify && graph.total_edges <= o.serial_limit;
   const uint64_t wrong = serial ? compare_with_serial(o, distribution, counted) : 0;
   right &= wrong == 0;
-  const std::vector<ranked> best = gather_best(counted, distribution, o.top);
+  std::vector<ranked<uint64_t>> scores;
+  for (uint64_t i = 0; i < own_vertices; ++i) scores.push_back({counted[i], distribution.first(me) + i});
+  const auto best = gather_best(std::move(scores), o.top);
   if (me == 0) {
     std::printf("%.3f s: %.4g M edges/s; in-degrees sum up to %llu of %llu\n", seconds,
                 static_cast<double>(edges) / seconds / 1e6, static_cast<unsigned long long>(sum),

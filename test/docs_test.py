@@ -1,4 +1,4 @@
-"""README.md and docs/ tell the truth: their programs compile and run, their links and file names exist, and the labels
+"""README.md and docs/ tell the truth: their programs compile and run, their excerpts are what the files say, their links and file names exist, and the labels
 and settings they name are in the sources. Usage: docs_test.py BUILD_FOLDER COMPILER..."""
 
 import os
@@ -24,6 +24,13 @@ def programs():
             name = re.match(r"// file: (\w+\.cu)\n", text)
             if name:
                 yield page.name, name[1], text
+
+
+def excerpts():
+    """(page, source file, text) of each ```cpp block whose first line is `// from: PATH`."""
+    for page in PAGES:
+        for name, text in re.findall(r"^```cpp\n// from: (\S+)\n(.*?)^```", page.read_text(), re.M | re.S):
+            yield page.name, name, text
 
 
 def without_code(text):
@@ -69,6 +76,12 @@ class DocsTest(unittest.TestCase):
                 with self.subTest(page=page, program=name):
                     if why:
                         self.fail(why)
+
+    def test_excerpts(self):
+        self.assertTrue(list(excerpts()))
+        for page, name, text in excerpts():
+            with self.subTest(page=page, file=name):
+                self.assertIn(text, (ROOT / name).read_text(), "no longer what the file says")
 
     def test_links(self):
         for page in PAGES:

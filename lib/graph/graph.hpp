@@ -3,5 +3,6 @@
 #include "lib/graph/csr.hpp"
 #include "lib/graph/edge_list.hpp"
 #include "lib/graph/generate.hpp"
+#include "lib/graph/ghosts.hpp"
 #include "lib/graph/partition.hpp"
 #include "lib/graph/read.hpp"

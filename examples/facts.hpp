@@ -1,0 +1,17 @@
+// What an example tells about its run, for --json.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace gravel {
+
+using fact_value = std::variant<uint64_t, double, bool, std::string>;
+using fact_list = std::vector<std::pair<std::string, fact_value>>;
+
+/// One object with these facts, in this order. Throws gravel::error if the file cannot be written.
+void write_json(const std::string& path, const fact_list& facts);
+
+}  // namespace gravel

@@ -1,0 +1,90 @@
+#include "examples/graph_input.hpp"
+
+#include <fmt/format.h>
+
+#include "examples/program.hpp"
+#include "lib/base/error.hpp"
+
+namespace gravel {
+
+void graph_input::add_options(CLI::App& app) {
+  app.add_option("FILE", file, "The graph: Matrix Market, SNAP edge list, METIS (*.graph) or Galois (.gr), plain or gzip");
+  app.add_option("--rmat", rmat_scale, "Instead of a file: an R-MAT graph of 2^SCALE vertices")->check(CLI::Range(1, 32))->type_name("SCALE");
+  app.add_option("--edges-per-vertex", edges_per_vertex, "Of the R-MAT graph")->check(CLI::Range(1, 1024))->capture_default_str();
+  app.add_option("--mesh", mesh_sides, "A mesh of the triangles of WIDTH x HEIGHT squares")->expected(2)->type_name("WIDTH HEIGHT");
+  app.add_option("--grid", grid_sides, "Like a road network: a grid with gaps")->expected(2)->type_name("WIDTH HEIGHT");
+  app.add_option("--kept", kept, "Share of the grid's edges that are there")->check(CLI::Range(0.0, 1.0))->capture_default_str();
+  app.add_option("--cage", cage_monomers, "The matrix cageN, electrophoresis of a polymer of N monomers")->check(CLI::Range(3, 15))->type_name("N");
+  app.add_option("--seed", seed, "Of generated graphs, weights and METIS")->capture_default_str();
+  app.add_option("--max-weight", max_weight, "Weights of generated graphs are from 1 to this")->check(CLI::Range(1u, 1u << 20))->capture_default_str();
+  app.add_flag("--real-weights", real_weights, "Weights of a Galois file are float or double, not whole numbers");
+  app.add_flag("--undirected", undirected, "Each edge counts in both directions");
+  app.add_option("--division", division, "Of the vertices among PEs: blocks of the same number of vertices, edges (of nearly as many edges), metis (few edges cut)")
+      ->check(CLI::IsMember({"blocks", "edges", "metis"}))
+      ->capture_default_str();
+}
+
+void graph_input::check() const {
+  const int given = !file.empty() + (rmat_scale >= 0) + !mesh_sides.empty() + !grid_sides.empty() + (cage_monomers != 0);
+  if (given != 1) fail_text("give one graph: a FILE, --rmat, --mesh, --grid or --cage");
+  if (!file.empty()) need_readable(file);
+  if (division == "metis" && !has_metis()) fail_text("--division metis: this Gravel was built without METIS (Debian package libmetis-dev)");
+}
+
+edge_list graph_input::edges(const graph_wish& wish, const graph_share& share) const {
+  graph_share of = share;
+  of.undirected = wish.undirected || undirected;
+  of.reversed = wish.reversed;
+  if (!file.empty()) return read_graph(file, of, {.names = {}, .weights = wish.weights, .real_weights = real_weights});
+  edge_list list = rmat_scale >= 0         ? rmat(rmat_scale, edges_per_vertex, seed, of)
+                   : !mesh_sides.empty()   ? mesh(mesh_sides[0], mesh_sides[1], seed, of)
+                   : !grid_sides.empty()   ? road_grid(grid_sides[0], grid_sides[1], kept, seed, of)
+                                           : cage(cage_monomers, of);
+  if (wish.weights) give_weights(list, max_weight, seed);
+  return list;
+}
+
+std::string graph_input::description() const {
+  if (!file.empty()) return file;
+  if (rmat_scale >= 0) return fmt::format("R-MAT of scale {}", rmat_scale);
+  if (!mesh_sides.empty()) return fmt::format("mesh {} x {}", mesh_sides[0], mesh_sides[1]);
+  if (!grid_sides.empty()) return fmt::format("grid {} x {} with {:g} of its edges", grid_sides[0], grid_sides[1], kept);
+  return fmt::format("cage{}", cage_monomers);
+}
+
+uint64_t graph_input::vertices_of_generated() const {
+  if (!file.empty()) return 0;
+  if (rmat_scale >= 0) return uint64_t{1} << rmat_scale;
+  if (!mesh_sides.empty()) return 2 * mesh_sides[0] * mesh_sides[1];
+  if (!grid_sides.empty()) return grid_sides[0] * grid_sides[1];
+  constexpr uint64_t cages[] = {5, 9, 37, 93, 340, 1015, 3534, 11397, 39082, 130228, 445315, 1505785, 5154859};  // from cage3 on
+  return cages[cage_monomers - 3];
+}
+
+graph_part load_part(const graph_input& input, const graph_wish& wish, int part, int parts) {
+  graph_part mine;
+  const bool blocks = input.division == "blocks";
+  {
+    edge_list list = input.edges(wish, blocks ? graph_share{.part = part, .parts = parts} : graph_share{});
+    mine.vertices = list.vertices;
+    mine.original_ids = std::move(list.original_ids);
+    mine.rows = blocks ? make_csr(list, part, parts) : make_csr(list);
+  }
+  if (wish.simple) simplify(mine.rows, blocks ? block_distribution(mine.vertices, parts).first(part) : 0);
+  if (blocks) {
+    mine.by = contiguous(mine.vertices, parts);
+  } else {
+    mine.by = input.division == "edges" ? by_edges(mine.rows, parts) : by_metis(mine.rows, parts, input.seed);
+    mine.rows = rows_of(mine.rows, mine.by, part);
+  }
+  mine.codes = vertex_code::of(mine.by.most(), parts);
+  const uint64_t first = mine.by.first[static_cast<size_t>(part)], count = mine.by.count(part);
+  mine.old_numbers.resize(count);
+  for (uint64_t v = 0; v < (mine.by.number.empty() ? 0 : mine.vertices); ++v)
+    if (mine.by.number[v] - first < count) mine.old_numbers[mine.by.number[v] - first] = v;
+  if (mine.by.number.empty())
+    for (uint64_t i = 0; i < count; ++i) mine.old_numbers[i] = first + i;
+  return mine;
+}
+
+}  // namespace gravel

@@ -1,0 +1,53 @@
+// The graph that an example works on: from a file or generated, and this PE's part of it.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/graph/graph.hpp"
+
+namespace gravel {
+
+/// What a program wants of its graph.
+struct graph_wish {
+  bool weights = false;     ///< files must have them, generated graphs get whole numbers
+  bool undirected = false;  ///< always; otherwise where the user asks for it
+  bool simple = false;      ///< without loops and repeated edges
+  bool reversed = false;    ///< rows are what leads to a vertex
+};
+
+struct graph_input {
+  /// The options of the command line, and, when they are parsed, whether they go together; throws gravel::error.
+  void add_options(CLI::App& app);
+  void check() const;
+
+  /// A share of the edges, under the graph's own numbers. Throws gravel::error.
+  edge_list edges(const graph_wish& wish, const graph_share& share = {}) const;
+  std::string description() const;
+  /// How many vertices a generated graph has at most; 0 of a file.
+  uint64_t vertices_of_generated() const;
+
+  std::string file, division = "blocks";
+  int rmat_scale = -1, cage_monomers = 0;
+  std::vector<uint64_t> mesh_sides, grid_sides;
+  double kept = 0.6;
+  uint64_t edges_per_vertex = 16, seed = 1;
+  uint32_t max_weight = 255;
+  bool undirected = false, real_weights = false;
+};
+
+/// One PE's part.
+struct graph_part {
+  uint64_t vertices = 0;  ///< of the whole graph
+  partition by;
+  csr rows;  ///< in the numbers of `by`
+  vertex_code codes{1};
+  std::vector<uint64_t> original_ids;  ///< see edge_list
+  /// The graph's own number of this PE's vertices.
+  std::vector<uint64_t> old_numbers;
+};
+/// Throws gravel::error. Division by edges or by METIS takes the memory of the whole graph for a while.
+graph_part load_part(const graph_input& input, const graph_wish& wish, int part, int parts);
+
+}  // namespace gravel

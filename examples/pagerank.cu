@@ -1,0 +1,332 @@
+// PageRank by power iteration. A vertex's rank is summed up from what leads to it, by the PE that owns it. What other PEs' vertices contribute
+// lies beside the PE's own contributions, in ghosts: in each step every PE puts the contribution of a vertex, once, to each PE that
+// reads it, however many edges lead there. No atomics, and sums in a fixed order.
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+
+#include "examples/device_array.hpp"
+#include "examples/facts.hpp"
+#include "examples/graph_input.hpp"
+#include "examples/lane_share.hpp"
+#include "examples/program.hpp"
+#include "examples/progress.hpp"
+#include "examples/ranking.hpp"
+#include "examples/together.hpp"
+#include "gravel.cuh"
+
+using namespace gravel;
+
+constexpr const char* program_name = "pagerank";
+/// Rows are summed up by one lane up to this many edges, by 8, by a warp; longer ones by a block.
+constexpr uint64_t lane_row = 8, tile_row = 128, warp_row = 4096;
+constexpr unsigned gather_lanes = GRAVEL_CUDA ? 256 : 32;
+
+struct pagerank_options {
+  graph_input graph;
+  double damping = 0.85, tolerance = 1e-6;
+  uint32_t max_steps = 1000, top = 10;
+  bool no_verify = false;
+  std::string json;
+  uint64_t serial_limit = 1 << 22;
+};
+
+/// This PE's part, in device memory.
+struct rank_job {
+  const uint64_t* offsets;
+  const uint32_t* sources;  ///< of edges to row v, indices into `contribution`
+  const uint32_t* order;    ///< all rows, shortest first
+  uint64_t tiles, warps, blocks, rows;  ///< where in `order` rows for 8 lanes, a warp, a block begin; and the end
+  uint64_t vertices;        ///< of the whole graph
+  float damping;
+  float* rank;
+  float* inverse_degree;    ///< 1 / edges that leave the vertex; 0: none do
+  uint32_t* degree;         ///< symmetric; the same as a number
+  float* contribution;      ///< symmetric: of own vertices, then of ghosts
+  uint64_t* requests;       ///< symmetric: which own vertex (high half) is ghost (low half) where; those of one PE together
+  const uint64_t* request_end;  ///< of the PEs me + 1, me + 2, ... in turn, where in `requests` theirs end
+  double* sums;             ///< symmetric, two: how much ranks change, rank of vertices that no edge leaves
+};
+
+/// Adds what each lane of the grid has to *sum.
+GRAVEL_DEVICE void add_to_sum(double* sum, double mine) {
+  for (int step = 16; step; step /= 2) mine += __shfl_xor_sync(~0u, mine, step);
+  if (threadIdx.x % 32 == 0 && mine != 0) atomicAdd(sum, mine);
+}
+
+/// Tells owners which of their vertices are ghosts here, and how many edges leave a vertex. `first_request`: of owner p, where this PE's
+/// requests begin there.
+template <int PEERS>
+__global__ void ask_for_ghosts(gravel_t g, rank_job job, vertex_code codes, const uint32_t* ghosts, const uint64_t* ghost_first,
+                               const uint64_t* first_request, const uint32_t* uses, uint64_t n_ghosts) {
+  __shared__ gravel_block_sender<lanes_of_block, 1024, PEERS> sender;
+  sender.begin(g);
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  for (uint64_t v = lane; v < job.rows; v += lanes)
+    if (uses[v]) sender.add(&job.degree[v], uses[v], static_cast<int>(g.my_pe));
+  for (uint64_t k = lane; k < n_ghosts; k += lanes) {
+    const int owner = codes.owner(ghosts[k]);
+    const uint32_t place = codes.place(ghosts[k]);
+    sender.put(&job.requests[first_request[owner] + k - ghost_first[owner]], uint64_t{place} << 32 | (job.rows + k), owner);
+    sender.add(&job.degree[place], uses[job.rows + k], owner);
+  }
+  sender.end();
+}
+
+__global__ void start_ranks(rank_job job) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  const float rank = 1.0f / static_cast<float>(job.vertices);
+  double dangling = 0;
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < job.rows; v += lanes) {
+    job.rank[v] = rank;
+    job.inverse_degree[v] = job.degree[v] ? 1.0f / static_cast<float>(job.degree[v]) : 0;
+    if (!job.degree[v]) dangling += rank;
+  }
+  add_to_sum(&job.sums[1], dangling);
+}
+
+template <int PEERS>
+__global__ void send_contributions(gravel_t g, rank_job job) {
+  __shared__ gravel_block_sender<lanes_of_block, 1024, PEERS> sender;
+  sender.begin(g);
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (lane < 2) job.sums[lane] = 0;
+  for (uint64_t v = lane; v < job.rows; v += lanes) job.contribution[v] = job.rank[v] * job.inverse_degree[v];
+  // All PEs begin with the next one, so that not all send to one at the same time.
+  uint32_t turn = 0;
+  const uint64_t all = job.request_end[g.n_pes - 1];
+  for (uint64_t i = lane; i < all; i += lanes) {
+    while (i >= job.request_end[turn]) ++turn;
+    const uint32_t pe = g.my_pe + 1 + turn, place = static_cast<uint32_t>(job.requests[i] >> 32), ghost = static_cast<uint32_t>(job.requests[i]);
+    sender.put(&job.contribution[ghost], job.rank[place] * job.inverse_degree[place], static_cast<int>(pe < g.n_pes ? pe : pe - g.n_pes));
+  }
+  sender.end();
+}
+
+/// One lane's share of the sums.
+struct step_sums {
+  double change = 0, dangling = 0;
+};
+
+GRAVEL_DEVICE void set_rank(const rank_job& job, float base, uint32_t row, float sum, step_sums& sums) {
+  const float before = job.rank[row], now = base + job.damping * sum;
+  job.rank[row] = now;
+  sums.change += fabsf(now - before);
+  if (job.inverse_degree[row] == 0) sums.dangling += now;
+}
+
+/// What the edges of `row` bring, each `stride`-th of them.
+GRAVEL_DEVICE float sum_edges(const rank_job& job, uint32_t row, unsigned first, unsigned stride) {
+  float sum = 0;
+  const uint64_t end = job.offsets[row + 1];
+  for (uint64_t e = job.offsets[row] + first; e < end; e += stride) sum += job.contribution[__ldg(&job.sources[e])];
+  return sum;
+}
+
+/// Rows order[begin] to order[end], each by WIDTH lanes.
+template <unsigned WIDTH>
+GRAVEL_DEVICE void sum_rows(const rank_job& job, float base, uint64_t begin, uint64_t end, step_sums& sums) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  // The lanes of a warp make the same number of rounds: they meet in the shuffles.
+  for (uint64_t of_warp = begin + lane / 32 * (32 / WIDTH); of_warp < end; of_warp += lanes / WIDTH) {
+    const uint64_t at = of_warp + lane % 32 / WIDTH;
+    const uint32_t row = at < end ? job.order[at] : 0;
+    float sum = at < end ? sum_edges(job, row, static_cast<unsigned>(lane % WIDTH), WIDTH) : 0;
+    for (unsigned step = WIDTH / 2; step; step /= 2) sum += __shfl_xor_sync(~0u, sum, static_cast<int>(step));
+    if (at < end && lane % WIDTH == 0) set_rank(job, base, row, sum, sums);
+  }
+}
+
+/// `base`: what each vertex has whatever leads to it. Blocks have whole warps.
+__global__ void __launch_bounds__(gather_lanes) sum_up(rank_job job, float base) {
+  __shared__ float of_warp[gather_lanes / 32];
+  step_sums sums;
+  for (uint64_t at = job.blocks + blockIdx.x; at < job.rows; at += gridDim.x) {  // the longest first
+    float sum = sum_edges(job, job.order[at], threadIdx.x, blockDim.x);
+    for (int step = 16; step; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      sum = 0;
+      for (unsigned w = 0; w < blockDim.x / 32; ++w) sum += of_warp[w];
+      set_rank(job, base, job.order[at], sum, sums);
+    }
+    __syncthreads();
+  }
+  sum_rows<32>(job, base, job.warps, job.blocks, sums);
+  sum_rows<8>(job, base, job.tiles, job.warps, sums);
+  sum_rows<1>(job, base, 0, job.tiles, sums);
+  add_to_sum(&job.sums[0], sums.change);
+  add_to_sum(&job.sums[1], sums.dangling);
+}
+
+/// The ranks of the whole graph under its own numbers, in double and from edges alone; until they change by less than 1e-12.
+std::vector<double> compute_serially(const pagerank_options& o) {
+  const edge_list graph = o.graph.edges({});
+  const auto n = static_cast<double>(graph.vertices);
+  std::vector<double> rank(graph.vertices, 1 / n), next(graph.vertices);
+  std::vector<uint64_t> degree(graph.vertices);
+  for (const edge& e : graph.edges) ++degree[e.source];
+  for (int step = 0; step < 10000; ++step) {
+    double dangling = 0, change = 0;
+    for (uint64_t v = 0; v < graph.vertices; ++v) dangling += degree[v] ? 0 : rank[v];
+    std::fill(next.begin(), next.end(), (1 - o.damping + o.damping * dangling) / n);
+    for (const edge& e : graph.edges) next[e.target] += o.damping * rank[e.source] / static_cast<double>(degree[e.source]);
+    for (uint64_t v = 0; v < graph.vertices; ++v) change += std::abs(next[v] - rank[v]);
+    rank.swap(next);
+    if (change < 1e-12) break;
+  }
+  return rank;
+}
+
+struct pagerank_result {
+  uint32_t steps = 0;
+  double seconds = 0, change = 1, sum = 0, distance = 0;
+  bool serial = false, right = false;
+};
+
+/// Host arrays for the kernels, and what becomes of them.
+struct prepared {
+  graph_part part;
+  std::vector<uint32_t> sources, order, uses;
+  uint64_t tiles = 0, warps = 0, blocks = 0;
+  ghost_list ghosts;
+};
+
+prepared prepare(const pagerank_options& o, int me, int n_pes) {
+  prepared p;
+  p.part = load_part(o.graph, {.reversed = true}, me, n_pes);
+  const csr& rows = p.part.rows;
+  p.sources = codes_of(rows, p.part.by, p.part.codes);
+  p.ghosts = find_ghosts(p.sources, p.part.codes, me, n_pes, rows.rows());
+  p.uses.resize(rows.rows() + p.ghosts.codes.size());
+  for (const uint32_t source : p.sources) ++p.uses[source];
+  for (const auto& [least, most, begin] : {std::tuple<uint64_t, uint64_t, uint64_t*>{0, lane_row, &p.tiles}, {lane_row + 1, tile_row, &p.warps},
+                                           {tile_row + 1, warp_row, &p.blocks}, {warp_row + 1, ~uint64_t{0}, nullptr}}) {
+    for (uint64_t v = 0; v < rows.rows(); ++v)
+      if (rows.degree(v) >= least && rows.degree(v) <= most) p.order.push_back(static_cast<uint32_t>(v));
+    if (begin) *begin = p.order.size();
+  }
+  return p;
+}
+
+/// All between gravel_init and gravel_finalize. Collective.
+pagerank_result rank_vertices(const pagerank_options& o) {
+  const int me = gravel_my_pe(), n_pes = gravel_n_pes();
+  const auto n = static_cast<size_t>(n_pes), mine = static_cast<size_t>(me);
+  prepared p;
+  all_succeed(program_name, [&] { p = prepare(o, me, n_pes); });
+  const uint64_t own = p.part.rows.rows(), n_ghosts = p.ghosts.codes.size();
+  const uint64_t edges = gravel_sum_all(static_cast<uint64_t>(p.sources.size())), all_ghosts = gravel_sum_all(n_ghosts);
+  if (me == 0)
+    std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges; %llu contributions a step go to other PEs\n", program_name, n_pes,
+                gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(p.part.vertices),
+                static_cast<unsigned long long>(edges), static_cast<unsigned long long>(all_ghosts));
+  std::fflush(stdout);
+
+  // wants[r * n + o]: how many vertices of PE o are ghosts at PE r. At each owner the requests of the PEs that follow it lie in their order.
+  std::vector<uint64_t> wanted(n), wants(n * n), first_request(n), request_end(n);
+  for (size_t owner = 0; owner < n; ++owner) wanted[owner] = p.ghosts.first[owner + 1] - p.ghosts.first[owner];
+  gravel_allgather(wants.data(), wanted.data(), n);
+  for (size_t owner = 0; owner < n; ++owner)
+    for (size_t r = (owner + 1) % n; r != mine && r != owner; r = (r + 1) % n) first_request[owner] += wants[r * n + owner];
+  uint64_t asked = 0;
+  for (size_t turn = 0; turn < n; ++turn) request_end[turn] = asked += turn + 1 < n ? wants[(mine + 1 + turn) % n * n + mine] : 0;
+
+  const auto most = [](uint64_t count) { return std::max<uint64_t>(gravel_max_all(count), 1); };
+  device_array<uint64_t> offsets(p.part.rows.offsets), ghost_first(p.ghosts.first), first(first_request), ends(request_end);
+  device_array<uint32_t> sources(p.sources), order(p.order), uses(p.uses), ghosts(p.ghosts.codes);
+  rank_job job{};
+  job.offsets = offsets.data(), job.sources = sources.data(), job.order = order.data(), job.request_end = ends.data();
+  job.tiles = p.tiles, job.warps = p.warps, job.blocks = p.blocks, job.rows = own;
+  job.vertices = p.part.vertices, job.damping = static_cast<float>(o.damping);
+  const uint64_t places = most(own);
+  job.rank = gravel_malloc<float>(places * sizeof(float));
+  job.inverse_degree = gravel_malloc<float>(places * sizeof(float));
+  job.degree = gravel_malloc<uint32_t>(places * sizeof(uint32_t));
+  job.contribution = gravel_malloc<float>(most(own + n_ghosts) * sizeof(float));
+  job.requests = gravel_malloc<uint64_t>(most(asked) * sizeof(uint64_t));
+  job.sums = gravel_malloc<double>(2 * sizeof(double));
+  const auto ask = n_pes > 2 ? ask_for_ghosts<3> : ask_for_ghosts<1>;
+  const auto send = n_pes > 2 ? send_contributions<3> : send_contributions<1>;
+  gravel_launch(ask, blocks_for(own + n_ghosts), lanes_of_block, gravel_handle(), job, p.part.codes, ghosts.data(), ghost_first.data(), first.data(), uses.data(), n_ghosts);
+  gravel_barrier_all();
+  gravel_launch(start_ranks, blocks_to_fill_device(), gather_lanes, job);
+  gravel_synchronize();
+  const auto read_sums = [&] {
+    double sums[2];
+    gravel_copy(sums, job.sums, sizeof(sums));
+    gravel_sum_all(sums, sums, 2);
+    return std::pair(sums[0], sums[1]);
+  };
+
+  pagerank_result result;
+  double dangling = read_sums().second;
+  const auto vertices = static_cast<double>(job.vertices);
+  progress report(program_name, me == 0);
+  gravel_barrier_all();
+  const auto begin = std::chrono::steady_clock::now();
+  while (result.change >= o.tolerance && result.steps < o.max_steps) {
+    gravel_launch(send, blocks_for(own + asked), lanes_of_block, gravel_handle(), job);
+    gravel_barrier_all();  // all contributions are where they are read
+    gravel_launch(sum_up, 2 * blocks_to_fill_device(), gather_lanes, job, static_cast<float>((1 - o.damping + o.damping * dangling) / vertices));
+    gravel_synchronize();
+    // No PE gets the sums before all have read their contributions, so the next ones may come.
+    std::tie(result.change, dangling) = read_sums();
+    report.at(++result.steps, o.max_steps);
+  }
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+
+  std::vector<float> rank(own);
+  gravel_copy(rank.data(), job.rank, own * sizeof(float));
+  result.sum = gravel_sum_all(std::accumulate(rank.begin(), rank.end(), 0.0));
+  result.right = result.change < o.tolerance && std::abs(result.sum - 1) < 1e-4;
+  result.serial = !o.no_verify && edges <= o.serial_limit;
+  if (result.serial) {
+    std::vector<double> expected;
+    all_succeed(program_name, [&] { expected = compute_serially(o); });
+    double distance = 0;
+    for (uint64_t i = 0; i < own; ++i) distance += std::abs(rank[i] - expected[p.part.old_numbers[i]]);
+    result.distance = gravel_sum_all(distance);
+    // Later steps together change no more than the last one times d + d^2 + ...; and ranks are float.
+    result.right &= result.distance < o.tolerance * o.damping / (1 - o.damping) + 1e-6;
+  }
+  std::vector<ranked<double>> scores;
+  for (uint64_t i = 0; i < own; ++i) scores.push_back({rank[i], p.part.old_numbers[i]});
+  const auto best = gather_best(std::move(scores), o.top);
+  if (me == 0) {
+    std::printf("%u steps in %.4f s, %.4g M edges/s; the last one changed %.3g; ranks sum up to %.7f\n", result.steps, result.seconds,
+                static_cast<double>(edges) * result.steps / result.seconds / 1e6, result.change, result.sum);
+    if (result.serial) std::printf("distance to a serial power iteration: %.3g\n", result.distance);
+    for (const auto& r : best)
+      std::printf("%12.9f  vertex %llu\n", r.score, static_cast<unsigned long long>(p.part.original_ids.empty() ? r.vertex : p.part.original_ids[r.vertex]));
+    if (!o.json.empty())
+      write_json(o.json, {{"program", program_name}, {"backend", gravel_backend()}, {"pes", static_cast<uint64_t>(n_pes)},
+                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())}, {"graph", o.graph.description()}, {"vertices", job.vertices}, {"edges", edges},
+                          {"division", o.graph.division}, {"ghosts", all_ghosts}, {"steps", uint64_t{result.steps}}, {"seconds", result.seconds},
+                          {"edges_per_s", static_cast<double>(edges) * result.steps / result.seconds}, {"change", result.change}, {"sum", result.sum},
+                          {"compared_with_serial", result.serial}, {"distance_to_serial", result.distance}, {"right", result.right}});
+  }
+  return result;
+}
+
+int main(int argc, char** argv) {
+  pagerank_options o;
+  CLI::App app("PageRank of a directed graph by power iteration, until ranks change by less than a tolerance.", program_name);
+  o.graph.add_options(app);
+  app.add_option("--damping", o.damping, "Share of a rank that goes on along edges")->check(CLI::Range(0.0, 0.999))->capture_default_str();
+  app.add_option("--tolerance", o.tolerance, "End when all ranks together change by less")->check(CLI::Range(1e-7, 1.0))->capture_default_str();
+  app.add_option("--max-steps", o.max_steps, "More steps are a failure")->check(CLI::Range(1, 1000000))->capture_default_str();
+  app.add_option("--top", o.top, "Print so many vertices of the highest ranks")->check(CLI::Range(0, 100000))->capture_default_str();
+  app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial power iteration");
+  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges")->capture_default_str();
+  app.add_option("--json", o.json, "Write the results to this file too");
+  parse_or_exit(app, argc, argv, [&] {
+    o.graph.check();
+    need_symmetric(24 * o.graph.vertices_of_generated());
+    if (!o.json.empty()) need_writable(o.json);
+  });
+  gravel_init<>();
+  return finish(program_name, rank_vertices(o).right);
+}

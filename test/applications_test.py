@@ -1,0 +1,105 @@
+"""An application of examples/ on small inputs: several shapes of job, seeds, both routes; its JSON; what it says about bad input.
+Usage: applications_test.py NAME PROGRAM UCX_RUN"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+NAME = sys.argv[1]
+PROGRAM, UCX_RUN = (str(Path(path).resolve()) for path in sys.argv[2:4])
+DATA = Path(__file__).resolve().parent / "data"
+SHAPES = [(1, 1), (2, 2), (3, 1), (4, 2)]  # PEs, nodes
+HAS_METIS = b"METIS_PartGraphKway" in Path(PROGRAM).read_bytes()
+
+# Of each application: options of runs that must end well, all with a comparison with a serial oracle; the shapes go round.
+GRAPHS = [
+    "--rmat 9",
+    "--rmat 8 --edges-per-vertex 128 --division edges",
+    "--mesh 30 20",
+    "--grid 1 1",
+    "--grid 1 1",
+    "--grid 3 1 --kept 0",
+    "--grid 1 2 --kept 1 --division edges",
+    "--grid 40 30",
+    "--cage 6",
+]
+RUNS = {
+    "pagerank": GRAPHS + ["graph.txt", "graph.mtx --undirected"],
+}
+METIS_RUNS = ["--rmat 8 --division metis", "--mesh 20 10 --division metis"]
+# Bad input of programs that take a graph: name and text of a file, options, what must be said.
+BAD_GRAPHS = [
+    ("", "", "", "give one graph"),
+    ("", "", "--rmat 5 --mesh 2 2", "give one graph"),
+    ("", "", "absent.txt", "absent.txt: No such file"),
+    ("", "", "--grid 0 5", "each side is from 1"),
+    ("", "", "--division halves --rmat 5", "halves not in"),
+    ("empty", "", "empty", "empty is empty"),
+    ("cut.mtx", "%%MatrixMarket matrix coordinate pattern general\n3 3 5\n1 2\n", "cut.mtx", "cut.mtx ends after 1 entries, but its size line promises 5"),
+    ("range.mtx", "%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 4\n", "range.mtx", "range.mtx:3: entry (1, 4) is outside the matrix"),
+    ("x.txt", "1 2\n1 two\n", "x.txt", "x.txt:2: expected two vertex ids"),
+]
+BAD = {
+    "pagerank": BAD_GRAPHS + [("", "", "--rmat 5 --damping 1", "damping"), ("", "", "--rmat 5 --tolerance 0", "tolerance")],
+}
+
+
+def run(pes, nodes, options, folder, **variables):
+    command = [UCX_RUN, "-n", str(pes), "--nodes", str(nodes), "--timeout", "60", PROGRAM, *options.split()]
+    environment = dict(os.environ, GRAVEL_SYMMETRIC_SIZE="64M", **variables)
+    return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=folder, env=environment, check=False)
+
+
+class ApplicationsTest(unittest.TestCase):
+    def good(self, pes, nodes, options, folder=DATA, **variables):
+        with self.subTest(pes=pes, nodes=nodes, options=options, **variables):
+            done = run(pes, nodes, options, folder, **variables)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("serial", done.stdout)
+
+    def test_inputs(self):
+        for number, options in enumerate(RUNS[NAME] + (METIS_RUNS if HAS_METIS else [])):
+            self.good(*SHAPES[number % len(SHAPES)], options)
+
+    def test_shapes(self):
+        for pes, nodes in SHAPES:
+            self.good(pes, nodes, RUNS[NAME][0])
+
+    def test_routes_and_seeds(self):
+        self.good(2, 1, RUNS[NAME][0], GRAVEL_ROUTES="net")
+        self.good(3, 1, RUNS[NAME][0], GRAVEL_ROUTES="peer")
+        self.good(2, 1, RUNS[NAME][0], GRAVEL_CPU_SEED="4")
+        self.good(3, 1, RUNS[NAME][0], GRAVEL_CPU_SEED="5", GRAVEL_ROUTES="peer")
+
+    def test_json(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.good(2, 1, RUNS[NAME][0] + " --json out.json", folder)
+            told = json.loads((Path(folder) / "out.json").read_text())
+            self.assertEqual(told["program"], NAME)
+            self.assertEqual(told["pes"], 2)
+            self.assertIs(told["right"], True)
+            self.assertIs(told["compared_with_serial"], True)
+            self.assertGreater(told["seconds"], 0)
+
+    def test_bad_input(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text, options, said in BAD[NAME]:
+                if name:
+                    (Path(folder) / name).write_text(text)
+                with self.subTest(options=options):
+                    done = run(2, 1, options, folder)
+                    self.assertNotEqual(done.returncode, 0)
+                    self.assertIn(said, done.stderr)
+                    self.assertEqual(done.stderr.count(said), 1, done.stderr)
+
+    def test_help(self):
+        done = run(2, 1, "--help", DATA)
+        self.assertEqual((done.returncode, done.stdout.count("Usage:")), (0, 1), done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
