@@ -12,7 +12,7 @@
 #include "bench/bench.hpp"
 #include "bench/rival_queues.hpp"
 #include "lib/base/error.hpp"
-#include "lib/base/queue.hpp"
+#include "lib/base/queue_consumer.hpp"
 
 using namespace gravel;
 
@@ -92,11 +92,10 @@ template <uint32_t UNITS>
 double gravel_seconds(const shape& s, uint32_t slot_bytes) {
   const queue_shape sizes{static_cast<uint32_t>(ring_bytes / slot_bytes), 64,
                           slot_bytes / uint32_t{sizeof(unit)}, s.consumers};
-  const bench_memory slots(sizes.slots * sizes.slot_bytes());
-  auto control = std::make_unique<queue_control>();
-  std::memset(static_cast<void*>(control.get()), 0, sizeof(queue_control));
+  const bench_memory memory(sizes.bytes());
+  std::memset(memory.data(), 0, sizeof(queue_control));
   queue_state state{};
-  const queue q{control.get(), &state, slots.data(), sizes};
+  const queue q = queue::in(memory.data(), &state, sizes);
   const uint32_t capacity = sizes.payload_units / UNITS;
   const uint64_t each = s.messages / s.producers, total = s.producers * ((each + capacity - 1) / capacity);
 
@@ -114,13 +113,12 @@ double gravel_seconds(const shape& s, uint32_t slot_bytes) {
   };
   // As a plane does: the tickets of its class, in order, alone.
   const auto consume = [&](uint32_t plane) {
-    uint64_t sum = 0, consumed = 0;
-    for (uint64_t ticket; (ticket = next_ticket(consumed, plane, s.consumers)) < total;) {
-      slot_header* slot = q.slot(ticket);
-      for (relax wait; load_acquire(&slot->published) != ticket + 1;) wait();  // [Q1]
+    uint64_t sum = 0;
+    for (queue_consumer taken(q, plane); taken.next() < total; taken.release()) {
+      slot_header* slot;
+      for (relax wait; !(slot = taken.arrived());) wait();
       const auto* from = reinterpret_cast<const message<UNITS>*>(q.payload(slot));
       for (uint32_t i = 0; i < q.rows(slot)[0].messages; ++i) sum += digest(from[i]);
-      store_release(&control->plane[plane].consumed, ++consumed);  // [Q2]
     }
     return sum;
   };

@@ -83,7 +83,7 @@ class repack_job {
     for (uint64_t round = 0; round < rounds; ++round) {
       const uint64_t end = tickets_ + queue_.shape.slots;
       for (; tickets_ != end; ++tickets_)
-        store_release(&queue_.slot(tickets_)->published, tickets_ + 1);  // [Q1]
+        ring<>::publish(&queue_.slot(tickets_)->published, tickets_);
       while (load_acquire(&queue_.control->plane[0].consumed) != end) step();
     }
     for (; !queue_.flushed(tickets_); step()) queue_.ask_flush(tickets_);  // packets that are not full

@@ -63,7 +63,7 @@ GRAVEL_BOTH uint64_t claim_chunk(const peer_link& link) {
 GRAVEL_BOTH void wait_for_chunks(const peer_link& link, const lane_group& group, uint64_t below, uint64_t target) {
   uint32_t rounds = 0;
   for (relax wait; below < target; wait()) {
-    below = link.ring.first_missing(below, target, group);
+    below = link.ring.words().first_missing(below, target, group);
     if (below < target && rounds++ % 256 == 0 && group.is_leader()) ring_bell(link);
   }
   group.sync();  // each lane has acquired what it saw

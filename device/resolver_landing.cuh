@@ -26,7 +26,7 @@ __device__ __forceinline__ claimed_packet look_once(const landing& ring, resolve
   claimed_packet mine;
   bool some = true;
   if (ring.channels > few_channels) {
-    if (lane == 0) some = load_acquire(ring.arrivals) != load_relaxed<scope::device>(&state->taken);
+    if (lane == 0) some = load_acquire(ring.arrivals) != load_relaxed<scope::device>(&state->taken);  // [L1]
     some = __shfl_sync(~0u, some, 0);
   }
   for (uint32_t base = 0; some && base < ring.channels; base += 32) {

@@ -80,9 +80,8 @@ fake_job::fake_job(const fake_shape& shape, receive_function receive, std::map<u
   for (uint32_t pe = 0; pe < topology_.n_pes(); ++pe) make_pe(pe);
   if (shape.peers) {
     for (auto& p : pes_) {
-      const uint64_t chunk = peer_ring::chunk_bytes(p->peers.chunk_units) / sizeof(unit), n = n_pes();
-      p->peers.slots.resize(n * p->peers.chunks * chunk);
-      p->peers.done.resize(n * p->peers.chunks);
+      const uint64_t n = n_pes();
+      p->peers.area.resize(shape_of_areas().bytes() / sizeof(unit));
       p->peers.lines.resize(n);
       p->peers.drawn.resize(n);
       p->peers.places.resize(p->peers.lanes * n);
@@ -146,21 +145,22 @@ void fake_job::make_pe(uint32_t pe) {
   p.receiver[1] = std::make_unique<host_receiver>(p.segment->landing_of(sink_kind::host), sink_kind::host, p.host_handler);
 }
 
+/// Of all PEs of the job, by PE.
+peer_area fake_job::shape_of_areas() const { return {n_pes(), fake_pe::rings::chunks, peer_ring::least_chunk_units}; }
+
 /// As host/pe/peers.cpp.
 void fake_job::make_peers(uint32_t pe) {
   fake_pe& p = *pes_[pe];
-  const uint32_t chunks = p.peers.chunks, units = p.peers.chunk_units;
-  const uint64_t ring_units = chunks * peer_ring::chunk_bytes(units) / sizeof(unit);
+  const peer_area shape = shape_of_areas();
+  const auto area_of = [](fake_pe& of) { return reinterpret_cast<char*>(of.peers.area.data()); };
   p.peers.links.resize(n_pes(), peer_link{});
   p.peers.sources.resize(n_pes(), peer_ring{});
   for (uint32_t other : topology_.pes_of(p.node)) {
     if (other == pe) continue;
     fake_pe& o = *pes_[other];
-    p.peers.links[other] = {o.at<char>(0),
-                            {reinterpret_cast<char*>(&o.peers.slots[pe * ring_units]), &p.peers.done[other * chunks], chunks, units},
-                            &p.peers.lines[other], other, other, static_cast<uint32_t>(p.peers.pes.size()), &p.peers.bell};
+    p.peers.links[other] = {o.at<char>(0), shape.ring(area_of(p), pe, area_of(o), other), &p.peers.lines[other], other, other, static_cast<uint32_t>(p.peers.pes.size()), &p.peers.bell};
     p.peers.pes.push_back(other);
-    p.peers.sources[other] = {reinterpret_cast<char*>(&p.peers.slots[other * ring_units]), &o.peers.done[pe * chunks], chunks, units};
+    p.peers.sources[other] = shape.ring(area_of(o), other, area_of(p), pe);
   }
   if (p.peers.pes.empty()) return;
   for (gravel_t* g : {&p.kernel, &p.device_handler}) {

@@ -13,6 +13,7 @@
 #include "host/gravel.cuh"
 #include "host/aggregator/collective.hpp"
 #include "host/pe/collective_member.hpp"
+#include "host/pe/peers.hpp"
 #include "host/aggregator/plane.hpp"
 #include "host/pe/receiver.hpp"
 #include "test/fake_link.hpp"
@@ -48,9 +49,8 @@ struct fake_pe {
   std::unique_ptr<host_receiver> receiver[2];
   /// Route `peer`, as host/pe/peers.cpp makes it.
   struct rings {
-    static constexpr uint32_t chunks = 4, chunk_units = peer_ring::least_chunk_units, lanes = 3;  ///< lanes: that serve each ring into this PE
-    std::vector<unit> slots;               ///< [source][chunk]
-    std::vector<uint64_t> done;            ///< [destination][chunk]
+    static constexpr uint32_t chunks = 4, lanes = 3;  ///< lanes: that serve each ring into this PE
+    std::vector<unit> area;                ///< peer_area
     std::vector<ring_line> lines;          ///< [destination]
     std::vector<peer_link> links;
     std::vector<uint32_t> pes;
@@ -170,6 +170,7 @@ class fake_job {
  private:
   void make_pe(uint32_t pe);
   void make_node(uint32_t node);
+  peer_area shape_of_areas() const;
   void make_peers(uint32_t pe);
   bool serve_ring(fake_pe&, uint32_t lane, uint32_t source);
   void enter_lane();

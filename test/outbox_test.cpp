@@ -255,14 +255,14 @@ TEST_CASE("lanes that look together find the first chunk that is not applied") {
         std::fill(done.begin(), done.end(), 0);
         for (uint64_t t = 0; t < target; ++t)
           if (t < missing || (t - missing) % many != 0) done[t % many] = t + 1;
-        const peer_ring ring{nullptr, done.data(), many, 256};
+        const done_words<> words{done.data(), many};
         const uint64_t expected = missing < target ? missing : target;
-        CHECK(ring.first_missing(0, target) == expected);
+        CHECK(words.first_missing(0, target) == expected);
         std::vector<uint64_t> found(lanes);
         simt::launch_options options{};
         options.seed = 3;
         simt::launch(1, lanes, options, [&] {
-          found[threadIdx.x] = ring.first_missing(0, target, lane_group::converged_warp(threadIdx.x, lanes));
+          found[threadIdx.x] = words.first_missing(0, target, lane_group::converged_warp(threadIdx.x, lanes));
         });
         for (uint64_t f : found) CHECK(f == expected);
       }

@@ -81,9 +81,9 @@ TEST_CASE("parts of a segment lie inside it, aligned, and do not overlap") {
     CHECK(ring.n_sinks == 10);
     CHECK(ring.arrivals == &segment.control()->arrivals[static_cast<int>(kind)].packets);
     part(ring.done, ring.channels * ring.packets * sizeof(uint64_t));
-    part(ring.slots, ring.channels * ring.packets * ring.slot_bytes());
+    part(ring.slots, ring.shape().bytes());
     CHECK(ring.slots >= reinterpret_cast<char*>(memory.data()));
-    CHECK(ring.slots + ring.channels * ring.packets * ring.slot_bytes() <= reinterpret_cast<char*>(memory.data() + memory.size()));
+    CHECK(ring.slots + ring.shape().bytes() <= reinterpret_cast<char*>(memory.data() + memory.size()));
   }
 }
 

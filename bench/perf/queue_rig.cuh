@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "bench/perf/send.cuh"
+#include "lib/base/queue_consumer.hpp"
 
 namespace gravel::perf {
 
@@ -29,7 +30,7 @@ class queue_rig {
   /// `by_block`: slots of thread blocks, of `payload_bytes`; otherwise those of warps.
   queue_rig(bool by_block, uint32_t slots, uint64_t payload_bytes, uint32_t consumers, uint32_t destinations)
       : by_block_(by_block), destinations_(destinations), shape_(shape_of(by_block, slots, payload_bytes, consumers, destinations)),
-        memory_(sizeof(queue_control) + shape_.slots * shape_.slot_bytes()), state_(1), counters_(1), error_(4096), heap_(8) {
+        memory_(shape_.bytes()), state_(1), counters_(1), error_(4096), heap_(8) {
     std::memset(memory_.data(), 0, sizeof(queue_control));
     const queue q = the_queue();
     for (uint64_t s = 0; s < shape_.slots; ++s) q.slot(s)->published = 0;  // all else stays poisoned
@@ -55,15 +56,11 @@ class queue_rig {
 
  private:
   static queue_shape shape_of(bool by_block, uint32_t slots, uint64_t payload_bytes, uint32_t consumers, uint32_t destinations) {
-    if (!by_block) return {slots ? slots : 2048, 32, 32 * max_small_units, consumers};
-    const uint32_t units = static_cast<uint32_t>(payload_bytes / sizeof(unit)) / 4 * 4;
-    const uint32_t rows = std::min(units, std::max(64u, 4 * destinations));  // as in host/node/segment.cpp
-    return {slots ? slots : 4096, (rows + 7) / 8 * 8, units, consumers};
+    if (!by_block) return queue_shape::of_warps(slots ? slots : 2048, consumers);
+    return queue_shape::of_blocks(slots ? slots : 4096, payload_bytes, destinations, consumers);
   }
-  queue the_queue() const {
-    return {reinterpret_cast<queue_control*>(memory_.data()), state_.data(), memory_.data() + sizeof(queue_control), shape_};
-  }
-  void consume(uint32_t plane, uint64_t from, const send_job& job, consume_mode mode, consumed_totals& totals);
+  queue the_queue() const { return queue::in(memory_.data(), state_.data(), shape_); }
+  void consume(uint32_t plane, const send_job& job, consume_mode mode, consumed_totals& totals);
   void take(slot_header* slot, const send_job& job, consume_mode mode, consumed_totals& totals, char* packets, std::vector<uint32_t>& filled);
   void check_message(const unit* m, const gravel::message_row& row, const send_job& job, consumed_totals& totals);
 
@@ -94,7 +91,7 @@ inline double queue_rig::transfer(const std::string& scope, unsigned grid, unsig
       consumed_totals mine;
       mine.of_sink.assign(destinations_, 0);
       ++ready;
-      consume(plane, begin_, job, mode, mine);
+      consume(plane, job, mode, mine);
       std::lock_guard guard(lock);
       totals.add(mine);
     });
@@ -118,22 +115,16 @@ inline double queue_rig::transfer(const std::string& scope, unsigned grid, unsig
 }
 
 /// As a plane of the aggregator does (host/aggregator/plane.cpp): the tickets of its class, in order, alone.
-inline void queue_rig::consume(uint32_t plane, uint64_t from, const send_job& job, consume_mode mode, consumed_totals& totals) {
+inline void queue_rig::consume(uint32_t plane, const send_job& job, consume_mode mode, consumed_totals& totals) {
   const queue q = the_queue();
   std::unique_ptr<char[]> packets(mode == consume_mode::append ? new char[packet_bytes * destinations_] : nullptr);
   std::vector<uint32_t> filled(destinations_, 0);
-  uint64_t consumed = from > plane ? (from - plane + shape_.n_planes - 1) / shape_.n_planes : 0;
-  for (;;) {
-    const uint64_t ticket = next_ticket(consumed, plane, shape_.n_planes);
-    slot_header* slot = q.slot(ticket);
-    relax wait;
-    while (load_acquire(&slot->published) != ticket + 1) {  // [Q1]
-      if (ticket >= end_.load(std::memory_order_acquire)) return;
-      wait.briefly();
-    }
+  for (queue_consumer slots(q, plane);; slots.release()) {
+    slot_header* slot;
+    for (relax wait; !(slot = slots.arrived()); wait.briefly())
+      if (slots.next() >= end_.load(std::memory_order_acquire)) return;
     take(slot, job, mode, totals, packets.get(), filled);
     ++totals.slots;
-    store_release(&q.control->plane[plane].consumed, ++consumed);  // [Q2]
   }
 }
 

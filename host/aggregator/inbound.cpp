@@ -36,10 +36,10 @@ void inbound::on_packet(uint64_t sequence, std::span<const std::byte> bytes) {
 
 void inbound::publish_next() {
   early_[expected_ % ring_.packets] = 0;
-  ++expected_;
+  const uint64_t sequence = expected_++;
   if (!arrivals_) return;
-  store_release(&ring_.slot(channel_, expected_ - 1)->published, expected_);  // [L1]
-  fetch_add_release<scope::system>(arrivals_, uint64_t{1});                   // [L1]
+  ring_.publish(channel_, sequence);
+  fetch_add_release<scope::system>(arrivals_, uint64_t{1});  // [L1]
 }
 
 bool inbound::send_credit(const plane_header& from) {

@@ -128,16 +128,15 @@ void outbound::close(close_cause cause) {
   ++s[static_cast<stat>(static_cast<uint32_t>(stat::packets_full) + static_cast<uint32_t>(cause))];
 
   if (is_local()) {
-    store_release(&ring_.slot(channel_, sequence_)->published, sequence_ + 1);  // [L1]
-    fetch_add_release<scope::system>(arrivals_, uint64_t{1});                   // [L1]
+    ring_.publish(channel_, sequence_);
+    fetch_add_release<scope::system>(arrivals_, uint64_t{1});  // [L1]
     ++s[stat::packets_local];
   } else if (packet->bytes <= c_.eager_size || link_->prefers_messages()) {
     link_->send_packet({plane_word::packet, c_.node, sink_, c_.plane, sequence_, packet->bytes, 0},
                 {reinterpret_cast<const std::byte*>(packet), packet->bytes});
     ++s[stat::packets_eager];
   } else {
-    const uint64_t at = remote_.offset + sequence_ % c_.packets * (sizeof(landing_header) + c_.packet_size) +
-                        sizeof(landing_header);
+    const uint64_t at = remote_.offset + landing_shape{1, c_.packets, c_.packet_size}.slot_at(0, sequence_) + sizeof(landing_header);
     link_->put_and_notify(packet, packet->bytes, remote_.region, at,
                           {plane_word::notice, c_.node, sink_, c_.plane, sequence_, packet->bytes, 0});
     ++s[stat::packets_put];

@@ -14,38 +14,41 @@ namespace {
 uint32_t index_in(const std::vector<uint32_t>& in, uint32_t what) {
   return static_cast<uint32_t>(std::lower_bound(in.begin(), in.end(), what) - in.begin());
 }
-uint64_t slot_bytes(const node_setup& s) { return sizeof(landing_header) + s.values.packet_size; }
-uint64_t channel_bytes(const node_setup& s) { return slot_bytes(s) * s.values.packets_per_destination; }
 uint32_t channel_of(const node_setup& s, uint32_t node, uint32_t source, uint32_t plane) {
   return index_in(s.nodes.sources_of(node), source) * static_cast<uint32_t>(s.values.aggregator_threads) + plane;
 }
 uint32_t transit_channel_of(const node_setup& s, uint32_t node, uint32_t source, uint32_t plane) {
   return index_in(s.nodes.transit_sources_of(node), source) * static_cast<uint32_t>(s.values.aggregator_threads) + plane;
 }
+landing_shape transit_shape(const node_setup& s, uint32_t node) {
+  return {static_cast<uint32_t>(s.nodes.transit_sources_of(node).size() * s.values.aggregator_threads),
+          static_cast<uint32_t>(s.values.packets_per_destination), s.values.packet_size};
+}
+/// Of the packets to one destination of another node.
+uint64_t staging_bytes_each(const node_setup& s) { return s.values.packets_per_destination * s.values.packet_size; }
 
 }  // namespace
 
 remote_slots remote_slots_of(const node_setup& s, uint32_t node, uint32_t sink, uint32_t source, uint32_t plane) {
-  const uint64_t channels = s.nodes.sources_of(node).size() * s.values.aggregator_threads;
-  const uint64_t kind_bytes = (channels * channel_bytes(s) + 4095) / 4096 * 4096;  // as in segment.cpp
+  const segment_shape shape = make_segment_shape(s.values, s.nodes, node);
   return {index_in(s.nodes.pes_of(node), pe_of_sink(sink)),
-          (sink & 1) * kind_bytes + channel_of(s, node, source, plane) * channel_bytes(s)};
+          (sink & 1) * shape.landing_bytes() + shape.landing().slot_at(channel_of(s, node, source, plane), 0)};
 }
 
 remote_slots remote_transit_of(const node_setup& s, uint32_t node, uint32_t source, uint32_t plane) {
   return {static_cast<uint32_t>(s.nodes.pes_of(node).size()),
-          transit_channel_of(s, node, source, plane) * channel_bytes(s)};
+          transit_shape(s, node).slot_at(transit_channel_of(s, node, source, plane), 0)};
 }
 
 uint64_t transit_bytes(const node_setup& s) {
-  return s.nodes.transit_sources_of(s.node).size() * s.values.aggregator_threads * channel_bytes(s);
+  return transit_shape(s, s.node).bytes();
 }
 
 uint64_t staging_bytes(const node_setup& s) {
   uint64_t destinations = s.nodes.transits_of(s.node).size();
   for (uint32_t node : s.nodes.targets_of(s.node))
     if (node != s.node) destinations += 2 * s.nodes.pes_of(node).size();
-  return destinations * s.values.packets_per_destination * s.values.packet_size;
+  return destinations * staging_bytes_each(s);
 }
 
 /// One queue of one local PE, as this plane consumes it.
@@ -74,7 +77,6 @@ plane::plane(const node_setup& setup, uint32_t index, std::vector<remote_link*> 
     : setup_(setup), index_(index) {
   const topology& nodes = setup.nodes;
   const uint32_t me = setup.node, packets = static_cast<uint32_t>(setup.values.packets_per_destination);
-  const uint32_t n_planes = static_cast<uint32_t>(setup.values.aggregator_threads);
   const outbound::common common{me,           index, packets, setup.values.packet_size, setup.values.eager_size,
                                 setup.spill, &stats_,  setup.fault};
   counts_ = &setup.local[0]->control()->counts[index];
@@ -103,7 +105,7 @@ plane::plane(const node_setup& setup, uint32_t index, std::vector<remote_link*> 
     }
 
   // Sinks of other nodes, sent to directly.
-  const uint64_t staging_each = setup.values.packets_per_destination * setup.values.packet_size;
+  const uint64_t staging_each = staging_bytes_each(setup);
   for (uint32_t node : nodes.targets_of(me)) {
     if (node == me) continue;
     for (uint32_t pe : nodes.pes_of(node))
@@ -126,9 +128,9 @@ plane::plane(const node_setup& setup, uint32_t index, std::vector<remote_link*> 
     if (const uint32_t hop = nodes.next_hop(me, node); hop != node)
       for (uint32_t pe : nodes.pes_of(node))
         route_[sink_of(pe, sink_kind::device)] = route_[sink_of(pe, sink_kind::host)] = transit_to_[hop];
-  const landing transit_ring{transit, nullptr, nullptr,
-                             static_cast<uint32_t>(nodes.transit_sources_of(me).size()) * n_planes, packets,
-                             setup.values.packet_size, transit_sink, nodes.n_pes() * 2};
+  const landing_shape forwarded = transit_shape(setup, me);
+  const landing transit_ring{transit, nullptr, nullptr, forwarded.channels, forwarded.packets, forwarded.packet_size, transit_sink,
+                             nodes.n_pes() * 2};
   for (uint32_t from : nodes.transit_sources_of(me)) {
     inbounds_.push_back(std::make_unique<inbound>(transit_ring, transit_channel_of(setup, me, from, index), nullptr,
                                                   from, *links[from]));

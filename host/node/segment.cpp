@@ -25,23 +25,19 @@ struct segment_layout {
   std::array<uint64_t, 2> collective_at;  ///< in, out
   std::array<uint64_t, n_queue_kinds> queue_at;
   std::array<uint64_t, 2> done_at;
-  std::array<uint64_t, 2> landing_at;
-  uint64_t landing_bytes;  ///< of one sink kind
+  uint64_t landing_at;
   uint64_t bytes;
 
   explicit segment_layout(const segment_shape& s) {
     uint64_t at = round_up(sizeof(pe_control), page);
     for (auto& where : collective_at) where = std::exchange(at, round_up(at + s.collective_bytes(), page));
     for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
-      const queue_shape q = s.queue_shape_of(kind);
       queue_at[kind] = at;
-      at = round_up(at + sizeof(queue_control) + q.slots * q.slot_bytes(), page);
+      at = round_up(at + s.queue_shape_of(kind).bytes(), page);
     }
-    const uint64_t slots = uint64_t{s.channels} * s.packets;
-    for (auto& where : done_at) where = std::exchange(at, round_up(at + slots * sizeof(uint64_t), page));
-    landing_bytes = round_up(slots * (sizeof(landing_header) + s.packet_size), page);
-    for (auto& where : landing_at) where = std::exchange(at, at + landing_bytes);
-    bytes = at;
+    for (auto& where : done_at) where = std::exchange(at, round_up(at + s.landing().n_slots() * sizeof(uint64_t), page));
+    landing_at = at;
+    bytes = at + 2 * s.landing_bytes();
   }
 };
 
@@ -54,14 +50,11 @@ const char* name_of(queue_kind kind) {
 }
 
 queue_shape segment_shape::queue_shape_of(uint32_t kind) const {
-  if (kind == static_cast<uint32_t>(queue_kind::kernel_block)) {
-    const uint32_t units = slot_size / sizeof(unit);
-    // Room for a row per sink, and for a few sizes each; a slot that meets more rows is handed over early.
-    const uint32_t rows = std::min(units, std::max(64u, 4 * n_pes));
-    return {slots, static_cast<uint32_t>(round_up(rows, 8)), units, n_planes};
-  }
-  return {warp_slots, 32, 32 * max_small_units, n_planes};
+  if (kind == static_cast<uint32_t>(queue_kind::kernel_block)) return queue_shape::of_blocks(slots, slot_size, n_pes, n_planes);
+  return queue_shape::of_warps(warp_slots, n_planes);
 }
+
+uint64_t segment_shape::landing_bytes() const { return round_up(landing().bytes(), page); }
 
 segment_shape make_segment_shape(const settings& s, const topology& t, uint32_t node) {
   segment_shape shape{};
@@ -135,14 +128,13 @@ pe_segment::~pe_segment() {
 }
 
 queue pe_segment::queue_of(uint32_t kind) const {
-  char* at = base_ + segment_layout(shape_).queue_at[kind];
-  return {reinterpret_cast<queue_control*>(at), nullptr, at + sizeof(queue_control), shape_.queue_shape_of(kind)};
+  return queue::in(base_ + segment_layout(shape_).queue_at[kind], nullptr, shape_.queue_shape_of(kind));
 }
 
 landing pe_segment::landing_of(sink_kind kind) const {
   const segment_layout layout(shape_);
   const auto k = static_cast<uint32_t>(kind);
-  return {base_ + layout.landing_at[k],
+  return {base_ + layout.landing_at + k * shape_.landing_bytes(),
           reinterpret_cast<uint64_t*>(base_ + layout.done_at[k]),
           &control()->arrivals[k].packets,
           shape_.channels,
@@ -161,7 +153,7 @@ std::span<std::byte> pe_segment::collective_out_data() const {
 
 std::span<std::byte> pe_segment::landing_memory() const {
   const segment_layout layout(shape_);
-  return {reinterpret_cast<std::byte*>(base_ + layout.landing_at[0]), 2 * layout.landing_bytes};
+  return {reinterpret_cast<std::byte*>(base_ + layout.landing_at), 2 * shape_.landing_bytes()};
 }
 
 }  // namespace gravel

@@ -36,6 +36,9 @@ struct segment_shape {
   bool operator==(const segment_shape&) const = default;
 
   queue_shape queue_shape_of(uint32_t kind) const;
+  landing_shape landing() const { return {channels, packets, packet_size}; }
+  /// Whole pages for the slots of one sink kind.
+  uint64_t landing_bytes() const;
   /// Of the data of one collective: at least 64 from each PE.
   uint64_t collective_bytes() const { return n_pes <= 1024 ? 65536 : 64 * uint64_t{n_pes}; }
 };

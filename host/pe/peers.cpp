@@ -9,40 +9,33 @@
 
 namespace gravel {
 
-uint64_t peers::ring_bytes() const { return uint64_t{chunks_} * peer_ring::chunk_bytes(chunk_units_); }
-uint64_t peers::done_at(uint32_t rank) const {
-  return n_local_ * ring_bytes() + uint64_t{rank} * chunks_ * sizeof(uint64_t);
-}
-uint64_t peers::barrier_at(uint32_t rank) const { return (done_at(n_local_) + 63) / 64 * 64 + uint64_t{rank} * 64; }
-
 peers::peers(backend& device, const peers_setup& s, const exchange& all)
     : device_(device),
-      chunks_(static_cast<uint32_t>(s.values->peer_chunks)),
-      chunk_units_(static_cast<uint32_t>(s.values->peer_chunk_size / sizeof(unit))),
       bells_(s.bells) {
   const std::vector<uint32_t>& local = s.nodes->pes_of(s.nodes->node_of(s.pe));
   const auto rank_of = [&](uint32_t pe) { return static_cast<uint32_t>(std::find(local.begin(), local.end(), pe) - local.begin()); };
   const uint32_t n_pes = s.nodes->n_pes();
   me_ = rank_of(s.pe);
   n_local_ = static_cast<uint32_t>(local.size());
+  shape_ = {n_local_, static_cast<uint32_t>(s.values->peer_chunks), static_cast<uint32_t>(s.values->peer_chunk_size / sizeof(unit))};
   const std::string& wanted = s.values->routes;
   const bool few = n_local_ <= max_peers, insists = wanted == "peer", mapped_wanted = insists || wanted == "auto" || wanted == "direct";
   if (!few && insists) fail("GRAVEL_ROUTES=peer: {} PEs on this node; more than {} do not use that route", n_local_, max_peers);
   if (!few) log_info("{} PEs on this node: more than {} do not use the route peer", n_local_, max_peers);
 
   peer_description mine{};
-  mine.chunks = chunks_;
-  mine.chunk_units = chunk_units_;
+  mine.chunks = shape_.chunks;
+  mine.chunk_units = shape_.chunk_units;
   mine.bus_id = device.bus_id();
   mine.runs_beside_others = device.runs_beside_others();
   mine.stays_resident = s.values->resolver_resident;
   if (few && mapped_wanted && n_local_ > 1) mine.heap = device.export_memory(s.heap);
   const uint64_t own_bytes = few && s.values->routes != "net" ? device.own_ring_bytes() : 0;
-  if (const uint64_t chunks = own_bytes / (peer_ring::chunk_bytes(chunk_units_) + sizeof(uint64_t)))
+  if (const uint64_t chunks = own_bytes / peer_ring::bytes(1, shape_.chunk_units))
     own_chunks_ = static_cast<uint32_t>(std::bit_floor(std::clamp<uint64_t>(chunks, 4, 1u << 30)));
   const bool any = own_chunks_ || !mine.heap.empty();
   if (!mine.heap.empty()) {
-    area_ = static_cast<char*>(device.allocate_exportable(barrier_at(n_local_), "rings for peers"));
+    area_ = static_cast<char*>(device.allocate_exportable(shape_.bytes(), "rings for peers"));
     mine.area = device.export_memory(area_);
   }
   if (any) {
@@ -76,9 +69,9 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all)
       if (insists) not_reached("memory of one of the two cannot be mapped by others");
       continue;
     }
-    if (other.chunks != chunks_ || other.chunk_units != chunk_units_)
-      fail("GRAVEL_PEER_CHUNKS or GRAVEL_PEER_CHUNK_SIZE differ: {} chunks of {} units here, {} of {} at PE {}", chunks_,
-           chunk_units_, other.chunks, other.chunk_units, pe);
+    if (other.chunks != mine.chunks || other.chunk_units != mine.chunk_units)
+      fail("GRAVEL_PEER_CHUNKS or GRAVEL_PEER_CHUNK_SIZE differ: {} chunks of {} units here, {} of {} at PE {}", mine.chunks,
+           mine.chunk_units, other.chunks, other.chunk_units, pe);
     std::string why;
     mapping m{pe, device.import_memory(other.heap, &why), nullptr};
     if (m.heap) m.area = device.import_memory(other.area, &why);
@@ -103,22 +96,19 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all)
     const uint32_t pe = m.pe, rank = rank_of(pe);
     if (!m.area || !(reached_by[rank] >> me_ & 1)) continue;
     char* const their_area = static_cast<char*>(m.area);
-    links[pe] = {static_cast<char*>(m.heap),
-                 {their_area + me_ * ring_bytes(), reinterpret_cast<uint64_t*>(area_ + done_at(rank)), chunks_, chunk_units_},
-                 line_of(rank), pe, rank, n_mapped_++, &s.bells[rank]};
+    links[pe] = {static_cast<char*>(m.heap), shape_.ring(area_, me_, their_area, rank), line_of(rank), pe, rank, n_mapped_++, &s.bells[rank]};
     pes.push_back(pe);
-    sources[rank] = {area_ + rank * ring_bytes(), reinterpret_cast<uint64_t*>(their_area + done_at(me_)), chunks_, chunk_units_};
-    words[rank] = reinterpret_cast<uint64_t*>(their_area + barrier_at(me_));
+    sources[rank] = shape_.ring(their_area, rank, area_, me_);
+    words[rank] = reinterpret_cast<uint64_t*>(their_area + shape_.barrier_at(me_));
   }
   if (own_chunks_) {
-    const uint64_t slots = own_chunks_ * peer_ring::chunk_bytes(chunk_units_);
-    own_ring_ = static_cast<char*>(device.allocate(slots + own_chunks_ * sizeof(uint64_t), "the ring of a PE to itself (GRAVEL_OWN_RING_SIZE)"));
-    sources[me_] = {own_ring_, reinterpret_cast<uint64_t*>(own_ring_ + slots), own_chunks_, chunk_units_};
+    own_ring_ = static_cast<char*>(device.allocate(peer_ring::bytes(own_chunks_, shape_.chunk_units), "the ring of a PE to itself (GRAVEL_OWN_RING_SIZE)"));
+    sources[me_] = peer_ring::in(own_ring_, own_chunks_, shape_.chunk_units);
     links[s.pe] = {nullptr, sources[me_], line_of(me_), s.pe, me_, peer_link::no_bin, &s.bells[me_]};
   }
   if (all_reach_all) {
-    words[me_] = reinterpret_cast<uint64_t*>(area_ + barrier_at(me_));
-    barrier_.mine = reinterpret_cast<uint64_t*>(area_ + barrier_at(0));
+    words[me_] = reinterpret_cast<uint64_t*>(area_ + shape_.barrier_at(me_));
+    barrier_.mine = reinterpret_cast<uint64_t*>(area_ + shape_.barrier_at(0));
     barrier_.n = n_local_;
   }
   device.copy(links_, links.data(), links.size() * sizeof(peer_link));
@@ -148,8 +138,9 @@ std::vector<ring_line> peers::read_lines() {
 }
 
 std::vector<uint64_t> peers::read_done(uint32_t rank) {
-  std::vector<uint64_t> done(chunks_of(rank));
-  const char* const from = rank == me_ ? own_ring_ + own_chunks_ * peer_ring::chunk_bytes(chunk_units_) : area_ + done_at(rank);
+  const bool own = rank == me_;
+  std::vector<uint64_t> done(own ? own_chunks_ : shape_.chunks);
+  const char* const from = own ? reinterpret_cast<char*>(peer_ring::in(own_ring_, own_chunks_, shape_.chunk_units).done) : area_ + shape_.done_at(rank);
   device_.read_words(done.data(), reinterpret_cast<const uint64_t*>(from), done.size());
   return done;
 }
@@ -159,9 +150,9 @@ peers::counts peers::read() {
   if (n_sources_ == 0) return c;
   if (own_chunks_) c.applied = read_lines()[me_].applied;
   if (n_mapped_) {
-    std::vector<uint64_t> done(uint64_t{n_local_} * chunks_);
-    device_.read_words(done.data(), reinterpret_cast<const uint64_t*>(area_ + done_at(0)), done.size());
-    for (uint32_t rank = 0; rank < n_local_; ++rank) c.applied += peer_ring::applied(&done[uint64_t{rank} * chunks_], chunks_);
+    std::vector<uint64_t> done(uint64_t{n_local_} * shape_.chunks);
+    device_.read_words(done.data(), reinterpret_cast<const uint64_t*>(area_ + shape_.done_at(0)), done.size());
+    for (uint32_t rank = 0; rank < n_local_; ++rank) c.applied += done_words<>{&done[uint64_t{rank} * shape_.chunks], shape_.chunks}.count();
   }
   for (const ring_line& line : read_lines()) c.tickets += line.tickets;
   return c;
@@ -179,7 +170,7 @@ bool peers::applied_below(const std::vector<uint64_t>& tickets) {
   for (uint32_t rank = 0; rank < n_local_; ++rank) {
     if (tickets[rank] == 0) continue;
     std::vector<uint64_t> done = read_done(rank);
-    if (peer_ring{nullptr, done.data(), chunks_of(rank), chunk_units_}.first_missing(0, tickets[rank]) >= tickets[rank]) continue;
+    if (done_words<>{done.data(), static_cast<uint32_t>(done.size())}.first_missing(0, tickets[rank]) >= tickets[rank]) continue;
     all = false;
     fetch_add_release<scope::system>(&bells_[rank], uint64_t{1});
   }

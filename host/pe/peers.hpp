@@ -3,9 +3,8 @@
 // has no peers.
 //
 // Each PE has three pieces of device memory for it:
-//   area, mapped by its peers:  [source][chunk] the rings into this PE, then [destination][chunk] `done` words, then
-//                               [source] the words of the barrier
-//   own ring:                   [chunk] the ring to itself, then [chunk] its `done` words
+//   area, mapped by its peers:  peer_area
+//   own ring:                   chunk_ring::in
 //   tables:                     [destination] ring_line; [PE] links; [source] rings; [bin] PEs; [source] barrier words there
 #pragma once
 #include <cstdint>
@@ -18,6 +17,26 @@
 #include "lib/base/topology.hpp"
 
 namespace gravel {
+
+/// Sizes of what the PEs of a node map of each other besides their heaps; PEs by their rank on the node. In each PE's:
+/// [source][chunk] the rings into it, then [destination][chunk] `done` words of the rings from it, then [source] the words of the
+/// barrier, each the first of a line.
+struct peer_area {
+  uint32_t n_local, chunks, chunk_units;
+
+  uint64_t done_at(uint32_t destination) const {
+    return n_local * ring_bytes() + uint64_t{destination} * chunks * sizeof(uint64_t);
+  }
+  uint64_t barrier_at(uint32_t source) const { return (done_at(n_local) + 63) / 64 * 64 + uint64_t{source} * 64; }
+  uint64_t bytes() const { return barrier_at(n_local); }
+  /// The ring from `source`, whose area is mapped at `from`, to `destination`, whose area is mapped at `to`.
+  peer_ring ring(char* from, uint32_t source, char* to, uint32_t destination) const {
+    return {to + source * ring_bytes(), reinterpret_cast<uint64_t*>(from + done_at(destination)), chunks, chunk_units};
+  }
+
+ private:
+  uint64_t ring_bytes() const { return uint64_t{chunks} * peer_ring::chunk_bytes(chunk_units); }
+};
 
 struct peers_setup {
   const topology* nodes;
@@ -71,17 +90,14 @@ class peers {
     uint32_t pe;
     void *heap, *area;
   };
-  uint64_t ring_bytes() const;
-  uint64_t done_at(uint32_t rank) const;
-  uint64_t barrier_at(uint32_t rank) const;
   ring_line* line_of(uint32_t rank) const { return reinterpret_cast<ring_line*>(tables_) + rank; }
-  uint32_t chunks_of(uint32_t rank) const { return rank == me_ ? own_chunks_ : chunks_; }
   std::vector<ring_line> read_lines();
-  /// The done words of the ring to that rank.
+  /// A copy of the done words of the ring to that rank.
   std::vector<uint64_t> read_done(uint32_t rank);
 
   backend& device_;
-  uint32_t chunks_, chunk_units_, own_chunks_ = 0, n_local_, me_ = 0;
+  peer_area shape_;
+  uint32_t own_chunks_ = 0, n_local_, me_ = 0;
   uint32_t n_mapped_ = 0, n_sources_ = 0;
   bool shares_gpu_ = false;
   uint64_t* bells_;

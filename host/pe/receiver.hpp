@@ -21,7 +21,7 @@ class host_receiver {
   /// One round over the channels, at most one packet each. True if any arrived.
   template <class Handlers>
   bool receive() {
-    const uint64_t arrived = load_acquire(ring_.arrivals);
+    const uint64_t arrived = load_acquire(ring_.arrivals);  // [L1]
     if (arrived == taken_) return false;
     bool moved = false;
     profile_range range;

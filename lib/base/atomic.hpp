@@ -52,17 +52,18 @@ GRAVEL_BOTH T load_acquire(const T* word) {
                 detail::load<__ATOMIC_ACQUIRE>(word))
 }
 /// Several acquiring loads at once: on the GPU they are relaxed, and ordered by acquire_now() behind the last.
-template <class T>
+template <scope S = scope::system, class T>
 GRAVEL_BOTH T load_acquire_later(const T* word) {
 #if GRAVEL_ON_GPU
-  return load_relaxed(word);
+  return load_relaxed<S>(word);
 #else
-  return load_acquire(word);
+  return load_acquire<S>(word);
 #endif
 }
+template <scope S = scope::system>
 GRAVEL_BOTH void acquire_now() {
 #if GRAVEL_ON_GPU
-  detail::ptx_fence();
+  detail::ptx_fence<S>();
 #endif
 }
 template <scope S = scope::system, class T>
@@ -139,7 +140,7 @@ void fence_on_host() {
 /// All that this thread wrote before is visible everywhere before what it writes after.
 GRAVEL_BOTH void thread_fence() {
 #if GRAVEL_ON_GPU
-  detail::ptx_fence();
+  detail::ptx_fence<scope::system>();
 #else
   detail::fence_on_host<__ATOMIC_ACQ_REL>();
 #endif

@@ -94,9 +94,15 @@ GRAVEL_PTX_LOAD_BYTE(ptx_load_acquire, "ld.acquire")
 #undef GRAVEL_PTX_UPDATE
 #undef GRAVEL_PTX_STORE
 #undef GRAVEL_PTX_LOAD
+
 #undef GRAVEL_PTX_IN_SCOPE
 
-__device__ __forceinline__ void ptx_fence() { asm volatile("fence.acq_rel.sys;" : : : "memory"); }
+template <scope S>
+__device__ __forceinline__ void ptx_fence() {
+  if constexpr (S == scope::block) asm volatile("fence.acq_rel.cta;" : : : "memory");
+  else if constexpr (S == scope::device) asm volatile("fence.acq_rel.gpu;" : : : "memory");
+  else asm volatile("fence.acq_rel.sys;" : : : "memory");
+}
 __device__ __forceinline__ void ptx_full_fence() { asm volatile("fence.sc.sys;" : : : "memory"); }
 
 }  // namespace detail

@@ -1,22 +1,36 @@
-// The landing ring of a PE: where packets arrive. For each sink kind, inbound channel (one per source node and
-// aggregator thread) and sequence modulo `packets` there is one slot.
+// The landing ring of a PE: where packets arrive. For each sink kind and inbound channel (one per source node and aggregator thread)
+// there is a ring (ring.hpp) of `packets` slots. Its tickets are the sequence of the channel's packets; its source is the local
+// aggregator's thread of that channel, also for what another node's NIC has written.
 //
 //   local aggregator, plane p                          receiver (resolver kernel or host thread)
-//   sees done >= s - packets + 1   [L2] acquire        sees arrivals, published == s + 1   [L1] acquire
-//   packet s is in the slot                            applies packet s, handlers included
-//   published = s + 1              [L1] release        done = s + 1                        [L2] release
-//   arrivals += 1                  [L1] release
+//   published [P1]; arrivals += 1      [L1] release    sees arrivals       [L1] acquire, then published [P1] of each channel
 //
-// Invariants: one writer per word (`arrivals` is shared by the aggregator's threads, all on the CPU). What a packet's
-// handlers send is ticketed in this PE's queue before `done` is written, so nothing in flight is ever uncounted.
+// Invariant: one writer per word; `arrivals` is shared by the aggregator's threads, all on the CPU.
 #pragma once
 #include <cstdint>
 
 #include "lib/base/atomic.hpp"
 #include "lib/base/packet.hpp"
 #include "lib/base/platform.hpp"
+#include "lib/base/ring.hpp"
 
 namespace gravel {
+
+/// Sizes of the landing slots of one sink kind, or of an aggregator's slots for what it forwards: [channel][packet].
+struct landing_shape {
+  uint32_t channels;
+  uint32_t packets;  ///< of each channel
+  uint64_t packet_size;
+
+  GRAVEL_BOTH uint64_t slot_bytes() const { return sizeof(landing_header) + packet_size; }
+  GRAVEL_BOTH uint64_t slot_index(uint32_t channel, uint64_t sequence) const {
+    return uint64_t{channel} * packets + sequence % packets;
+  }
+  /// Where a packet's slot begins.
+  GRAVEL_BOTH uint64_t slot_at(uint32_t channel, uint64_t sequence) const { return slot_index(channel, sequence) * slot_bytes(); }
+  uint64_t n_slots() const { return uint64_t{channels} * packets; }
+  uint64_t bytes() const { return n_slots() * slot_bytes(); }
+};
 
 /// Plain-data view of one sink kind's landing slots, passed to the resolver kernel by value.
 struct landing {
@@ -29,28 +43,23 @@ struct landing {
   uint32_t sink;
   uint32_t n_sinks;
 
-  GRAVEL_BOTH uint64_t slot_bytes() const { return sizeof(landing_header) + packet_size; }
-  GRAVEL_BOTH uint64_t slot_index(uint32_t channel, uint64_t sequence) const {
-    return uint64_t{channel} * packets + sequence % packets;
-  }
+  GRAVEL_BOTH landing_shape shape() const { return {channels, packets, packet_size}; }
   GRAVEL_BOTH landing_header* slot(uint32_t channel, uint64_t sequence) const {
-    return reinterpret_cast<landing_header*>(slots + slot_index(channel, sequence) * slot_bytes());
+    return reinterpret_cast<landing_header*>(slots + shape().slot_at(channel, sequence));
   }
   GRAVEL_BOTH packet_header* packet(uint32_t channel, uint64_t sequence) const {
     return reinterpret_cast<packet_header*>(slot(channel, sequence) + 1);
   }
-  /// Has packet `sequence` arrived? Pairs with [L1].
+  /// Plane: packet `sequence` is in its slot. `arrivals` follow.
+  void publish(uint32_t channel, uint64_t sequence) const { ring<>::publish(&slot(channel, sequence)->published, sequence); }
+  /// Receiver: has packet `sequence` arrived?
   GRAVEL_BOTH bool arrived(uint32_t channel, uint64_t sequence) const {
-    return load_acquire(&slot(channel, sequence)->published) == sequence + 1;
+    return ring<>::arrived(&slot(channel, sequence)->published, sequence);
   }
-  /// Is packet `sequence` applied? Pairs with [L2].
-  GRAVEL_BOTH bool is_done(uint32_t channel, uint64_t sequence) const {
-    return static_cast<int64_t>(load_acquire(&done[slot_index(channel, sequence)]) - (sequence + 1)) >= 0;
-  }
-  /// [L2] release.
-  GRAVEL_BOTH void mark_done(uint32_t channel, uint64_t sequence) const {
-    store_release(&done[slot_index(channel, sequence)], sequence + 1);
-  }
+  GRAVEL_BOTH void mark_done(uint32_t channel, uint64_t sequence) const { ring<>::mark_done(done_of(channel, sequence), sequence + 1); }
+  /// Plane: is packet `sequence`, whose slot it has not used since, applied?
+  bool is_done(uint32_t channel, uint64_t sequence) const { return ring<>::read_done(done_of(channel, sequence)) == sequence + 1; }
+  GRAVEL_BOTH uint64_t* done_of(uint32_t channel, uint64_t sequence) const { return &done[shape().slot_index(channel, sequence)]; }
   GRAVEL_BOTH packet_expectation expectation(uint64_t sequence) const {
     return {packet_size, sequence, sink, n_sinks};
   }

@@ -1,15 +1,7 @@
-// The ring through which one GPU's kernels and handlers push messages to another GPU of their node (route `peer`), or to
-// their own. It lies in the memory of the destination's GPU, mapped by the source; there is one for each pair of PEs. A chunk
-// holds one row: messages of one size.
-//
-//   source: the lanes that hand over a row              destination: lanes of the resolver
-//   ticket = tickets++            (its own memory)      ticket = drawn++                 (its own memory)
-//   wait until the chunk is free  [P2] acquire          wait until it is published       [P1] acquire
-//   write messages                (over NVLink)         apply the messages, handlers included
-//   published = ticket + 1        [P1] release          done[chunk] = ticket + 1         [P2] release
-//
-// `done` lies in the source's memory, so both sides wait on memory of their own. Invariants: every word has one writer
-// at a time (the holder of the ticket); what a chunk's handlers send is ticketed before `done` is written.
+// Rings in GPU memory (ring.hpp), whose slots are called chunks: each holds one row, messages of one size. They lie in the memory of
+// the destination's GPU. Through a peer_ring one GPU's kernels and handlers push messages to another GPU of their node (route
+// `peer`), which the source has mapped, or to their own; there is one for each pair of PEs. Its `done` words lie in the source's
+// memory, so both sides wait on memory of their own. A device_ring has both its sides on one GPU.
 //
 // Handlers never wait (device/outbox.cuh). What a peer's ring has no room for they put into the ring to their own PE, which is
 // large; from there the resolver passes it on (chunk_header::pe).
@@ -19,7 +11,7 @@
 #include "lib/base/atomic.hpp"
 #include "lib/base/message.hpp"
 #include "lib/base/platform.hpp"
-#include "lib/base/relax.hpp"
+#include "lib/base/ring.hpp"
 
 namespace gravel {
 
@@ -37,17 +29,9 @@ struct alignas(64) chunk_header {
 };
 static_assert(sizeof(chunk_header) == 64);
 
-/// Who looks at a ring alone; else a lane_group (device/lane_group.cuh) does.
-struct single_looker {
-  GRAVEL_BOTH uint32_t size() const { return 1; }
-  GRAVEL_BOTH uint32_t rank() const { return 0; }
-  GRAVEL_BOTH uint32_t rank_of(uint32_t) const { return 0; }
-  GRAVEL_BOTH uint32_t ballot(bool vote) const { return vote; }
-  GRAVEL_BOTH static uint32_t lowest(uint32_t) { return 0; }
-};
-
-/// One side's view of a ring: plain data.
-struct peer_ring {
+/// One side's view of a ring: plain data. `S`: the scope of which both sides are.
+template <scope S>
+struct chunk_ring {
   char* slots;           ///< chunks, in the destination's memory; nullptr: there is no ring
   uint64_t* done;        ///< [chunks], in the source's memory
   uint32_t chunks;       ///< power of two
@@ -55,6 +39,12 @@ struct peer_ring {
   static constexpr uint32_t least_chunk_units = 256;
 
   GRAVEL_BOTH static uint64_t chunk_bytes(uint32_t units) { return sizeof(chunk_header) + uint64_t{units} * sizeof(unit); }
+  /// Of a ring whose chunks and `done` words lie in one piece of memory.
+  static uint64_t bytes(uint64_t chunks, uint32_t units) { return chunks * (chunk_bytes(units) + sizeof(uint64_t)); }
+  static chunk_ring in(char* memory, uint32_t chunks, uint32_t units) {
+    return {memory, reinterpret_cast<uint64_t*>(memory + chunks * chunk_bytes(units)), chunks, units};
+  }
+
   GRAVEL_BOTH chunk_header* chunk(uint64_t ticket) const {
     return reinterpret_cast<chunk_header*>(slots + (ticket & (chunks - 1)) * chunk_bytes(chunk_units));
   }
@@ -64,12 +54,9 @@ struct peer_ring {
     return units != 0 && units <= max_am_units && messages <= room / units;
   }
 
-  /// Source: may the holder of `ticket` write? Pairs with [P2]. Orders only what depends on it: the holder stores into the chunk,
-  /// which it does not before it knows, and reads nothing there.
-  GRAVEL_BOTH bool is_free(uint64_t ticket) const {
-    return ticket < chunks || load_acquire_later(&done[ticket & (chunks - 1)]) == ticket - chunks + 1;
-  }
-  /// Source: hands over what the claimer's group wrote; the group must have synchronized. [P1] release.
+  /// Source: may the holder of `ticket` write?
+  GRAVEL_BOTH bool is_free(uint64_t ticket) const { return words().is_free(ticket); }
+  /// Source: hands over what the claimer's group wrote; the group must have synchronized.
   GRAVEL_BOTH void publish(uint64_t ticket, uint32_t messages, uint32_t units, uint32_t pe) const {
     chunk_header* c = chunk(ticket);
 #if GRAVEL_ON_GPU
@@ -79,65 +66,15 @@ struct peer_ring {
     c->units = units;
     c->pe = pe;
 #endif
-    store_release(&c->published, ticket + 1);
+    ring<S>::publish(&c->published, ticket);
   }
-  /// Destination: has `ticket` arrived? Pairs with [P1].
-  GRAVEL_BOTH bool arrived(uint64_t ticket) const { return load_acquire(&chunk(ticket)->published) == ticket + 1; }
-  /// Destination: [P2] release.
-  GRAVEL_BOTH void mark_done(uint64_t ticket) const { store_release(&done[ticket & (chunks - 1)], ticket + 1); }
-
-  /// Chunks applied so far, from the words in `done` (a copy of them will do). Source.
-  static uint64_t applied(const uint64_t* done, uint32_t chunks) {
-    uint64_t sum = 0;
-    for (uint32_t c = 0; c < chunks; ++c)
-      if (done[c]) sum += (done[c] - 1 - c) / chunks + 1;
-    return sum;
-  }
-  /// The lowest ticket from `from` to `target` that is not applied; `target` if all are. Source; thread scope: the group, which
-  /// looks together.
-  template <class Group = single_looker>
-  GRAVEL_BOTH uint64_t first_missing(uint64_t from, uint64_t target, const Group& group = {}) const {
-    uint64_t t = target > chunks && target - chunks > from ? target - chunks : from;
-#if GRAVEL_ON_GPU
-#pragma unroll 1
-#endif
-    for (bool all = true; all && t < target;) {
-      // Several at once for each lane; the acquire comes behind the last.
-      constexpr uint32_t batch = 8;
-      uint32_t there = 0;
-      for (uint32_t b = 0; b < batch; ++b) {
-        const uint64_t mine = t + b * group.size() + group.rank();
-        there |= static_cast<uint32_t>(mine >= target || load_acquire_later(&done[mine & (chunks - 1)]) > mine) << b;
-      }
-      for (uint32_t b = 0; all && b < batch; ++b) {
-        const uint32_t missing = group.ballot(!(there >> b & 1));
-        t += missing ? group.rank_of(Group::lowest(missing)) : group.size();
-        all = !missing;
-      }
-    }
-    acquire_now();
-    return t < target ? t : target;
-  }
+  /// Destination: has `ticket` arrived?
+  GRAVEL_BOTH bool arrived(uint64_t ticket) const { return ring<S>::arrived(&chunk(ticket)->published, ticket); }
+  GRAVEL_BOTH void mark_done(uint64_t ticket) const { words().mark(ticket); }
+  GRAVEL_BOTH done_words<S> words() const { return {done, chunks}; }
 };
-
-/// Destination: the tickets of a ring that a lane has drawn: the one that it waits for, and, once that has arrived, the one that it
-/// will wait for next. Each ticket is drawn once, by some lane, so each chunk is applied once. `drawn`: of the ring.
-struct ring_place {
-  static constexpr uint64_t none = ~0ull;
-  uint64_t ticket = none, next = none;
-
-  GRAVEL_BOTH void begin(uint64_t* drawn) {
-    if (ticket == none) ticket = fetch_add<scope::device>(drawn, uint64_t{1});
-  }
-  GRAVEL_BOTH void draw_next(uint64_t* drawn) {
-    if (next == none) next = fetch_add<scope::device>(drawn, uint64_t{1});
-  }
-  /// When `ticket` has been applied; draw_next() has been called.
-  GRAVEL_BOTH void go_on() {
-    ticket = next;
-    next = none;
-  }
-};
+using peer_ring = chunk_ring<scope::system>;
+using device_ring = chunk_ring<scope::device>;
 
 /// The source's own words of a ring, in its memory.
 struct alignas(64) ring_line {

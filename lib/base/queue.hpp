@@ -1,14 +1,10 @@
-// The queue between a PE's producers (kernel lanes, host threads) and its node's aggregator: ticketed slots in
-// memory that both sides see (Gravel paper, section 4.2, recast for PCIe: every shared word has one writer).
+// The queue between a PE's producers (kernel lanes, host threads) and its node's aggregator: a ring (ring.hpp) in memory that both
+// see, across PCIe (Gravel paper, section 4.2, recast: every shared word has one writer). Its consumers, threads of the aggregator
+// ("planes"), share it without talking to each other: plane i of P takes tickets i, i+P, i+2P, ... in order, alone, and its `done` is
+// one count, of the slots it has taken.
 //
-//   producer                                        consumer: aggregator thread ("plane") i of P
-//   ticket = tickets++          (its own memory)    takes tickets i, i+P, i+2P, ... in order, alone
-//   wait until slot is free     [Q2] acquire        wait until slot is published    [Q1] acquire
-//   write rows and messages                         read rows and messages
-//   published = ticket + 1      [Q1] release        consumed += 1                   [Q2] release
-//
-// Invariants: tickets, published and consumed are 64-bit and monotonic. A slot is written only by the holder of
-// ticket t, after every ticket <= t - slots was consumed. After a claim the only legal steps are wait and publish.
+// A producer asks for flushes: that all which has a ticket below its target is sent at once, and for when it is applied. Only this
+// is the queue's own protocol (test/models/flush.pml).
 #pragma once
 #include <cstdint>
 
@@ -16,6 +12,7 @@
 #include "lib/base/message.hpp"
 #include "lib/base/platform.hpp"
 #include "lib/base/relax.hpp"
+#include "lib/base/ring.hpp"
 #include "lib/base/row.hpp"
 #include "lib/base/turn.hpp"
 
@@ -31,17 +28,6 @@ struct alignas(64) slot_header {
   uint64_t spare[6];
 };
 static_assert(sizeof(slot_header) == 64);
-
-/// Sizes of a queue. A slot is [header][rows][payload], each part beginning on a 64-byte line.
-struct queue_shape {
-  uint32_t slots;          ///< power of two
-  uint32_t max_rows;       ///< multiple of 8
-  uint32_t payload_units;  ///< multiple of 4
-  uint32_t n_planes;
-
-  GRAVEL_BOTH uint64_t payload_offset() const { return sizeof(slot_header) + uint64_t{max_rows} * sizeof(message_row); }
-  GRAVEL_BOTH uint64_t slot_bytes() const { return payload_offset() + uint64_t{payload_units} * sizeof(unit); }
-};
 
 /// A line of the consumer's words: one writer, plane i.
 struct alignas(64) plane_line {
@@ -59,6 +45,28 @@ struct queue_control {
 };
 static_assert(sizeof(queue_control) == 64 * (1 + max_planes));
 
+/// Sizes of a queue. A slot is [header][rows][payload], each part beginning on a 64-byte line.
+struct queue_shape {
+  uint32_t slots;          ///< power of two
+  uint32_t max_rows;       ///< multiple of 8
+  uint32_t payload_units;  ///< multiple of 4
+  uint32_t n_planes;
+
+  GRAVEL_BOTH uint64_t payload_offset() const { return sizeof(slot_header) + uint64_t{max_rows} * sizeof(message_row); }
+  GRAVEL_BOTH uint64_t slot_bytes() const { return payload_offset() + uint64_t{payload_units} * sizeof(unit); }
+  /// Of the queue, queue_control included.
+  uint64_t bytes() const { return sizeof(queue_control) + slots * slot_bytes(); }
+
+  /// Slots of warps: four units for each lane.
+  static queue_shape of_warps(uint32_t slots, uint32_t n_planes) { return {slots, 32, 32 * max_small_units, n_planes}; }
+  /// Slots of blocks. Room for a row per sink, and for a few sizes each; a slot that meets more rows is handed over early.
+  static queue_shape of_blocks(uint32_t slots, uint64_t payload_bytes, uint32_t n_pes, uint32_t n_planes) {
+    const auto units = static_cast<uint32_t>(payload_bytes / sizeof(unit)) / 4 * 4;
+    const uint32_t rows = n_pes <= 16 ? 64 : 4 * n_pes;
+    return {slots, ((rows < units ? rows : units) + 7) / 8 * 8, units, n_planes};
+  }
+};
+
 /// The producers' own words, in the producers' memory (GPU memory for kernels).
 struct queue_state {
   alignas(64) uint64_t tickets;         ///< slots claimed so far
@@ -68,9 +76,6 @@ struct queue_state {
   uint64_t asked;                       ///< highest flush target that somebody asked for
 };
 
-GRAVEL_BOTH bool slot_is_free(uint64_t ticket, uint64_t consumed_below, uint32_t slots) {
-  return static_cast<int64_t>(ticket - consumed_below) < static_cast<int64_t>(slots);
-}
 /// Plane `p` of `n` has taken `consumed` slots: the lowest ticket of its class not yet taken.
 GRAVEL_BOTH uint64_t next_ticket(uint64_t consumed, uint32_t p, uint32_t n) { return consumed * n + p; }
 
@@ -81,6 +86,11 @@ struct queue {
   char* slots;
   queue_shape shape;
 
+  /// `memory`: shape.bytes() of it. `state`: nullptr for a consumer, who needs none.
+  static queue in(char* memory, queue_state* state, const queue_shape& shape) {
+    return {reinterpret_cast<queue_control*>(memory), state, memory + sizeof(queue_control), shape};
+  }
+
   GRAVEL_BOTH slot_header* slot(uint64_t ticket) const {
     return reinterpret_cast<slot_header*>(slots + (ticket & (shape.slots - 1)) * shape.slot_bytes());
   }
@@ -89,12 +99,9 @@ struct queue {
     return reinterpret_cast<unit*>(reinterpret_cast<char*>(s) + shape.payload_offset());
   }
 
-  /// Lowest ticket that is not yet consumed, read from the planes' words [Q2]. Orders only what depends on it: a producer
-  /// stores into the slot, which it does not before it knows, and reads nothing there. An acquire of system scope would
-  /// wait for all stores that are under way over PCIe.
+  /// Lowest ticket that is not yet consumed, read from the planes' words.
   GRAVEL_BOTH uint64_t read_consumed() const {
-    return lowest_of_planes(
-        [this](uint32_t p) { return next_ticket(load_acquire_later(&control->plane[p].consumed), p, shape.n_planes); });
+    return lowest_of_planes([this](uint32_t p) { return next_ticket(ring<>::read_done(&control->plane[p].consumed), p, shape.n_planes); });
   }
 
   /// One lane claims a slot and waits until it is free. Thread scope: lane. After it, publish() must follow.
@@ -107,11 +114,11 @@ struct queue {
     }
   }
 
-  /// The lane that claimed hands over what its group wrote. The group must have synchronized before. Pairs with [Q1].
+  /// The lane that claimed hands over what its group wrote. The group must have synchronized before.
   GRAVEL_BOTH void publish(uint64_t ticket, slot_header* s, uint32_t n_rows, uint32_t n_units) const {
     s->n_rows = n_rows;
     s->n_units = n_units;
-    store_release(&s->published, ticket + 1);
+    ring<>::publish(&s->published, ticket);
   }
 
   /// Asks the aggregator to send everything with a ticket below `target` at once. Does not wait; once is enough.

@@ -20,10 +20,10 @@ class queue_consumer {
   slot_header* arrived() const {
     const uint64_t ticket = next();
     slot_header* slot = q_.slot(ticket);
-    return load_acquire(&slot->published) == ticket + 1 ? slot : nullptr;  // [Q1]
+    return ring<>::arrived(&slot->published, ticket) ? slot : nullptr;
   }
   /// Gives that slot back to the producers, who may overwrite it from now on.
-  void release() { store_release(&q_.control->plane[plane_].consumed, ++taken_); }  // [Q2]
+  void release() { ring<>::mark_done(&q_.control->plane[plane_].consumed, ++taken_); }
   /// Tickets below this shall leave at once. Only grows if the caller keeps the highest.
   uint64_t flush_target() const {
     return std::max(load_relaxed(&q_.control->flush_target), load_relaxed(&q_.control->flush_target_of_host));
