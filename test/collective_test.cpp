@@ -55,12 +55,12 @@ collective_words words(std::initializer_list<uint64_t> sums, uint64_t least = 0,
   return w;
 }
 
-/// The four counts, read as host/pe/runtime.cpp does.
+/// The four counts, read as host/pe/completion.cpp does.
 struct counts {
   uint64_t acked = 0, taken = 0, consumed = 0, tickets = 0;
   bool operator==(const counts&) const = default;
 };
-enum class method { as_runtime, one_sample };
+enum class method { as_completion, one_sample };
 
 counts sample_of(fake_job& job, uint32_t pe) {
   fake_pe& p = job.pe(pe);
@@ -94,7 +94,7 @@ counts sample_of(fake_job& job, uint32_t pe) {
   return c;
 }
 
-/// As runtime::wait_quiescent, all PEs in turn. Returns what was in flight when it thought that nothing was.
+/// As completion::wait_quiescent, all PEs in turn. Returns what was in flight when it thought that nothing was.
 uint64_t wait_quiescent(fake_job& job, method m) {
   counts before{};
   for (bool have_before = false;; have_before = true) {
@@ -118,7 +118,7 @@ uint64_t run_hops(uint64_t seed, const fake_shape& shape, method m) {
   for (uint32_t i = 0; i < 4; ++i)
     send_hop(job->pe(draw.below(job->n_pes())).host_thread, 20 + draw.below(60), 8, draw());
   const uint64_t missed = wait_quiescent(*job, m);
-  if (m == method::as_runtime && !missed) {
+  if (m == method::as_completion && !missed) {
     job->settle();
     REQUIRE(in_flight == 0);
     REQUIRE(hops_run > 80);
@@ -313,7 +313,7 @@ TEST_CASE("quiescence is found only when nothing is in flight, for many generati
     INFO("seed " << seed);
     const fake_shape shape{.nodes = seed % 3 == 0 ? 5u : 2u, .pes_per_node = seed % 3 == 0 ? 1u : 2u, .seed = seed,
                            .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}, {"GRAVEL_AGGREGATOR_THREADS", seed % 2 ? "1" : "3"}}};
-    REQUIRE(run_hops(seed, shape, method::as_runtime) == 0);
+    REQUIRE(run_hops(seed, shape, method::as_completion) == 0);
   }
 }
 

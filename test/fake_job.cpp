@@ -100,7 +100,7 @@ fake_job::~fake_job() {
   relax_hook = nullptr;
 }
 
-/// As runtime::make_handles.
+/// As pe_memory::make_handles.
 void fake_job::make_pe(uint32_t pe) {
   pes_.push_back(std::make_unique<fake_pe>());
   fake_pe& p = *pes_.back();

@@ -148,7 +148,7 @@ class fake_job {
       kernel();
     });
   }
-  /// As runtime::quiet.
+  /// As completion::quiet.
   void quiet(uint32_t pe);
   void quiet_all();
   /// All PEs call a collective of this kind and contribute; the words that each of them got.
@@ -157,7 +157,7 @@ class fake_job {
   /// The same with data, which all get (collective_member::result_data).
   void exchange(const std::vector<std::vector<std::byte>>& mine);
 
-  /// As runtime::update_host_gets.
+  /// As pe_memory::update_host_gets.
   void update_host_gets(uint32_t pe);
   std::string describe() const;
   /// The first error a PE's device or host threads have reported; code 0: none.

@@ -1,136 +1,86 @@
 #include "host/aggregator/aggregator.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include <sys/mman.h>
 
-#include <algorithm>
-
-#include "host/aggregator/aggregator_plane.hpp"
+#include "host/aggregator/pe_watch.hpp"
+#include "host/node/hello.hpp"
+#include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
-#include "lib/base/relax.hpp"
 
 namespace gravel {
+namespace {
 
-aggregator::aggregator(int listener, uint32_t n_pes, pid_t parent, const settings& s)
-    : listener_(listener), n_local_(n_pes), parent_(parent), injected_(s.fault) {
-  setup_.values = s;
-  setup_.fault = &injected_;
-  spill_.limit = s.spill_size;
+/// Stays until the process ends.
+std::span<char> map_pages(uint64_t bytes, const char* what) {
+  if (bytes == 0) return {};
+  void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) fail_errno(fmt::format("{} bytes for {}", bytes, what));
+  return {static_cast<char*>(at), bytes};
+}
+
+}  // namespace
+
+aggregator::aggregator(local_pes here, const settings& values) : here_(std::move(here)), injected_(values.fault) {
+  spill_.limit = values.spill_size;
+  setup_.nodes = here_.nodes;
+  setup_.node = here_.node;
+  setup_.values = values;
+  for (auto& segment : here_.segments) setup_.local.push_back(&segment);
   setup_.spill = &spill_;
-  if (pipe2(wake_, O_CLOEXEC | O_NONBLOCK) != 0) fail_errno("pipe");
+  setup_.fault = &injected_;
+  setup_.handler_name = [this](uint32_t id) { return here_.name_of_handler(id); };
 }
 
 aggregator::~aggregator() {
-  stop_ = true;
+  job_.stop = true;
   planes_.clear();
-  for (int end : wake_) close(end);
-  remove_listener();
 }
 
 int aggregator::run() {
-  accept_pes();
-  placement_ = place_threads(setup_.values.aggregator_bind, bus_ids_,
-                             static_cast<uint32_t>(setup_.values.aggregator_threads));
+  placement_ = place_threads(setup_.values.aggregator_bind, here_.bus_ids, static_cast<uint32_t>(setup_.values.aggregator_threads));
   if (placement_.threads.empty()) log_info("threads are not bound: {}", placement_.reason);
-  wire();
+  transit_ = map_pages(transit_bytes(setup_), "packets of other nodes");
+  for (uint64_t i = 0; i < setup_.values.aggregator_threads; ++i) staging_.push_back(map_pages(staging_bytes(setup_), "packets to other nodes"));
+  if (setup_.nodes.n_nodes() > 1) connect_nodes();
   start_planes();
-  for (auto& channel : channels_) channel.send(ready_word{});
-  return watch_pes();
+  for (auto& channel : here_.channels) channel.send(ready_word{});
+  pe_watch watch(here_, job_, setup_.values.watchdog_s, [this](const std::string& why) { end_planes(why); });
+  if (!watch.run()) return 1;
+  // Our PEs are done, so all of the job is (they said goodbye after the last collective).
+  job_.over = true;
+  end_planes({});
+  return 0;
 }
 
-/// On the plane's own thread. A binding that is refused costs speed at most.
-void aggregator::bind_plane(plane_thread& p) const {
-  if (placement_.threads.empty()) return;
-  const cpu_list& wanted = placement_.threads[p.index];
-  if (const std::string why_not = bind_this_thread(wanted); !why_not.empty())
-    return log_info("plane {} is not bound to processors {}: {}", p.index, text_of(wanted), why_not);
-  p.binding = fmt::format("plane {} runs on processors {}, {}", p.index, text_of(binding_of_this_thread()), placement_.reason);
-  log_info("{}", p.binding);
+void aggregator::connect_nodes() {
+  network_.emplace(setup_, staging_, transit_);
+  node_channel& to_first = here_.channels[0];
+  to_first.send(network_->mine());
+  // The answer comes through the first PE when all nodes are here.
+  auto answer = to_first.receive();
+  if (!answer || answer->kind != wire_kind::all_wirings)
+    fail_second_hand(fmt::format("PE {} ended while the job was starting", here_.pes[0]));
+  network_->connect(answer->as<all_wirings>(fmt::format("PE {}", here_.pes[0])));
 }
 
-std::string aggregator::describe(const plane_thread& p) const {
-  const std::string where = p.binding.empty() ? "" : p.binding + "\n";
-  return where + p.work->describe() + (p.collectives ? p.collectives->describe() : std::string());
+void aggregator::start_planes() {
+  for (uint32_t i = 0; i < staging_.size(); ++i)
+    planes_.push_back(std::make_unique<plane_thread>(setup_, i, network_ ? &network_->of_plane(i) : nullptr, staging_[i].data(),
+                                                     transit_.data(), placement_, job_));
+  for (auto& p : planes_) p->start();
 }
 
-void aggregator::run_plane(plane_thread& p) {
-  name_this_thread(fmt::format("gravel plane {}", p.index).c_str());
-  bind_plane(p);
-  relax wait;
-  bool attentive = false;
-  profile_wait waiting;
-  uint64_t last_progress = now_us(), busy_since = 0;
-  const uint64_t patience = setup_.values.watchdog_s * 1'000'000;
-  // The other node may have ended because the job is over, or may have sent the reason, or our launcher may know it.
-  constexpr uint64_t lost_patience = 500'000;
-  try {
-    while (!stop_) {
-      p.received = false;
-      const bool awake = p.worker && p.worker->progress();
-      if (!p.heard.empty()) return fail_job(p.heard, true);
-      const uint64_t now = now_us();
-      if (busy_since) p.work->count_busy(now - std::exchange(busy_since, 0));
-      // Plane 0 knows the collectives, too.
-      if (pe_stopped_ && p.collectives) return fail_job(stopped_text_ + ":\n" + describe(p));
-      if (!p.lost.empty() && !over_ && now - p.lost_at > lost_patience) return fail_job(p.lost);
-      bool moved = p.work->step(now) || p.received;
-      if (p.collectives) {
-        for (auto& segment : segments_) store_relaxed(&segment.control()->aggregator_heartbeat, now);
-        moved |= p.collectives->step();
-        moved |= ring_bells();
-        if (!over_) p.nodes->step(now);
-        if (p.collectives->over() && !over_.exchange(true) && p.worker) p.worker->expect_disconnects();
-      }
-      if (moved) {
-        wait.reset();
-        waiting.end();
-        last_progress = busy_since = now;
-        continue;
-      }
-      const bool busy = p.work->busy();
-      if (!busy) {
-        last_progress = now;
-      } else if (patience && now - last_progress > patience) {
-        return fail_job(fmt::format("no progress for {} s (GRAVEL_WATCHDOG_S); a PE may be stopped, or its kernels may "
-                                    "leave no room for the resolver:\n{}",
-                                    setup_.values.watchdog_s, describe(p)));
-      }
-      if (awake) continue;
-      waiting.in_vain(busy ? "wait" : "idle");
-      const bool was_attentive = std::exchange(attentive, is_expecting(p));
-      if (attentive && !was_attentive) wait.reset();
-      if (busy) wait.briefly();
-      else if (attentive) wait.attentively();
-      else wait();
+void aggregator::end_planes(const std::string& last_words) {
+  job_.stop = true;
+  for (auto& p : planes_) p->join();
+  if (!network_) return;
+  if (!last_words.empty()) try {
+      for (remote_link* link : network_->of_plane(0).links())
+        if (link) link->send({plane_word::abort, setup_.node, 0, 0, 0, 0, 0}, to_wire(abort_word{last_words}));
+    } catch (const std::exception& e) {
+      log_debug("{}", e.what());
     }
-    // Another plane gave up: how it stands here may say why.
-    if (p.work->busy()) log_info("{}", describe(p));
-  } catch (const std::exception& e) {
-    fail_job(e.what());
-  }
-}
-
-/// May something come any moment?
-bool aggregator::is_expecting(const plane_thread& p) const {
-  return (p.collectives && p.collectives->begun()) || std::any_of(segments_.begin(), segments_.end(), [](const pe_segment& segment) {
-           return load_relaxed(&segment.control()->attention) != 0;
-         });
-}
-
-/// A PE whose resolver sleeps does not see what its peers push into its memory: their kernels say so in their segments,
-/// and we tell it. What a kernel stores is the time, so any change means new chunks.
-bool aggregator::ring_bells() {
-  bool rang = false;
-  const size_t n = std::min<size_t>(segments_.size(), max_peers);
-  for (size_t from = 0; from < n; ++from)
-    for (size_t to = 0; to < n; ++to) {
-      const uint64_t word = load_acquire(&segments_[from].control()->peer_bells[to]);
-      if (word == seen_bells_[from * n + to]) continue;
-      seen_bells_[from * n + to] = word;
-      store_release(&segments_[to].control()->peer_bell, segments_[to].control()->peer_bell + 1);
-      rang = true;
-    }
-  return rang;
+  for (uint32_t i = 0; i < planes_.size(); ++i) network_->of_plane(i).close(std::chrono::milliseconds(500));
 }
 
 }  // namespace gravel

@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <csignal>
+#include <optional>
 
 #include "host/aggregator/aggregator.hpp"
 #include "host/node/settings_resolved.hpp"
@@ -44,8 +45,11 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   try {
     raise_descriptor_limit(pes);
-    gravel::aggregator node(listener, pes, parent, gravel::resolved_settings(std::max(local_pes, pes)));
-    return node.run();
+    const gravel::settings values = gravel::resolved_settings(std::max(local_pes, pes));
+    std::optional<gravel::inherited_listener> door(std::in_place, listener);
+    gravel::local_pes here = gravel::gather_pes(*door, pes, parent, values);
+    door.reset();
+    return gravel::aggregator(std::move(here), values).run();
   } catch (const std::exception& e) {
     gravel::log_error("{}", e.what());
     return 1;

@@ -26,14 +26,14 @@ void become_child() {
 /// What nobody catches ends the job, with its text on stderr.
 void last_words(const std::string& text) {
   if (the_runtime) the_runtime->abort_job(text, 1);
-  if (runtime::own_pe != 0) let_cause_speak();  // during gravel_init: what is wrong is often wrong in every PE
+  if (membership::own_pe != 0) let_cause_speak();  // during gravel_init: what is wrong is often wrong in every PE
 }
 
 /// Before gravel_init has got so far: which PE this is, and what happens to exceptions.
 void prepare_to_fail() {
   if (const char* rank = std::getenv("PMIX_RANK"); rank && log_name().empty()) {
     set_log_name(fmt::format("PE {}", rank));
-    runtime::own_pe = static_cast<uint32_t>(std::atoi(rank));
+    membership::own_pe = static_cast<uint32_t>(std::atoi(rank));
   }
   install_terminate_handler(last_words);
 }
@@ -73,7 +73,7 @@ void refuse_handle(const gravel_t& g, op o) { refuse_handle(g, name_of(o)); }
 void refuse_handle(const gravel_t& g, other_call call) { refuse_handle(g, name_of(call)); }
 
 runtime& waiting_runtime(const char* caller) {
-  if (runtime::runs_handlers) fail("{} inside a handler: handlers must not wait", caller);
+  if (receiver_thread::is_this) fail("{} inside a handler: handlers must not wait", caller);
   if (simt::in_kernel()) fail("{} inside a kernel: it is for host threads", caller);
   return current_runtime(caller);
 }
@@ -91,7 +91,7 @@ void start(std::unique_ptr<backend> device) {
 
 backend& current_backend() { return waiting_runtime("gravel_launch").device(); }
 void set_context(uint32_t handler, const char* name, sink_kind kind, void* context) {
-  waiting_runtime("gravel_set_context").set_context(handler, name, kind, context);
+  waiting_runtime("gravel_set_context").memory().set_context(handler, name, kind, context);
 }
 void warn(const char* text) { log_warning("{}", text); }
 void* create_stream() { return waiting_runtime("gravel_stream_create").device().create_stream(); }
@@ -102,7 +102,7 @@ void copy_from_device(void* to, const void* from, uint64_t bytes) {
   current_runtime("an operation of a host thread").device().copy(to, from, bytes);
 }
 bool is_device_memory(const void* at) { return current_runtime("an operation of a host thread").device().is_device_memory(at); }
-void update_host_gets(const gravel_t&) { current_runtime("gravel_get").update_host_gets(); }
+void update_host_gets(const gravel_t&) { current_runtime("gravel_get").memory().update_host_gets(); }
 
 void launch_on_cpu(const gravel_launch_config& how, std::function<void()> lane) {
   runtime& job = waiting_runtime("gravel_launch");
@@ -148,17 +148,17 @@ int gravel_n_nodes() { return static_cast<int>(current_runtime("gravel_n_nodes")
 const char* gravel_backend() { return current_runtime("gravel_backend").device().name(); }
 const char* gravel_version() { return GRAVEL_VERSION; }
 
-gravel_t gravel_handle() { return current_runtime("gravel_handle").kernel_handle(); }
-gravel_t gravel_host_handle() { return current_runtime("gravel_host_handle").host_handle(); }
+gravel_t gravel_handle() { return current_runtime("gravel_handle").memory().of_kernels(); }
+gravel_t gravel_host_handle() { return current_runtime("gravel_host_handle").memory().of_host(); }
 
 void gravel_free(void* symmetric) { gravel::waiting_runtime("gravel_free").heap().release(symmetric); }
 void gravel_copy(void* to, const void* from, uint64_t bytes) {
   gravel::waiting_runtime("gravel_copy").device().copy(to, from, bytes);
 }
 
-void gravel_quiet() { gravel::waiting_runtime("gravel_quiet").quiet(); }
-void gravel_barrier_all() { gravel::waiting_runtime("gravel_barrier_all").barrier_all(); }
-void gravel_wait_quiescent() { gravel::waiting_runtime("gravel_wait_quiescent").wait_quiescent(); }
+void gravel_quiet() { gravel::waiting_runtime("gravel_quiet").done().quiet(); }
+void gravel_barrier_all() { gravel::waiting_runtime("gravel_barrier_all").done().barrier_all(); }
+void gravel_wait_quiescent() { gravel::waiting_runtime("gravel_wait_quiescent").done().wait_quiescent(); }
 void gravel_synchronize() { gravel::waiting_runtime("gravel_synchronize").device().synchronize(); }
 
 uint64_t gravel_sum_all(uint64_t value) { return gravel_sum_all<uint64_t>(value); }

@@ -7,7 +7,7 @@
 //   done          mark_done, then ring_line::applied += 1                                          [P2] release
 //   last leaver   end of resolver(): tickets != applied, or a warp saw something: left_over
 //   start         cuda_backend::receive: when left_over, or when the bell has rung
-//   sample        runtime::take_sample: applied, then tickets, twice
+//   sample        completion::take_sample: applied, then tickets, twice
 //
 // Claims: every message is applied, by some kernel; two equal samples with tickets = applied are taken only when nothing is left.
 //

@@ -2,8 +2,8 @@
 // flight anywhere, though handlers send, and their handlers again.
 //
 //   step here      in the code                                                                 label
-//   sample         runtime::take_sample: acked, consumed, taken, tickets, one after the other
-//   contribute     runtime::combine: words, then collective_in.sequence                        [C1] release
+//   sample         completion::take_sample: acked, consumed, taken, tickets, one after the other
+//   contribute     collective_member: words, then collective_in.sequence                        [C1] release
 //   collect        collective::step, deliver: all contributions, then collective_out.sequence  [C1] acquire, [C2] release
 //   compare        the result [C2] acquire: taken == acked, tickets == consumed, the same as last time
 //   take           plane::take_from: taken is published before consumed

@@ -1,0 +1,119 @@
+#include "host/aggregator/gathering.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "host/aggregator/clock.hpp"
+#include "host/node/hello.hpp"
+#include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
+
+namespace gravel {
+namespace {
+
+struct arrival {
+  hello h;
+  pe_segment segment;
+  node_channel channel;
+  pid_t process;
+};
+using arrivals_by_pe = std::map<uint32_t, arrival>;
+
+/// Waits for somebody to connect, a moment at most. Watches those that are here already, and who started this: one that ends now
+/// would leave everybody waiting.
+bool somebody_connects(const inherited_listener& listener, const arrivals_by_pe& here, pid_t parent, uint64_t limit_us) {
+  std::vector<pollfd> watched{{listener.descriptor(), POLLIN, 0}};
+  for (const auto& [pe, a] : here) watched.push_back({a.channel.descriptor(), POLLIN, 0});
+  poll(watched.data(), watched.size(), static_cast<int>(std::min<uint64_t>(limit_us / 1000 + 1, 200)));
+  for (size_t i = 1; const auto& [pe, a] : here)
+    if (watched[i++].revents) fail_second_hand(fmt::format("PE {} ended while the job was starting", pe));
+  if (getppid() != parent)
+    fail_second_hand(fmt::format("process {}, which started this aggregator, ended while the job was starting", parent));
+  return watched[0].revents & POLLIN;
+}
+
+void welcome(node_channel channel, uint64_t connect_timeout_s, arrivals_by_pe& here) {
+  pid_t process = -1;
+  try {
+    process = channel.check_peer();
+  } catch (const error& e) {
+    log_warning("{}; refused", e.what());
+    return;
+  }
+  channel.limit_waits(2 * connect_timeout_s);
+  channel.limit_sends(2 * connect_timeout_s);
+  auto first = channel.receive();
+  if (!first) fail_second_hand(fmt::format("process {} connected and ended while the job was starting", process));
+  if (first->kind != wire_kind::hello) fail("process {} connected but is no PE", process);
+  auto h = first->as<hello>(fmt::format("process {}", process));
+  pe_segment segment = pe_segment::attach(first->descriptor, h.shape, h.pe);
+  const uint32_t pe = h.pe;
+  if (!here.try_emplace(pe, arrival{std::move(h), std::move(segment), std::move(channel), process}).second)
+    fail("PE {} connected twice", pe);
+}
+
+}  // namespace
+
+void fail_second_hand(const std::string& text) {
+  let_cause_speak();
+  fail_text(text);
+}
+
+std::string local_pes::name_of_handler(uint32_t id) const {
+  for (const auto& [known, name] : handlers)
+    if (known == id) return name;
+  return {};
+}
+
+inherited_listener::~inherited_listener() {
+  sockaddr_un address{};
+  socklen_t length = sizeof(address);
+  if (getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &length) == 0 && address.sun_path[0] == '/') {
+    unlink(address.sun_path);
+    *std::strrchr(address.sun_path, '/') = 0;
+    rmdir(address.sun_path);
+  }
+  close(descriptor_);
+}
+
+local_pes gather_pes(const inherited_listener& listener, uint32_t n_pes, pid_t parent, const settings& values) {
+  arrivals_by_pe here;
+  const uint64_t deadline = now_us() + values.connect_timeout_s * 1'000'000;
+  while (here.size() < n_pes) {
+    const uint64_t now = now_us();
+    if (now >= deadline)
+      fail("only {} of {} PEs connected within {} s (GRAVEL_CONNECT_TIMEOUT_S)", here.size(), n_pes, values.connect_timeout_s);
+    if (!somebody_connects(listener, here, parent, deadline - now)) continue;
+    if (const int accepted = accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC); accepted >= 0)
+      welcome(node_channel(accepted), values.connect_timeout_s, here);
+  }
+
+  const hello& first = here.begin()->second.h;
+  local_pes all;
+  all.nodes = topology(first.node_of_pe, values.two_hop_nodes);
+  all.node = first.node;
+  all.handlers = first.handlers;
+  set_log_name(fmt::format("aggregator of node {}", all.node));
+  const segment_shape expected = make_segment_shape(values, all.nodes, all.node);
+  const std::vector<uint32_t>& due = all.nodes.pes_of(all.node);
+  for (auto& [pe, a] : here) {
+    if (a.h.node != all.node || std::find(due.begin(), due.end(), pe) == due.end())
+      fail("PE {} of node {} connected to the aggregator of node {}", pe, a.h.node, all.node);
+    if (!(a.h.shape == expected)) fail("PE {} has other GRAVEL_* settings than its aggregator", pe);
+    all.segments.push_back(std::move(a.segment));
+    all.channels.push_back(std::move(a.channel));
+    all.pes.push_back(pe);
+    all.processes.push_back(a.process);
+    if (!a.h.bus_id.empty()) all.bus_ids.push_back(a.h.bus_id);
+  }
+  if (all.pes.size() != due.size()) fail("{} PEs connected to node {}, which has {}", all.pes.size(), all.node, due.size());
+  return all;
+}
+
+}  // namespace gravel

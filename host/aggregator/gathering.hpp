@@ -1,0 +1,49 @@
+// An aggregator's first task: the PEs of its node connect, say who they are, and hand over their segments.
+#pragma once
+#include <sys/types.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host/node/node_channel.hpp"
+#include "host/node/segment.hpp"
+
+namespace gravel {
+
+/// The PEs of this node. Lists are in order of PE.
+struct local_pes {
+  topology nodes;  ///< of the job
+  uint32_t node;
+  std::vector<uint32_t> pes;
+  std::vector<pid_t> processes;
+  std::vector<node_channel> channels;
+  std::vector<pe_segment> segments;
+  std::vector<std::string> bus_ids;  ///< of their GPUs, those that have one
+  std::vector<std::pair<uint32_t, std::string>> handlers;  ///< id, name
+  /// Empty if there is none.
+  std::string name_of_handler(uint32_t id) const;
+};
+
+/// The socket on which an aggregator was told to listen. When it ends its name is gone: once all PEs are connected nobody needs
+/// it, and the PE that made it may be dead.
+class inherited_listener {
+ public:
+  explicit inherited_listener(int descriptor) : descriptor_(descriptor) {}
+  ~inherited_listener();
+  inherited_listener(const inherited_listener&) = delete;
+  inherited_listener& operator=(const inherited_listener&) = delete;
+  int descriptor() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+/// Waits for `n_pes` PEs. `parent`: the process that started this one. Throws gravel::error if not all come in time, if one that
+/// has come or the parent ends, or if they do not fit together.
+local_pes gather_pes(const inherited_listener&, uint32_t n_pes, pid_t parent, const settings&);
+
+/// For what is only a consequence: a process of this node is gone, and what its launcher or itself says about it comes first.
+[[noreturn]] void fail_second_hand(const std::string& text);
+
+}  // namespace gravel

@@ -1,0 +1,43 @@
+// What the threads of an aggregator tell each other about the job: that it is over, that it cannot go on, that they shall stop.
+#pragma once
+#include <atomic>
+#include <mutex>
+#include <string>
+
+namespace gravel {
+
+class job_state {
+ public:
+  job_state();
+  ~job_state();
+  job_state(const job_state&) = delete;
+  job_state& operator=(const job_state&) = delete;
+
+  /// The job cannot go on. The first text wins. `heard`: from another node, which has printed it. Thread: any.
+  void fail(const std::string& text, bool heard = false);
+  struct failure {
+    std::string text;
+    bool heard = false;
+  };
+  failure what_failed() const;
+  /// Can be read from once fail() was called: for poll.
+  int failed_descriptor() const { return wake_[0]; }
+
+  /// A PE does not run. The first text wins; plane 0 adds how things stand, and ends the job.
+  void find_stopped(const std::string& text);
+  bool has_stopped_pe() const { return pe_stopped_; }
+  const std::string& stopped_text() const { return stopped_text_; }
+
+  std::atomic<bool> stop{false};  ///< planes shall end
+  std::atomic<bool> over{false};  ///< the last collective is done: other nodes may go away
+
+ private:
+  int wake_[2] = {-1, -1};  ///< pipe
+  mutable std::mutex lock_;
+  bool failed_ = false;
+  failure failure_;
+  std::string stopped_text_;  ///< written before pe_stopped_
+  std::atomic<bool> pe_stopped_{false};
+};
+
+}  // namespace gravel

@@ -1,0 +1,119 @@
+#include "host/pe/completion.hpp"
+
+#include "lib/base/profile.hpp"
+#include "lib/base/relax.hpp"
+
+namespace gravel {
+
+void completion::quiet() {
+  const profile_range range("gravel_quiet");
+  p_.device.synchronize();
+  settle_host();
+  if (p_.routes.shares_gpu() || !p_.device.settle(p_.memory.of_kernels(), nullptr, 0, p_.check)) settle_kernels();
+  p_.check();  // before the receiver has seen it the program might end well
+}
+
+/// Until what host threads have sent is applied.
+void completion::settle_host() {
+  p_.segment.queue_of(static_cast<uint32_t>(queue_kind::host)).flush(p_.memory.host_tickets());
+  get_window& gets = p_.memory.host_gets();
+  if (!gets.all_done()) wait_for_gets(gets, [this] { p_.memory.update_host_gets(); });
+}
+
+/// Until what kernels, which have ended, have sent is applied; looked at from the host.
+void completion::settle_kernels() {
+  queue_state states[n_queue_kinds];
+  p_.memory.read_queue_states(states);
+  for (queue_kind kind : {queue_kind::kernel_warp, queue_kind::kernel_block}) {
+    const auto k = static_cast<uint32_t>(kind);
+    p_.segment.queue_of(k).flush(states[k].tickets);
+  }
+  const std::vector<uint64_t> pushed = p_.routes.tickets();
+  for (relax wait; !p_.routes.applied_below(pushed); wait()) {
+  }
+  for (relax wait; !p_.memory.kernel_gets_done(); wait()) {
+  }
+}
+
+void completion::barrier_all() {
+  const profile_range range("gravel_barrier_all");
+  if (p_.routes.barrier().n == 0) {
+    quiet();
+    p_.collectives.begin(collective_kind::barrier).combine();
+    return;
+  }
+  p_.device.synchronize();
+  settle_host();
+  auto call = p_.collectives.begin(collective_kind::barrier);
+  p_.device.settle(p_.memory.of_kernels(), &p_.routes.barrier(), call.number(), [&] {
+    p_.check();
+    call.waits_without_aggregator();
+  });
+  p_.check();
+}
+
+/// Four counts of this PE, and of its node if it is the node's first. Read in this order: a message that is missing
+/// from a later count is still in an earlier one.
+struct completion::sample {
+  uint64_t acked = 0, taken = 0, consumed = 0, tickets = 0;
+  bool operator==(const sample&) const = default;
+};
+
+completion::sample completion::take_sample() {
+  sample s;
+  const pe_control& control = *p_.segment.control();
+  const uint32_t n_planes = p_.is_leader ? p_.segment.shape().n_planes : 0;
+  for (uint32_t p = 0; p < n_planes; ++p) s.acked += load_acquire(&control.counts[p].acked);
+  for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
+    const queue q = p_.segment.queue_of(kind);
+    for (uint32_t p = 0; p < q.shape.n_planes; ++p) s.consumed += load_acquire(&q.control->plane[p].consumed);
+  }
+  const peers::counts pushed = p_.routes.read();
+  s.consumed += pushed.applied;
+  // After `consumed`: a slot seen consumed has its messages counted as taken.
+  for (uint32_t p = 0; p < n_planes; ++p) s.taken += load_acquire(&control.counts[p].taken);
+  queue_state states[n_queue_kinds];
+  p_.memory.read_queue_states(states);
+  s.tickets = pushed.tickets;
+  for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
+    s.tickets += states[kind].tickets;
+    // Nothing shall wait for its age now.
+    p_.segment.queue_of(kind).ask_flush(states[kind].tickets);
+  }
+  return s;
+}
+
+void completion::wait_quiescent() {
+  const profile_range range("gravel_wait_quiescent");
+  // Handlers that go on sending need the receiver all the time. Not where other processes wait for the device.
+  struct hold_scope {
+    backend* of;
+    explicit hold_scope(backend* device) : of(device) {
+      if (of) of->hold_receiver();
+    }
+    ~hold_scope() {
+      if (of) of->release_receiver();
+    }
+  } const hold(p_.routes.shares_gpu() ? nullptr : &p_.device);
+  // Two equal samples, the second begun after the first was complete everywhere (Mattern 1987, four counters): if all
+  // that was ticketed was consumed and all that was taken is acknowledged, nothing was in flight between them.
+  quiet();
+  auto call = p_.collectives.begin(collective_kind::quiescence);
+  sample before{};
+  bool have_before = false;
+  for (relax wait;; wait()) {
+    const sample mine = take_sample();
+    collective_words words{};
+    words.sum[0] = mine.acked;
+    words.sum[1] = mine.taken;
+    words.sum[2] = mine.consumed;
+    words.sum[3] = mine.tickets;
+    const collective_words all = call.combine(words);
+    const sample now{all.sum[0], all.sum[1], all.sum[2], all.sum[3]};
+    if (now.acked == now.taken && now.consumed == now.tickets && have_before && now == before) return;
+    before = now;
+    have_before = true;
+  }
+}
+
+}  // namespace gravel

@@ -1,0 +1,41 @@
+// When is it done? Quiet, barriers and quiescence of a PE (docs/message.md, "Credits and counts").
+#pragma once
+#include <cstdint>
+#include <functional>
+
+#include "host/pe/backend.hpp"
+#include "host/pe/collective_member.hpp"
+#include "host/pe/pe_memory.hpp"
+#include "host/pe/peers.hpp"
+
+namespace gravel {
+
+class completion {
+ public:
+  struct parts {
+    backend& device;
+    const pe_segment& segment;
+    pe_memory& memory;
+    peers& routes;
+    collective_member& collectives;
+    bool is_leader;  ///< the first PE of a node counts for its aggregator
+    std::function<void()> check;  ///< ends the job if a kernel or a handler has failed
+  };
+  explicit completion(const parts& p) : p_(p) {}
+
+  /// Returns when all that kernels which have ended, and host threads, have sent is applied.
+  void quiet();
+  /// Collective: quiet at all PEs.
+  void barrier_all();
+  /// Collective: returns when no message is under way in the job, and no handler runs.
+  void wait_quiescent();
+
+ private:
+  struct sample;
+  sample take_sample();
+  void settle_host();
+  void settle_kernels();
+  parts p_;
+};
+
+}  // namespace gravel
