@@ -21,7 +21,7 @@ size_t count(const std::string& text, const std::string& what) {
 }  // namespace
 
 TEST_CASE("all threads of all aggregators run where the list says") {
-  const std::string cpu = std::to_string(binding_of_this_thread().back());
+  const std::string cpu = std::to_string(binding_of_this_thread().last());
   const command_result done = job(cpu);
   INFO(done.err);
   CHECK(done.status == 0);

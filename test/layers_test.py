@@ -28,7 +28,7 @@ EXCEPTIONS = {
     ("host/pe/gravel.cpp", "host/gravel.hpp"),  # which it implements
 }
 # Outside headers that two-sided code must not need.
-FOREIGN = {"lib/base": r"cuda|ucp/|uct/|ucs/", "host/node": r"cuda|ucp/|uct/|ucs/", "host/pe": r"ucp/|uct/|ucs/", "host/aggregator": r"cuda"}
+FOREIGN = {"lib/base": r"cuda|ucp/|uct/|ucs/|hwloc", "host/node": r"cuda|ucp/|uct/|ucs/|hwloc", "host/pe": r"ucp/|uct/|ucs/|hwloc", "host/aggregator": r"cuda"}
 
 
 def layer_of(name):

@@ -17,7 +17,7 @@ extern "C" int __lsan_is_turned_off() { return 1; }
 
 namespace {
 
-cpu_list cpus(const char* text) { return parse_cpu_list(text); }
+cpu_set cpus(const char* text) { return cpu_set::parse(text); }
 
 /// Two sockets of 8 processors; GPUs 0 and 1 near the first, 2 near the second.
 machine_places two_sockets(std::vector<std::vector<uint32_t>> near) {
@@ -74,18 +74,18 @@ std::string machine_with_gpus() {
 TEST_CASE("one GPU: all threads run on the processors of its NUMA node") {
   for (uint32_t node : {0u, 1u}) {
     const placement p = place_near_gpus(two_sockets({{node}}), 3);
-    CHECK(p.threads == std::vector<cpu_list>(3, cpus(node ? "8-15" : "0-7")));
+    CHECK(p.threads == std::vector<cpu_set>(3, cpus(node ? "8-15" : "0-7")));
     CHECK(p.reason == "near the GPUs");
   }
-  CHECK(place_near_gpus(two_sockets({{1}, {1}, {1}}), 2).threads == std::vector<cpu_list>(2, cpus("8-15")));
+  CHECK(place_near_gpus(two_sockets({{1}, {1}, {1}}), 2).threads == std::vector<cpu_set>(2, cpus("8-15")));
 }
 
 TEST_CASE("GPUs on several NUMA nodes: threads take turns") {
   const placement p = place_near_gpus(two_sockets({{0}, {0}, {1}}), 3);
-  CHECK(p.threads == std::vector<cpu_list>{cpus("0-7"), cpus("8-15"), cpus("0-7")});
+  CHECK(p.threads == std::vector<cpu_set>{cpus("0-7"), cpus("8-15"), cpus("0-7")});
   // A GPU near two of four nodes, as where a socket is split.
   machine_places four{cpus("0-7"), {cpus("0-1"), cpus("2-3"), cpus("4-5"), cpus("6-7")}, {{2, 3}}};
-  CHECK(place_near_gpus(four, 2).threads == std::vector<cpu_list>{cpus("4-5"), cpus("6-7")});
+  CHECK(place_near_gpus(four, 2).threads == std::vector<cpu_set>{cpus("4-5"), cpus("6-7")});
 }
 
 TEST_CASE("nothing is bound where nothing is known or nothing is nearer") {
@@ -107,7 +107,7 @@ TEST_CASE("nothing is bound where nothing is known or nothing is nearer") {
 TEST_CASE("only processors that may be used count") {
   machine_places m = two_sockets({{0}});
   m.allowed = cpus("4-11");
-  CHECK(place_near_gpus(m, 2).threads == std::vector<cpu_list>(2, cpus("4-7")));
+  CHECK(place_near_gpus(m, 2).threads == std::vector<cpu_set>(2, cpus("4-7")));
   m.allowed = cpus("2-5");  // near as it is
   CHECK(place_near_gpus(m, 2).reason == "all usable processors are near the GPUs");
   m.allowed = cpus("3");  // a launcher's binding
@@ -122,14 +122,14 @@ TEST_CASE("only processors that may be used count") {
 TEST_CASE("threads do not share processors for the sake of nearness") {
   machine_places m = two_sockets({{0}});
   m.allowed = cpus("7-15");
-  CHECK(place_near_gpus(m, 1).threads == std::vector<cpu_list>{cpus("7")});
+  CHECK(place_near_gpus(m, 1).threads == std::vector<cpu_set>{cpus("7")});
   CHECK(place_near_gpus(m, 2).threads.empty());
   CHECK(place_near_gpus(m, 2).reason == "only processors 7 are near the GPUs, for 2 threads");
   // Two nodes, one of them too small for its share: all threads on both.
   machine_places three{cpus("0-23"), {cpus("0-7"), cpus("8-15"), cpus("16-23")}, {{0}, {1}}};
   three.allowed = cpus("7-23");
-  CHECK(place_near_gpus(three, 2).threads == std::vector<cpu_list>{cpus("7"), cpus("8-15")});
-  CHECK(place_near_gpus(three, 4).threads == std::vector<cpu_list>(4, cpus("7-15")));
+  CHECK(place_near_gpus(three, 2).threads == std::vector<cpu_set>{cpus("7"), cpus("8-15")});
+  CHECK(place_near_gpus(three, 4).threads == std::vector<cpu_set>(4, cpus("7-15")));
   CHECK(place_near_gpus(three, 10).threads.empty());
 }
 
@@ -139,7 +139,7 @@ TEST_CASE("hwloc's GPUs and NUMA nodes") {
       [&](hwloc_topology_t t) { return hwloc_topology_set_xmlbuffer(t, xml.c_str(), static_cast<int>(xml.size()) + 1); });
   // As CUDA writes bus ids, in capitals.
   const auto near = [&](std::vector<std::string> ids) { return find_places(machine, ids, cpus("0-3")).near; };
-  CHECK(find_places(machine, {}, cpus("0-3")).numa_nodes == std::vector<cpu_list>{cpus("0-1"), cpus("2-3")});
+  CHECK(find_places(machine, {}, cpus("0-3")).numa_nodes == std::vector<cpu_set>{cpus("0-1"), cpus("2-3")});
   CHECK(near({"0000:3B:00.0"}) == std::vector<std::vector<uint32_t>>{{0}});
   CHECK(near({"0000:D8:00.0", "0000:3B:00.0"}) == std::vector<std::vector<uint32_t>>{{1}, {0}});
   CHECK(near({"0000:05:00.0"}) == std::vector<std::vector<uint32_t>>{{0, 1}});
@@ -147,8 +147,8 @@ TEST_CASE("hwloc's GPUs and NUMA nodes") {
   const auto place = [&](std::vector<std::string> ids) {
     return place_near_gpus(find_places(machine, ids, cpus("0-3")), 2).threads;
   };
-  CHECK(place({"0000:D8:00.0"}) == std::vector<cpu_list>(2, cpus("2-3")));
-  CHECK(place({"0000:D8:00.0", "0000:3B:00.0"}) == std::vector<cpu_list>{cpus("0-1"), cpus("2-3")});
+  CHECK(place({"0000:D8:00.0"}) == std::vector<cpu_set>(2, cpus("2-3")));
+  CHECK(place({"0000:D8:00.0", "0000:3B:00.0"}) == std::vector<cpu_set>{cpus("0-1"), cpus("2-3")});
   CHECK(place({"0000:D8:00.0", "0000:05:00.0"}).empty());
 }
 
@@ -157,29 +157,31 @@ TEST_CASE("hwloc's NUMA nodes: those without processors do not count, those with
     return find_places(topology([&](hwloc_topology_t t) { return hwloc_topology_set_synthetic(t, description); }), {}, {})
         .numa_nodes;
   };
-  CHECK(nodes("pack:2 [numa] core:2 pu:2") == std::vector<cpu_list>{cpus("0-3"), cpus("4-7")});
-  CHECK(nodes("[numa] pack:2 core:4 pu:1") == std::vector<cpu_list>{cpus("0-7")});
-  CHECK(nodes("pack:2 [numa] [numa] core:2 pu:1") == std::vector<cpu_list>{cpus("0-1"), cpus("2-3")});
+  CHECK(nodes("pack:2 [numa] core:2 pu:2") == std::vector<cpu_set>{cpus("0-3"), cpus("4-7")});
+  CHECK(nodes("[numa] pack:2 core:4 pu:1") == std::vector<cpu_set>{cpus("0-7")});
+  CHECK(nodes("pack:2 [numa] [numa] core:2 pu:1") == std::vector<cpu_set>{cpus("0-1"), cpus("2-3")});
 }
 
 TEST_CASE("the setting, on this machine") {
-  const cpu_list here = binding_of_this_thread();
+  const cpu_set here = binding_of_this_thread();
   REQUIRE_FALSE(here.empty());
   CHECK(place_threads("none", {"0000:3b:00.0"}, 2).threads.empty());
   CHECK(place_threads("auto", {}, 2).reason == "no PE has a GPU");
   CHECK(place_threads("auto", {"0000:ff:1f.7"}, 2).threads.empty());  // hardly a GPU
-  const placement one = place_threads(text_of({here.back()}), {}, 2);
-  CHECK(one.threads == std::vector<cpu_list>(2, {here.back()}));
+  const placement one = place_threads(std::to_string(here.last()), {}, 2);
+  CHECK(one.threads == std::vector<cpu_set>(2, cpu_set::only(static_cast<unsigned>(here.last()))));
   CHECK_THROWS_WITH(place_threads("0,65535", {}, 2), contains_text("GRAVEL_AGGREGATOR_BIND") && contains_text("65535"));
+  CHECK_THROWS_WITH(place_threads("3-1", {}, 2), contains_text("GRAVEL_AGGREGATOR_BIND: neither auto nor none, and '3-1' is not a list"));
 }
 
 TEST_CASE("a thread is bound, and a refused binding is a text") {
   std::thread([] {
-    const cpu_list before = binding_of_this_thread();
-    CHECK(bind_this_thread({before.front()}).empty());
-    CHECK(binding_of_this_thread() == cpu_list{before.front()});
-    CHECK_FALSE(bind_this_thread({65535}).empty());
-    CHECK_FALSE(bind_this_thread({}).empty());
-    CHECK(binding_of_this_thread() == cpu_list{before.front()});
+    const cpu_set before = binding_of_this_thread();
+    const cpu_set first = cpu_set::only(static_cast<unsigned>(before.first()));
+    CHECK(bind_this_thread(first).empty());
+    CHECK(binding_of_this_thread() == first);
+    CHECK_FALSE(bind_this_thread(cpu_set::only(65535)).empty());
+    CHECK_FALSE(bind_this_thread(cpu_set()).empty());
+    CHECK(binding_of_this_thread() == first);
   }).join();
 }

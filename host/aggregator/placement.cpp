@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <memory>
 #include <set>
 
@@ -14,24 +13,6 @@
 
 namespace gravel {
 namespace {
-
-cpu_list both(const cpu_list& a, const cpu_list& b) {
-  cpu_list result;
-  std::set_intersection(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(result));
-  return result;
-}
-
-cpu_list either(const cpu_list& a, const cpu_list& b) {
-  cpu_list result;
-  std::set_union(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(result));
-  return result;
-}
-
-cpu_list list_of(hwloc_const_bitmap_t set) {
-  cpu_list cpus;
-  for (int cpu = -1; set && (cpu = hwloc_bitmap_next(set, cpu)) != -1;) cpus.push_back(static_cast<uint32_t>(cpu));
-  return cpus;
-}
 
 /// This machine's topology; empty if hwloc cannot tell. Only PCI devices are wanted besides processors and memory: for
 /// others hwloc might start CUDA.
@@ -45,25 +26,22 @@ topology_handle load_topology(bool with_pci) {
   return topology;
 }
 
-/// A set of processors for the kernel, large enough for these.
-struct kernel_set {
-  explicit kernel_set(uint32_t n) : bytes(CPU_ALLOC_SIZE(n)), set(CPU_ALLOC(n), [](cpu_set_t* s) { CPU_FREE(s); }) {
-    CPU_ZERO_S(bytes, set.get());
+cpu_set parse(const std::string& setting) {
+  try {
+    return cpu_set::parse(setting);
+  } catch (const error& e) {
+    fail("GRAVEL_AGGREGATOR_BIND: neither auto nor none, and {}", e.what());
   }
-  size_t bytes;
-  std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set;
-};
+}
 
-placement place_on_list(const cpu_list& cpus, uint32_t n_threads) {
-  const topology_handle topology = load_topology(false);
-  if (topology) {
+placement place_on_list(const cpu_set& cpus, uint32_t n_threads) {
+  if (const topology_handle topology = load_topology(false)) {
     // The complete set: what a container may not use is there, and the kernel refuses it.
-    const cpu_list there = list_of(hwloc_topology_get_complete_cpuset(topology.get()));
-    for (const uint32_t cpu : cpus)
-      if (!std::binary_search(there.begin(), there.end(), cpu))
-        fail("GRAVEL_AGGREGATOR_BIND: there is no processor {} here; there are {}", cpu, text_of(there));
+    const cpu_set there(hwloc_topology_get_complete_cpuset(topology.get()));
+    if (const cpu_set missing = cpus - there; !missing.empty())
+      fail("GRAVEL_AGGREGATOR_BIND: there is no processor {} here; there are {}", missing.text(), there.text());
   }
-  return {std::vector<cpu_list>(n_threads, cpus), "as GRAVEL_AGGREGATOR_BIND says"};
+  return {std::vector(n_threads, cpus), "as GRAVEL_AGGREGATOR_BIND says"};
 }
 
 }  // namespace
@@ -76,36 +54,36 @@ placement place_near_gpus(const machine_places& machine, uint32_t n_threads) {
     wanted.insert(nodes.begin(), nodes.end());
   }
   if (wanted.empty()) return {{}, "no PE has a GPU"};
-  std::vector<cpu_list> places;
-  cpu_list all;
+  std::vector<cpu_set> places;
+  cpu_set all;
   for (const uint32_t node : wanted) {
-    cpu_list usable = both(machine.numa_nodes[node], machine.allowed);
+    cpu_set usable = machine.numa_nodes[node] & machine.allowed;
     if (usable.empty()) continue;
-    all = either(all, usable);
+    all = all | usable;
     places.push_back(std::move(usable));
   }
   if (places.empty()) return {{}, "the processors near the GPUs may not be used"};
   // Threads that poll want a processor each.
   for (size_t i = 0; i < places.size(); ++i)
-    if (const size_t threads_there = (n_threads + places.size() - 1 - i) / places.size(); places[i].size() < threads_there) {
+    if (const size_t threads_there = (n_threads + places.size() - 1 - i) / places.size(); places[i].count() < threads_there) {
       places = {all};
       break;
     }
   if (places.size() == 1 && all == machine.allowed) return {{}, "all usable processors are near the GPUs"};
-  if (all.size() < n_threads)
-    return {{}, fmt::format("only processors {} are near the GPUs, for {} threads", text_of(all), n_threads)};
+  if (all.count() < n_threads)
+    return {{}, fmt::format("only processors {} are near the GPUs, for {} threads", all.text(), n_threads)};
   placement result{{}, "near the GPUs"};
   for (uint32_t t = 0; t < n_threads; ++t) result.threads.push_back(places[t % places.size()]);
   return result;
 }
 
-machine_places find_places(hwloc_topology_t topology, const std::vector<std::string>& bus_ids, cpu_list allowed) {
+machine_places find_places(hwloc_topology_t topology, const std::vector<std::string>& bus_ids, cpu_set allowed) {
   machine_places found;
   found.allowed = std::move(allowed);
   // Several nodes may have the same processors (a GPU's memory and the host's, say), and some none: one place each.
   std::vector<std::pair<uint32_t, uint32_t>> place_of_node;  // hwloc's number of the node, index
   for (hwloc_obj_t node = nullptr; (node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node));) {
-    cpu_list cpus = list_of(node->cpuset);
+    cpu_set cpus(node->cpuset);
     if (cpus.empty()) continue;
     auto& places = found.numa_nodes;
     const auto same = std::find(places.begin(), places.end(), cpus);
@@ -126,30 +104,28 @@ machine_places find_places(hwloc_topology_t topology, const std::vector<std::str
 
 placement place_threads(const std::string& setting, const std::vector<std::string>& bus_ids, uint32_t n_threads) {
   if (setting == "none") return {{}, "as GRAVEL_AGGREGATOR_BIND says"};
-  if (setting != "auto") return place_on_list(parse_cpu_list(setting), n_threads);
+  if (setting != "auto") return place_on_list(parse(setting), n_threads);
   if (bus_ids.empty()) return place_near_gpus({}, n_threads);
   const topology_handle topology = load_topology(true);
   if (!topology) return {{}, "hwloc cannot read the topology"};
   return place_near_gpus(find_places(topology.get(), bus_ids, binding_of_this_thread()), n_threads);
 }
 
-std::string bind_this_thread(const cpu_list& cpus) {
-  kernel_set wanted(cpus.empty() ? 1 : cpus.back() + 1);
-  for (const uint32_t cpu : cpus) CPU_SET_S(cpu, wanted.bytes, wanted.set.get());
-  return sched_setaffinity(0, wanted.bytes, wanted.set.get()) == 0 ? "" : std::strerror(errno);
+std::string bind_this_thread(const cpu_set& cpus) {
+  std::vector<unsigned long> masks(static_cast<size_t>(std::max(hwloc_bitmap_nr_ulongs(cpus.get()), 1)));
+  hwloc_bitmap_to_ulongs(cpus.get(), static_cast<unsigned>(masks.size()), masks.data());
+  const auto* const set = reinterpret_cast<const cpu_set_t*>(masks.data());
+  return sched_setaffinity(0, masks.size() * sizeof(masks[0]), set) == 0 ? "" : std::strerror(errno);
 }
 
-cpu_list binding_of_this_thread() {
-  cpu_list cpus;
+cpu_set binding_of_this_thread() {
+  cpu_set cpus;
   // A kernel may know more processors than any set of a fixed size has room for: it says EINVAL then.
-  for (uint32_t n = 1024; n <= 1 << 20; n *= 2) {
-    kernel_set found(n);
-    if (sched_getaffinity(0, found.bytes, found.set.get()) != 0) {
-      if (errno == EINVAL) continue;
-      break;
-    }
-    for (uint32_t cpu = 0; cpu < n; ++cpu)
-      if (CPU_ISSET_S(cpu, found.bytes, found.set.get())) cpus.push_back(cpu);
+  for (size_t n = 16; n <= 1 << 14; n *= 2) {
+    std::vector<unsigned long> masks(n);
+    if (sched_getaffinity(0, n * sizeof(masks[0]), reinterpret_cast<cpu_set_t*>(masks.data())) == 0)
+      hwloc_bitmap_from_ulongs(cpus.get(), static_cast<unsigned>(n), masks.data());
+    else if (errno == EINVAL) continue;
     break;
   }
   return cpus;

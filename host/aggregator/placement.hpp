@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/base/cpu_list.hpp"
+#include "host/aggregator/cpu_set.hpp"
 
 struct hwloc_topology;
 
@@ -13,13 +13,13 @@ namespace gravel {
 
 /// A machine, as far as it matters here.
 struct machine_places {
-  cpu_list allowed;                         ///< where this process may run
-  std::vector<cpu_list> numa_nodes;         ///< processors of each NUMA node that has any
+  cpu_set allowed;                          ///< where this process may run
+  std::vector<cpu_set> numa_nodes;          ///< processors of each NUMA node that has any
   std::vector<std::vector<uint32_t>> near;  ///< by GPU: its NUMA nodes, as indices; empty: not known
 };
 
 struct placement {
-  std::vector<cpu_list> threads;  ///< by thread; empty: none is bound
+  std::vector<cpu_set> threads;   ///< by thread; empty: none is bound
   std::string reason;             ///< for both, in words
 };
 
@@ -28,15 +28,15 @@ struct placement {
 placement place_near_gpus(const machine_places&, uint32_t n_threads);
 
 /// What hwloc says of these PCI devices. `topology`: loaded, with PCI devices.
-machine_places find_places(hwloc_topology* topology, const std::vector<std::string>& bus_ids, cpu_list allowed);
+machine_places find_places(hwloc_topology* topology, const std::vector<std::string>& bus_ids, cpu_set allowed);
 
-/// GRAVEL_AGGREGATOR_BIND, on this machine. Throws gravel::error only for a list that names a processor which is not
-/// there. hwloc is asked only if the answer may matter.
+/// GRAVEL_AGGREGATOR_BIND, on this machine. Throws gravel::error for what is neither auto, none nor a list, and for a list that
+/// names a processor which is not there. hwloc is asked only if the answer may matter.
 placement place_threads(const std::string& setting, const std::vector<std::string>& bus_ids, uint32_t n_threads);
 
 /// Empty: done; else why not. The kernel leaves out processors that this process may not use.
-std::string bind_this_thread(const cpu_list&);
+std::string bind_this_thread(const cpu_set&);
 /// Where this thread may run; empty if that cannot be told.
-cpu_list binding_of_this_thread();
+cpu_set binding_of_this_thread();
 
 }  // namespace gravel

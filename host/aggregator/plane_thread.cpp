@@ -39,10 +39,10 @@ void plane_thread::join() {
 /// On the thread itself. A binding that is refused costs speed at most.
 void plane_thread::bind() {
   if (placement_.threads.empty()) return;
-  const cpu_list& wanted = placement_.threads[index_];
+  const cpu_set& wanted = placement_.threads[index_];
   if (const std::string why_not = bind_this_thread(wanted); !why_not.empty())
-    return log_info("plane {} is not bound to processors {}: {}", index_, text_of(wanted), why_not);
-  binding_ = fmt::format("plane {} runs on processors {}, {}", index_, text_of(binding_of_this_thread()), placement_.reason);
+    return log_info("plane {} is not bound to processors {}: {}", index_, wanted.text(), why_not);
+  binding_ = fmt::format("plane {} runs on processors {}, {}", index_, binding_of_this_thread().text(), placement_.reason);
   log_info("{}", binding_);
 }
 

@@ -8,7 +8,6 @@
 #include <limits>
 #include <string_view>
 
-#include "lib/base/cpu_list.hpp"
 #include "lib/base/error.hpp"
 
 namespace gravel {
@@ -179,11 +178,6 @@ settings read_settings(const std::function<const char*(const char*)>& lookup) {
   if (result.routes != "auto" && result.routes != "net" && result.routes != "no-peer" && result.routes != "peer" &&
       result.routes != "direct")
     fail("GRAVEL_ROUTES: '{}' is none of auto, no-peer, net, peer, direct", result.routes);
-  if (const std::string& bind = result.aggregator_bind; bind != "auto" && bind != "none") try {
-      parse_cpu_list(bind);
-    } catch (const error& e) {
-      fail("GRAVEL_AGGREGATOR_BIND: neither auto nor none, and {}", e.what());
-    }
   return result;
 }
 

@@ -1,0 +1,60 @@
+#include "host/aggregator/cpu_set.hpp"
+
+#include <cstdlib>
+#include <new>
+#include <regex>
+
+#include "lib/base/error.hpp"
+
+namespace gravel {
+
+cpu_set::cpu_set(hwloc_const_bitmap_t set) : set_(set ? hwloc_bitmap_dup(set) : hwloc_bitmap_alloc()) {
+  if (!set_) throw std::bad_alloc();
+}
+
+cpu_set cpu_set::only(unsigned cpu) {
+  cpu_set result;
+  hwloc_bitmap_only(result.get(), cpu);
+  return result;
+}
+
+cpu_set cpu_set::parse(const std::string& text) {
+  // hwloc takes what it can understand for the whole, and "3-1" for nothing; a number of five digits fills no memory.
+  static const std::regex list("[0-9]{1,5}(-[0-9]{1,5})?(,[0-9]{1,5}(-[0-9]{1,5})?)*");
+  if (!std::regex_match(text, list)) fail("'{}' is not a list of processors (example: 0-3,8)", text);
+  cpu_set all;
+  for (size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
+    end = std::min(text.find(',', begin), text.size());
+    const std::string part = text.substr(begin, end - begin);
+    cpu_set some;
+    if (hwloc_bitmap_list_sscanf(some.get(), part.c_str()) != 0 || some.empty())
+      fail("'{}' is not a list of processors: '{}' names none", text, part);
+    all = all | some;
+  }
+  return all;
+}
+
+cpu_set cpu_set::operator&(const cpu_set& other) const {
+  cpu_set result;
+  hwloc_bitmap_and(result.get(), get(), other.get());
+  return result;
+}
+cpu_set cpu_set::operator|(const cpu_set& other) const {
+  cpu_set result;
+  hwloc_bitmap_or(result.get(), get(), other.get());
+  return result;
+}
+cpu_set cpu_set::operator-(const cpu_set& other) const {
+  cpu_set result;
+  hwloc_bitmap_andnot(result.get(), get(), other.get());
+  return result;
+}
+
+std::string cpu_set::text() const {
+  char* raw = nullptr;
+  if (hwloc_bitmap_list_asprintf(&raw, get()) < 0) throw std::bad_alloc();
+  const std::unique_ptr<char, void (*)(void*)> owned(raw, std::free);
+  return raw;
+}
+
+}  // namespace gravel

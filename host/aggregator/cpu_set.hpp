@@ -1,0 +1,44 @@
+// Sets of processors, by the operating system's numbers: hwloc's bitmaps as values. As text: "0-3,8", as taskset and /proc write it.
+#pragma once
+#include <hwloc/bitmap.h>
+
+#include <memory>
+#include <string>
+
+namespace gravel {
+
+class cpu_set {
+ public:
+  cpu_set() : cpu_set(nullptr) {}
+  /// A copy; of nullptr an empty set.
+  explicit cpu_set(hwloc_const_bitmap_t set);
+  cpu_set(const cpu_set& other) : cpu_set(other.get()) {}
+  cpu_set(cpu_set&&) noexcept = default;
+  cpu_set& operator=(cpu_set other) noexcept {
+    set_ = std::move(other.set_);
+    return *this;
+  }
+  /// Throws gravel::error on anything that is no such list.
+  static cpu_set parse(const std::string& text);
+  static cpu_set only(unsigned cpu);
+
+  hwloc_const_bitmap_t get() const { return set_.get(); }
+  hwloc_bitmap_t get() { return set_.get(); }
+  bool empty() const { return hwloc_bitmap_iszero(get()); }
+  unsigned count() const { return static_cast<unsigned>(hwloc_bitmap_weight(get())); }
+  int first() const { return hwloc_bitmap_first(get()); }  ///< -1: there is none
+  int last() const { return hwloc_bitmap_last(get()); }
+  bool operator==(const cpu_set& other) const { return hwloc_bitmap_isequal(get(), other.get()); }
+  cpu_set operator&(const cpu_set& other) const;
+  cpu_set operator|(const cpu_set& other) const;
+  cpu_set operator-(const cpu_set& other) const;
+  std::string text() const;
+
+ private:
+  struct deleter {
+    void operator()(hwloc_bitmap_t set) const { hwloc_bitmap_free(set); }
+  };
+  std::unique_ptr<hwloc_bitmap_s, deleter> set_;
+};
+
+}  // namespace gravel
