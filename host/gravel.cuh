@@ -11,6 +11,7 @@
 #include "device/put.cuh"
 #include "device/wait.cuh"
 #include "host/gravel.hpp"
+#include "host/pe/service.hpp"
 
 /// PE number of the caller, and number of PEs. Thread scope: lane.
 GRAVEL_BOTH int gravel_my_pe(const gravel_t& g) { return static_cast<int>(g.my_pe); }

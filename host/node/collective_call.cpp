@@ -11,7 +11,8 @@ namespace {
 constexpr const char* names[] = {
     "no collective",  "gravel_init",   "gravel_barrier_all", "gravel_wait_quiescent", "gravel_malloc",         "gravel_free",
     "gravel_broadcast", "gravel_allgather", "gravel_sum_all", "gravel_min_all",       "gravel_max_all",        "gravel_and_all",
-    "gravel_or_all",  "gravel_xor_all", "gravel_scan_exclusive", "gravel_scan_inclusive", "gravel_finalize"};
+    "gravel_or_all",  "gravel_xor_all", "gravel_scan_exclusive", "gravel_scan_inclusive", "gravel_finalize",
+    "gravel_service", "gravel_service::close"};
 static_assert(std::size(names) == static_cast<size_t>(collective_kind::count));
 
 std::string name_of_type(uint64_t type) {

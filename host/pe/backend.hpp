@@ -11,6 +11,7 @@
 #include "device/handle.cuh"
 #include "host/node/segment.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/service_rings.hpp"
 
 namespace gravel {
 
@@ -31,6 +32,18 @@ struct receiver_setup {
   uint32_t own_source;        ///< number of the ring from this PE itself; n_peer_sources: there is none
   const uint64_t* peer_bell;  ///< changes when a peer has pushed something; nullptr: no peers
   uint64_t* attention;        ///< to be set while kernels run that may send
+};
+
+/// A kernel that is resident whenever messages may be on their way to it: of a service (host/pe/service.hpp).
+struct resident_kernel {
+  std::string name;               ///< of the service
+  unsigned blocks, threads;
+  service_life* life;             ///< in device memory
+  service_mail* mail;             ///< in pinned host memory
+  const void* function;           ///< CUDA: the kernel
+  /// CUDA: starts it in this cudaStream_t. CPU backend: runs one lane. `number` of this launch is written to mail->resident when all
+  /// blocks have started.
+  std::function<void(void* stream, uint64_t number)> run;
 };
 
 /// Packets that this process has applied on the host. What host handlers wrote before is ordered by it before what the program
@@ -80,6 +93,8 @@ class backend {
   virtual bool is_device_memory(const void*) { return false; }
   /// Stores a pointer in device memory that kernels may read meanwhile, after all that was copied before [X1].
   virtual void store_pointer(void** at, void* value) { copy(at, &value, sizeof(value)); }
+  /// The same of a word.
+  virtual void store_word(uint64_t* at, uint64_t value) { copy(at, &value, sizeof(value)); }
   /// Waits for all kernels started by gravel_launch.
   virtual void synchronize() = 0;
   /// Streams for gravel_launch: a gravel_stream_t. nullptr is the PE's own.
@@ -96,6 +111,14 @@ class backend {
   /// While some thread holds it, what applies messages on the device stays there. To be given back by release_receiver().
   virtual void hold_receiver() {}
   virtual void release_receiver() {}
+
+  /// Why such a kernel cannot be kept resident here; empty: it can.
+  virtual std::string refuse_resident(const resident_kernel&) { return "this backend has no services"; }
+  /// From now on it is resident while kernels of gravel_launch run, and whenever its bell has changed. Returns when it is for the first
+  /// time. Throws gravel::error if it does not become so. The kernel stays where it is until let_go().
+  virtual void keep_resident(resident_kernel&) {}
+  /// Ends it, and returns when it has ended.
+  virtual void let_go(resident_kernel&) {}
 
   /// After this, receive() is called again and again by one thread. True: something moved.
   virtual void start_receiver(const receiver_setup&) = 0;

@@ -14,6 +14,7 @@
 #include "host/pe/exported_memory.hpp"
 #include "host/pe/launcher_cpu.hpp"
 #include "host/pe/receiver.hpp"
+#include "host/pe/resident_cpu.hpp"
 #include "host/pe/ring_server.hpp"
 #include "lib/base/settings.hpp"
 
@@ -107,6 +108,7 @@ class cpu_backend final : public backend, public cpu_launcher {
     for (uint64_t i = 0; i < n; ++i) to[i] = load_acquire(from + i);
   }
   void store_pointer(void** at, void* value) override { store_release(at, value); }  // [X1]
+  void store_word(uint64_t* at, uint64_t value) override { store_release(at, value); }
   void synchronize() override { wait_for_kernels(); }
   void* create_stream() override { return new_stream(); }
   void destroy_stream(void* stream) override { end_stream(static_cast<cpu_stream*>(stream)); }
@@ -131,6 +133,10 @@ class cpu_backend final : public backend, public cpu_launcher {
     return true;
   }
 
+  std::string refuse_resident(const resident_kernel&) override { return {}; }
+  void keep_resident(resident_kernel& kernel) override { residents_.keep(kernel, ring_options_); }
+  void let_go(resident_kernel& kernel) override { residents_.let_go(kernel); }
+
   void start_receiver(const receiver_setup& setup) override {
     device_ = std::make_unique<host_receiver>(setup.device_ring, sink_kind::device, setup.device_handle);
     host_ = std::make_unique<host_receiver>(setup.host_ring, sink_kind::host, setup.host_handle);
@@ -138,6 +144,7 @@ class cpu_backend final : public backend, public cpu_launcher {
   }
   bool receive() override {
     throw_if_unheard();
+    residents_.throw_if_failed();
     bool moved = device_->receive<Handlers>();
     moved |= host_->receive<Handlers>();
     return rings_->serve<Handlers>() || moved;
@@ -167,6 +174,7 @@ class cpu_backend final : public backend, public cpu_launcher {
   std::unique_ptr<host_receiver> device_, host_;
   std::unique_ptr<ring_server> rings_;
   settling settling_[2];
+  resident_cpu residents_;
 };
 
 }  // namespace gravel

@@ -70,11 +70,18 @@ completion::sample completion::take_sample() {
   }
   const peers::counts pushed = p_.routes.read();
   s.consumed += pushed.applied;
+  open_service::counts served;
+  for (size_t i = 0; p_.services && i < p_.services->size(); ++i) {
+    const open_service::counts c = (*p_.services)[i]->read();
+    served.applied += c.applied;
+    served.tickets += c.tickets;
+  }
+  s.consumed += served.applied;
   // After `consumed`: a slot seen consumed has its messages counted as taken.
   for (uint32_t p = 0; p < n_planes; ++p) s.taken += load_acquire(&control.counts[p].taken);
   queue_state states[n_queue_kinds];
   p_.memory.read_queue_states(states);
-  s.tickets = pushed.tickets;
+  s.tickets = pushed.tickets + served.tickets;
   for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
     s.tickets += states[kind].tickets;
     // Nothing shall wait for its age now.

@@ -7,6 +7,7 @@
 #include "host/pe/collective_member.hpp"
 #include "host/pe/pe_memory.hpp"
 #include "host/pe/peers.hpp"
+#include "host/pe/services.hpp"
 
 namespace gravel {
 
@@ -20,6 +21,7 @@ class completion {
     collective_member& collectives;
     bool is_leader;  ///< the first PE of a node counts for its aggregator
     std::function<void()> check;  ///< ends the job if a kernel or a handler has failed
+    const std::vector<open_service*>* services = nullptr;  ///< those that are open
   };
   explicit completion(const parts& p) : p_(p) {}
 
@@ -27,7 +29,7 @@ class completion {
   void quiet();
   /// Collective: quiet at all PEs.
   void barrier_all();
-  /// Collective: returns when no message is under way in the job, and no handler runs.
+  /// Collective: returns when no message is under way in the job, no handler runs, and services have applied all they were sent.
   void wait_quiescent();
 
  private:

@@ -76,7 +76,7 @@ void runtime::set_up_messages() {
                      [this](collective_kind kind, uint64_t argument, const collective_words& mine) {
                        return begin_collective(kind, argument).combine(mine);
                      });
-  completion_.emplace(completion::parts{*device_, *segment_, *memory_, *peers_, *collectives_, job_.is_leader(), [this] { check_errors(); }});
+  completion_.emplace(completion::parts{*device_, *segment_, *memory_, *peers_, *collectives_, job_.is_leader(), [this] { check_errors(); }, &services_});
 }
 
 void runtime::start_receiver() {
@@ -115,6 +115,7 @@ std::string runtime::describe() {
 }
 
 void runtime::finalize() {
+  if (!services_.empty()) fail("gravel_finalize: service '{}' is still open", services_.front()->name());
   completion_->quiet();
   auto call = begin_collective(collective_kind::finalize);
   collective_words mine{};

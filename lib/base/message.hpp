@@ -139,7 +139,7 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
 /// Why a message may not be applied.
 enum class message_fault : uint8_t { fine, bad_op, bad_type, bad_size, outside_heap, misaligned, bad_handler, bad_pe, blocking_handler, corrupt_packet,
                                      no_context, unknown_handler, bad_destination,
-                                     team_call_in_handler, outside_kernel, on_host, bad_block, bad_shared, other_collective };
+                                     team_call_in_handler, outside_kernel, on_host, bad_block, bad_shared, other_collective, bad_server };
 /// The caller may not make this call: nothing arrived, and the operation need not be wrong.
 GRAVEL_BOTH constexpr bool is_wrong_caller(message_fault fault) {
   return fault == message_fault::blocking_handler || fault == message_fault::team_call_in_handler ||

@@ -1,0 +1,122 @@
+// Services: messages for an owner that has a part of the device to itself. A service is a kernel that stays resident while it is open; each of
+// its blocks is a server, with rings of its own (lib/base/service_rings.hpp) and, mostly, data that only it touches.
+//
+//   struct bank {
+//     static constexpr const char* name = "bank";
+//     struct message { uint32_t account; int32_t amount; };
+//     int64_t* balance;                                     // of this server's device
+//     __device__ void operator()(const gravel_server<bank>& here, const gravel_service_batch<message>& batch) const {
+//       for (uint32_t i = here.rank(); i < batch.size(); i += here.size()) ...
+//     }
+//   };
+//   gravel_init<gravel_service_delivery<bank>>();
+//   gravel_service<bank> service(bank{...}, {.servers = 32});                     // host/pe/service.hpp
+//   gravel_launch(kernel, grid, block, service.handle());
+//   ... in the kernel: gravel_service_send(handle, pe, server, {account, 5});      // or gravel_service_sender: service_sender.cuh
+//
+// A message to the own PE goes into a ring in its device's memory. One to another PE is an active message; the handler there puts it
+// into a ring of its own, and never waits: what finds no room it sends to itself again, so that it is kept as all that handlers send.
+#pragma once
+#include "device/am.cuh"
+#include "lib/base/service_rings.hpp"
+
+namespace gravel {
+
+/// Threads of a server's block.
+template <class Server>
+GRAVEL_BOTH constexpr uint32_t service_threads() {
+  if constexpr (requires { Server::threads; }) return Server::threads;
+  else return 256;
+}
+
+/// Which of its rules a server breaks, each as one line of the compiler.
+template <class Server>
+struct server_check {
+  using message = typename Server::message;
+  static_assert(has_name<Server>, "a server has a name: static constexpr const char* name = \"...\";");
+  static_assert(std::is_trivially_copyable_v<Server>, "a server is copied to its kernel byte by byte: use pointers into device memory");
+  static_assert(std::is_trivially_copyable_v<message> && std::is_default_constructible_v<message>, "a service's messages are copied byte by byte");
+  static_assert(sizeof(message) % 4 == 0 && sizeof(message) <= 128 && alignof(message) <= 16, "a service's message has 4 to 128 bytes, in words of 4");
+  static_assert(service_threads<Server>() % 32 == 0 && service_threads<Server>() >= 32 && service_threads<Server>() <= 1024,
+                "a server has 32 to 1024 threads, in whole warps");
+  static constexpr bool good = true;
+};
+
+/// Writes one message for each lane of `group` into a chunk that its leader has claimed, and hands it over. Thread scope: the group.
+template <class M>
+GRAVEL_DEVICE void fill_chunk(const peer_ring& ring, const lane_group& group, uint64_t ticket, const M& message) {
+  reinterpret_cast<M*>(peer_ring::payload(ring.chunk(ticket)))[group.rank()] = message;
+  group.sync();
+  if (group.is_leader()) ring.publish(ticket, group.size(), 1, 0);
+}
+
+/// Puts messages into a server's far ring if it has room at once; false: it has none. Thread scope: the lanes of `lanes`.
+template <class M>
+GRAVEL_DEVICE bool deliver(const service_view& view, const lane_group& lanes, uint32_t server, const M& message) {
+  const lane_group group = lanes.part(lanes.match(server));
+  service_server& to = view.server(server);
+  uint64_t ticket = 0;
+  if (group.is_leader()) ticket = claim_far(to);
+  ticket = group.from_leader(ticket);
+  if (ticket == no_service_ticket) return false;
+  fill_chunk(view.far(server), group, ticket, message);
+  if (group.is_leader()) wake_server(view, to);
+  return true;
+}
+
+}  // namespace gravel
+
+/// The handler that takes a service's messages from other PEs; to be given to gravel_init. Who must not wait, handlers of the program for
+/// example, sends by it: gravel_am<gravel_service_delivery<S>>(g, pe, server, message); so do host threads.
+template <class Server>
+struct gravel_service_delivery {
+  static constexpr const char* name = Server::name;
+  static constexpr bool batch = true;
+  using context = gravel::service_view;
+  using message = typename Server::message;
+  GRAVEL_HANDLER void operator()([[maybe_unused]] const gravel_t& g, [[maybe_unused]] context* view, [[maybe_unused]] const gravel_batch& lanes,
+                                 [[maybe_unused]] uint32_t server, [[maybe_unused]] message m) const {
+#if GRAVEL_ON_GPU || !GRAVEL_CUDA
+    using namespace gravel;
+    const bool known = server < view->shape.servers;
+    if (!known) report_error(g, message_fault::bad_server, op::am, g.my_pe, server, view->shape.servers);
+    const uint32_t some = lanes.ballot(known);
+    if (known && !deliver(*view, lanes.part(some), server, m))
+      gravel_am<gravel_service_delivery>(g, static_cast<int>(g.my_pe), server, m);
+#endif
+  }
+};
+
+/// What kernels need to send to a service: plain data, from gravel_service::handle().
+template <class Server>
+struct gravel_service_handle {
+  gravel_t g;
+  gravel::service_view view;
+  bool in_server;  ///< the caller is a server, and does not wait for servers
+
+  GRAVEL_BOTH uint32_t servers() const { return view.shape.servers; }
+};
+
+/// Sends a message to a server of `pe`. Lanes that send to the same server together share a chunk; thousands of messages go better through a
+/// gravel_service_sender. Waits while the ring of a server of the own PE is full; in a server never for a server. For kernels of gravel_launch,
+/// and servers. Thread scope: lane, divergent.
+template <class Server>
+GRAVEL_DEVICE void gravel_service_send(const gravel_service_handle<Server>& to, int pe, uint32_t server, const typename Server::message& message) {
+  using namespace gravel;
+  if (server >= to.servers()) return report_error(to.g, message_fault::bad_server, op::am, static_cast<uint32_t>(pe), server, to.servers());
+  if (static_cast<uint32_t>(pe) != to.g.my_pe) return gravel_am<gravel_service_delivery<Server>>(to.g, pe, server, message);
+  const lane_group all = lane_group::active();
+  if (to.in_server) {
+    if (!deliver(to.view, all, server, message)) gravel_am<gravel_service_delivery<Server>>(to.g, pe, server, message);
+    return;
+  }
+  const lane_group group = all.part(all.match(server));
+  const peer_ring ring = to.view.near(server);
+  uint64_t ticket = 0;
+  if (group.is_leader()) {
+    ticket = fetch_add<scope::device>(&to.view.server(server).near.tickets, uint64_t{1});
+    for (relax wait; !ring.is_free(ticket); wait()) {  // [P2]
+    }
+  }
+  fill_chunk(ring, group, group.from_leader(ticket), message);
+}

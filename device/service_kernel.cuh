@@ -1,0 +1,173 @@
+// The kernel of a service: each block is a server. Its first warp looks for the longest runs of chunks that have arrived in its two rings, the
+// block works on all of them at once, and the first warp frees them together (lib/base/service_rings.hpp). The other warps wait at a barrier
+// meanwhile and read nothing.
+#pragma once
+#include "device/service.cuh"
+
+namespace gravel {
+
+/// In shared memory: the chunks that a server's block works on.
+struct service_chunks {
+  static constexpr uint32_t of_ring = 16, most = 2 * of_ring;
+  const char* at[most];        ///< messages of each chunk
+  uint32_t before[most + 1];   ///< messages of those before it
+  uint32_t n;                  ///< 0: the kernel is to end
+};
+
+}  // namespace gravel
+
+/// What a server is given at once: the messages of up to 32 chunks, at least one. Valid until the server returns.
+template <class M>
+class gravel_service_batch {
+ public:
+  GRAVEL_DEVICE explicit gravel_service_batch(const gravel::service_chunks& chunks) : chunks_(chunks) {}
+  /// Messages. May be 0.
+  GRAVEL_DEVICE uint32_t size() const { return chunks_.before[chunks_.n]; }
+  GRAVEL_DEVICE const M& operator[](uint32_t i) const {
+    uint32_t first = 0;  // the chunk lies in [first, first + n)
+    for (uint32_t n = chunks_.n; n > 1;) {
+      const uint32_t half = n / 2;
+      if (chunks_.before[first + half] <= i) first += half, n -= half;
+      else n = half;
+    }
+    return chunk(first)[i - chunks_.before[first]];
+  }
+  // Chunk by chunk, for who wants to give each to a warp.
+  GRAVEL_DEVICE uint32_t chunks() const { return chunks_.n; }
+  GRAVEL_DEVICE const M* chunk(uint32_t c) const { return reinterpret_cast<const M*>(chunks_.at[c]); }
+  GRAVEL_DEVICE uint32_t messages_of(uint32_t c) const { return chunks_.before[c + 1] - chunks_.before[c]; }
+
+ private:
+  const gravel::service_chunks& chunks_;
+};
+
+/// Where a server's code runs: by all threads of its block, converged; it may use __syncthreads() and shared memory. It may send to whatever
+/// service, with `handle`, and by all operations of `g`; it must wait for no other server, nor for what only kernels of the program can do.
+template <class Server>
+struct gravel_server {
+  const gravel_t& g;
+  const gravel_service_handle<Server>& handle;
+  GRAVEL_DEVICE uint32_t number() const { return blockIdx.x; }
+  GRAVEL_DEVICE uint32_t servers() const { return gridDim.x; }
+  GRAVEL_DEVICE uint32_t rank() const { return threadIdx.x; }
+  GRAVEL_DEVICE static constexpr uint32_t size() { return gravel::service_threads<Server>(); }
+};
+
+namespace gravel {
+
+/// A server's tickets, in the registers of its first warp. Thread scope of all members: that warp, converged.
+struct service_reader {
+  peer_ring near, far;
+  uint64_t near_next, far_next, applied;
+  uint32_t n_near = 0, n_far = 0;
+
+  GRAVEL_DEVICE service_reader(const service_view& view, uint32_t server)
+      : near(view.near(server)), far(view.far(server)), near_next(view.server(server).near_next), far_next(view.server(server).far_next),
+        applied(view.server(server).applied) {}
+
+  /// How many chunks have arrived, in a row, of each ring.
+  GRAVEL_DEVICE bool look(uint32_t lane) {
+    const bool is_far = lane >= service_chunks::of_ring;
+    const uint64_t mine = (is_far ? far_next : near_next) + lane % service_chunks::of_ring;
+    const uint32_t arrived = __ballot_sync(~0u, (is_far ? far : near).arrived(mine));  // [P1]
+    n_near = static_cast<uint32_t>(__ffs(static_cast<int>(~(arrived & 0xffff))) - 1);
+    n_far = static_cast<uint32_t>(__ffs(static_cast<int>(~(arrived >> 16))) - 1);
+    return n_near + n_far != 0;
+  }
+#if !GRAVEL_CUDA
+  /// CPU backend: until there is something to see, or the kernel is to end. Looks by all lanes are dozens of fiber switches; where one lane
+  /// waits, the thread may sleep.
+  void wait_alone(const service_life* life, uint32_t lane) const {
+    if (lane == 0)
+      for (relax wait; load_relaxed(&life->stop) == 0 && !near.arrived(near_next) && !far.arrived(far_next); wait.attentively()) {
+      }
+    __syncwarp();
+  }
+#endif
+  /// Fills `to` with what look() has found.
+  GRAVEL_DEVICE void take(service_chunks& to, const gravel_t& g, const service_shape& shape, uint32_t lane) const {
+    const bool is_far = lane >= n_near;
+    uint32_t messages = 0;
+    __syncwarp();  // what one lane has acquired, all may read
+    if (lane < n_near + n_far) {
+      const peer_ring& ring = is_far ? far : near;
+      chunk_header* const chunk = ring.chunk(is_far ? far_next + (lane - n_near) : near_next + lane);
+      messages = chunk->messages;
+      if (messages > shape.chunk_messages) {
+        report_error(g, message_fault::bad_size, op::am, g.my_pe, messages, 0);
+        messages = 0;
+      }
+      to.at[lane] = reinterpret_cast<const char*>(peer_ring::payload(chunk));
+    }
+    uint32_t before = messages;  // inclusive sum
+    for (uint32_t step = 1; step < 32; step *= 2) {
+      const uint32_t other = __shfl_up_sync(~0u, before, step);
+      if (lane >= step) before += other;
+    }
+    to.before[lane + 1] = before;
+    if (lane == 0) to.before[0] = 0, to.n = n_near + n_far;
+  }
+  /// The block has worked on them. The acquire of who writes there next is [P2] or [V1].
+  GRAVEL_DEVICE void free(service_server& server, uint32_t lane) {
+    if (lane < n_near) near.mark_done(near_next + lane);  // [P2]
+    applied += n_near + n_far;
+    if (lane == 0) {
+      if (n_far) fetch_add_release<scope::device>(&server.room, uint64_t{n_far});  // [V1]
+      store_release<scope::device>(&server.applied, applied);
+    }
+    near_next += n_near;
+    far_next += n_far;
+    __syncwarp();
+  }
+  /// The server leaves: what arrives from here on brings another kernel. [V2]
+  GRAVEL_DEVICE void leave(const service_view& view, service_server& server, uint32_t lane) {
+    if (lane == 0) {
+      server.near_next = near_next;
+      server.far_next = far_next;
+      store_relaxed<scope::device>(&server.state, service_server::asleep);
+    }
+    __syncwarp();
+    full_fence();
+    const bool some = look(lane);
+    if (some && lane == 0) wake_server(view, server);
+  }
+};
+
+/// Grid: a block for each server. `number`: of this launch, which the last block to start writes for the host [V3].
+template <class Server>
+__global__ void __launch_bounds__(service_threads<Server>())
+    serve(gravel_service_handle<Server> handle, Server server, service_life* life, uint64_t number) {
+  __shared__ service_chunks chunks;
+  const uint32_t lane = threadIdx.x % 32, me = blockIdx.x;
+  const bool reads = threadIdx.x < 32;
+  service_server& mine = handle.view.server(me);
+  service_reader reader(handle.view, me);
+  if (threadIdx.x == 0) {
+    store_relaxed<scope::device>(&mine.state, service_server::awake);
+    if (fetch_add_acq_rel<scope::device>(&life->resident, uint64_t{1}) + 1 == gridDim.x) store_release(&handle.view.mail->resident, number);  // [V3]
+  }
+  for (;;) {
+    if (reads) {
+      bool some = false, stop = false;
+      for (relax wait; !some && !stop; wait.attentively()) {
+#if !GRAVEL_CUDA
+        reader.wait_alone(life, lane);
+#endif
+        const uint64_t told = lane == 0 ? load_relaxed(&life->stop) : 0;  // used behind the look, so that the two loads overlap
+        some = reader.look(lane);
+        stop = __any_sync(~0u, told != 0);
+        if (some || stop) break;
+      }
+      if (some && !stop) reader.take(chunks, handle.g, handle.view.shape, lane);
+      else if (lane == 0) chunks.n = 0;
+    }
+    __syncthreads();
+    if (chunks.n == 0) break;
+    server(gravel_server<Server>{handle.g, handle}, gravel_service_batch<typename Server::message>(chunks));
+    __syncthreads();
+    if (reads) reader.free(mine, lane);
+  }
+  if (reads) reader.leave(handle.view, mine, lane);
+}
+
+}  // namespace gravel

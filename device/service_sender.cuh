@@ -1,0 +1,126 @@
+// gravel_service_sender: gathers a block's messages to the servers of its PE in shared memory, and pushes them in chunks.
+//
+//   __shared__ gravel_service_sender<bank> sender;
+//   sender.begin(handle);                       // all threads of the block
+//   ... sender.send(pe, server, message);       // divergent: any lanes, any number of times
+//   sender.end();                               // all threads of the block
+//
+// Each server has a bin of two halves, as peers have in device/peer_bins.cuh, [B5] and [B6] being its [B3] and [B4]:
+//
+//   reserve: place = reserved++: a position in an endless sequence; generation = place / HALF; half = generation % 2
+//   wait until holds[half] == generation              [B6] acquire
+//   write the message; written[half] += 1             [B5]
+//   whose addition makes it HALF claims a chunk; the lanes that are here copy; then written[half] = 0, holds[half] = generation + 2  [B6] release
+//
+// The lanes that stand here together wait for different bins, and must not wait for each other's: who could go on might be whom another
+// group waits for. So each round whoever can writes, what is full leaves, and the others try again.
+//
+// Invariants: of the lanes that wait, the ones with the lowest generation of a bin always go on; tickets are taken for full halves only, so no
+// chunk of a ring waits for a slow block.
+#pragma once
+#include "device/block_add.hpp"
+#include "device/service.cuh"
+
+/// In shared memory. SERVERS: of how many servers messages are gathered; if the service has more they are sent one by one, as those to other
+/// PEs are. HALF: messages of a half bin, a power of two of at least 32, at most `chunk_messages` of the service (else one by one).
+template <class Server, uint32_t SERVERS = 32, uint32_t HALF = 32>
+struct gravel_service_sender {
+  using message = typename Server::message;
+  static_assert(HALF >= 32 && (HALF & (HALF - 1)) == 0 && HALF * sizeof(message) % 16 == 0, "HALF is a power of two, at least 32");
+  static_assert(SERVERS * 2 * HALF * sizeof(message) <= 220 * 1024, "this gravel_service_sender does not fit the shared memory of a block");
+
+  /// Thread scope: block, converged.
+  GRAVEL_DEVICE void begin(const gravel_service_handle<Server>& to) {
+    __syncthreads();
+    const uint32_t rank = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), size = blockDim.x * blockDim.y * blockDim.z;
+    if (rank == 0) {
+      to_ = to;
+      gathers_ = to.servers() <= SERVERS && HALF <= to.view.shape.chunk_messages && !to.in_server;
+    }
+    for (uint32_t b = rank; b < SERVERS; b += size) bin_[b] = {0, {0, 0}, {0, 1}};
+    __syncthreads();
+  }
+
+  /// As gravel_service_send. Thread scope: lane, divergent.
+  GRAVEL_DEVICE void send(int pe, uint32_t server, const message& m) {
+    using namespace gravel;
+    if (static_cast<uint32_t>(pe) != to_.g.my_pe || !gathers_ || server >= to_.servers()) return gravel_service_send(to_, pe, server, m);
+    const lane_group here = lane_group::active();
+    bin& b = bin_[server];
+    const uint32_t place = block_add_relaxed(&b.reserved, 1), generation = place / HALF, which = generation & 1;
+    bool waits = true;
+    for (relax wait; here.ballot(waits); wait()) {
+      bool full = false;
+      if (waits && load_acquire<scope::block>(&b.holds[which]) == generation) {  // [B6]
+        of(server, which)[place % HALF] = m;
+        full = block_add(&b.written[which], 1) + 1 == HALF;  // [B5]
+        waits = false;
+        wait.reset();
+      }
+      if (const uint32_t fulls = here.ballot(full)) push(here, fulls, full, server, generation);
+    }
+  }
+
+  /// Hands over what is left. Thread scope: block, converged. begin() may follow.
+  GRAVEL_DEVICE void end() {
+    using namespace gravel;
+    __syncthreads();
+    const uint32_t rank = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), size = blockDim.x * blockDim.y * blockDim.z;
+    for (uint32_t server = rank; gathers_ && server < to_.servers(); server += size) {
+      bin& b = bin_[server];
+      const uint32_t n = b.reserved % HALF, generation = b.reserved / HALF;
+      if (n == 0) continue;
+      const peer_ring ring = to_.view.near(server);
+      const uint64_t ticket = claim(server);
+      copy(ring, ticket, server, generation & 1, 0, 1, n);
+      ring.publish(ticket, n, 1, 0);
+      b = {0, {0, 0}, {0, 1}};
+    }
+    __syncthreads();
+  }
+
+ private:
+  struct bin {
+    uint32_t reserved, written[2], holds[2];
+  };
+  GRAVEL_DEVICE message* of(uint32_t server, uint32_t which) { return reinterpret_cast<message*>(messages_[server][which]); }
+  GRAVEL_DEVICE uint64_t claim(uint32_t server) {
+    using namespace gravel;
+    const peer_ring ring = to_.view.near(server);
+    const uint64_t ticket = fetch_add<scope::device>(&to_.view.server(server).near.tickets, uint64_t{1});
+    for (relax wait; !ring.is_free(ticket); wait()) {  // [P2]
+    }
+    return ticket;
+  }
+  /// 16 bytes at a time; what of the last is beyond `n` messages does no harm.
+  GRAVEL_DEVICE void copy(const gravel::peer_ring& ring, uint64_t ticket, uint32_t server, uint32_t which, uint32_t rank, uint32_t size, uint32_t n) {
+    using namespace gravel;
+    unit* const to = peer_ring::payload(ring.chunk(ticket));
+    const unit* const from = messages_[server][which];
+    const uint32_t units = (n * uint32_t{sizeof(message)} + uint32_t{sizeof(unit)} - 1) / uint32_t{sizeof(unit)};
+    for (uint32_t i = rank; i < units; i += size) store_unit(to + i, load_unit(from + i));
+  }
+  /// Hands over the halves that the lanes in `fulls` have completed: each claims its own, all copy, each publishes its own. Thread scope: the
+  /// lanes of `here`.
+  __device__ GRAVEL_NOINLINE void push(const gravel::lane_group& here, uint32_t fulls, bool full, uint32_t server, uint32_t generation) {
+    using namespace gravel;
+    uint64_t ticket = 0;
+    if (full) ticket = claim(server);
+    for (uint32_t rest = fulls; rest; rest &= rest - 1) {
+      const uint32_t of = lane_group::lowest(rest), its = here.from_lane(server, of);
+      here.sync();  // behind [B5]: what one lane has acquired, all may read
+      copy(to_.view.near(its), here.from_lane(ticket, of), its, here.from_lane(generation, of) & 1, here.rank(), here.size(), HALF);
+    }
+    here.sync();
+    if (!full) return;
+    bin& b = bin_[server];
+    store_relaxed<scope::block>(&b.written[generation & 1], 0u);
+    store_release<scope::block>(&b.holds[generation & 1], (generation + 2) & (~0u / HALF));  // [B6]; places are 32 bits wide
+    to_.view.near(server).publish(ticket, HALF, 1, 0);
+  }
+
+  gravel_service_handle<Server> to_;
+  uint32_t gathers_;
+  bin bin_[SERVERS];
+  gravel::unit messages_[SERVERS][2][HALF * sizeof(message) / sizeof(gravel::unit)];
+};

@@ -1,0 +1,63 @@
+// gravel_service: a kernel that stays resident, whose blocks own what messages change (docs/services.md; the device's side: device/service.cuh).
+#pragma once
+#include <exception>
+#include <memory>
+
+#include "device/service_kernel.cuh"
+#include "device/service_sender.cuh"
+#include "host/pe/services.hpp"
+
+/// All PEs say the same.
+struct gravel_service_options {
+  uint32_t servers = 8;          ///< of each PE, 1 to 256: blocks that stay resident
+  uint32_t chunks = 64;          ///< of each of a server's two rings: a power of two
+  uint32_t chunk_messages = 64;  ///< 32 to 1024
+};
+
+/// Open from its constructor to close() or its destructor. All of these are collective: all PEs open and close the same services in the
+/// same order, while no kernel runs. The program gives gravel_service_delivery<Server> to gravel_init. Thread: the program's.
+template <class Server>
+class gravel_service {
+ public:
+  /// `server` is copied to the kernel; what it points to is memory of this PE's device. Returns when the service is resident at all PEs.
+  /// Throws gravel::error, on all PEs, if the options cannot be, differ, or there is no room.
+  explicit gravel_service(const Server& server, const gravel_service_options& how = {})
+      : core_(std::make_unique<gravel::open_service>(describe(how))), exceptions_(std::uncaught_exceptions()) {
+    gravel_service_handle<Server> inside = handle();
+    inside.in_server = true;
+    core_->start(reinterpret_cast<const void*>(&gravel::serve<Server>), [inside, server, life = core_->life()](void* stream, uint64_t number) {
+#if GRAVEL_CUDA
+      gravel::serve<Server><<<inside.servers(), gravel::service_threads<Server>(), 0, static_cast<cudaStream_t>(stream)>>>(inside, server, life, number);
+#else
+      (void)stream;
+      gravel::serve<Server>(inside, server, life, number);
+#endif
+    });
+  }
+  /// close(), unless an exception is on its way: then the other PEs may never come, and what is under way is lost.
+  ~gravel_service() noexcept(false) {
+    if (core_ && std::uncaught_exceptions() == exceptions_) close();
+  }
+  gravel_service(gravel_service&&) = default;
+
+  /// For kernels of gravel_launch.
+  gravel_service_handle<Server> handle() const { return {core_->handle(), core_->view(), false}; }
+
+  /// Returns when all that was sent to the service, also by servers, is applied, and it has ended. No kernel that sends may run.
+  void close() {
+    if (!core_) return;
+    core_->close();
+    core_.reset();
+  }
+
+ private:
+  static_assert(gravel::server_check<Server>::good);
+  static gravel::service_description describe(const gravel_service_options& how) {
+    return {Server::name,
+            {how.servers, how.chunks, how.chunk_messages, uint32_t{sizeof(typename Server::message)}},
+            gravel::service_threads<Server>(),
+            gravel::handler_id<gravel_service_delivery<Server>>::value};
+  }
+  std::unique_ptr<gravel::open_service> core_;
+  int exceptions_ = 0;
+};

@@ -1,0 +1,62 @@
+// The services of a PE (host/pe/service.hpp) as the runtime sees them: memory, agreement with the other PEs, counts.
+#pragma once
+#include <memory>
+#include <string>
+
+#include "host/pe/backend.hpp"
+#include "lib/base/service_rings.hpp"
+
+namespace gravel {
+
+class runtime;
+
+/// What all PEs say alike about a service.
+struct service_description {
+  std::string name;
+  service_shape shape;
+  uint32_t threads;  ///< of a server
+  uint32_t handler;  ///< id of gravel_service_delivery
+};
+
+class open_service {
+ public:
+  /// Memory, the same at all PEs. Collective. Throws gravel::error on all PEs, with nothing allocated, if they do not agree or one has no
+  /// room; and before that if the description cannot be.
+  explicit open_service(const service_description&);
+  /// Ends the kernel, if close() has not; then what is under way is lost.
+  ~open_service();
+  open_service(const open_service&) = delete;
+  open_service& operator=(const open_service&) = delete;
+
+  const service_view& view() const { return view_; }
+  gravel_t handle() const;
+  service_life* life() const { return life_; }
+  const std::string& name() const { return what_.name; }
+  /// Starts the kernel, and returns when it is resident at all PEs and messages may be sent. Collective.
+  void start(const void* function, std::function<void(void* stream, uint64_t number)> run);
+  /// Returns when all that was sent is applied and the kernel has ended. Collective.
+  void close();
+
+  struct counts {
+    uint64_t applied = 0, tickets = 0;  ///< chunks of all its rings
+  };
+  /// `applied` is read before `tickets`.
+  counts read();
+  std::string describe();
+
+ private:
+  void agree(collective_kind);
+  void let_go();
+  void forget();
+
+  runtime* job_;
+  service_description what_;
+  char* memory_ = nullptr;      ///< of the device: rings, then a service_life, then a copy of view_
+  service_life* life_ = nullptr;
+  service_mail* mail_ = nullptr;  ///< pinned
+  service_view view_{};
+  resident_kernel kernel_{};
+  bool runs_ = false;
+};
+
+}  // namespace gravel
