@@ -136,7 +136,7 @@ struct service_reader {
 /// Grid: a block for each server. `number`: of this launch, which the last block to start writes for the host [V3].
 template <class Server>
 __global__ void __launch_bounds__(service_threads<Server>())
-    serve(gravel_service_handle<Server> handle, Server server, service_life* life, uint64_t number) {
+    serve(const __grid_constant__ gravel_service_handle<Server> handle, const __grid_constant__ Server server, service_life* life, uint64_t number) {
   __shared__ service_chunks chunks;
   const uint32_t lane = threadIdx.x % 32, me = blockIdx.x;
   const bool reads = threadIdx.x < 32;

@@ -249,6 +249,37 @@ void slow() {
   if (got != wanted) gravel_abort(("got " + std::to_string(got) + " of " + std::to_string(wanted)).c_str());
 }
 
+// --- services
+struct failing_service {
+  static constexpr const char* name = "failing";
+  static constexpr uint32_t threads = 32;
+  struct message {
+    uint64_t fails;
+  };
+  __device__ void operator()(const gravel_server<failing_service>& here, const gravel_service_batch<message>& batch) const {
+    if (here.rank() != 0 || batch[0].fails == 0) return;
+#if GRAVEL_CUDA
+    __trap();
+#else
+    throw std::runtime_error("the server's own reason");
+#endif
+  }
+};
+struct other_service {
+  static constexpr const char* name = "other";
+  using message = failing_service::message;
+  __device__ void operator()(const gravel_server<other_service>&, const gravel_service_batch<message>&) const {}
+};
+__global__ void tell(gravel_service_handle<failing_service> to, int pe, uint32_t server, uint64_t fails) {
+  gravel_service_send(to, pe, server, {fails});
+}
+/// The victim tells its own service, or that of the next PE.
+void use_service(int further, uint32_t server, uint64_t fails) {
+  gravel_service<failing_service> service({}, {.servers = 2});
+  if (mine()) gravel_launch(tell, 1, 1, service.handle(), (victim + further) % gravel_n_pes(), server, fails);
+  service.close();
+}
+
 const std::map<std::string, void (*)()> faults = {
     {"none", [] { gravel_barrier_all(); }},
     {"idle",
@@ -490,6 +521,26 @@ const std::map<std::string, void (*)()> faults = {
      [] {
        one_kernel([](uint64_t* c) { gravel_launch(broadcast_from, 1, threads, gravel_handle(), c, 99); });
      }},
+    {"service", [] { use_service(0, 1, 0); }},
+    {"service-fails", [] { use_service(0, 1, 1); }},
+    {"service-fails-elsewhere", [] { use_service(1, 1, 1); }},
+    {"service-no-server", [] { use_service(0, 2, 0); }},
+    {"service-names",
+     [] {
+       if (mine()) gravel_service<other_service> service({}, {.servers = 2});
+       else gravel_service<failing_service> service({}, {.servers = 2});
+     }},
+    {"service-shapes", [] { gravel_service<failing_service> service({}, {.servers = 2, .chunks = mine() ? 8u : 4u}); }},
+    {"service-barrier",
+     [] {
+       if (mine()) gravel_barrier_all();
+       else gravel_service<failing_service> service({}, {.servers = 2});
+     }},
+    {"service-open",
+     [] {
+       gravel_service<failing_service> service({}, {.servers = 2});
+       gravel_finalize();
+     }},
     {"fork",  // a child that calls exit(), and one that is refused what only PEs may
      [] {
        for (bool calls : {false, true}) {
@@ -572,8 +623,8 @@ int main(int argc, char** argv) {
     gravel_init<breeder, count>();
   else
     gravel_init<count, count_slowly, thrower, host_thrower, blocker, host_blocker, breeder, endless,
-                without_context<false>, without_context<true>>();
-  if (fault != "other-handlers" && fault != "before-init" && fault != "after-finalize" && fault != "stale-handle") {
+                without_context<false>, without_context<true>, gravel_service_delivery<failing_service>, gravel_service_delivery<other_service>>();
+  if (fault != "other-handlers" && fault != "before-init" && fault != "after-finalize" && fault != "stale-handle" && fault != "service-late") {
     const auto found = faults.find(fault);
     if (found == faults.end()) gravel_abort(("no fault is called " + fault).c_str());
     found->second();
@@ -581,6 +632,7 @@ int main(int argc, char** argv) {
   const gravel_t kept = gravel_host_handle();
   gravel_finalize();
   if (fault == "after-finalize") gravel_barrier_all();
+  if (fault == "service-late") gravel_service<failing_service> late({}, {.servers = 2});
   if (fault == "stale-handle") gravel_put(kept, reinterpret_cast<uint64_t*>(kept.heap), uint64_t{1}, 0);
   std::printf("done\n");
 }

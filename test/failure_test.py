@@ -467,6 +467,21 @@ class WrongArguments(FailureTest):
                         a = victim - 1
                         self.assert_failed(job, "aggregator of node .: error: .*" + cause.format(a=a, b=victim))
 
+    def test_services(self):
+        """Of a service: what its servers do wrong, and what the PEs do differently."""
+        self.assert_fine(self.start("service"))
+        cause = "the service 'failing'" if ON_GPU else "a server of service 'failing' failed: the server's own reason"
+        self.assert_failed(self.start("service-fails"), "PE 1: error: .*" + cause)
+        self.assert_failed(self.start("service-fails-elsewhere"), "PE 2: error: .*" + cause)
+        self.assert_failed(self.start("service-no-server"), "PE 1: error: a message for server 2 of a service: it has servers 0 to 1")
+        shape = r"\(2 servers of 32 threads, {} chunks of 64 messages, 8 bytes a message\)"
+        self.assert_failed(self.start("service-names"), r"the PEs open different services: PE 0 'failing' \(2 servers .*\), PE 1 'other' \(2 ")
+        self.assert_failed(self.start("service-shapes", "--pe", 3),
+                           f"the PEs open different services: PE 0 'failing' {shape.format(4)}, PE 3 'failing' {shape.format(8)}")
+        self.assert_failed(self.start("service-barrier"), "different collectives: PE 0 gravel_service, PE 1 gravel_barrier_all")
+        self.assert_failed(self.start("service-open"), "gravel_finalize: service 'failing' is still open")
+        self.assert_failed(self.start("service-late"), "gravel_service was called after gravel_finalize")
+
     def test_collectives_of_kernels(self):
         for victim in (1, 3):
             self.assert_failed(self.start("kernels-differ", "--pe", victim),

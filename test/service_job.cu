@@ -134,7 +134,7 @@ void expect_total(const char* what, const total& found, uint64_t messages, uint6
   expect(found.messages == messages && found.sum == sum && found.wrong == 0, what, text);
 }
 
-const unsigned blocks = GRAVEL_CUDA ? 64 : 2, lanes = GRAVEL_CUDA ? 256 : 64;
+const unsigned blocks = GRAVEL_CUDA ? 64 : 2, lanes = GRAVEL_CUDA ? 256 : 32;
 
 /// `each` messages a lane with these rings; the counts are right as soon as the service is closed.
 void send_with(const char* what, const gravel_service_options& how, uint32_t each, uint32_t hops) {
@@ -169,7 +169,7 @@ void gathered() {
 
 /// Two services at once; what handlers and host threads send.
 void others_send() {
-  constexpr uint32_t servers = 3, each = 100;
+  constexpr uint32_t servers = 3, each = 40;
   const auto n_pes = static_cast<uint64_t>(gravel_n_pes());
   auto* tallies = gravel_malloc<tally>(servers * sizeof(tally));
   auto* slots = gravel_malloc<uint64_t>(16 * sizeof(uint64_t));
@@ -210,9 +210,9 @@ int main() {
   gravel_init<gravel_service_delivery<adder>, gravel_service_delivery<counter>, relay>();
   refusals();
   { gravel_service<counter> idle(counter{nullptr}); }
-  send_with("the smallest rings", {.servers = 1, .chunks = 1, .chunk_messages = 32}, 20, 0);
-  send_with("usual rings", {.servers = 4}, 50, 0);
-  send_with("servers that send on, small rings", {.servers = 3, .chunks = 2, .chunk_messages = 32}, 4, 5);
+  send_with("the smallest rings", {.servers = 1, .chunks = 1, .chunk_messages = 32}, 10, 0);
+  send_with("usual rings", {.servers = 4}, 30, 0);
+  send_with("servers that send on, small rings", {.servers = 3, .chunks = 2, .chunk_messages = 32}, 2, 3);
   gathered();
   others_send();
   const bool all_well = gravel_max_all(static_cast<uint64_t>(failures)) == 0;
