@@ -44,8 +44,8 @@ struct server_check {
 
 /// Writes one message for each lane of `group` into a chunk that its leader has claimed, and hands it over. Thread scope: the group.
 template <class M>
-GRAVEL_DEVICE void fill_chunk(const peer_ring& ring, const lane_group& group, uint64_t ticket, const M& message) {
-  reinterpret_cast<M*>(peer_ring::payload(ring.chunk(ticket)))[group.rank()] = message;
+GRAVEL_DEVICE void fill_chunk(const device_ring& ring, const lane_group& group, uint64_t ticket, const M& message) {
+  reinterpret_cast<M*>(device_ring::payload(ring.chunk(ticket)))[group.rank()] = message;
   group.sync();
   if (group.is_leader()) ring.publish(ticket, group.size(), 1, 0);
 }
@@ -111,7 +111,7 @@ GRAVEL_DEVICE void gravel_service_send(const gravel_service_handle<Server>& to, 
     return;
   }
   const lane_group group = all.part(all.match(server));
-  const peer_ring ring = to.view.near(server);
+  const device_ring ring = to.view.near(server);
   uint64_t ticket = 0;
   if (group.is_leader()) {
     ticket = fetch_add<scope::device>(&to.view.server(server).near.tickets, uint64_t{1});

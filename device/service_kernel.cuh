@@ -57,7 +57,7 @@ namespace gravel {
 
 /// A server's tickets, in the registers of its first warp. Thread scope of all members: that warp, converged.
 struct service_reader {
-  peer_ring near, far;
+  device_ring near, far;
   uint64_t near_next, far_next, applied;
   uint32_t n_near = 0, n_far = 0;
 
@@ -90,14 +90,14 @@ struct service_reader {
     uint32_t messages = 0;
     __syncwarp();  // what one lane has acquired, all may read
     if (lane < n_near + n_far) {
-      const peer_ring& ring = is_far ? far : near;
+      const device_ring& ring = is_far ? far : near;
       chunk_header* const chunk = ring.chunk(is_far ? far_next + (lane - n_near) : near_next + lane);
       messages = chunk->messages;
       if (messages > shape.chunk_messages) {
         report_error(g, message_fault::bad_size, op::am, g.my_pe, messages, 0);
         messages = 0;
       }
-      to.at[lane] = reinterpret_cast<const char*>(peer_ring::payload(chunk));
+      to.at[lane] = reinterpret_cast<const char*>(device_ring::payload(chunk));
     }
     uint32_t before = messages;  // inclusive sum
     for (uint32_t step = 1; step < 32; step *= 2) {

@@ -70,7 +70,7 @@ struct gravel_service_sender {
       bin& b = bin_[server];
       const uint32_t n = b.reserved % HALF, generation = b.reserved / HALF;
       if (n == 0) continue;
-      const peer_ring ring = to_.view.near(server);
+      const device_ring ring = to_.view.near(server);
       const uint64_t ticket = claim(server);
       copy(ring, ticket, server, generation & 1, 0, 1, n);
       ring.publish(ticket, n, 1, 0);
@@ -86,16 +86,16 @@ struct gravel_service_sender {
   GRAVEL_DEVICE message* of(uint32_t server, uint32_t which) { return reinterpret_cast<message*>(messages_[server][which]); }
   GRAVEL_DEVICE uint64_t claim(uint32_t server) {
     using namespace gravel;
-    const peer_ring ring = to_.view.near(server);
+    const device_ring ring = to_.view.near(server);
     const uint64_t ticket = fetch_add<scope::device>(&to_.view.server(server).near.tickets, uint64_t{1});
     for (relax wait; !ring.is_free(ticket); wait()) {  // [P2]
     }
     return ticket;
   }
   /// 16 bytes at a time; what of the last is beyond `n` messages does no harm.
-  GRAVEL_DEVICE void copy(const gravel::peer_ring& ring, uint64_t ticket, uint32_t server, uint32_t which, uint32_t rank, uint32_t size, uint32_t n) {
+  GRAVEL_DEVICE void copy(const gravel::device_ring& ring, uint64_t ticket, uint32_t server, uint32_t which, uint32_t rank, uint32_t size, uint32_t n) {
     using namespace gravel;
-    unit* const to = peer_ring::payload(ring.chunk(ticket));
+    unit* const to = device_ring::payload(ring.chunk(ticket));
     const unit* const from = messages_[server][which];
     const uint32_t units = (n * uint32_t{sizeof(message)} + uint32_t{sizeof(unit)} - 1) / uint32_t{sizeof(unit)};
     for (uint32_t i = rank; i < units; i += size) store_unit(to + i, load_unit(from + i));

@@ -1,7 +1,7 @@
 // The rings of a service: how its messages wait for its servers, in the memory of the own PE's device. A server is a block of the kernel that
 // stays resident while the service is open (device/service_kernel.cuh); each has two rings of chunks of messages of one type:
 //
-//   near   filled by kernels of the own PE, who wait while it is full: lib/base/peer_ring.hpp as it is ([P1] [P2])
+//   near   filled by kernels of the own PE, who wait while it is full: a device_ring (lib/base/ring.hpp, [P1] [P2])
 //   far    filled by the handler that takes messages of other PEs, and of servers, who never waits: it takes a chunk only if one is free
 //
 //   handler: a group of lanes                              server: the block's first warp
@@ -57,7 +57,7 @@ struct service_shape {
   static constexpr uint32_t most_servers = 256, most_chunks = 1u << 20, least_chunk_messages = 32, most_chunk_messages = 1024;
 
   GRAVEL_BOTH uint32_t chunk_units() const { return (chunk_messages * message_bytes + uint32_t{sizeof(unit)} - 1) / uint32_t{sizeof(unit)}; }
-  GRAVEL_BOTH uint64_t slots_bytes() const { return chunks * ((peer_ring::chunk_bytes(chunk_units()) + 63) / 64 * 64); }
+  GRAVEL_BOTH uint64_t slots_bytes() const { return chunks * ((device_ring::chunk_bytes(chunk_units()) + 63) / 64 * 64); }
   /// Both rings of a server, and the done words of its near one.
   GRAVEL_BOTH uint64_t server_bytes() const { return 2 * slots_bytes() + (chunks * sizeof(uint64_t) + 63) / 64 * 64; }
   /// All device memory of a service at one PE.
@@ -72,11 +72,11 @@ struct service_view {
   service_shape shape;
 
   GRAVEL_BOTH service_server& server(uint32_t s) const { return reinterpret_cast<service_server*>(memory)[s]; }
-  GRAVEL_BOTH peer_ring near(uint32_t s) const {
+  GRAVEL_BOTH device_ring near(uint32_t s) const {
     char* const at = slots(s);
     return {at, reinterpret_cast<uint64_t*>(at + 2 * shape.slots_bytes()), shape.chunks, padded_units()};
   }
-  GRAVEL_BOTH peer_ring far(uint32_t s) const { return {slots(s) + shape.slots_bytes(), nullptr, shape.chunks, padded_units()}; }
+  GRAVEL_BOTH device_ring far(uint32_t s) const { return {slots(s) + shape.slots_bytes(), nullptr, shape.chunks, padded_units()}; }
 
  private:
   /// Chunks begin on lines of their own.
