@@ -29,6 +29,7 @@ GRAPHS = [
 ]
 RUNS = {
     "pagerank": GRAPHS + ["graph.txt", "graph.mtx --undirected"],
+    "sssp": GRAPHS + ["weighted.mtx --source 0", "weighted.mtx --undirected --delta 0.1", "--rmat 9 --max-weight 1 --delta 1e9"],
 }
 METIS_RUNS = ["--rmat 8 --division metis", "--mesh 20 10 --division metis"]
 # Bad input of programs that take a graph: name and text of a file, options, what must be said.
@@ -39,12 +40,15 @@ BAD_GRAPHS = [
     ("", "", "--grid 0 5", "each side is from 1"),
     ("", "", "--division halves --rmat 5", "halves not in"),
     ("empty", "", "empty", "empty is empty"),
-    ("cut.mtx", "%%MatrixMarket matrix coordinate pattern general\n3 3 5\n1 2\n", "cut.mtx", "cut.mtx ends after 1 entries, but its size line promises 5"),
-    ("range.mtx", "%%MatrixMarket matrix coordinate pattern general\n3 3 1\n1 4\n", "range.mtx", "range.mtx:3: entry (1, 4) is outside the matrix"),
+    ("cut.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 5\n1 2 1\n", "cut.mtx", "cut.mtx ends after 1 entries, but its size line promises 5"),
+    ("range.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 4 1\n", "range.mtx", "range.mtx:3: entry (1, 4) is outside the matrix"),
     ("x.txt", "1 2\n1 two\n", "x.txt", "x.txt:2: expected two vertex ids"),
 ]
+NO_WEIGHTS = ("plain.txt", "1 2\n", "plain.txt", "plain.txt:1: expected a weight")
+NEGATIVE = ("minus.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 2 1\n2 1 -3\n", "minus.mtx", "minus.mtx:4: the weight -3 is not")
 BAD = {
     "pagerank": BAD_GRAPHS + [("", "", "--rmat 5 --damping 1", "damping"), ("", "", "--rmat 5 --tolerance 0", "tolerance")],
+    "sssp": [b for b in BAD_GRAPHS if b[0] != "x.txt"] + [NO_WEIGHTS, NEGATIVE, ("", "", "--rmat 5 --source 32", "the source 32 is no vertex: there are 32")],
 }
 
 

@@ -1,0 +1,347 @@
+// Shortest paths from one vertex to all, by delta-stepping. Distances are kept where a vertex is owned, and improved by messages that keep the
+// smaller value. A PE remembers beside its own distances the best one that it has sent to each vertex of other PEs (a ghost), and sends only
+// what is better: of many edges to a vertex few become messages.
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <queue>
+
+#include "examples/device_array.hpp"
+#include "examples/facts.hpp"
+#include "examples/graph_input.hpp"
+#include "examples/lane_share.hpp"
+#include "examples/program.hpp"
+#include "examples/ranking.hpp"
+#include "examples/together.hpp"
+#include "gravel.cuh"
+
+using namespace gravel;
+
+constexpr const char* program_name = "sssp";
+/// A vertex with more edges is expanded in pieces, by several warps.
+constexpr uint64_t piece_edges = 1024;
+/// Pieces with as many edges are expanded by all lanes of a warp, shorter ones by one.
+constexpr uint64_t warp_edges = 32;
+constexpr unsigned collect_lanes = GRAVEL_CUDA ? 256 : 32, collect_each = 4;
+
+struct sssp_options {
+  graph_input graph;
+  uint64_t source = ~uint64_t{0};
+  double delta = 0;
+  unsigned repeat = 1;
+  bool no_verify = false;
+  std::string json;
+  uint64_t serial_limit = 1 << 22;
+};
+
+/// Distances are floats from 0 on, which are ordered as their bits are.
+constexpr uint32_t unreached = ~uint32_t{0};
+GRAVEL_BOTH uint32_t bits_of(float distance) { return static_cast<uint32_t>(to_word(distance)); }
+GRAVEL_BOTH float distance_of(uint32_t bits) { return from_word<float>(bits); }
+
+struct alignas(8) arc {
+  uint32_t to;  ///< index into `best`
+  float weight;
+};
+struct alignas(8) piece {
+  uint32_t vertex, number;
+};
+/// What a collection finds.
+struct found {
+  uint32_t pieces;  ///< in the queue
+  uint32_t beyond;  ///< the least distance at or above the limit that is still to be expanded
+};
+
+/// This PE's part, in device memory.
+struct path_job {
+  const uint64_t* offsets;
+  const arc* arcs;
+  const uint32_t* ghosts;  ///< codes of other PEs' vertices that edges lead to
+  vertex_code codes;
+  uint64_t own;
+  uint32_t* best;      ///< symmetric: distances of own vertices; then, of ghosts, the best one sent from here
+  uint32_t* expanded;  ///< the distance with which a vertex was expanded last
+  piece* queue;
+  found* results;  ///< two, used in turn
+};
+
+__global__ void start_paths(path_job job, uint64_t all, uint64_t source_place) {
+  const lane_share mine(all);
+  for (uint64_t i = mine.first; i < mine.last; ++i) {
+    job.best[i] = i == source_place ? 0 : unreached;
+    if (i < job.own) job.expanded[i] = unreached;
+  }
+  if (blockIdx.x == 0 && threadIdx.x < 2) job.results[threadIdx.x] = {0, unreached};
+}
+
+/// Where this lane's `mine` entries of the queue begin; the lanes of a block get theirs together. Thread scope: block, converged.
+GRAVEL_DEVICE uint32_t take_places(uint32_t mine, uint32_t* taken) {
+  __shared__ uint32_t of_warp[collect_lanes / 32];
+  uint32_t to_here = mine;
+  for (unsigned step = 1; step < 32; step *= 2) {
+    const uint32_t below = __shfl_up_sync(~0u, to_here, step);
+    if (threadIdx.x % 32 >= step) to_here += below;
+  }
+  if (threadIdx.x % 32 == 31) of_warp[threadIdx.x / 32] = to_here;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    uint32_t all = 0;
+    for (unsigned w = 0; w < blockDim.x / 32; ++w) all += of_warp[w];
+    uint32_t at = all ? atomicAdd(taken, all) : 0;
+    for (unsigned w = 0; w < blockDim.x / 32; ++w) at += of_warp[w], of_warp[w] = at - of_warp[w];
+  }
+  __syncthreads();
+  const uint32_t at = of_warp[threadIdx.x / 32] + to_here - mine;
+  __syncthreads();
+  return at;
+}
+
+/// Queues the vertices whose distance is better than when they were expanded last, and below `limit`. No distance changes meanwhile.
+__global__ void __launch_bounds__(collect_lanes) collect(path_job job, uint32_t limit, int turn) {
+  found& result = job.results[turn];
+  if (blockIdx.x == 0 && threadIdx.x == 0) job.results[1 - turn] = {0, unreached};
+  const uint64_t step = uint64_t{blockDim.x} * collect_each;
+  uint32_t beyond = unreached;
+  for (uint64_t first = blockIdx.x * step; first < job.own; first += gridDim.x * step) {
+    uint32_t pieces[collect_each], mine = 0;
+    for (unsigned i = 0; i < collect_each; ++i) {
+      const uint64_t v = first + i * blockDim.x + threadIdx.x;
+      pieces[i] = 0;
+      if (v >= job.own) continue;
+      const uint32_t distance = job.best[v];
+      if (distance >= job.expanded[v]) continue;
+      if (distance >= limit) {
+        beyond = distance < beyond ? distance : beyond;
+        continue;
+      }
+      job.expanded[v] = distance;
+      pieces[i] = static_cast<uint32_t>((job.offsets[v + 1] - job.offsets[v] + piece_edges - 1) / piece_edges);
+      mine += pieces[i];
+    }
+    uint32_t at = take_places(mine, &result.pieces);
+    for (unsigned i = 0; i < collect_each; ++i)
+      for (uint32_t k = 0; k < pieces[i]; ++k) job.queue[at++] = {static_cast<uint32_t>(first + i * blockDim.x + threadIdx.x), k};
+  }
+  beyond = __reduce_min_sync(~0u, beyond);
+  if (threadIdx.x % 32 == 0 && beyond != unreached) atomicMin(&result.beyond, beyond);
+}
+
+/// Offers a way to where edge `e` leads. Thread scope: lane.
+template <class Sender>
+GRAVEL_DEVICE void follow_edge(Sender& sender, const path_job& job, float distance, uint64_t e) {
+  const arc over = job.arcs[e];
+  const uint32_t offer = bits_of(distance + over.weight);
+  if (offer >= load_relaxed<scope::device>(&job.best[over.to])) return;
+  if (offer >= atomicMin(&job.best[over.to], offer) || over.to < job.own) return;
+  const uint32_t vertex = job.ghosts[over.to - job.own];
+  sender.min(&job.best[job.codes.place(vertex)], offer, job.codes.owner(vertex));
+}
+
+template <int PEERS>
+__global__ void expand(gravel_t g, path_job job, uint32_t pieces) {
+  __shared__ gravel_block_sender<lanes_of_block, 1024, PEERS> sender;
+  sender.begin(g);
+  const uint32_t lanes = gridDim.x * blockDim.x, lane = threadIdx.x % 32;
+  for (uint64_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < pieces; of_warp += lanes) {
+    uint64_t begin = 0, end = 0;
+    float distance = 0;
+    if (of_warp + lane < pieces) {
+      const piece mine = job.queue[of_warp + lane];
+      const uint64_t row_end = job.offsets[mine.vertex + 1];
+      begin = job.offsets[mine.vertex] + mine.number * piece_edges;
+      end = row_end - begin > piece_edges ? begin + piece_edges : row_end;
+      distance = distance_of(job.expanded[mine.vertex]);
+    }
+    for (unsigned rest = __ballot_sync(~0u, end - begin >= warp_edges); rest; rest &= rest - 1) {
+      const int of = __ffs(static_cast<int>(rest)) - 1;
+      const uint64_t first = __shfl_sync(~0u, begin, of), last = __shfl_sync(~0u, end, of);
+      const float from = __shfl_sync(~0u, distance, of);
+      for (uint64_t e = first + lane; e < last; e += 32) follow_edge(sender, job, from, e);
+    }
+    if (end - begin < warp_edges)
+      for (uint64_t e = begin; e < end; ++e) follow_edge(sender, job, distance, e);
+  }
+  sender.end();
+}
+
+/// Dijkstra's algorithm on the whole graph under its own numbers. Sums of float, which do not decrease, have one least solution: it finds
+/// the same bits.
+std::vector<uint32_t> compute_serially(const sssp_options& o, uint64_t source) {
+  const csr graph = make_csr(o.graph.edges({.weights = true}));
+  std::vector<uint32_t> distance(graph.rows(), unreached);
+  using entry = std::pair<float, uint64_t>;
+  std::priority_queue<entry, std::vector<entry>, std::greater<>> next;
+  distance[source] = 0;
+  next.emplace(0.0f, source);
+  while (!next.empty()) {
+    const auto [here, v] = next.top();
+    next.pop();
+    if (bits_of(here) != distance[v]) continue;
+    for (uint64_t e = graph.offsets[v]; e < graph.offsets[v + 1]; ++e) {
+      const float way = here + static_cast<float>(graph.weights[e]);
+      if (bits_of(way) >= distance[graph.targets[e]]) continue;
+      distance[graph.targets[e]] = bits_of(way);
+      next.emplace(way, graph.targets[e]);
+    }
+  }
+  return distance;
+}
+
+struct prepared {
+  graph_part part;
+  std::vector<arc> arcs;
+  ghost_list ghosts;
+  uint64_t pieces = 0;  ///< of all vertices
+};
+
+prepared prepare(const sssp_options& o, int me, int n_pes) {
+  prepared p;
+  p.part = load_part(o.graph, {.weights = true}, me, n_pes);
+  const csr& rows = p.part.rows;
+  std::vector<uint32_t> to = codes_of(rows, p.part.by, p.part.codes);
+  p.ghosts = find_ghosts(to, p.part.codes, me, n_pes, rows.rows());
+  for (uint64_t e = 0; e < to.size(); ++e) p.arcs.push_back({to[e], static_cast<float>(rows.weights[e])});
+  for (uint64_t v = 0; v < rows.rows(); ++v) p.pieces += (rows.degree(v) + piece_edges - 1) / piece_edges;
+  return p;
+}
+
+/// The limit behind which a vertex waits.
+uint32_t limit_after(uint32_t least, float delta) {
+  const uint32_t limit = bits_of(distance_of(least) + delta);
+  return limit > least ? limit : least + 1;
+}
+
+/// Not more blocks than have something to do: most rounds on a road network have little.
+unsigned blocks_up_to(unsigned most, uint64_t items, unsigned items_of_block) {
+  return static_cast<unsigned>(std::clamp<uint64_t>((items + items_of_block - 1) / items_of_block, 1, most));
+}
+
+/// All rounds. Collective; returns how many there were.
+uint32_t find_paths(const path_job& job, float delta) {
+  const auto go_on = gravel_n_pes() > 2 ? expand<3> : expand<1>;
+  uint32_t rounds = 0, limit = 0;
+  for (int turn = 0;; turn = 1 - turn) {
+    gravel_launch(collect, blocks_up_to(2 * blocks_to_fill_device(), job.own, collect_lanes * collect_each), collect_lanes, job, limit, turn);
+    gravel_synchronize();
+    found here;
+    gravel_copy(&here, &job.results[turn], sizeof(here));
+    // No PE expands before all have collected, so no distance changes meanwhile.
+    uint32_t least[2] = {here.pieces ? 0u : 1u, here.beyond};
+    gravel_min_all(least, least, 2);
+    if (least[0] == 0) {
+      if (here.pieces)
+        gravel_launch(go_on, blocks_up_to(blocks_for(uint64_t{here.pieces} * warp_edges), here.pieces, lanes_of_block), lanes_of_block, gravel_handle(), job,
+                      here.pieces);
+      gravel_barrier_all();
+      ++rounds;
+    } else if (least[1] != unreached) {
+      limit = limit_after(least[1], delta);
+    } else {
+      return rounds;
+    }
+  }
+}
+
+/// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
+bool solve(const sssp_options& o) {
+  const int me = gravel_my_pe(), n_pes = gravel_n_pes();
+  prepared p;
+  all_succeed(program_name, [&] { p = prepare(o, me, n_pes); });
+  const csr& rows = p.part.rows;
+  const uint64_t own = rows.rows(), n_ghosts = p.ghosts.codes.size(), vertices = p.part.vertices;
+  const uint64_t edges = gravel_sum_all(static_cast<uint64_t>(p.arcs.size())), all_ghosts = gravel_sum_all(n_ghosts);
+  double weights = 0;
+  for (const arc& a : p.arcs) weights += a.weight;
+  weights = gravel_sum_all(weights);
+  // As many edges under way as a warp has lanes: Davidson and others (2014).
+  const double mean = edges ? weights / static_cast<double>(edges) : 1;
+  const double delta = o.delta > 0 ? o.delta : std::max(32 * mean * static_cast<double>(vertices) / static_cast<double>(std::max<uint64_t>(edges, 1)), 1e-6);
+
+  std::vector<ranked<uint64_t>> degrees;
+  for (uint64_t i = 0; i < own; ++i) degrees.push_back({rows.degree(i), p.part.old_numbers[i]});
+  const uint64_t source = o.source == ~uint64_t{0} ? gather_best(std::move(degrees), 1).front().vertex : o.source;
+  all_succeed(program_name, [&] {
+    if (source >= vertices) fail_text("the source " + std::to_string(source) + " is no vertex: there are " + std::to_string(vertices));
+  });
+  uint64_t source_place = ~uint64_t{0};
+  for (uint64_t i = 0; i < own; ++i)
+    if (p.part.old_numbers[i] == source) source_place = i;
+  if (me == 0)
+    std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges, %llu of other PEs' vertices in all; from vertex %llu, delta %.4g\n", program_name,
+                n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
+                static_cast<unsigned long long>(edges), static_cast<unsigned long long>(all_ghosts), static_cast<unsigned long long>(source), delta);
+  std::fflush(stdout);
+
+  device_array<uint64_t> offsets(rows.offsets);
+  device_array<arc> arcs(p.arcs);
+  device_array<uint32_t> ghosts(p.ghosts.codes);
+  const auto most = [](uint64_t count) { return std::max<uint64_t>(gravel_max_all(count), 1); };
+  path_job job{};
+  job.offsets = offsets.data(), job.arcs = arcs.data(), job.ghosts = ghosts.data(), job.codes = p.part.codes, job.own = own;
+  job.best = gravel_malloc<uint32_t>(most(own + n_ghosts) * sizeof(uint32_t));
+  job.expanded = gravel_malloc<uint32_t>(most(own) * sizeof(uint32_t));
+  job.queue = gravel_malloc<piece>(most(p.pieces) * sizeof(piece));
+  job.results = gravel_malloc<found>(2 * sizeof(found));
+
+  double seconds = 0;
+  uint32_t rounds = 0;
+  for (unsigned run = 0; run < o.repeat; ++run) {
+    gravel_launch(start_paths, blocks_to_fill_device(), lanes_of_block, job, own + n_ghosts, source_place);
+    gravel_barrier_all();
+    const auto begin = std::chrono::steady_clock::now();
+    rounds = find_paths(job, static_cast<float>(delta));
+    const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    seconds = run == 0 ? took : std::min(seconds, took);
+  }
+
+  std::vector<uint32_t> distance(own);
+  gravel_copy(distance.data(), job.best, own * sizeof(uint32_t));
+  uint64_t reached = 0;
+  uint32_t farthest = 0;
+  for (const uint32_t d : distance)
+    if (d != unreached) ++reached, farthest = std::max(farthest, d);
+  reached = gravel_sum_all(reached);
+  farthest = gravel_max_all(farthest);
+  const bool serial = !o.no_verify && edges <= o.serial_limit;
+  uint64_t wrong = reached == 0;
+  if (serial) {
+    std::vector<uint32_t> expected;
+    all_succeed(program_name, [&] { expected = compute_serially(o, source); });
+    for (uint64_t i = 0; i < own; ++i) wrong += distance[i] != expected[p.part.old_numbers[i]];
+  }
+  wrong = gravel_sum_all(wrong);
+  if (me == 0) {
+    std::printf("%.4f s, %.4g M edges/s, %u rounds; %llu vertices reached, the farthest at %.9g\n", seconds, static_cast<double>(edges) / seconds / 1e6, rounds,
+                static_cast<unsigned long long>(reached), static_cast<double>(distance_of(farthest)));
+    if (serial) std::printf("%llu wrong distances, compared with a serial Dijkstra\n", static_cast<unsigned long long>(wrong));
+  }
+  all_succeed(program_name, [&] {
+    if (me == 0 && !o.json.empty())
+      write_json(o.json, {{"program", program_name}, {"backend", gravel_backend()}, {"pes", static_cast<uint64_t>(n_pes)},
+                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())}, {"graph", o.graph.description()}, {"vertices", vertices}, {"edges", edges},
+                          {"division", o.graph.division}, {"ghosts", all_ghosts}, {"source", source}, {"delta", delta}, {"rounds", uint64_t{rounds}},
+                          {"seconds", seconds}, {"edges_per_s", static_cast<double>(edges) / seconds}, {"reached", reached},
+                          {"farthest", static_cast<double>(distance_of(farthest))}, {"compared_with_serial", serial}, {"wrong", wrong}, {"right", wrong == 0}});
+  });
+  return wrong == 0;
+}
+
+int main(int argc, char** argv) {
+  sssp_options o;
+  CLI::App app("Shortest paths from one vertex of a weighted graph, by delta-stepping.", program_name);
+  o.graph.add_options(app);
+  app.add_option("--source", o.source, "Number of the vertex, from 0; if not given, one with the most edges");
+  app.add_option("--delta", o.delta, "Vertices within this distance of the nearest are expanded together; if not given, from weights and degrees")
+      ->check(CLI::Range(1e-30, 1e30));
+  app.add_option("--repeat", o.repeat, "Runs, of which the fastest is told")->check(CLI::Range(1, 1000))->capture_default_str();
+  app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial Dijkstra");
+  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges")->capture_default_str();
+  app.add_option("--json", o.json, "Write the results to this file too");
+  parse_or_exit(app, argc, argv, [&] {
+    o.graph.check();
+    need_symmetric(24 * o.graph.vertices_of_generated());
+    if (!o.json.empty()) need_writable(o.json);
+  });
+  gravel_init<>();
+  return finish(program_name, solve(o));
+}
