@@ -5,6 +5,7 @@
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -13,14 +14,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "test/catch.hpp"
-#include "transport/ucx_wire.hpp"
 #include "transport/ucx_endpoint.hpp"
+#include "transport/ucx_quirks.hpp"
+#include "transport/ucx_wire.hpp"
 
 using namespace gravel;
 
@@ -175,6 +178,60 @@ TEST_CASE("version and transports") {
   // Every machine has it; the name of its device differs between releases.
   CHECK(std::any_of(transports.begin(), transports.end(),
                     [](const auto& t) { return t.starts_with("self/memory"); }));
+}
+
+TEST_CASE("what this UCX prints has the form that is known") {
+  CHECK(knows_ucx(ucx_release()));  // another: run these tests, then look at transport/ucx_quirks.hpp
+  CHECK_FALSE(knows_ucx(1012));
+  CHECK_FALSE(knows_ucx(2000));
+  pair_of_workers pair;
+  const char* const tls = std::getenv("UCX_TLS");
+  const std::string transports = tls ? tls : "";
+  const auto context = uses_shared_memory(printed(pair.context.handle()));
+  REQUIRE(context);
+  if (transports != "") CHECK(*context == (transports.find("posix") != std::string::npos || transports.find("sysv") != std::string::npos));
+  const std::string endpoint = pair.to_b->describe();
+  INFO(endpoint);
+  REQUIRE(sends_messages_over_tcp(endpoint));
+  if (transports == "tcp") CHECK(*sends_messages_over_tcp(endpoint));
+  if (transports == "posix,self") CHECK_FALSE(*sends_messages_over_tcp(endpoint));
+  CHECK(pair.to_b->prefers_messages() == *sends_messages_over_tcp(endpoint));
+}
+
+TEST_CASE("texts of another form are no answer, and the safe way is taken") {
+  for (const char* text : {"", "transports: posix, tcp", "channel 0: tcp/eth0 am"}) {
+    CHECK_FALSE(uses_shared_memory(text));
+    CHECK_FALSE(sends_messages_over_tcp(text));
+    CHECK(seen_in(text, uses_shared_memory, true));
+    CHECK_FALSE(seen_in(text, sends_messages_over_tcp, false));
+  }
+  const std::string lanes = "#  lane[0]:  2:tcp/eth0.0 md[1] -> md[1]/tcp/sysdev[255] rma_bw#0 am am_bw#0 wireup\n";
+  CHECK(sends_messages_over_tcp(lanes) == true);
+  CHECK(sends_messages_over_tcp("#  lane[0]:  5:posix/memory.0 md[3] -> md[3]/posix am\n#  lane[1]: 2:tcp/eth0.0 md[1] rma_bw#0\n") == false);
+  CHECK(uses_shared_memory("#      resource 0  :  md 0  dev 0  flags -- self/memory0\n") == false);
+  CHECK(uses_shared_memory("#      resource 9  :  md 4  dev 3  flags -- posix/memory\n") == true);
+}
+
+TEST_CASE("shared memory that UCX makes has no name, and is the user's alone") {
+  const int segment = shm_open("/ucx_shm_posix_gravel_test", O_CREAT | O_EXCL | O_RDWR, 0600);
+  REQUIRE(segment >= 0);
+  CHECK(std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(segment)).string().starts_with("/memfd:"));
+  CHECK_FALSE(std::filesystem::exists("/dev/shm/ucx_shm_posix_gravel_test"));
+  CHECK(shm_unlink("/ucx_shm_posix_gravel_test") == 0);
+  close(segment);
+  // What others make is left alone.
+  const std::string name = "/gravel_test_" + std::to_string(getpid());
+  const int other = shm_open(name.c_str(), O_CREAT | O_EXCL | O_RDWR, 0600);
+  REQUIRE(other >= 0);
+  CHECK(std::filesystem::exists("/dev/shm" + name));
+  CHECK(shm_unlink(name.c_str()) == 0);
+  close(other);
+  const int old = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0666);
+  REQUIRE(old >= 0);
+  shmid_ds about{};
+  CHECK(shmctl(old, IPC_STAT, &about) == 0);
+  CHECK((about.shm_perm.mode & 0777) == 0600);
+  shmctl(old, IPC_RMID, nullptr);
 }
 
 TEST_CASE("an unusable UCX_TLS is named") {

@@ -2,9 +2,10 @@
 
 #include <uct/api/uct.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
+
+#include "transport/ucx_quirks.hpp"
 
 namespace gravel {
 namespace {
@@ -26,7 +27,7 @@ ucp_context_h make_context(const ucp_params_t& params, bool shared_memory_report
   if (!in_environment({"UCX_KEEPALIVE_INTERVAL"}))
     ucx_check(ucp_config_modify(raw, "KEEPALIVE_INTERVAL", "2s"), "UCX: cannot set KEEPALIVE_INTERVAL");
   // A process that is killed while it makes a System V segment leaves it behind. POSIX segments are as fast, and in the
-  // aggregator they have no name that could be left (host/aggregator/private_shared_memory.cpp).
+  // aggregator they have no name that could be left (transport/ucx_quirks.hpp).
   if (!in_environment({"UCX_TLS"})) ucx_check(ucp_config_modify(raw, "TLS", "^sysv"), "UCX: cannot set TLS");
   if (shared_memory_reports_death)
     ucx_check(ucp_config_modify(raw, "MM_ERROR_HANDLING", "y"), "UCX: cannot set MM_ERROR_HANDLING");
@@ -36,19 +37,6 @@ ucp_context_h make_context(const ucp_params_t& params, bool shared_memory_report
             "UCX {} cannot start (UCX_TLS={}; `gravel-info` lists the transports of this machine)",
             ucx_version(), transports ? transports : "not set");
   return context;
-}
-
-// UCP has no query for the transports in use, but prints them.
-bool uses_shared_memory(ucp_context_h context) {
-  char* text = nullptr;
-  size_t bytes = 0;
-  std::FILE* stream = open_memstream(&text, &bytes);
-  if (!stream) fail_errno("open_memstream");
-  ucp_context_print_info(context, stream);
-  std::fclose(stream);
-  const std::string info(text, bytes);
-  std::free(text);
-  return info.find("posix/") != std::string::npos || info.find("sysv/") != std::string::npos;
 }
 
 }  // namespace
@@ -66,7 +54,7 @@ ucx_context::ucx_context(unsigned workers, size_t peers, const std::string& name
   handle_ = make_context(params, may_set);
   // Each worker would warn about a setting that no transport in use knows; so without shared memory it is not
   // set.
-  if (may_set && !uses_shared_memory(handle_)) {
+  if (may_set && !seen_in(printed(handle_), uses_shared_memory, true)) {
     ucp_cleanup(handle_);
     handle_ = make_context(params, false);
   }

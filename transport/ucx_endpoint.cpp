@@ -1,29 +1,13 @@
 #include "transport/ucx_endpoint.hpp"
 
-#include <cstdio>
 #include <cstdlib>
-#include <sstream>
 #include <utility>
 
 #include "lib/base/log.hpp"
+#include "transport/ucx_quirks.hpp"
 #include "transport/ucx_wire.hpp"
 
 namespace gravel {
-namespace {
-
-// UCP 1.13 has no query for this, but prints a line per lane, with the words "am" and so on for what it is
-// used for.
-bool sends_messages_over_tcp(const std::string& description) {
-  std::istringstream lines(description);
-  for (std::string line; std::getline(lines, line);)
-    if (line.find("lane[") != std::string::npos && line.find("tcp/") != std::string::npos &&
-        (line + " ").find(" am ") != std::string::npos)
-      return true;
-  return false;
-}
-
-}  // namespace
-
 ucx_endpoint::ucx_endpoint(ucx_worker& worker, std::span<const std::byte> address, std::string peer) {
   const ucx_address theirs = read_ucx_address(address, peer);
   auto state = std::make_unique<ucx_endpoint_state>();
@@ -52,7 +36,7 @@ ucx_endpoint::ucx_endpoint(ucx_worker& worker, std::span<const std::byte> addres
   state_.reset(state.release());
   if (worker.peers_.add(theirs.process, state_.get())) state_->notices_death = true;
   const std::string description = describe();
-  state_->prefers_messages = sends_messages_over_tcp(description);
+  state_->prefers_messages = seen_in(description, sends_messages_over_tcp, false);
   log_debug("endpoint to {}:\n{}", state_->peer, description);
   if (!state_->notices_death)
     log_warning("no transport that UCX may use to reach {} reports its death; widen UCX_TLS", state_->peer);
@@ -173,15 +157,7 @@ void ucx_endpoint::cut_off(ucx_endpoint_state& state) {
 
 std::string ucx_endpoint::describe() const {
   if (!state_->handle) return "closed";
-  char* text = nullptr;
-  size_t bytes = 0;
-  std::FILE* stream = open_memstream(&text, &bytes);
-  if (!stream) fail_errno("open_memstream");
-  ucp_ep_print_info(state_->handle, stream);
-  std::fclose(stream);
-  const std::string result(text, bytes);
-  std::free(text);
-  return result;
+  return printed(state_->handle);
 }
 
 ucx_remote_memory::ucx_remote_memory(ucx_endpoint& endpoint, std::span<const std::byte> packed_key)

@@ -1,5 +1,6 @@
 #include "transport/ucx_memory.hpp"
 
+#include "transport/ucx_quirks.hpp"
 #include "transport/ucx_wire.hpp"
 
 namespace gravel {

@@ -1,8 +1,7 @@
 #include "transport/ucx_wire.hpp"
 
-#include <ucp/api/ucp.h>
-
 #include "lib/base/error.hpp"
+#include "transport/ucx_quirks.hpp"
 
 namespace gravel {
 namespace {
@@ -15,12 +14,6 @@ void check(wire_kind kind, uint32_t release, const std::vector<std::byte>& of_uc
 }
 
 }  // namespace
-
-uint32_t ucx_release() {
-  unsigned major, minor, release;
-  ucp_get_version(&major, &minor, &release);
-  return major * 1000 + minor;
-}
 
 ucx_address read_ucx_address(std::span<const std::byte> bytes, const std::string& owner) {
   auto read = from_wire<ucx_address>(bytes, owner);

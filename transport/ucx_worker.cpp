@@ -5,6 +5,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/relax.hpp"
 #include "transport/ucx_endpoint.hpp"
+#include "transport/ucx_quirks.hpp"
 #include "transport/ucx_wire.hpp"
 
 namespace gravel {

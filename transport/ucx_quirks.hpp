@@ -1,0 +1,37 @@
+// All that leans on how UCX does things, rather than on what its interface promises: texts that it prints, and functions of the C
+// library that it calls. Checked, by test/ucx_test.cpp, with the releases of knows_ucx(): Debian's 1.13, and 1.14 to 1.22 as PyPI has
+// them (libucx-cu12, by LD_LIBRARY_PATH). With any other, and with texts of another form, Gravel takes the way that is right without
+// this knowledge: it may be slower, warn, or leave a name behind when it is killed.
+#pragma once
+#include <ucp/api/ucp.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace gravel {
+
+/// major * 1000 + minor of the UCX that this process runs.
+uint32_t ucx_release();
+constexpr bool knows_ucx(uint32_t release) { return release >= 1013 && release <= 1022; }
+
+/// What UCX prints of a context, and of an endpoint.
+std::string printed(ucp_context_h);
+std::string printed(ucp_ep_h);
+
+/// UCP has no query for the transports of a context, but prints them: does it use shared memory? None: the text has another form.
+std::optional<bool> uses_shared_memory(const std::string& printed_context);
+/// Nor for those of an endpoint, of which it prints a line per lane, with the words "am" and so on for what it is used for: do
+/// active messages go over TCP?
+std::optional<bool> sends_messages_over_tcp(const std::string& printed_endpoint);
+
+/// What `look` sees in the text, or `otherwise`, if this UCX is not known or the text has another form. The first time says so.
+bool seen_in(const std::string& text, std::optional<bool> (*look)(const std::string&), bool otherwise);
+
+// The memory through which the processes of one machine talk is made by UCX, which has no setting for who may see it and under what
+// name. In programs that this is linked to, the functions of ucx_quirks.cpp stand before those of the C library:
+// - UCX's POSIX segments have names in /dev/shm for the milliseconds in which they are made, and a process killed then would
+//   leave one behind. Here they are memfds, which have no name at all: peers open them as /proc/PID/fd/FD anyway.
+// - Its System V segments (if UCX_TLS asks for them) would be the user's group's as well; here they are the user's alone.
+
+}  // namespace gravel
