@@ -1,12 +1,9 @@
 // Applying what arrived: one message at a time, on the device or on the host. The last step of a message's life.
 #pragma once
 #include <exception>
-#include <string>
-#include <vector>
 
 #include "device/am.cuh"
 #include "device/fetch.cuh"
-#include "lib/base/error.hpp"
 
 namespace gravel {
 
@@ -26,14 +23,10 @@ struct handler_list {
   static constexpr bool runs_on_device = ((handler_traits<Handlers>::kind == sink_kind::device) || ...);
   static_assert(ids_differ(), "two handlers have the same name, or names whose hashes collide: rename one");
 
-  /// Rows for registration (a std::vector of host/pe/backend.hpp's handler_info), and the name of an id.
-  template <class Info>
-  static std::vector<Info> table() {
-    return {Info{Handlers::name, handler_id<Handlers>::value, handler_traits<Handlers>::bytes,
-                 handler_traits<Handlers>::kind == sink_kind::host}...};
-  }
-  static std::string name_of([[maybe_unused]] uint32_t id) {  // of an empty list no id is looked at
-    std::string name = "unknown";
+  static handler_table table() { return {rows, size, runs_on_device}; }
+  /// Of an empty list nothing is looked at.
+  static const char* name_of([[maybe_unused]] uint32_t id) {
+    const char* name = "unknown";
     ((handler_id<Handlers>::value == id ? void(name = Handlers::name) : void()), ...);
     return name;
   }
@@ -45,6 +38,8 @@ struct handler_list {
   }
 
  private:
+  static constexpr handler_info rows[size + 1] = {
+      {Handlers::name, handler_id<Handlers>::value, handler_traits<Handlers>::bytes, handler_traits<Handlers>::kind == sink_kind::host}..., {}};
   template <class Handler>
   GRAVEL_BOTH static constexpr uint32_t position() {
     uint32_t at = 0;
@@ -116,16 +111,14 @@ GRAVEL_BOTH message_fault apply_message(const gravel_t& g, sink_kind kind, const
 /// The same on the host, where handlers may throw: then throws gravel::error, which names the handler.
 template <class Handlers>
 message_fault apply_on_host(const gravel_t& g, sink_kind kind, const unit* m, uint32_t units) {
-  const auto who = [&] {
-    if (op_of(m->word[0]) != op::am) return std::string(name_of(op_of(m->word[0])));
-    return "handler '" + Handlers::name_of(handler_of(m->word[0])) + "'";
-  };
+  const op o = op_of(m->word[0]);
+  const char* const handler = o == op::am ? Handlers::name_of(handler_of(m->word[0])) : nullptr;
   try {
     return apply_message<Handlers>(g, kind, m, units);
   } catch (const std::exception& e) {
-    fail_text(who() + " threw: " + e.what());
+    fail_in_handler(handler, o, e.what());
   } catch (...) {
-    fail_text(who() + " threw something that is no std::exception");
+    fail_in_handler(handler, o, "something that is no std::exception");
   }
 }
 

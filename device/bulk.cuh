@@ -6,8 +6,6 @@
 //
 // Gets are counted by the units of their answers, so that those never need more room than the limit says (fetch.cuh).
 #pragma once
-#include <memory>
-
 #include "device/caller.cuh"
 #include "device/copy_team.cuh"
 #include "device/fetch.cuh"
@@ -66,14 +64,16 @@ class host_copy {
  public:
 #if GRAVEL_CUDA && !GRAVEL_ON_GPU
   host_copy(const void* source, uint64_t bytes) : held_(is_device_memory(source) ? new char[bytes] : nullptr) {}
+  ~host_copy() { delete[] held_; }
+  host_copy(const host_copy&) = delete;
   const char* of(const char* from, uint64_t bytes) {
     if (!held_) return from;
-    copy_from_device(held_.get(), from, bytes);
-    return held_.get();
+    copy_from_device(held_, from, bytes);
+    return held_;
   }
 
  private:
-  std::unique_ptr<char[]> held_;
+  char* const held_;
 #else
   GRAVEL_BOTH host_copy(const void*, uint64_t) {}
   GRAVEL_BOTH const char* of(const char* from, uint64_t) { return from; }

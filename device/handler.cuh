@@ -150,6 +150,22 @@ struct handler_traits {
   static constexpr sink_kind kind = runs_on_host<Handler>() ? sink_kind::host : sink_kind::device;
 };
 
+/// What is known of a handler where its type is not.
+struct handler_info {
+  const char* name;
+  uint32_t id, bytes;  ///< of arguments
+  bool on_host;
+};
+/// The handlers that the program gave to gravel_init, in their order.
+struct handler_table {
+  const handler_info* rows;
+  uint32_t n;
+  bool any_on_device;
+  const handler_info* begin() const { return rows; }
+  const handler_info* end() const { return rows + n; }
+  uint32_t size() const { return n; }
+};
+
 /// Whether a handler can be sent these arguments. Says what is wrong, as handler_check does.
 template <class Handler, class... A>
 struct send_check {

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "gravel.cuh"
+#include "host/pe/backend.hpp"
+#include "host/pe/runtime_calls.hpp"
 
 namespace gravel {
 

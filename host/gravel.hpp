@@ -3,29 +3,30 @@
 #pragma once
 #include <concepts>
 #include <cstdint>
-#include <memory>
 
-#include "host/pe/backend.hpp"
 #include "host/pe/collectives.hpp"
 #include "host/pe/launch_config.hpp"
 #include "lib/base/profile.hpp"
 #if GRAVEL_CUDA
-#include "host/pe/backend_cuda.cuh"
+#include "host/pe/cuda_program.cuh"
 #else
 #include "host/pe/backend_cpu.hpp"
+#include "host/pe/runtime_calls.hpp"
 #endif
 
 namespace gravel {
-/// Joins the job; the rest of gravel_init.
-void start(std::unique_ptr<backend> device);
-backend& current_backend();
 void* allocate_symmetric(uint64_t bytes);
 void set_context(uint32_t handler, const char* name, sink_kind, void* context);
-void warn(const char* text);
 void* create_stream();
 void destroy_stream(void*);
 void synchronize_stream(void*);
-#if !GRAVEL_CUDA
+#if GRAVEL_CUDA
+template <class... P>
+void launch_kernel(void (*kernel)(P...), const gravel_launch_config& how, P... values) {
+  void* arguments[] = {&values..., nullptr};
+  launch_on_cuda(reinterpret_cast<const void*>(kernel), how, arguments);
+}
+#else
 void launch_on_cpu(const gravel_launch_config& how, std::function<void()> lane);
 template <class... P>
 void launch_kernel(void (*kernel)(P...), const gravel_launch_config& how, P... values) {
@@ -40,7 +41,7 @@ template <class... Handlers>
 void gravel_init() {
   if constexpr ((gravel::handler_check<Handlers>::good && ...)) {
 #if GRAVEL_CUDA
-    gravel::start(std::make_unique<gravel::cuda_backend<gravel::handler_list<Handlers...>>>());
+    gravel::start_on_cuda(gravel::cuda_program::of<gravel::handler_list<Handlers...>>());
 #else
     gravel::start(std::make_unique<gravel::cpu_backend<gravel::handler_list<Handlers...>>>());
 #endif

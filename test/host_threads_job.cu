@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "gravel.cuh"
+#if GRAVEL_CUDA
+#include "host/pe/device_scope.cuh"
+#endif
 
 namespace {
 

@@ -17,7 +17,10 @@ class device_with_handlers final : public backend {
  public:
   const char* name() const override { return "fake"; }
   std::string describe() const override { return "fake"; }
-  std::vector<handler_info> handlers() const override { return {{"visit", 7, 16, false}, {"count", 8, 8, true}}; }
+  handler_table handlers() const override {
+    static constexpr handler_info rows[] = {{"visit", 7, 16, false}, {"count", 8, 8, true}};
+    return {rows, 2, true};
+  }
   void open(uint32_t, uint32_t) override {}
   void* allocate(uint64_t bytes, const char* what) override {
     if (what == refused) fail("{} does not fit", what);

@@ -13,7 +13,7 @@ class counting final : public backend {
  public:
   const char* name() const override { return "fake"; }
   std::string describe() const override { return "fake"; }
-  std::vector<handler_info> handlers() const override { return {}; }
+  handler_table handlers() const override { return {}; }
   void open(uint32_t, uint32_t) override {}
   void* allocate(uint64_t, const char*) override { return nullptr; }
   void release(void*) override {}

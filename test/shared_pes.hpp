@@ -18,7 +18,7 @@ class shared_backend final : public backend {
  public:
   const char* name() const override { return "fake"; }
   std::string describe() const override { return "fake"; }
-  std::vector<handler_info> handlers() const override { return {}; }
+  handler_table handlers() const override { return {}; }
   void open(uint32_t, uint32_t) override {}
   void* allocate(uint64_t bytes, const char*) override {
     pieces.emplace_back(new (std::align_val_t{64}) char[bytes]());

@@ -4,6 +4,9 @@
 #include <cstdio>
 
 #include "gravel.cuh"
+#if GRAVEL_CUDA
+#include "host/pe/device_scope.cuh"
+#endif
 
 __global__ void spray(gravel_t g, uint64_t* table, uint64_t words, int each) {
   __shared__ gravel_block_sender<256> sender;

@@ -10,6 +10,8 @@
 #include "bench/perf/job.cuh"
 #include "examples/together.hpp"
 #include "gravel.cuh"
+#include "host/pe/backend.hpp"
+#include "host/pe/runtime_calls.hpp"
 
 namespace gravel::perf {
 
@@ -67,7 +69,7 @@ void launch_with_shared(void (*kernel)(P...), unsigned grid, unsigned block, uns
   how.shared_bytes = shared_bytes;
   [&](P... values) {
     void* pointers[] = {&values..., nullptr};
-    dynamic_cast<cuda_launcher&>(current_backend()).launch(reinterpret_cast<const void*>(kernel), how, pointers, true);
+    launch_on_cuda(reinterpret_cast<const void*>(kernel), how, pointers, true);
   }(static_cast<P>(arguments)...);
 #else
   (void)shared_bytes;

@@ -6,6 +6,9 @@
 #include <thread>
 
 #include "bench/perf/device.cuh"
+#if GRAVEL_CUDA
+#include "host/pe/device_scope.cuh"
+#endif
 
 namespace gravel::perf {
 

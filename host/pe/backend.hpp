@@ -1,6 +1,5 @@
-// What the host runtime needs from a device: memory, copies, and something that applies arriving messages. The CPU
-// backend and the CUDA backend are templates over the program's handlers, instantiated in the program's own source
-// file (host/pe/backend_cpu.hpp, host/pe/backend_cuda.cuh): so libgravel contains no CUDA, and nobody needs -rdc.
+// What the host runtime needs from a device: memory, copies, and something that applies arriving messages. What depends on the
+// program's handlers is compiled with the program (host/pe/cuda_program.cuh, host/pe/backend_cpu.hpp): so nobody needs -rdc.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -8,19 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "device/handle.cuh"
+#include "device/handler.cuh"
 #include "host/node/segment.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/service_rings.hpp"
 
 namespace gravel {
-
-struct handler_info {
-  std::string name;
-  uint32_t id;
-  uint32_t bytes;  ///< of arguments
-  bool on_host;
-};
 
 /// What the receiver works on.
 struct receiver_setup {
@@ -57,7 +49,7 @@ class backend {
   virtual std::string describe() const = 0;
   /// The device on the PCI bus, as "0000:3B:00.0"; empty: it is not there.
   virtual std::string bus_id() const { return {}; }
-  virtual std::vector<handler_info> handlers() const = 0;
+  virtual handler_table handlers() const = 0;
 
   /// Chooses the device for this PE: `local_rank` of `local_size` PEs on this host.
   virtual void open(uint32_t local_rank, uint32_t local_size) = 0;

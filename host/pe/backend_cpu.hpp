@@ -25,7 +25,7 @@ class cpu_backend final : public backend, public cpu_launcher {
  public:
   const char* name() const override { return "cpu"; }
   std::string describe() const override { return "CPU backend: lanes on fibers, blocks on threads"; }
-  std::vector<handler_info> handlers() const override { return Handlers::template table<handler_info>(); }
+  handler_table handlers() const override { return Handlers::table(); }
   void open(uint32_t, uint32_t local_size) override {
     local_size_ = local_size;
     const settings& s = current_settings();

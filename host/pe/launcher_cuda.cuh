@@ -9,16 +9,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "device/resolver.cuh"
+#include "device/resolver_state.cuh"
 #include "host/pe/backend.hpp"
 #include "host/pe/device_scope.cuh"
 #include "host/pe/launch_config.hpp"
+#include "host/pe/runtime_calls.hpp"
 #include "lib/base/relax.hpp"
 
 namespace gravel {
-
-/// Says it on stderr, if GRAVEL_LOG allows.
-void warn(const char* text);
 
 class cuda_launcher {
  public:
@@ -341,13 +339,5 @@ class cuda_launcher {
   size_t most_shared_ = 0;
   bool has_clusters_ = false;
 };
-
-backend& current_backend();
-
-template <class... P>
-void launch_kernel(void (*kernel)(P...), const gravel_launch_config& how, P... values) {
-  void* arguments[] = {&values..., nullptr};
-  dynamic_cast<cuda_launcher&>(current_backend()).launch(reinterpret_cast<const void*>(kernel), how, arguments);
-}
 
 }  // namespace gravel

@@ -87,7 +87,7 @@ void pe_memory::make_handles(const peers& routes) {
 }
 
 void pe_memory::set_context(uint32_t handler, const char* name, sink_kind kind, void* context) {
-  const std::vector<handler_info> all = device_.handlers();
+  const handler_table all = device_.handlers();
   const auto found = std::find_if(all.begin(), all.end(), [&](const handler_info& h) { return h.id == handler; });
   if (found == all.end()) fail("gravel_set_context: gravel_init was not given handler '{}'", name);
   const auto at = found - all.begin();

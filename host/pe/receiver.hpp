@@ -21,6 +21,13 @@ class host_receiver {
   /// One round over the channels, at most one packet each. True if any arrived.
   template <class Handlers>
   bool receive() {
+    return receive([](const gravel_t& g, sink_kind kind, const unit* message, uint32_t units) {
+      return apply_on_host<Handlers>(g, kind, message, units);
+    });
+  }
+  /// The same, where only a pointer to that function is known.
+  template <class Apply>
+  bool receive(Apply apply_message) {
     const uint64_t arrived = load_acquire(ring_.arrivals);  // [L1]
     if (arrived == taken_) return false;
     bool moved = false;
@@ -32,7 +39,7 @@ class host_receiver {
       const packet_header* packet = ring_.packet(channel, sequence);
       const packet_fault fault = check_packet(packet, ring_.packet_size, ring_.expectation(sequence));
       if (fault != packet_fault::fine) fail_text(std::string("a corrupt packet arrived: ") + name_of(fault));
-      apply<Handlers>(packet);
+      apply(packet, apply_message);
       packets_applied.fetch_add(1, std::memory_order_release);
       ring_.mark_done(channel, sequence);
       ++next_[channel];
@@ -43,8 +50,8 @@ class host_receiver {
   }
 
  private:
-  template <class Handlers>
-  void apply(const packet_header* packet) {
+  template <class Apply>
+  void apply(const packet_header* packet, Apply apply_message) {
     const unit* at = payload_of(packet);
     for (uint32_t i = 0; i < packet->n_rows; ++i) {
       const message_row row = rows_of(packet)[i];
@@ -59,18 +66,18 @@ class host_receiver {
             const uint64_t offset = offset_of(at[m + ahead].word[0]);
             if (offset < handle_.heap_bytes) __builtin_prefetch(handle_.heap + offset, 1);
           }
-          apply_one<Handlers>(*packet, at + m, 1);
+          apply_one(*packet, at + m, 1, apply_message);
         }
       } else {
-        for (uint32_t m = 0; m < row.messages; ++m) apply_one<Handlers>(*packet, at + m * row.units, row.units);
+        for (uint32_t m = 0; m < row.messages; ++m) apply_one(*packet, at + m * row.units, row.units, apply_message);
       }
       at += uint32_t{row.messages} * row.units;
     }
   }
 
-  template <class Handlers>
-  void apply_one(const packet_header& packet, const unit* message, uint32_t units) {
-    const message_fault fault = apply_on_host<Handlers>(handle_, kind_, message, units);
+  template <class Apply>
+  void apply_one(const packet_header& packet, const unit* message, uint32_t units, Apply apply_message) {
+    const message_fault fault = apply_message(handle_, kind_, message, units);
     if (fault != message_fault::fine) reject(packet, message, fault);
   }
 

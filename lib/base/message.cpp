@@ -2,6 +2,8 @@
 
 #include <cstddef>
 
+#include "lib/base/error.hpp"
+
 namespace gravel {
 
 const char* name_of(op o) {
@@ -46,6 +48,11 @@ std::string text_of_misfit(message_fault fault, uint64_t wanted, uint64_t found)
            " threads: its first argument must be the number of threads of the block";
   return "gravel_block_sender<...>::dynamic() in a block with " + std::to_string(found) + " bytes of dynamic shared memory: it needs " +
          std::to_string(wanted) + " (gravel_launch_config: shared_bytes)";
+}
+
+void fail_in_handler(const char* handler, op o, const char* what) {
+  if (handler) fail("handler '{}' threw: {}", handler, what);
+  fail("{} threw: {}", name_of(o), what);
 }
 
 }  // namespace gravel

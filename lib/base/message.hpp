@@ -194,5 +194,7 @@ const char* name_of(message_fault);
 /// bad_block, bad_shared: a gravel_block_sender made for `wanted` threads, or bytes, is in a block that has `found`.
 std::string text_of_misfit(message_fault, uint64_t wanted, uint64_t found);
 #endif
+/// Throws gravel::error: the handler of this name, or, without a name, the operation, threw that.
+[[noreturn]] void fail_in_handler(const char* handler, op, const char* what);
 
 }  // namespace gravel

@@ -1,6 +1,5 @@
-// The CUDA backend: heap in GPU memory, segment pinned for the GPU, the resolver kernel applies what arrives.
-// Compiled by nvcc in the program's own source file.
-#pragma once
+// The CUDA backend: heap in GPU memory, segment pinned for the GPU, the resolver kernel applies what arrives. The kernels are the
+// program's (host/pe/cuda_program.cuh): no code for GPUs is compiled here.
 #include <cuda_runtime.h>
 #include <unistd.h>
 
@@ -11,19 +10,19 @@
 #include <mutex>
 #include <string>
 
-#include "device/resolver.cuh"
-#include "device/settle.cuh"
 #include "host/pe/backend.hpp"
 #include "host/pe/launcher_cuda.cuh"
+#include "host/pe/cuda_program.cuh"
 #include "host/pe/receiver.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/profile.hpp"
 #include "lib/base/settings.hpp"
 
 namespace gravel {
+namespace {
 
 /// GPUs that CUDA will show this process, counted without CUDA; 0: not known.
-inline uint32_t visible_gpus() {
+uint32_t visible_gpus() {
   if (const char* list = std::getenv("CUDA_VISIBLE_DEVICES"))
     return *list == 0 ? 0 : static_cast<uint32_t>(std::count(list, list + std::strlen(list), ',')) + 1;
   uint32_t n = 0;
@@ -31,9 +30,9 @@ inline uint32_t visible_gpus() {
   return n;
 }
 
-template <class Handlers>
 class cuda_backend final : public backend, public cuda_launcher {
  public:
+  explicit cuda_backend(const cuda_program& program) : program_(program) {}
   const char* name() const override { return "cuda"; }
   std::string describe() const override { return description_; }
   std::string bus_id() const override {
@@ -41,7 +40,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     cuda_check(cudaDeviceGetPCIBusId(id, sizeof(id), device_), "cudaDeviceGetPCIBusId");
     return id;
   }
-  std::vector<handler_info> handlers() const override { return Handlers::template table<handler_info>(); }
+  handler_table handlers() const override { return program_.handlers; }
 
   void open(uint32_t local_rank, uint32_t local_size) override {
     // A kernel that is loaded while the resolver stays may wait for it for ever. If this comes in time, all kernels of the program
@@ -147,7 +146,7 @@ class cuda_backend final : public backend, public cuda_launcher {
   }
   bool runs_beside_others() const override { return under_mps_; }
   /// A program without handlers on the device sends nothing through it.
-  uint64_t own_ring_bytes() const override { return Handlers::runs_on_device ? own_ring_bytes_ : 0; }
+  uint64_t own_ring_bytes() const override { return program_.handlers.any_on_device ? own_ring_bytes_ : 0; }
 
   void pin(void* memory, uint64_t bytes) override {
     const device_scope here(context_);
@@ -188,9 +187,11 @@ class cuda_backend final : public backend, public cuda_launcher {
     std::lock_guard lock(mine.lock);
     uint64_t* const told = &mailbox_->settled[all != nullptr];
     store_relaxed(told, uint64_t{0});
-    if (all) gravel::settle<true><<<1, settle_threads, 0, mine.stream>>>(g, *all, number, told);
-    else gravel::settle<false><<<1, settle_threads, 0, mine.stream>>>(g, peer_barrier{}, 1, told);
-    cuda_check(cudaGetLastError(), "waiting on the device");
+    gravel_t handle = g;
+    peer_barrier of = all ? *all : peer_barrier{};
+    uint64_t to = all ? number : 1, *where = told;
+    void* arguments[] = {&handle, &of, &to, &where};
+    cuda_check(cudaLaunchKernel(all ? program_.barrier : program_.quiet, 1, settle_threads, arguments, 0, mine.stream), "waiting on the device");
     uint32_t rounds = 0;
     for (relax wait; load_acquire(told) == 0; wait.attentively()) {  // [S2]
       if (++rounds % 1024 != 0) continue;
@@ -220,14 +221,12 @@ class cuda_backend final : public backend, public cuda_launcher {
     if (resident_) resolver_processors_ = resolvers_at_once_ * (blocks_ + rings_.blocks);
     // Once now: it finds nothing and ends.
     std::unique_lock lock(lock_);
-    prepare(reinterpret_cast<const void*>(&resolver<Handlers>), lock);
-    prepare(reinterpret_cast<const void*>(&gravel::settle<true>), lock);
-    prepare(reinterpret_cast<const void*>(&gravel::settle<false>), lock);
+    for (const void* kernel : {program_.resolver, program_.quiet, program_.barrier}) prepare(kernel, lock);
     launch_resolver();
   }
 
   bool receive() override {
-    bool moved = host_->receive<Handlers>();
+    bool moved = host_->receive(program_.apply);
     const device_scope here(context_);
     const uint64_t arrived = load_acquire(setup_.device_ring.arrivals);
     moved |= arrived != seen_arrivals_;
@@ -299,11 +298,12 @@ class cuda_backend final : public backend, public cuda_launcher {
     if (setup_.peer_bell) seen_bell_ = load_acquire(setup_.peer_bell);
     store_relaxed(&mailbox_->left_over, uint64_t{0});
     cuda_check(cudaMemsetAsync(&state_->resident, 0, 4 * sizeof(uint32_t), resolver_stream_), "cudaMemset");
-    resolver<Handlers><<<blocks_ + rings_.blocks, resolver_threads, resolver_shared_bytes, resolver_stream_>>>(setup_.device_handle, setup_.device_ring, rings_,
-                                                                           state_, mailbox_, limits_);
-    cuda_check(cudaGetLastError(), "starting the resolver kernel");
+    void* arguments[] = {&setup_.device_handle, &setup_.device_ring, &rings_, &state_, &mailbox_, &limits_};
+    cuda_check(cudaLaunchKernel(program_.resolver, blocks_ + rings_.blocks, resolver_threads, arguments, resolver_shared_bytes, resolver_stream_),
+               "starting the resolver kernel");
   }
 
+  const cuda_program program_;
   int device_ = 0;
   std::string description_;
   unsigned blocks_ = 1, ring_blocks_ = 1;  ///< of the resolver: for the landing ring, for peers' rings
@@ -325,5 +325,13 @@ class cuda_backend final : public backend, public cuda_launcher {
   std::unique_ptr<host_receiver> host_;
   uint64_t seen_arrivals_ = 0;
 };
+
+}  // namespace
+
+void start_on_cuda(const cuda_program& program) { start(std::make_unique<cuda_backend>(program)); }
+
+void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** arguments, bool alone) {
+  dynamic_cast<cuda_launcher&>(current_backend()).launch(kernel, how, arguments, alone);
+}
 
 }  // namespace gravel

@@ -1,0 +1,28 @@
+// What a program compiles itself where nvcc does: kernels that contain its handlers. The rest of the CUDA backend is compiled once,
+// in libgravel_cuda (host/pe/backend_cuda.cu).
+#pragma once
+#include "device/resolver.cuh"
+#include "device/settle.cuh"
+#include "host/pe/launch_config.hpp"
+
+namespace gravel {
+
+/// Made from the list of a program's handlers. Kernels are host functions' addresses, as cudaLaunchKernel takes them.
+struct cuda_program {
+  handler_table handlers;
+  const void *resolver, *quiet, *barrier;                                                ///< kernels
+  message_fault (*apply)(const gravel_t&, sink_kind, const unit* message, uint32_t units);  ///< apply_on_host, of host handlers
+
+  template <class Handlers>
+  static cuda_program of() {
+    return {Handlers::table(), reinterpret_cast<const void*>(&gravel::resolver<Handlers>), reinterpret_cast<const void*>(&settle<false>),
+            reinterpret_cast<const void*>(&settle<true>), &apply_on_host<Handlers>};
+  }
+};
+
+/// The rest of gravel_init.
+void start_on_cuda(const cuda_program&);
+/// As gravel_launch; `alone`: at once, for a kernel that sends nothing and waits for nobody.
+void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** arguments, bool alone = false);
+
+}  // namespace gravel
