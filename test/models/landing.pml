@@ -1,4 +1,5 @@
-// Packets, landing ring and credits: host/outbound.*, host/inbound.*, lib/base/landing.hpp and the receiver.
+// Packets, notices and credits: host/aggregator/outbound.*, inbound.*, lib/base/landing.hpp and the receiver. The landing slots of a channel
+// are a ring (ring.pml): [P1] [P2]; what is its own is `arrivals`, and that several channels have only one of it.
 //
 //   MODE 0  net: a packet is built in staging memory of one node, travels by a put and a notice or inside a message,
 //           lands in a ring of another node, and credits go back.
@@ -7,13 +8,13 @@
 //
 //   step here         in the code                                                              label
 //   append            outbound::append; a packet may be opened while sequence - freed < packets
-//   close             outbound::close: published = sequence + 1, then arrivals += 1            [L1] release
+//   close             outbound::close: published = sequence + 1 [P1], then arrivals += 1       [L1] release
 //                     or link.send (small packets), or link.put_and_notify (others)
 //   nic               the put reads staging memory and writes the landing slot, word by word; then the notice is sent
 //   arrive            inbound::on_packet, on_notice; publish                                   [L1] release
 //   claim, apply      resolver.cuh or receiver.hpp: arrivals, published == sequence + 1        [L1] acquire
-//   done              landing::mark_done                                                       [L2] release
-//   poll, report      outbound::poll_done, inbound::report: done words in order                [L2] acquire
+//   done              landing::mark_done                                                       [P2] release
+//   poll, report      outbound::poll_done, inbound::report: done words in order                [P2] acquire
 //   credit            plane_word::credit: freed and applied
 //   take over         plane::forward, inbound::forwarded, report_transit
 //   flush             plane::finish_flushes: close, then applied >= until
@@ -26,9 +27,8 @@
 // Messages of one endpoint keep their order. A put has none: a small packet that is sent inside a message while the
 // put of an earlier one is under way arrives before that one's notice. BROKEN=1: the receiver insists on the order of
 // sequences all the same. BROKEN=2: the notice is sent before the put is complete. BROKEN=3: packets are opened without
-// a credit. BROKEN=4: done is written before the packet is applied ([L2] without release). BROKEN=5: published before
-// the packet is in the slot ([L1] without release). BROKEN=6: the highest done packet is taken for all before it.
-// BROKEN=7 (MODE 2): what was taken over counts as applied. BROKEN=8: a flush does not close the open packet.
+// a credit. BROKEN=4: the highest done packet is taken for all before it. BROKEN=5 (MODE 2): what was taken over counts as
+// applied. BROKEN=6: a flush does not close the open packet.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -101,17 +101,12 @@ inline put_message(c) {
   appended++
 }
 inline close(c) {
-#if BROKEN == 5
-  published[AT(c, sequence)] = sequence + 1;
-  atomic { count[AT(c, sequence)] = open; made_first[MADE(c, sequence)] = appended - open; made_count[MADE(c, sequence)] = open };
-#else
   atomic {
     count[AT(c, sequence)] = open;
     made_first[MADE(c, sequence)] = appended - open;
     made_count[MADE(c, sequence)] = open
   };
-  published[AT(c, sequence)] = sequence + 1;  /* [L1] release */
-#endif
+  published[AT(c, sequence)] = sequence + 1;  /* [P1] release */
   arrivals++;  /* [L1] release */
   atomic { sequence++; open = 0; INVARIANT }
 }
@@ -164,7 +159,7 @@ proctype outbound(byte c) {
   /* flush: what is appended by now shall leave */
   :: flushed == 0 && appended > 0 && (appended == MESSAGES || flushes < FLUSHES) && (open == 0 || CAN_OPEN) ->
      flushes++;
-#if BROKEN != 8
+#if BROKEN != 6
      if
      :: open != 0 -> close(c)
      :: else
@@ -185,9 +180,9 @@ proctype outbound(byte c) {
        fi
      }
 #if MODE == 1
-  /* poll_done [L2] acquire */
+  /* poll_done [P2] acquire */
   :: atomic { applied < sequence && done[AT(c, applied)] >= applied + 1 -> applied++; freed = applied; INVARIANT }
-#if BROKEN == 6
+#if BROKEN == 4
   :: atomic { applied + 1 < sequence && done[AT(c, sequence - 1)] >= sequence -> applied = sequence; freed = applied }
 #endif
 #else
@@ -265,11 +260,11 @@ end:
      }
 #if MODE == 0
   :: here[expected % PACKETS] ->
-     atomic { here[expected % PACKETS] = false; published[expected % PACKETS] = expected + 1 };  /* [L1] release */
+     atomic { here[expected % PACKETS] = false; published[expected % PACKETS] = expected + 1 };  /* [P1] release */
      atomic { arrivals++; expected++ }
-  /* report [L2] acquire */
+  /* report [P2] acquire */
   :: atomic { applied < expected && done[applied % PACKETS] >= applied + 1 -> applied++; freed = applied }
-#if BROKEN == 6
+#if BROKEN == 4
   :: atomic { applied + 1 < expected && done[(expected - 1) % PACKETS] >= expected -> applied = expected; freed = applied }
 #endif
 #else
@@ -289,10 +284,10 @@ end:
      }
   :: open > 0 ->  /* its packets leave when full or old: at any time */
      atomic { count[sequence % PACKETS] = open; made_first[sequence] = appended - open; made_count[sequence] = open };
-     published[sequence % PACKETS] = sequence + 1;  /* [L1] release */
+     published[sequence % PACKETS] = sequence + 1;  /* [P1] release */
      atomic { arrivals++; sequence++; open = 0 }
   :: atomic { out_applied < sequence && done[out_applied % PACKETS] >= out_applied + 1 -> out_applied++ }
-#if BROKEN == 7
+#if BROKEN == 5
   :: atomic { applied < freed -> applied++ }
 #else
   :: atomic { applied < freed && out_applied >= until[applied % PACKETS] -> applied++ }
@@ -322,9 +317,6 @@ end:
 #endif
 mine:
      taken++;
-#if BROKEN == 4
-     done[AT(c, s)] = s + 1;
-#endif
      /* Channels differ only in the ghosts: what was closed is what is read. */
      i = first[AT(c, s)];
      n = count[AT(c, s)];
@@ -336,9 +328,7 @@ mine:
        od;
        i = 0
      };
-#if BROKEN != 4
-     done[AT(c, s)] = s + 1;  /* [L2] release */
-#endif
+     done[AT(c, s)] = s + 1;  /* [P2] release */
      atomic { c = 0; s = 0 }
   od
 }

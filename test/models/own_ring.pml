@@ -1,10 +1,13 @@
 // The ring of a PE to itself (lib/base/peer_ring.hpp, device/outbox.cuh): handlers that the warps of the resolver run send into the
-// ring that these warps serve. The kernel may end at any moment between two chunks, and warps leave one after the other.
+// ring that these warps serve. The kernel may end at any moment between two chunks, and warps leave one after the other. The ring itself
+// is that of ring.pml: a chunk is published in one step here.
 //
-//   step here     in the code                                                                     label
-//   claim         try_claim_chunk: only while the chunk is free; else the message takes the queue  [P2] acquire
-//   publish       outbox::flush, behind the handlers                                               [P1] release
-//   done          mark_done, then ring_line::applied += 1                                          [P2] release
+//   step here     in the code
+//   send          outbox::claim: the ticket that is owed, or a new one; if its chunk is not free it is owed, and the message
+//                 takes the queue
+//   pay           outbox::flush, look_after_others: an empty chunk for the ticket that is owed, once it is free
+//   done          mark_done, then ring_line::applied += 1
+//   end           outbox::end: who still owes leaves that to the next kernel: left_over
 //   last leaver   end of resolver(): tickets != applied, or a warp saw something: left_over
 //   start         cuda_backend::receive: when left_over, or when the bell has rung
 //   sample        completion::take_sample: applied, then tickets, twice
@@ -15,6 +18,8 @@
 // BROKEN=2: a chunk is marked as done and counted before what its handlers sent is ticketed.
 // BROKEN=3: a claim does not look whether the chunk is free.
 // BROKEN=4: tickets are sampled before applied, and only once.
+// BROKEN=5: a warp that owes and finds another ticket free forgets what it owes.
+// BROKEN=6: what is owed is used by the next message only; no empty chunk is published.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -27,10 +32,14 @@
 #ifndef SENDS
 #define SENDS 4       /* messages in all; the kernel sends the first */
 #endif
+#define NONE 255
 
 byte published[CHUNKS], done_word[CHUNKS], tickets, applied, drawn;
-bool taken[SENDS];        /* ghost: applied, by ticket */
+bool is_empty[CHUNKS];
+bool taken[3 * SENDS];    /* ghost: applied, by ticket; some are empty */
 byte n_created, n_gone;   /* ghost: messages that exist; those applied, or handed to the queue */
+byte ticket[WARPS];       /* that each warp waits for */
+byte owed[WARPS];
 bool bell, mailbox, running, stop, left_over, quiet_seen;
 bool serving[WARPS];
 byte leaving;
@@ -38,55 +47,83 @@ byte leaving;
 #define IN(t) ((t) % CHUNKS)
 #define FREE(t) ((t) < CHUNKS || done_word[IN(t)] == (t) - CHUNKS + 1)
 #define ARRIVED(t) (published[IN(t)] == (t) + 1)
+/* Is there something that a kernel could do? One that could not is not started: it would be the next in a run without end. */
+#if BROKEN == 6
+#define CAN_DO(w) ARRIVED(ticket[w])
+#else
+#define CAN_DO(w) (ARRIVED(ticket[w]) || (owed[w] != NONE && FREE(owed[w])))
+#endif
+#if WARPS == 2
+#define WORK (CAN_DO(0) || CAN_DO(1))
+#else
+#define WORK CAN_DO(0)
+#endif
 
 /* A handler sends up to two messages. One: of those that are left, or none. */
 inline send() {
-  claimed = 0;
   if
   :: atomic { n_created < SENDS ->
        n_created++;
        if
+#if BROKEN != 5
+       :: owed[w] != NONE -> mine = owed[w]
+#endif
+       :: else -> mine = tickets; tickets++
+       fi };
+     if
 #if BROKEN == 3
-       :: true
+     :: true ->
 #else
-       :: FREE(tickets)
+     :: FREE(mine) ->
 #endif
-          -> assert(tickets < CHUNKS || taken[tickets - CHUNKS]); mine = tickets; tickets++; claimed = 1
+        atomic { assert(mine < CHUNKS || taken[mine - CHUNKS]); owed[w] = NONE; is_empty[IN(mine)] = false; published[IN(mine)] = mine + 1 }
 #if BROKEN != 3
-       :: else -> n_gone++  /* by the queue */
+     :: else -> atomic { owed[w] = mine; n_gone++ }  /* by the queue */
 #endif
-       fi }
+     fi;
+     mine = 0
   :: true
-  fi;
-  if
-  :: claimed -> published[IN(mine)] = mine + 1
-  :: else
   fi
 }
 
 proctype warp(byte w) {
-  byte ticket = w, mine;
-  bit claimed;
+  byte mine;
+  bit handles;
 end:
   do
   :: serving[w] ->
      do
      :: stop -> break
-     :: ARRIVED(ticket) ->
-        atomic { assert(!taken[ticket]); taken[ticket] = true; n_gone++ };
+     :: ARRIVED(ticket[w]) ->
+        atomic {
+          assert(!taken[ticket[w]]);
+          taken[ticket[w]] = true;
+          handles = !is_empty[IN(ticket[w])];
+          n_gone = n_gone + handles
+        };
 #if BROKEN == 2
-        done_word[IN(ticket)] = ticket + 1;
-        applied++;
-        send(); send();
-#else
-        send(); send();
-        done_word[IN(ticket)] = ticket + 1;
+        done_word[IN(ticket[w])] = ticket[w] + 1;
         applied++;
 #endif
-        d_step { ticket = drawn; drawn++; mine = 0 }
+        if
+        :: handles -> send(); send()
+        :: else
+        fi;
+#if BROKEN != 2
+        done_word[IN(ticket[w])] = ticket[w] + 1;
+        applied++;
+#endif
+        d_step { ticket[w] = drawn; drawn++; handles = 0 }
+#if BROKEN != 6
+     :: owed[w] != NONE && FREE(owed[w]) -> d_step { is_empty[IN(owed[w])] = true; published[IN(owed[w])] = owed[w] + 1; owed[w] = NONE }
+#endif
      od;
      if
-     :: ARRIVED(ticket) -> left_over = true
+     :: owed[w] != NONE -> left_over = true
+     :: else
+     fi;
+     if
+     :: ARRIVED(ticket[w]) -> left_over = true
      :: else
      fi;
      atomic {
@@ -109,7 +146,7 @@ end:
 proctype host() {
 end:
   do
-  :: atomic { !running && (bell || mailbox) ->
+  :: atomic { !running && (bell || mailbox && WORK) ->
        bell = false; mailbox = false; stop = false; left_over = false; leaving = 0;
        serving[0] = true;
 #if WARPS == 2
@@ -148,6 +185,10 @@ proctype all_applied() { n_gone == n_created && applied == tickets && !running }
 init {
   atomic {
     /* The program's kernel has sent, and rung. */
+    ticket[0] = 0; owed[0] = NONE;
+#if WARPS == 2
+    ticket[1] = 1; owed[1] = NONE;
+#endif
     n_created = 1; tickets = 1; drawn = WARPS; published[0] = 1; bell = true;
     run host(); run block0(); run quiescence(); run all_applied();
     run warp(0);

@@ -1,15 +1,14 @@
-// The ring through which kernels of one GPU push chunks to another (lib/base/peer_ring.hpp, device/peer.cuh), the warps
-// of the resolver kernel that serve it, and how a resolver that has ended is woken.
+// The warps of the resolver kernel that serve a ring of another GPU, and how a resolver that has ended is woken. The ring itself is
+// that of ring.pml: a chunk is published, and applied, in one step here.
 //
-//   step here       in the code                                                                  label
-//   claim           claim_chunk: ticket = tickets++; wait until done[ticket - chunks]            [P2] acquire
-//   write, publish  hand_over_to_peers, peer_bins::push; peer_ring::publish                      [P1] release
+//   step here       in the code
+//   claim           claim_chunk: ticket = tickets++; wait until done[ticket - chunks]
 //   ring            ring_bell: a time stamp, when a chunk is not free, in end(), in quiet
 //   pass on         aggregator::ring_bells: a stamp that differs becomes one more in the destination's peer_bell
 //   start           cuda_backend::receive, launch_resolver: when peer_bell != seen_bell_ or left_over; first
 //                   seen_bell_ = peer_bell, left_over = 0
-//   look            ring_watch::look: at the ticket that each lane has drawn                      [P1] acquire
-//   apply, done     resolve_chunk; mark_done                                                     [P2] release
+//   look            ring_watch::look: at the ticket that each lane has drawn
+//   apply, done     resolve_chunk; mark_done
 //   stop            serve_landing, block 0: idle or the quantum is over, at any moment here
 //   last look       end of serve_rings; the last warp to leave tells the host
 //   quiet           peers::quiet, flush_peers: until everything is applied
@@ -18,23 +17,19 @@
 // who waits is left out where it would find nothing or somebody awake, but for IDLE_RINGS of them: so every loop waits
 // for a change, and a run that goes on forever would show as an invalid end state.
 //
-// Claims: each chunk is applied exactly once and as it was written, none is overwritten before it is applied, quiet
-// returns only when all are applied, and it does return.
+// Claims: each chunk is applied exactly once, quiet returns only when all are applied, and it does return.
 //
 // END=1: end() rings, and quiet does not. END=0: the other way round. Each has to be enough.
 //
-// BROKEN=1: done is written before the chunk is applied ([P2] without release).
-// BROKEN=2: published before the chunk is written ([P1] without release).
-// BROKEN=3: a claim does not wait until the chunk is free.
-// BROKEN=4: warps leave without a last look.
-// BROKEN=5: seen_bell_ is set when the kernel has ended, not before it starts.
-// BROKEN=6: who waits for a chunk does not ring.
-// BROKEN=7: end() rings before it publishes.
-// BROKEN=8: the aggregator notes the stamp that it finds after it has passed on the one before.
-// BROKEN=9: a warp does not keep its ticket from one kernel to the next.
-// BROKEN=10: left_over is cleared behind the start.
-// BROKEN=11: a warp that is told to stop leaves before it has looked at all; nobody looks a last time either.
-// BROKEN=12: quiet trusts the newest chunk of the ring to be the last one applied.
+// BROKEN=1: warps leave without a last look.
+// BROKEN=2: seen_bell_ is set when the kernel has ended, not before it starts.
+// BROKEN=3: who waits for a chunk does not ring.
+// BROKEN=4: end() rings before it publishes.
+// BROKEN=5: the aggregator notes the stamp that it finds after it has passed on the one before.
+// BROKEN=6: a warp does not keep its ticket from one kernel to the next.
+// BROKEN=7: left_over is cleared behind the start.
+// BROKEN=8: a warp that is told to stop leaves before it has looked at all; nobody looks a last time either.
+// BROKEN=9: quiet trusts the newest chunk of the ring to be the last one applied.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -55,11 +50,10 @@
 #endif
 #define TICKETS (2 * SENDS)
 
-/* The ring: chunks and `published` in the destination's memory, the other words in the source's. */
-byte chunk[CHUNKS], published[CHUNKS], done[CHUNKS];
+/* The ring. */
+byte published[CHUNKS], done[CHUNKS];
 byte tickets;
 byte drawn;              /* tickets that warps have drawn, or begun with */
-byte written[TICKETS];   /* ghost: what the holder of the ticket wrote */
 bool applied[TICKETS];   /* ghost */
 byte n_applied, n_ended;
 
@@ -91,41 +85,29 @@ proctype sender(byte me) {
   :: n == SENDS -> break
   :: else ->
      d_step { ticket = tickets; tickets++ };
-#if BROKEN != 3
      do
-     :: FREE(ticket) -> break  /* [P2] acquire */
-#if BROKEN != 6
+     :: FREE(ticket) -> break
+#if BROKEN != 3
      :: !FREE(ticket) && WAKES -> rung = true
      :: !FREE(ticket) && idle_rings < IDLE_RINGS -> d_step { rung = true; idle_rings++ }
 #endif
      od;
-#endif
-#if BROKEN == 2
-     published[IN(ticket)] = ticket + 1;
-#endif
-#if BROKEN == 7
+#if BROKEN == 4
      if
      :: n == SENDS - 1 -> rung = true
      :: else
      fi;
 #endif
-     atomic {
-       assert(ticket < CHUNKS || applied[ticket - CHUNKS]);
-       written[ticket] = me * SENDS + n + 1;
-       chunk[IN(ticket)] = written[ticket]
-     };
-#if BROKEN != 2
-     published[IN(ticket)] = ticket + 1;  /* [P1] release */
-#endif
+     published[IN(ticket)] = ticket + 1;
      d_step { ticket = 0; n++ }
   od;
-#if END && BROKEN != 7
+#if END && BROKEN != 4
   rung = true;
 #endif
   n_ended++
 }
 
-#if BROKEN == 12
+#if BROKEN == 9
 #define ALL_APPLIED (done[IN(TICKETS - 1)] == TICKETS)
 #elif CHUNKS == 2
 #define ALL_APPLIED (done[0] >= TICKETS - 1 && done[1] >= TICKETS - 1 && (done[0] >= TICKETS || done[1] >= TICKETS))
@@ -149,7 +131,7 @@ proctype aggregator() {
 end:
   do
   :: rung ->
-#if BROKEN == 8
+#if BROKEN == 5
      bell = true;
      rung = false
 #else
@@ -164,11 +146,11 @@ proctype host() {
 end:
   do
   :: !running && (first || bell || mailbox) ->
-#if BROKEN != 5
+#if BROKEN != 2
      bell = false;
 #endif
      atomic {
-#if BROKEN != 10
+#if BROKEN != 7
        mailbox = false;  /* nobody else writes it while no kernel runs */
 #endif
        first = false;
@@ -179,10 +161,10 @@ end:
 #endif
        running = true
      };
-#if BROKEN == 10
+#if BROKEN == 7
      mailbox = false;
 #endif
-#if BROKEN == 5
+#if BROKEN == 2
      !running;
      bell = false
 #endif
@@ -199,7 +181,6 @@ end:
 inline apply(t) {
   d_step {
     assert(t < TICKETS && !applied[t]);
-    assert(chunk[IN(t)] == written[t] && written[t] != 0);
     applied[t] = true;
     n_applied++
   }
@@ -213,32 +194,23 @@ end:
   do
   :: serving[w] ->
      do
-#if BROKEN == 11
+#if BROKEN == 8
      :: stop -> break
 #else
      :: stop && looked -> break  /* nothing there in the last look, or 64 rounds are over */
      :: !looked && !ARRIVED(ticket) -> looked = true
 #endif
-     /* Looks and applies in one step: senders assert that they overwrite nothing before it is applied. */
-     :: atomic { ARRIVED(ticket) ->
-#if BROKEN == 1
-          done[IN(ticket)] = ticket + 1
-        };
-        atomic { apply(ticket); ticket = drawn; drawn++; looked = true }
-#else
-          apply(ticket)
-        };
-        done[IN(ticket)] = ticket + 1;  /* [P2] release */
+     :: atomic { ARRIVED(ticket) -> apply(ticket) };
+        done[IN(ticket)] = ticket + 1;
         d_step { ticket = drawn; drawn++; looked = true }
-#endif
      od;
-#if BROKEN != 4 && BROKEN != 11
+#if BROKEN != 1 && BROKEN != 8
      if
      :: ARRIVED(ticket) -> left_over = true
      :: else
      fi;
 #endif
-#if BROKEN == 9
+#if BROKEN == 6
      d_step { ticket = drawn; drawn++ };
 #endif
      atomic {
