@@ -470,7 +470,7 @@ class WrongArguments(FailureTest):
     def test_services(self):
         """Of a service: what its servers do wrong, and what the PEs do differently."""
         self.assert_fine(self.start("service"))
-        cause = "the service 'failing'" if ON_GPU else "a server of service 'failing' failed: the server's own reason"
+        cause = "(the service 'failing'|a kernel of gravel_launch, a handler, or)" if ON_GPU else "a server of service 'failing' failed: the server's own reason"
         self.assert_failed(self.start("service-fails"), "PE 1: error: .*" + cause)
         self.assert_failed(self.start("service-fails-elsewhere"), "PE 2: error: .*" + cause)
         self.assert_failed(self.start("service-no-server"), "PE 1: error: a message for server 2 of a service: it has servers 0 to 1")

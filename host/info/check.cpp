@@ -184,4 +184,11 @@ std::vector<problem> find_problems(const findings& f) {
   return found;
 }
 
+std::string residency_of(const findings& f) {
+  if (f.partition == "hold") return fmt::format("by the hold (GRAVEL_PARTITION=hold); the driver has {}green contexts", f.gpus.green_contexts ? "" : "no ");
+  const char* const why = !f.gpus.green_contexts ? "the driver has no green contexts" : f.mps.running ? "MPS runs" : nullptr;
+  if (!why) return fmt::format("in green contexts (GRAVEL_PARTITION={})", f.partition);
+  return f.partition == "green" ? fmt::format("none: GRAVEL_PARTITION=green, but {}", why) : fmt::format("by the hold (GRAVEL_PARTITION=auto: {})", why);
+}
+
 }  // namespace gravel

@@ -23,6 +23,7 @@ struct findings {
   std::vector<std::string> unknown_variables;
   std::string ipc_error;                    ///< why CUDA IPC does not work; "": it does, or there is no GPU
   std::string routes = "auto";               ///< GRAVEL_ROUTES
+  std::string partition = "hold";            ///< GRAVEL_PARTITION
   std::string aggregator, aggregator_error;  ///< path; or why it was not found
   uint64_t registered = 0;  ///< bytes that a node registers with UCX for each PE of another node
   bool built_with_cuda = false;
@@ -36,6 +37,9 @@ struct route {
 
 /// The routes of every pair of devices of this machine, and to other nodes.
 std::vector<route> find_routes(const findings&);
+
+/// How kernels that stay are kept resident on a GPU: by the hold alone, or in green contexts besides; and why.
+std::string residency_of(const findings&);
 
 struct problem {
   bool fatal;        ///< no job can run until it is solved

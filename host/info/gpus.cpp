@@ -134,6 +134,9 @@ gpu_report find_gpus() {
     report.why_none = cuda.why_not;
     return report;
   }
+  void (*create_stream)() = nullptr;
+  cuda.library.find("cuGreenCtxStreamCreate", create_stream);  // the last that came of what is needed
+  report.green_contexts = create_stream != nullptr;
   const nvml n;
   report.nvml = n.why_not;
   int version = 0, count = 0;

@@ -38,6 +38,7 @@ findings look_around(const software_report& software) {
   try {
     const settings s = resolved_settings(1);
     f.routes = s.routes;
+    f.partition = s.partition;
     // Staging memory here and landing slots there have the same size: two sinks of each PE, for each thread.
     f.registered = 2 * s.aggregator_threads * s.packets_per_destination * s.packet_size;
     aggregator = s.aggregator;

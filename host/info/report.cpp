@@ -60,6 +60,7 @@ void add_gpus(std::string& text, const findings& f) {
       fmt::format("{} (hostNativeAtomicSupported; Gravel does not need it)", all(&gpu::host_native_atomics)));
   row(text, "CUDA IPC", f.ipc_error.empty() ? "works" : fmt::format("does not work: {}", f.ipc_error));
   row(text, "MPS", f.mps.text);
+  row(text, "residency", residency_of(f));
   if (r.gpus.size() > 1) {
     text += "  peer access (N: over NVLink, P: over PCIe, .: none; row reads column)\n         ";
     for (const gpu& g : r.gpus) text += fmt::format("{:>4}", g.ordinal);
@@ -174,6 +175,8 @@ nlohmann::json report_json(const software_report& s, const findings& f) {
     j["cuda_driver"] = f.gpus.driver;
     j["cuda_ipc"] = f.ipc_error.empty() ? json{{"works", true}} : json{{"works", false}, {"why_not", f.ipc_error}};
     j["mps"] = f.mps.running;
+    j["green_contexts"] = f.gpus.green_contexts;
+    j["residency"] = residency_of(f);
   }
   const machine_report& m = f.machine;
   j["machine"] = {{"packages", m.packages},

@@ -79,6 +79,12 @@ class cuda_backend final : public backend, public cuda_launcher {
     ring_blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_ring_blocks, 1, share / 2));
     resident_ = s.resolver_resident;
     resolvers_at_once_ = at_once;
+    services_.open(device_, s.partition, under_mps_, s.resolver_quantum_us);
+    if (services_.has_parts()) {  // else it runs where it finds room
+      cudaStreamDestroy(resolver_stream_);
+      resolver_part_ = services_.parts().take(blocks_ + ring_blocks_, urgency());
+      resolver_stream_ = resolver_part_.stream;
+    }
     limits_ = {s.resolver_quantum_us * 1000, 200'000};
   }
 
@@ -202,6 +208,46 @@ class cuda_backend final : public backend, public cuda_launcher {
     return true;
   }
 
+  void store_word(uint64_t* at, uint64_t value) override { copy(at, &value, sizeof(value)); }
+  void store_in_device(uint64_t* at, uint64_t value) override { store_word(at, value); }
+
+  std::string refuse_resident(const resident_kernel& kernel) override {
+    if (!resident_) return "services need GRAVEL_RESOLVER_RESIDENT=yes";
+    const device_scope here(context_);
+    std::lock_guard lock(lock_);
+    // Where each block may come to a multiprocessor of its own, an eighth of them stays for the program.
+    const uint64_t needed = services_.has_parts() ? residency_cuda::processors_for(kernel) : kernel.blocks;
+    const uint64_t most = processors_count() - processors_count() / 8, taken = resolver_processors_ + resolvers_at_once_ * services_.blocks();
+    if (resolvers_at_once_ * needed + taken <= most) return {};
+    return std::to_string(kernel.blocks) + " servers of " + std::to_string(kernel.threads) + " threads; beside the resolver and other services there is room for " +
+           std::to_string(taken < most ? (most - taken) / resolvers_at_once_ : 0) + " on the " + std::to_string(processors_count()) + " multiprocessors";
+  }
+  void keep_resident(resident_kernel& kernel) override {
+    const device_scope here(context_);
+    std::unique_lock lock(lock_);
+    prepare(kernel.function, lock);
+    services_.add(kernel, urgency());
+    const auto begin = std::chrono::steady_clock::now();
+    for (relax wait; tend_services(holding_), load_acquire(&kernel.mail->resident) == 0;) {  // [V3]; it may have had its time already
+      const bool late = std::chrono::steady_clock::now() - begin > std::chrono::seconds(current_settings().connect_timeout_s);
+      if (late) fail_text("it has not become resident in " + std::to_string(current_settings().connect_timeout_s) + " s; what else runs on this GPU?");
+      lock.unlock();
+      wait();
+      lock.lock();
+    }
+  }
+  void let_go(resident_kernel& kernel) override {
+    const device_scope here(context_);
+    std::unique_lock lock(lock_);
+    services_.leave(kernel);
+    for (relax wait; tend_services(holding_), services_.runs(kernel);) {
+      lock.unlock();
+      wait.attentively();
+      lock.lock();
+    }
+    services_.remove(kernel);
+  }
+
   void start_receiver(const receiver_setup& setup) override {
     const device_scope here(context_);
     setup_ = setup;
@@ -236,7 +282,8 @@ class cuda_backend final : public backend, public cuda_launcher {
     const uint64_t bell = setup_.peer_bell ? load_acquire(setup_.peer_bell) : 0;
     if (holding_ || arrived != load_acquire(&mailbox_->taken) || bell != seen_bell_ || load_acquire(&mailbox_->left_over))
       ensure_resolver();
-    return moved || holding_ || bell != seen_bell_;
+    const bool services_run = tend_services(holding_);
+    return moved || holding_ || bell != seen_bell_ || services_run;
   }
 
   void stop_receiver() override {
@@ -269,12 +316,14 @@ class cuda_backend final : public backend, public cuda_launcher {
                        ", left " + std::to_string(s.leaving) + ", stop " + std::to_string(s.stop) + "; hold " + std::to_string(load_acquire(&mailbox_->hold)) + ", seen " +
                        std::to_string(load_acquire(&mailbox_->hold_seen)) + "; next packet by channel";
     for (const channel_state& c : channels) text += " " + std::to_string(c.next);
+    if (const std::unique_lock lock(lock_, std::try_to_lock); lock) text += services_.describe();
     return text;
   }
 
   ~cuda_backend() override {
     const device_scope here(context_);
     close_launcher();
+    if (resolver_part_.stream) services_.parts().give_back(resolver_part_), resolver_stream_ = nullptr;
     for (cudaStream_t stream : {resolver_stream_, copy_})
       if (stream) cudaStreamDestroy(stream);
     for (settling& s : settling_)
@@ -310,6 +359,7 @@ class cuda_backend final : public backend, public cuda_launcher {
   uint64_t resolvers_at_once_ = 1;         ///< on this GPU
   resolver_limits limits_{};
   cudaStream_t resolver_stream_ = nullptr, copy_ = nullptr;
+  partition_cuda::part resolver_part_;  ///< of the GPU, if it is partitioned
   /// For a quiet, and for a barrier, which another thread's quiet shall not have to wait for.
   struct settling {
     std::mutex lock;

@@ -13,6 +13,7 @@
 #include "host/pe/backend.hpp"
 #include "host/pe/device_scope.cuh"
 #include "host/pe/launch_config.hpp"
+#include "host/pe/residency_cuda.cuh"
 #include "host/pe/runtime_calls.hpp"
 #include "lib/base/relax.hpp"
 
@@ -89,6 +90,11 @@ class cuda_launcher {
   };
 
   virtual void ensure_resolver() = 0;  ///< with lock_ held
+  /// Services that are open; with lock_ held.
+  bool tend_services(bool wanted) {
+    return !services_.is_empty() && services_.tend(wanted, [this](uint64_t* at, uint64_t value) { store_in_device(at, value); });
+  }
+  virtual void store_in_device(uint64_t* at, uint64_t value) = 0;
 
   /// To be called once, with the PE's device current.
   void open_launcher(const cudaDeviceProp& properties) {
@@ -112,6 +118,8 @@ class cuda_launcher {
     for (cudaEvent_t event : pending_) cudaEventDestroy(event);
     for (cudaEvent_t event : events_) cudaEventDestroy(event);
   }
+  uint64_t processors_count() const { return processors_; }
+  int urgency() const { return greatest_; }  ///< the highest priority of streams
   cudaStream_t new_stream(bool urgent) {
     cudaStream_t stream = nullptr;
     cuda_check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, urgent ? greatest_ : least_), "cudaStreamCreate");
@@ -182,6 +190,7 @@ class cuda_launcher {
   bool holding_ = false;
   bool resident_ = true;
   uint64_t resolver_processors_ = 0;  ///< multiprocessors that resolvers may occupy
+  residency_cuda services_;
 
  private:
   /// A launch under way, until its end or an exception: until the kernel is in its stream, an idle stream is no reason to end
@@ -210,8 +219,9 @@ class cuda_launcher {
       store_release(&mailbox_->hold, ++hold_);
     }
     const uint64_t hold = hold_;
-    for (relax wait; load_acquire(&mailbox_->hold_seen) != hold;) {  // [H1]
+    for (relax wait; load_acquire(&mailbox_->hold_seen) != hold || !services_.all_resident();) {  // [H1]
       ensure_resolver();
+      tend_services(true);
       // A GPU that is full of other work lets no resolver in yet: this kernel waits for that work, as it would anyway.
       lock.unlock();
       wait();
@@ -221,7 +231,7 @@ class cuda_launcher {
   void wait_for_end_of_hold(std::unique_lock<std::mutex>& lock) {
     const auto begin = std::chrono::steady_clock::now();
     bool told = false;
-    for (relax wait; holding_;) {
+    for (relax wait; holding_ || services_.any_runs();) {
       lock.unlock();
       if (!told && std::chrono::steady_clock::now() - begin > std::chrono::seconds(10)) {
         told = true;
@@ -295,13 +305,13 @@ class cuda_launcher {
     int on_one = 0;
     cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, kernel, static_cast<int>(threads), how.shared_bytes),
                "gravel_launch: occupancy");
-    const uint64_t left = processors_ - std::min(processors_, resident_ ? resolver_processors_ : 0);
+    const uint64_t left = processors_ - std::min(processors_, (resident_ ? resolver_processors_ : 0) + services_.blocks());
     const uint64_t most = left * static_cast<uint64_t>(on_one);
     if (blocks > most)
       fail_text("gravel_launch: a cooperative grid of " + std::to_string(blocks) + " blocks of " + std::to_string(threads) +
                 " threads with " + std::to_string(how.shared_bytes) + " bytes of dynamic shared memory; at most " +
                 std::to_string(most) + " of them run at once on the " + std::to_string(left) + " of " + std::to_string(processors_) +
-                " multiprocessors that the resolver leaves (GRAVEL_RESOLVER_BLOCKS, GRAVEL_RESOLVER_RING_BLOCKS)");
+                " multiprocessors that the resolver and services leave (GRAVEL_RESOLVER_BLOCKS, GRAVEL_RESOLVER_RING_BLOCKS)");
   }
 
   static void start(const void* kernel, const gravel_launch_config& how, cudaStream_t stream, void** arguments) {

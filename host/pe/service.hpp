@@ -25,7 +25,7 @@ class gravel_service {
       : core_(std::make_unique<gravel::open_service>(describe(how))), exceptions_(std::uncaught_exceptions()) {
     gravel_service_handle<Server> inside = handle();
     inside.in_server = true;
-    core_->start(reinterpret_cast<const void*>(&gravel::serve<Server>), [inside, server, life = core_->life()](void* stream, uint64_t number) {
+    core_->start([inside, server, life = core_->life()](void* stream, uint64_t number) {
 #if GRAVEL_CUDA
       gravel::serve<Server><<<inside.servers(), gravel::service_threads<Server>(), 0, static_cast<cudaStream_t>(stream)>>>(inside, server, life, number);
 #else
@@ -56,7 +56,8 @@ class gravel_service {
     return {Server::name,
             {how.servers, how.chunks, how.chunk_messages, uint32_t{sizeof(typename Server::message)}},
             gravel::service_threads<Server>(),
-            gravel::handler_id<gravel_service_delivery<Server>>::value};
+            gravel::handler_id<gravel_service_delivery<Server>>::value,
+            reinterpret_cast<const void*>(&gravel::serve<Server>)};
   }
   std::unique_ptr<gravel::open_service> core_;
   int exceptions_ = 0;

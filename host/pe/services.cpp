@@ -51,6 +51,7 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
   wanted.name = what_.name;
   wanted.blocks = what_.shape.servers;
   wanted.threads = what_.threads;
+  wanted.function = what_.kernel;
   if (const std::string why = device.refuse_resident(wanted); !why.empty()) fail("service '{}': {}", what_.name, why);
   agree(collective_kind::open_service);
 
@@ -84,22 +85,17 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
 
 gravel_t open_service::handle() const { return job_->memory().of_kernels(); }
 
-void open_service::start(const void* function, std::function<void(void*, uint64_t)> run) {
-  kernel_ = {what_.name, what_.shape.servers, what_.threads, life_, mail_, function, std::move(run)};
-  std::string why;
-  try {
-    job_->memory().set_context(what_.handler, what_.name.c_str(), sink_kind::device, life_ + 1);
-    job_->device().keep_resident(kernel_);
-    runs_ = true;
-  } catch (const std::exception& e) {
-    why = e.what();
-  }
+void open_service::start(std::function<void(void*, uint64_t)> run) {
+  kernel_ = {what_.name, what_.shape.servers, what_.threads, life_, mail_, what_.kernel, std::move(run)};
+  job_->memory().set_context(what_.handler, what_.name.c_str(), sink_kind::device, life_ + 1);
   job_->services().push_back(this);
-  collective_words mine{};
-  mine.sum[0] = !why.empty();
-  const bool all = job_->begin_collective(collective_kind::open_service).combine(mine).sum[0] == 0;
-  if (!why.empty()) fail("service '{}': {}", what_.name, why);
-  if (!all) fail("service '{}': it did not start at another PE", what_.name);
+  try {
+    job_->device().keep_resident(kernel_);
+  } catch (const std::exception& e) {
+    job_->abort_job(fmt::format("service '{}': {}", what_.name, e.what()), 1);  // a kernel that waits for its place cannot be taken back
+  }
+  runs_ = true;
+  job_->begin_collective(collective_kind::open_service).combine();
 }
 
 void open_service::agree(collective_kind kind) {

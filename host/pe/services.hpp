@@ -16,6 +16,7 @@ struct service_description {
   service_shape shape;
   uint32_t threads;  ///< of a server
   uint32_t handler;  ///< id of gravel_service_delivery
+  const void* kernel;  ///< CUDA: the function
 };
 
 class open_service {
@@ -33,7 +34,7 @@ class open_service {
   service_life* life() const { return life_; }
   const std::string& name() const { return what_.name; }
   /// Starts the kernel, and returns when it is resident at all PEs and messages may be sent. Collective.
-  void start(const void* function, std::function<void(void* stream, uint64_t number)> run);
+  void start(std::function<void(void* stream, uint64_t number)> run);
   /// Returns when all that was sent is applied and the kernel has ended. Collective.
   void close();
 

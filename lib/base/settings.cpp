@@ -107,6 +107,10 @@ const std::vector<setting_row>& setting_table() {
       flag_row("GRAVEL_RESOLVER_RESIDENT", "yes", &s::resolver_resident,
                "CUDA: keep the resolver kernel running beside kernels of gravel_launch; no is for tools that run one "
                "kernel at a time (compute-sanitizer), and then kernels must not wait for answers"),
+      text_row("GRAVEL_PARTITION", "hold", &s::partition,
+               "CUDA: where kernels that stay resident run: hold (where they find room, before kernels of gravel_launch start); green (besides, "
+               "on multiprocessors of their own, green contexts of the driver; else the job ends); auto (green where the driver has it and there "
+               "is no MPS)"),
       number_row("GRAVEL_WATCHDOG_S", "60", "s", 0, 86400, &s::watchdog_s,
                  "a wait without any progress for this long dumps the state and ends the job (0: never)"),
       number_row("GRAVEL_CONNECT_TIMEOUT_S", "60", "s", 1, 3600, &s::connect_timeout_s,
@@ -175,6 +179,8 @@ settings read_settings(const std::function<const char*(const char*)>& lookup) {
     if (value & (value - 1)) fail("{}: {} is not a power of two", name, value);
   if (result.log != "debug" && result.log != "info" && result.log != "warning" && result.log != "error")
     fail("GRAVEL_LOG: '{}' is none of debug, info, warning, error", result.log);
+  if (result.partition != "hold" && result.partition != "green" && result.partition != "auto")
+    fail("GRAVEL_PARTITION: '{}' is none of hold, green, auto", result.partition);
   if (result.routes != "auto" && result.routes != "net" && result.routes != "no-peer" && result.routes != "peer" &&
       result.routes != "direct")
     fail("GRAVEL_ROUTES: '{}' is none of auto, no-peer, net, peer, direct", result.routes);

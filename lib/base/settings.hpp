@@ -35,6 +35,7 @@ struct settings {
   uint64_t resolver_ring_blocks;
   uint64_t resolver_quantum_us;
   bool resolver_resident;
+  std::string partition;
   uint64_t watchdog_s;
   uint64_t connect_timeout_s;
   bool stats;

@@ -1,0 +1,110 @@
+// Parts of a GPU's multiprocessors for kernels that stay: green contexts of the driver, made of groups of 8, split once. A kernel in such a part
+// runs on its multiprocessors only; kernels elsewhere still use them where they fit, so a part takes nothing from the hold, but it keeps a few
+// resident blocks from being spread over multiprocessors that kernels with much shared memory could have had.
+#pragma once
+#include <cuda.h>
+#include <cuda_runtime.h>
+
+#include <string>
+#include <vector>
+
+#include "host/pe/device_scope.cuh"
+
+namespace gravel {
+
+class partition_cuda {
+ public:
+  static constexpr unsigned group = 8;  ///< multiprocessors: the smallest part
+#if CUDART_VERSION >= 12050
+  struct part {
+    cudaStream_t stream = nullptr;
+    CUgreenCtx context = nullptr;
+    size_t first = 0, n = 0;  ///< groups
+  };
+
+  /// To be called once, with the device current. Returns why there are no green contexts; empty: there are.
+  std::string open(int device) {
+    if (cuDeviceGet_(&device_, device) != CUDA_SUCCESS) return "the driver does not know the device";
+    if (!find(&get_resource_, "cuDeviceGetDevResource") || !find(&split_, "cuDevSmResourceSplitByCount") || !find(&describe_, "cuDevResourceGenerateDesc") ||
+        !find(&create_, "cuGreenCtxCreate") || !find(&destroy_, "cuGreenCtxDestroy") || !find(&make_stream_, "cuGreenCtxStreamCreate"))
+      return "the driver has no green contexts (they came with CUDA 12.4)";
+    CUdevResource all{};
+    unsigned n = 0;
+    if (get_resource_(device_, &all, CU_DEV_RESOURCE_TYPE_SM) != CUDA_SUCCESS) return "the driver does not say what multiprocessors there are";
+    if (split_(nullptr, &n, &all, nullptr, 0, group) != CUDA_SUCCESS || n == 0) return "the driver cannot split this GPU";
+    groups_.resize(n);
+    if (split_(groups_.data(), &n, &all, nullptr, 0, group) != CUDA_SUCCESS) return groups_.clear(), "the driver cannot split this GPU";
+    groups_.resize(n);
+    taken_.assign(n, false);
+    return {};
+  }
+  bool is_open() const { return !groups_.empty(); }
+
+  /// A stream on at least `processors` multiprocessors of its own. Throws gravel::error if so many are not left.
+  part take(unsigned processors, int priority) {
+    const size_t n = (processors + group - 1) / group;
+    part p;
+    for (p.first = 0; p.first + n <= groups_.size(); ++p.first) {
+      size_t free = 0;
+      while (free < n && !taken_[p.first + free]) ++free;
+      if (free == n) break;
+    }
+    if (p.first + n > groups_.size())
+      fail_text("GRAVEL_PARTITION: " + std::to_string(processors) + " multiprocessors of its own; the GPU's " + std::to_string(groups_.size() * group) +
+                " are taken by other parts");
+    p.n = n;
+    CUdevResourceDesc description;
+    check(describe_(&description, &groups_[p.first], static_cast<unsigned>(n)), "cuDevResourceGenerateDesc");
+    check(create_(&p.context, description, device_, CU_GREEN_CTX_DEFAULT_STREAM), "cuGreenCtxCreate");
+    CUstream stream = nullptr;
+    check(make_stream_(&stream, p.context, CU_STREAM_NON_BLOCKING, priority), "cuGreenCtxStreamCreate");
+    p.stream = stream;
+    for (size_t i = 0; i < n; ++i) taken_[p.first + i] = true;
+    return p;
+  }
+  /// Nothing runs there any more.
+  void give_back(const part& p) {
+    cudaStreamDestroy(p.stream);
+    destroy_(p.context);
+    for (size_t i = 0; i < p.n; ++i) taken_[p.first + i] = false;
+  }
+
+ private:
+  /// Of the version whose types this was compiled with.
+  template <class F>
+  static bool find(F* function, const char* name) {
+    void* found = nullptr;
+    const bool known = cudaGetDriverEntryPointByVersion(name, &found, CUDART_VERSION, cudaEnableDefault) == cudaSuccess && found;
+    if (!known) cudaGetLastError();
+    *function = reinterpret_cast<F>(found);
+    return known;
+  }
+  static void check(CUresult code, const char* what) {
+    if (code != CUDA_SUCCESS) fail_text(std::string("GRAVEL_PARTITION: ") + what + " failed with error " + std::to_string(code) + " of the driver");
+  }
+  static CUresult cuDeviceGet_(CUdevice* device, int ordinal) {
+    decltype(&cuDeviceGet) get = nullptr;
+    return find(&get, "cuDeviceGet") ? get(device, ordinal) : CUDA_ERROR_NOT_FOUND;
+  }
+
+  CUdevice device_ = 0;
+  decltype(&cuDeviceGetDevResource) get_resource_ = nullptr;
+  decltype(&cuDevSmResourceSplitByCount) split_ = nullptr;
+  decltype(&cuDevResourceGenerateDesc) describe_ = nullptr;
+  decltype(&cuGreenCtxCreate) create_ = nullptr;
+  decltype(&cuGreenCtxDestroy) destroy_ = nullptr;
+  decltype(&cuGreenCtxStreamCreate) make_stream_ = nullptr;
+  std::vector<CUdevResource> groups_;
+  std::vector<bool> taken_;
+#else
+  struct part {
+    cudaStream_t stream = nullptr;
+  };
+  std::string open(int) { return "compiled with a CUDA toolkit before 12.5"; }
+  bool is_open() const { return false; }
+  part take(unsigned, int) { return {}; }
+  void give_back(const part&) {}
+#endif
+};
+
+}  // namespace gravel
