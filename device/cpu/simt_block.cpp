@@ -303,10 +303,8 @@ const char* name_of(block_op op) {
       return "__syncthreads_count";
     case block_op::all:
       return "__syncthreads_and";
-    case block_op::any:
-      return "__syncthreads_or";
     default:
-      return "a whole-block operation";
+      return "__syncthreads_or";
   }
 }
 
@@ -327,9 +325,7 @@ std::string block_runner::place() const { return fmt::format("lane {} of {}", ru
 std::string block_runner::describe_deadlock() const {
   std::string text = describe_block() + ": deadlock, none of its lanes can go on:";
   for (size_t op = 0; op < arrived_.size(); ++op)
-    if (arrived_[op])
-      text += fmt::format(" {} wait in {};", arrived_[op],
-                          block_op(op) == block_op::rendezvous ? rendezvous_name_ : name_of(block_op(op)));
+    if (arrived_[op]) text += fmt::format(" {} wait in {};", arrived_[op], name_of(block_op(op)));
   for (uint32_t w = 0; w < warps_; ++w) {
     for (uint32_t left = posted_[w]; left;) {
       const lane& first = lanes_[w * 32 + static_cast<uint32_t>(std::countr_zero(left))];

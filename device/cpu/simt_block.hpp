@@ -56,8 +56,6 @@ class block_runner {
   // ---- called by lanes
   uint64_t warp_collective(warp_op op, uint32_t mask, uint64_t value, uint32_t argument);
   int block_collective(block_op op, bool predicate);
-  uint32_t lane_of(unsigned lanes, const char* who) const;
-  void rendezvous(unsigned lanes, const char* who, void (*work)(void*), void* object);
   uint32_t active_mask(const void* site);
   uint32_t relax(uint32_t rounds);
   void interleave();
@@ -106,7 +104,7 @@ class block_runner {
     if (order_) order_->moved();
   }
   uint32_t working() const { return lanes_count_ - next_unstarted_ + ready_ - ready_relaxing_; }
-  bool arrive_at_barrier(block_op op, uint32_t expected);
+  bool arrive_at_barrier(block_op op);
   void release_barrier(block_op op);
   bool collective_complete(uint32_t warp, uint32_t mask, warp_op op) const;
   void complete_collective(uint32_t warp, uint32_t mask, warp_op op);
@@ -144,11 +142,10 @@ class block_runner {
 
   using lane_masks = std::array<uint32_t, max_lanes / 32>;  ///< a word per warp
   lane_masks ended_, at_barrier_, posted_, grouping_;
-  std::array<uint32_t, 5> arrived_;  ///< by block_op
+  std::array<uint32_t, 4> arrived_;  ///< by block_op
   uint32_t votes_ = 0;
   int barrier_result_ = 0;
   uint32_t grouping_count_ = 0;
-  const char* rendezvous_name_ = "";
 
   random_numbers random_;
   uint32_t preempt_ = 0;  ///< how often an interleaving point switches, in 1/65536

@@ -11,7 +11,7 @@ namespace gravel::simt::detail {
 
 // ---- barriers
 
-__forceinline__ bool block_runner::arrive_at_barrier(block_op op, uint32_t expected) {
+__forceinline__ bool block_runner::arrive_at_barrier(block_op op) {
   stop_if_failed();
   if (stopping_) {
     stop_lane();
@@ -19,7 +19,7 @@ __forceinline__ bool block_runner::arrive_at_barrier(block_op op, uint32_t expec
   }
   const uint32_t id = running_;
   at_barrier_[id / 32] |= 1u << id % 32;
-  if (++arrived_[static_cast<size_t>(op)] == expected) {
+  if (++arrived_[static_cast<size_t>(op)] == live_) {
     at_barrier_[id / 32] &= ~(1u << id % 32);
     return true;
   }
@@ -41,28 +41,13 @@ void block_runner::release_barrier(block_op op) {
 
 __forceinline__ int block_runner::block_collective(block_op op, bool predicate) {
   votes_ += predicate;
-  if (arrive_at_barrier(op, live_)) {
+  if (arrive_at_barrier(op)) {
     release_barrier(op);
     const int result = barrier_result_;
     if (explores) interleave();
     return result;
   }
   return barrier_result_;
-}
-
-uint32_t block_runner::lane_of(unsigned lanes, const char* who) const {
-  if (live_ != lanes || lanes_count_ != lanes)
-    fail("{}: {} is for blocks of {} lanes; this one has {}, {} of which have ended", place(), who, lanes,
-         lanes_count_, lanes_count_ - live_);
-  return running_;
-}
-
-void block_runner::rendezvous(unsigned lanes, const char* who, void (*work)(void*), void* object) {
-  rendezvous_name_ = who;
-  if (arrive_at_barrier(block_op::rendezvous, lanes)) {
-    work(object);
-    release_barrier(block_op::rendezvous);
-  }
 }
 
 // ---- warps
@@ -234,12 +219,6 @@ uint64_t warp_collective(warp_op op, uint32_t mask, uint64_t value, uint32_t arg
 }
 int block_collective(block_op op, bool predicate) {
   return block_runner::current("__syncthreads").block_collective(op, predicate);
-}
-uint32_t block_lane(unsigned lanes, const char* who) {
-  return block_runner::current(who).lane_of(lanes, who);
-}
-void block_rendezvous(unsigned lanes, const char* who, void (*work)(void*), void* object) {
-  block_runner::current(who).rendezvous(lanes, who, work, object);
 }
 GRAVEL_NOINLINE uint32_t active_mask() {
   return block_runner::current("__activemask").active_mask(__builtin_return_address(0));

@@ -108,7 +108,7 @@ enum class warp_op : uint8_t {
   bit_or,
   bit_xor
 };
-enum class block_op : uint8_t { sync, count, all, any, rendezvous };
+enum class block_op : uint8_t { sync, count, all, any };
 
 // State of the lane that runs on this thread now; set at every switch.
 inline constinit thread_local uint32_t lane_in_block = 0;
@@ -124,10 +124,6 @@ inline uint32_t own_bit() { return 1u << own_lane(); }
 
 uint64_t warp_collective(warp_op op, uint32_t mask, uint64_t value, uint32_t argument);
 int block_collective(block_op op, bool predicate);
-/// The caller's number. Throws gravel::error unless the block has exactly `lanes` lanes and none has ended.
-uint32_t block_lane(unsigned lanes, const char* who);
-/// All `lanes` lanes of the block meet, and the last one calls work(object) before any goes on.
-void block_rendezvous(unsigned lanes, const char* who, void (*work)(void*), void* object);
 uint32_t active_mask();
 void sleep(unsigned nanoseconds);
 [[noreturn]] void trap();
