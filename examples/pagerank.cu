@@ -8,6 +8,7 @@
 
 #include "examples/device_array.hpp"
 #include "examples/facts.hpp"
+#include "examples/ghost_readers.hpp"
 #include "examples/graph_input.hpp"
 #include "examples/lane_share.hpp"
 #include "examples/program.hpp"
@@ -45,7 +46,7 @@ struct rank_job {
   uint32_t* degree;         ///< symmetric; the same as a number
   float* contribution;      ///< symmetric: of own vertices, then of ghosts
   uint64_t* requests;       ///< symmetric: which own vertex (high half) is ghost (low half) where; those of one PE together
-  const uint64_t* request_end;  ///< of the PEs me + 1, me + 2, ... in turn, where in `requests` theirs end
+  const uint64_t* request_end;  ///< of the PEs me + 1, me + 2, ... in turn, where in `requests` theirs end (ghost_readers)
   double* sums;             ///< symmetric, two: how much ranks change, rank of vertices that no edge leaves
 };
 
@@ -55,22 +56,14 @@ GRAVEL_DEVICE void add_to_sum(double* sum, double mine) {
   if (threadIdx.x % 32 == 0 && mine != 0) atomicAdd(sum, mine);
 }
 
-/// Tells owners which of their vertices are ghosts here, and how many edges leave a vertex. `first_request`: of owner p, where this PE's
-/// requests begin there.
-template <int PEERS>
-__global__ void ask_for_ghosts(gravel_t g, rank_job job, vertex_code codes, const uint32_t* ghosts, const uint64_t* ghost_first,
-                               const uint64_t* first_request, const uint32_t* uses, uint64_t n_ghosts) {
-  __shared__ gravel_block_sender<lanes_of_block, 1024, PEERS> sender;
+/// Tells owners how many edges leave their vertices from what is seen here. `uses`: of own vertices, then of ghosts.
+__global__ void count_degrees(gravel_t g, rank_job job, vertex_code codes, const uint32_t* ghosts, const uint32_t* uses, uint64_t n_ghosts) {
+  __shared__ gravel_block_sender<lanes_of_block> sender;
   sender.begin(g);
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   for (uint64_t v = lane; v < job.rows; v += lanes)
     if (uses[v]) sender.add(&job.degree[v], uses[v], static_cast<int>(g.my_pe));
-  for (uint64_t k = lane; k < n_ghosts; k += lanes) {
-    const int owner = codes.owner(ghosts[k]);
-    const uint32_t place = codes.place(ghosts[k]);
-    sender.put(&job.requests[first_request[owner] + k - ghost_first[owner]], uint64_t{place} << 32 | (job.rows + k), owner);
-    sender.add(&job.degree[place], uses[job.rows + k], owner);
-  }
+  for (uint64_t k = lane; k < n_ghosts; k += lanes) sender.add(&job.degree[codes.place(ghosts[k])], uses[job.rows + k], codes.owner(ghosts[k]));
   sender.end();
 }
 
@@ -214,7 +207,6 @@ prepared prepare(const pagerank_options& o, int me, int n_pes) {
 /// All between gravel_init and gravel_finalize. Collective.
 pagerank_result rank_vertices(const pagerank_options& o) {
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
-  const auto n = static_cast<size_t>(n_pes), mine = static_cast<size_t>(me);
   prepared p;
   all_succeed(program_name, [&] { p = prepare(o, me, n_pes); });
   const uint64_t own = p.part.rows.rows(), n_ghosts = p.ghosts.codes.size();
@@ -225,17 +217,9 @@ pagerank_result rank_vertices(const pagerank_options& o) {
                 static_cast<unsigned long long>(edges), static_cast<unsigned long long>(all_ghosts));
   std::fflush(stdout);
 
-  // wants[r * n + o]: how many vertices of PE o are ghosts at PE r. At each owner the requests of the PEs that follow it lie in their order.
-  std::vector<uint64_t> wanted(n), wants(n * n), first_request(n), request_end(n);
-  for (size_t owner = 0; owner < n; ++owner) wanted[owner] = p.ghosts.first[owner + 1] - p.ghosts.first[owner];
-  gravel_allgather(wants.data(), wanted.data(), n);
-  for (size_t owner = 0; owner < n; ++owner)
-    for (size_t r = (owner + 1) % n; r != mine && r != owner; r = (r + 1) % n) first_request[owner] += wants[r * n + owner];
-  uint64_t asked = 0;
-  for (size_t turn = 0; turn < n; ++turn) request_end[turn] = asked += turn + 1 < n ? wants[(mine + 1 + turn) % n * n + mine] : 0;
-
   const auto most = [](uint64_t count) { return std::max<uint64_t>(gravel_max_all(count), 1); };
-  device_array<uint64_t> offsets(p.part.rows.offsets), ghost_first(p.ghosts.first), first(first_request), ends(request_end);
+  const ghost_readers readers = find_readers(p.ghosts, p.part.codes, own);
+  device_array<uint64_t> offsets(p.part.rows.offsets), ends(readers.end);
   device_array<uint32_t> sources(p.sources), order(p.order), uses(p.uses), ghosts(p.ghosts.codes);
   rank_job job{};
   job.offsets = offsets.data(), job.sources = sources.data(), job.order = order.data(), job.request_end = ends.data();
@@ -246,11 +230,10 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   job.inverse_degree = gravel_malloc<float>(places * sizeof(float));
   job.degree = gravel_malloc<uint32_t>(places * sizeof(uint32_t));
   job.contribution = gravel_malloc<float>(most(own + n_ghosts) * sizeof(float));
-  job.requests = gravel_malloc<uint64_t>(most(asked) * sizeof(uint64_t));
+  job.requests = readers.requests;
   job.sums = gravel_malloc<double>(2 * sizeof(double));
-  const auto ask = n_pes > 2 ? ask_for_ghosts<3> : ask_for_ghosts<1>;
   const auto send = n_pes > 2 ? send_contributions<3> : send_contributions<1>;
-  gravel_launch(ask, blocks_for(own + n_ghosts), lanes_of_block, gravel_handle(), job, p.part.codes, ghosts.data(), ghost_first.data(), first.data(), uses.data(), n_ghosts);
+  gravel_launch(count_degrees, blocks_for(own + n_ghosts), lanes_of_block, gravel_handle(), job, p.part.codes, ghosts.data(), uses.data(), n_ghosts);
   gravel_barrier_all();
   gravel_launch(start_ranks, blocks_to_fill_device(), gather_lanes, job);
   gravel_synchronize();
@@ -268,7 +251,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   gravel_barrier_all();
   const auto begin = std::chrono::steady_clock::now();
   while (result.change >= o.tolerance && result.steps < o.max_steps) {
-    gravel_launch(send, blocks_for(own + asked), lanes_of_block, gravel_handle(), job);
+    gravel_launch(send, blocks_for(own + readers.count()), lanes_of_block, gravel_handle(), job);
     gravel_barrier_all();  // all contributions are where they are read
     gravel_launch(sum_up, 2 * blocks_to_fill_device(), gather_lanes, job, static_cast<float>((1 - o.damping + o.damping * dangling) / vertices));
     gravel_synchronize();

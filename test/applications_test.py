@@ -28,6 +28,7 @@ GRAPHS = [
     "--cage 6",
 ]
 RUNS = {
+    "color": GRAPHS + ["graph.mtx", "--rmat 12 --edges-per-vertex 64", "--rmat 12 --edges-per-vertex 64"],
     "pagerank": GRAPHS + ["graph.txt", "graph.mtx --undirected"],
     "sssp": GRAPHS + ["weighted.mtx --source 0", "weighted.mtx --undirected --delta 0.1", "--rmat 9 --max-weight 1 --delta 1e9"],
 }
@@ -47,6 +48,7 @@ BAD_GRAPHS = [
 NO_WEIGHTS = ("plain.txt", "1 2\n", "plain.txt", "plain.txt:1: expected a weight")
 NEGATIVE = ("minus.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 2 1\n2 1 -3\n", "minus.mtx", "minus.mtx:4: the weight -3 is not")
 BAD = {
+    "color": BAD_GRAPHS,
     "pagerank": BAD_GRAPHS + [("", "", "--rmat 5 --damping 1", "damping"), ("", "", "--rmat 5 --tolerance 0", "tolerance")],
     "sssp": [b for b in BAD_GRAPHS if b[0] != "x.txt"] + [NO_WEIGHTS, NEGATIVE, ("", "", "--rmat 5 --source 32", "the source 32 is no vertex: there are 32")],
 }
@@ -99,6 +101,17 @@ class ApplicationsTest(unittest.TestCase):
                     self.assertNotEqual(done.returncode, 0)
                     self.assertIn(said, done.stderr)
                     self.assertEqual(done.stderr.count(said), 1, done.stderr)
+
+    @unittest.skipIf(NAME != "color", "of color")
+    def test_complete_graph(self):
+        """More colours than are looked at together, and all rows long ones."""
+        n = 1100
+        with tempfile.TemporaryDirectory() as folder:
+            rows = (" ".join(str(other) for other in range(1, n + 1) if other != v) for v in range(1, n + 1))
+            (Path(folder) / "k.graph").write_text(f"{n} {n * (n - 1) // 2}\n" + "\n".join(rows) + "\n")
+            done = run(2, 1, "k.graph", folder)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn(f"{n} colours, 0 mistakes", done.stdout)
 
     def test_help(self):
         done = run(2, 1, "--help", DATA)

@@ -1,0 +1,451 @@
+// Colouring: neighbours get different colours, few in all. Every vertex takes the first colour that none of its neighbours seems to have,
+// all at once; what other PEs' vertices have lies in ghosts, which messages bring up to date while the kernel runs. Then vertices look
+// whether a neighbour took the same colour at the same time, and of two one chooses again in the next round.
+#include <chrono>
+#include <cstdio>
+#include <numeric>
+
+#include "examples/device_array.hpp"
+#include "examples/facts.hpp"
+#include "examples/ghost_readers.hpp"
+#include "examples/graph_input.hpp"
+#include "examples/program.hpp"
+#include "examples/together.hpp"
+#include "gravel.cuh"
+#include "lib/base/mix.hpp"
+
+using namespace gravel;
+
+constexpr const char* program_name = "color";
+/// Vertices with fewer neighbours are coloured by one lane, those with fewer than block_degree by a warp, others by a block.
+constexpr uint64_t warp_degree = 32, block_degree = 2048;
+constexpr uint32_t classes = 3;
+/// Colours that a warp or block looks at together, a bit each.
+constexpr uint32_t window = 1024;
+
+struct color_options {
+  graph_input graph;
+  unsigned repeat = 1;
+  bool no_verify = false;
+  std::string json;
+  uint64_t serial_limit = 1 << 22;
+};
+
+/// Two bytes: all that is read at random fits a GPU's cache for longer.
+using color = uint16_t;
+constexpr color uncolored = 0xffff;
+
+struct alignas(8) work_item {
+  uint32_t vertex;
+  uint32_t skip;  ///< free colours to leave to neighbours that choose again as well
+};
+/// Vertices that choose in a round, by class.
+struct work_list {
+  work_item* items[classes];
+  uint32_t* counts;
+};
+
+/// This PE's part, in device memory.
+struct color_job {
+  const uint64_t* offsets;
+  const uint32_t* targets;  ///< indices into `colors`
+  const uint32_t* ghosts;   ///< codes of other PEs' vertices that edges lead to
+  const uint64_t* reader_offsets;
+  const uint64_t* readers;  ///< of each own vertex: PE (high half), and where it is a ghost there
+  vertex_code codes;
+  uint32_t own;
+  color* colors;     ///< symmetric: of own vertices, then of ghosts
+  uint32_t* excess;  ///< vertices that found no colour
+};
+
+__global__ void start_colors(color_job job, uint64_t all, uint32_t* counts) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  for (uint64_t i = lane; i < all; i += lanes) job.colors[i] = uncolored;
+  if (lane < classes) counts[lane] = 0;
+  if (lane == 0) *job.excess = 0;
+}
+
+/// A warp, or the whole block.
+template <bool BLOCK>
+struct team {
+  GRAVEL_DEVICE static unsigned rank() { return BLOCK ? threadIdx.x : threadIdx.x % 32; }
+  GRAVEL_DEVICE static unsigned size() { return BLOCK ? blockDim.x : 32; }
+  GRAVEL_DEVICE static unsigned index() { return BLOCK ? blockIdx.x : (blockIdx.x * blockDim.x + threadIdx.x) / 32; }
+  GRAVEL_DEVICE static unsigned count() { return BLOCK ? gridDim.x : gridDim.x * blockDim.x / 32; }
+  GRAVEL_DEVICE static void sync() {
+    if constexpr (BLOCK) __syncthreads();
+    else __syncwarp();
+  }
+};
+
+/// The colour of number `skip` among those that are clear in words[0 .. 32), or else, in `skip`, how many are still to be left. The answer is
+/// the same in all lanes. Thread scope: warp, converged.
+GRAVEL_DEVICE bool find_clear(const uint32_t* words, uint32_t* skip, uint32_t* found) {
+  const uint32_t lane = threadIdx.x % 32;
+  uint32_t clear = ~words[lane];
+  const uint32_t mine = static_cast<uint32_t>(__popc(clear));
+  uint32_t to_here = mine;
+  for (unsigned step = 1; step < 32; step *= 2) {
+    const uint32_t below = __shfl_up_sync(~0u, to_here, step);
+    if (lane >= step) to_here += below;
+  }
+  const bool here = *skip < to_here && *skip >= to_here - mine;
+  if (here)
+    for (uint32_t left = *skip - (to_here - mine); left; --left) clear &= clear - 1;
+  const uint32_t bit = lane * 32 + static_cast<uint32_t>(__ffs(static_cast<int>(clear)) - 1);
+  const unsigned who = __ballot_sync(~0u, here);
+  const uint32_t all = __shfl_sync(~0u, to_here, 31);
+  const uint32_t answer = __shfl_sync(~0u, bit, who ? __ffs(static_cast<int>(who)) - 1 : 0);
+  if (who) *found = answer;
+  else *skip -= all;
+  return who != 0;
+}
+
+/// What the lanes of a block share to colour long rows.
+struct color_scratch {
+  uint32_t words[lanes_of_block / 32][window / 32];
+  uint32_t skip, found, is_found;
+};
+
+/// The colour for a vertex with many neighbours. Thread scope: the team, converged.
+template <bool BLOCK>
+GRAVEL_DEVICE uint32_t choose_together(const color_job& job, const work_item& item, color_scratch& scratch) {
+  using t = team<BLOCK>;
+  uint32_t* const words = scratch.words[BLOCK ? 0 : threadIdx.x / 32];
+  uint32_t skip = item.skip, found = 0;
+  for (uint32_t first = 0;; first += window) {
+    for (unsigned w = t::rank(); w < window / 32; w += t::size()) words[w] = 0;
+    t::sync();
+    for (uint64_t e = job.offsets[item.vertex] + t::rank(); e < job.offsets[item.vertex + 1]; e += t::size()) {
+      const uint32_t c = read_in_place(&job.colors[job.targets[e]]) - first;
+      if (c < window && c + first != uncolored) atomicOr(&words[c / 32], 1u << c % 32);
+    }
+    t::sync();
+    bool is_found = false;
+    if constexpr (BLOCK) {
+      if (threadIdx.x < 32) {
+        is_found = find_clear(words, &skip, &found);
+        if (threadIdx.x == 0) scratch.skip = skip, scratch.found = found, scratch.is_found = is_found;
+      }
+      __syncthreads();
+      skip = scratch.skip, found = scratch.found, is_found = scratch.is_found;
+    } else {
+      is_found = find_clear(words, &skip, &found);
+    }
+    t::sync();
+    if (is_found) return first + found;
+  }
+}
+
+/// The colour for a vertex with fewer than warp_degree neighbours: with what is skipped, less than twice as many. Thread scope: lane.
+GRAVEL_DEVICE uint32_t choose_alone(const color_job& job, const work_item& item) {
+  uint64_t clear = ~uint64_t{0};
+  for (uint64_t e = job.offsets[item.vertex]; e < job.offsets[item.vertex + 1]; ++e) {
+    const uint32_t c = read_in_place(&job.colors[job.targets[e]]);
+    if (c < 64) clear &= ~(uint64_t{1} << c);
+  }
+  for (uint32_t left = item.skip; left; --left) clear &= clear - 1;
+  return static_cast<uint32_t>(__ffsll(static_cast<long long>(clear)) - 1);
+}
+
+/// Notes the choice, and tells the PEs that have a ghost of the vertex. Thread scope: lane.
+template <class Sender>
+GRAVEL_DEVICE void take(Sender& sender, const color_job& job, uint32_t vertex, uint32_t chosen) {
+  if (chosen >= uncolored) {
+    atomicAdd(job.excess, 1u);
+    return;
+  }
+  put_in_place(&job.colors[vertex], static_cast<color>(chosen));
+  for (uint64_t r = job.reader_offsets[vertex]; r < job.reader_offsets[vertex + 1]; ++r)
+    sender.put(&job.colors[static_cast<uint32_t>(job.readers[r])], static_cast<color>(chosen), static_cast<int>(job.readers[r] >> 32));
+}
+
+template <bool BLOCK, class Sender>
+GRAVEL_DEVICE void choose_class(Sender& sender, const color_job& job, const work_item* items, uint32_t count, color_scratch& scratch) {
+  using t = team<BLOCK>;
+  for (uint32_t i = t::index(); i < count; i += t::count()) {
+    const uint32_t chosen = choose_together<BLOCK>(job, items[i], scratch);
+    if (t::rank() == 0) take(sender, job, items[i].vertex, chosen);
+    t::sync();
+  }
+}
+
+/// The vertices in `work` choose. The longest rows first: they would be the last to end.
+template <int PEERS>
+__global__ void choose(gravel_t g, color_job job, work_list work) {
+  __shared__ gravel_block_sender<lanes_of_block, 1024, PEERS> sender;
+  __shared__ color_scratch scratch;
+  sender.begin(g);
+  choose_class<true>(sender, job, work.items[2], work.counts[2], scratch);
+  choose_class<false>(sender, job, work.items[1], work.counts[1], scratch);
+  const uint32_t lanes = gridDim.x * blockDim.x;
+  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < work.counts[0]; i += lanes) {
+    const work_item item = work.items[0][i];
+    take(sender, job, item.vertex, choose_alone(job, item));
+  }
+  sender.end();
+}
+
+/// Who of a vertex's neighbours has its colour, and goes before it.
+struct conflicts {
+  uint32_t own;  ///< vertices of this PE
+  uint32_t pes;  ///< other PEs, a bit each (of 32 in turn)
+  GRAVEL_DEVICE bool any() const { return own || pes; }
+  /// Neighbours that chose one colour at the same moment would do so again. So each leaves out some free ones: drawn from an eighth as many
+  /// as it has such neighbours before it, which come apart in few rounds. (As many as there are cost five times the colours, in an R-MAT graph all of whose
+  /// vertices had chosen the same.) Vertices of one PE with one colour are seldom neighbours of each other, so all of a PE count as one.
+  GRAVEL_DEVICE uint32_t skip(uint32_t vertex, uint32_t round) const {
+    const uint32_t before = own + static_cast<uint32_t>(__popc(pes)) - 1;
+    return pick(mix(uint64_t{round} << 32 | vertex), before / 8 + 1);
+  }
+};
+
+/// Looks at each `stride`-th neighbour. Of two PEs another one goes before for every colour; of one PE's vertices the one with
+/// more neighbours: of the many that chose when it did, most have few.
+/// Thread scope: lane.
+GRAVEL_DEVICE conflicts find_conflicts(const gravel_t& g, const color_job& job, uint32_t vertex, unsigned first, unsigned stride) {
+  const color mine = job.colors[vertex];
+  conflicts found{};
+  for (uint64_t e = job.offsets[vertex] + first; e < job.offsets[vertex + 1]; e += stride) {
+    const uint32_t other = job.targets[e];
+    if (job.colors[other] != mine) continue;
+    if (other < job.own) {
+      const uint64_t here = job.offsets[vertex + 1] - job.offsets[vertex], there = job.offsets[other + 1] - job.offsets[other];
+      found.own += there > here || (there == here && mix(other) > mix(vertex));
+    } else {
+      const auto pe = static_cast<uint32_t>(job.codes.owner(job.ghosts[other - job.own]));
+      if ((pe + mine) % g.n_pes < (g.my_pe + mine) % g.n_pes) found.pes |= 1u << pe % 32;
+    }
+  }
+  return found;
+}
+
+template <bool BLOCK>
+GRAVEL_DEVICE void check_class(const gravel_t& g, const color_job& job, const work_item* items, uint32_t count, work_item* next, uint32_t* next_count,
+                               conflicts* shared, uint32_t round) {
+  using t = team<BLOCK>;
+  for (uint32_t i = t::index(); i < count; i += t::count()) {
+    conflicts found = find_conflicts(g, job, items[i].vertex, t::rank(), t::size());
+    found = {__reduce_add_sync(~0u, found.own), __reduce_or_sync(~0u, found.pes)};
+    if constexpr (BLOCK) {
+      if (threadIdx.x == 0) *shared = {};
+      __syncthreads();
+      if (threadIdx.x % 32 == 0) atomicAdd(&shared->own, found.own), atomicOr(&shared->pes, found.pes);
+      __syncthreads();
+      found = *shared;
+    }
+    if (t::rank() == 0 && found.any()) next[atomicAdd(next_count, 1u)] = {items[i].vertex, found.skip(items[i].vertex, round)};
+    t::sync();
+  }
+}
+
+/// The vertices in `work` that must choose again go to `next`. No colour changes meanwhile.
+__global__ void check(gravel_t g, color_job job, work_list work, work_list next, uint32_t round) {
+  __shared__ conflicts shared;
+  check_class<true>(g, job, work.items[2], work.counts[2], next.items[2], &next.counts[2], &shared, round);
+  check_class<false>(g, job, work.items[1], work.counts[1], next.items[1], &next.counts[1], &shared, round);
+  const uint32_t lanes = gridDim.x * blockDim.x;
+  for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < work.counts[0]; of_warp += lanes) {
+    const uint32_t i = of_warp + threadIdx.x % 32;
+    const uint32_t vertex = i < work.counts[0] ? work.items[0][i].vertex : 0;
+    conflicts found{};
+    if (i < work.counts[0]) found = find_conflicts(g, job, vertex, 0, 1);
+    const unsigned again = __ballot_sync(~0u, found.any());
+    uint32_t at = 0;
+    if (again && threadIdx.x % 32 == 0) at = atomicAdd(&next.counts[0], static_cast<uint32_t>(__popc(again)));
+    at = __shfl_sync(~0u, at, 0);
+    if (found.any()) next.items[0][at + static_cast<uint32_t>(__popc(again & ((1u << threadIdx.x % 32) - 1)))] = {vertex, found.skip(vertex, round)};
+  }
+}
+
+__global__ void clear_counts(uint32_t* counts) {
+  if (threadIdx.x < classes) counts[threadIdx.x] = 0;
+}
+
+struct prepared {
+  graph_part part;
+  std::vector<uint32_t> targets;
+  ghost_list ghosts;
+  std::vector<work_item> work[classes];
+};
+
+prepared prepare(const color_options& o, int me, int n_pes) {
+  prepared p;
+  p.part = load_part(o.graph, {.undirected = true, .simple = true}, me, n_pes);
+  const csr& rows = p.part.rows;
+  p.targets = codes_of(rows, p.part.by, p.part.codes);
+  p.ghosts = find_ghosts(p.targets, p.part.codes, me, n_pes, rows.rows());
+  for (uint64_t v = 0; v < rows.rows(); ++v)
+    p.work[rows.degree(v) < warp_degree ? 0 : rows.degree(v) < block_degree ? 1 : 2].push_back({static_cast<uint32_t>(v), 0});
+  return p;
+}
+
+/// The requests by vertex instead of by PE.
+csr readers_by_vertex(const ghost_readers& readers, uint64_t own) {
+  std::vector<uint64_t> requests(readers.count());
+  gravel_copy(requests.data(), readers.requests, requests.size() * sizeof(uint64_t));
+  edge_list list;
+  list.vertices = std::max<uint64_t>(own, 1);
+  const auto n_pes = static_cast<uint64_t>(gravel_n_pes());
+  for (uint64_t i = 0, turn = 0; i < requests.size(); ++i) {
+    while (i >= readers.end[turn]) ++turn;
+    list.edges.push_back({requests[i] >> 32, (static_cast<uint64_t>(gravel_my_pe()) + 1 + turn) % n_pes << 32 | (requests[i] & ~uint32_t{0})});
+  }
+  return make_csr(list);
+}
+
+/// All rounds. Collective; returns how many there were. `lists[0]` has all vertices, lists[1] and lists[2] room for them.
+uint32_t find_colors(const color_job& job, const work_list (&lists)[3]) {
+  const auto kernel = gravel_n_pes() > 2 ? choose<3> : choose<1>;
+  uint64_t left = job.own;
+  int now = 0;
+  for (uint32_t round = 1;; ++round) {
+    const int next = now == 1 ? 2 : 1;
+    const unsigned blocks = blocks_for(left * 16);
+    gravel_launch(clear_counts, 1, 32, lists[next].counts);
+    gravel_launch(kernel, blocks, lanes_of_block, gravel_handle(), job, lists[now]);
+    gravel_barrier_all();  // all ghosts have the colours of this round
+    gravel_launch(check, blocks, lanes_of_block, gravel_handle(), job, lists[now], lists[next], round);
+    gravel_synchronize();
+    uint32_t counts[classes];
+    gravel_copy(counts, lists[next].counts, sizeof(counts));
+    left = uint64_t{counts[0]} + counts[1] + counts[2];
+    // No PE chooses again before all have checked.
+    if (gravel_sum_all(left) == 0) return round;
+    now = next;
+  }
+}
+
+/// First colour that no neighbour has, vertex by vertex, in the order of the numbers; how many colours that takes.
+uint32_t count_greedy(const csr& graph) {
+  std::vector<uint32_t> colors(graph.rows(), ~0u);
+  std::vector<uint64_t> taken_by(graph.rows() + 1, ~uint64_t{0});
+  uint32_t most = 0;
+  for (uint64_t v = 0; v < graph.rows(); ++v) {
+    for (uint64_t e = graph.offsets[v]; e < graph.offsets[v + 1]; ++e)
+      if (colors[graph.targets[e]] != ~0u) taken_by[colors[graph.targets[e]]] = v;
+    uint32_t c = 0;
+    while (taken_by[c] == v) ++c;
+    colors[v] = c;
+    most = std::max(most, c + 1);
+  }
+  return most;
+}
+
+/// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
+bool solve(const color_options& o) {
+  const int me = gravel_my_pe(), n_pes = gravel_n_pes();
+  prepared p;
+  all_succeed(program_name, [&] { p = prepare(o, me, n_pes); });
+  const csr& rows = p.part.rows;
+  const uint64_t own = rows.rows(), n_ghosts = p.ghosts.codes.size(), vertices = p.part.vertices;
+  const uint64_t edges = gravel_sum_all(static_cast<uint64_t>(p.targets.size())), all_ghosts = gravel_sum_all(n_ghosts);
+  uint64_t highest = 0;
+  for (uint64_t v = 0; v < own; ++v) highest = std::max(highest, rows.degree(v));
+  highest = gravel_max_all(highest);
+  if (me == 0)
+    std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu neighbours, up to %llu of one; %llu of other PEs in all\n", program_name, n_pes,
+                gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
+                static_cast<unsigned long long>(edges), static_cast<unsigned long long>(highest), static_cast<unsigned long long>(all_ghosts));
+  std::fflush(stdout);
+
+  const ghost_readers readers = find_readers(p.ghosts, p.part.codes, own);
+  const csr by_vertex = readers_by_vertex(readers, own);
+  device_array<uint64_t> offsets(rows.offsets), reader_offsets(by_vertex.offsets), reader_list(by_vertex.targets);
+  device_array<uint32_t> targets(p.targets), ghosts(p.ghosts.codes);
+  const auto most = [](uint64_t count) { return std::max<uint64_t>(gravel_max_all(count), 1); };
+  color_job job{};
+  job.offsets = offsets.data(), job.targets = targets.data(), job.ghosts = ghosts.data();
+  job.reader_offsets = reader_offsets.data(), job.readers = reader_list.data();
+  job.codes = p.part.codes, job.own = static_cast<uint32_t>(own);
+  job.colors = gravel_malloc<color>(most(own + n_ghosts) * sizeof(color));
+  job.excess = gravel_malloc<uint32_t>(sizeof(uint32_t));
+  work_list lists[3];
+  for (work_list& list : lists) {
+    list.counts = gravel_malloc<uint32_t>(classes * sizeof(uint32_t));
+    for (uint32_t c = 0; c < classes; ++c) list.items[c] = gravel_malloc<work_item>(most(p.work[c].size()) * sizeof(work_item));
+  }
+  uint32_t counts[classes];
+  for (uint32_t c = 0; c < classes; ++c) {
+    counts[c] = static_cast<uint32_t>(p.work[c].size());
+    gravel_copy(lists[0].items[c], p.work[c].data(), p.work[c].size() * sizeof(work_item));
+  }
+  gravel_copy(lists[0].counts, counts, sizeof(counts));
+
+  double seconds = 0;
+  uint32_t rounds = 0;
+  for (unsigned run = 0; run < o.repeat; ++run) {
+    gravel_launch(start_colors, blocks_to_fill_device(), lanes_of_block, job, own + n_ghosts, lists[1].counts);
+    gravel_barrier_all();
+    const auto begin = std::chrono::steady_clock::now();
+    rounds = find_colors(job, lists);
+    const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    seconds = run == 0 ? took : std::min(seconds, took);
+  }
+
+  // All vertices once more: who would have to choose again? And what the graph's own edges say.
+  gravel_launch(clear_counts, 1, 32, lists[1].counts);
+  gravel_launch(check, blocks_for(own * 16), lanes_of_block, gravel_handle(), job, lists[0], lists[1], 0u);
+  gravel_synchronize();
+  gravel_copy(counts, lists[1].counts, sizeof(counts));
+  uint32_t excess = 0;
+  gravel_copy(&excess, job.excess, sizeof(excess));
+  uint64_t wrong = gravel_sum_all(uint64_t{counts[0]} + counts[1] + counts[2] + excess);
+  const uint64_t block = most(own);
+  std::vector<color> mine(block, uncolored);
+  gravel_copy(mine.data(), job.colors, own * sizeof(color));
+  uint64_t colors = 0;
+  for (uint64_t i = 0; i < own; ++i) colors = std::max<uint64_t>(colors, uint64_t{mine[i]} + 1);
+  colors = gravel_max_all(colors);
+  const bool serial = !o.no_verify && edges <= o.serial_limit;
+  uint32_t greedy = 0;
+  if (serial) {
+    std::vector<color> parts(block * static_cast<uint64_t>(n_pes));
+    std::vector<uint64_t> names(block, 0), all_names(parts.size());
+    std::copy(p.part.old_numbers.begin(), p.part.old_numbers.end(), names.begin());
+    gravel_allgather(parts.data(), mine.data(), block);
+    gravel_allgather(all_names.data(), names.data(), block);
+    std::vector<color> of(vertices, uncolored);
+    for (size_t i = 0; i < parts.size(); ++i)
+      if (parts[i] != uncolored) of[all_names[i]] = parts[i];
+    all_succeed(program_name, [&] {
+      const edge_list graph = o.graph.edges({.undirected = true});
+      for (const edge& e : graph.edges) wrong += e.source != e.target && of[e.source] == of[e.target];
+      for (const color c : of) wrong += c == uncolored;
+      csr whole = make_csr(graph);
+      simplify(whole);
+      greedy = count_greedy(whole);
+    });
+  }
+  const bool right = wrong == 0 && colors <= 2 * highest + 1;
+  if (me == 0) {
+    std::printf("%.4f s, %.4g M neighbours/s, %u rounds; %llu colours, %llu mistakes\n", seconds, static_cast<double>(edges) / seconds / 1e6, rounds,
+                static_cast<unsigned long long>(colors), static_cast<unsigned long long>(wrong));
+    if (serial) std::printf("serial greedy colouring takes %u colours\n", greedy);
+  }
+  all_succeed(program_name, [&] {
+    if (me == 0 && !o.json.empty())
+      write_json(o.json, {{"program", program_name}, {"backend", gravel_backend()}, {"pes", static_cast<uint64_t>(n_pes)},
+                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())}, {"graph", o.graph.description()}, {"vertices", vertices}, {"neighbours", edges},
+                          {"division", o.graph.division}, {"ghosts", all_ghosts}, {"rounds", uint64_t{rounds}}, {"seconds", seconds}, {"colors", colors},
+                          {"compared_with_serial", serial}, {"colors_of_greedy", uint64_t{greedy}}, {"wrong", wrong}, {"right", right}});
+  });
+  return right;
+}
+
+int main(int argc, char** argv) {
+  color_options o;
+  CLI::App app("Colours the vertices of a graph so that neighbours differ. Directions of edges do not matter.", program_name);
+  o.graph.add_options(app);
+  app.add_option("--repeat", o.repeat, "Runs, of which the fastest is told")->check(CLI::Range(1, 1000))->capture_default_str();
+  app.add_flag("--no-verify", o.no_verify, "Do not check the result against the graph's edges, one by one");
+  app.add_option("--serial-limit", o.serial_limit, "Check so for up to so many neighbours")->capture_default_str();
+  app.add_option("--json", o.json, "Write the results to this file too");
+  parse_or_exit(app, argc, argv, [&] {
+    o.graph.check();
+    need_symmetric(64 * o.graph.vertices_of_generated());
+    if (!o.json.empty()) need_writable(o.json);
+  });
+  gravel_init<>();
+  return finish(program_name, solve(o));
+}
