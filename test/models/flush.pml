@@ -5,7 +5,7 @@
 //   ask                ask_flush, once: raise `asked`, store, look at `asked` again; a store may overwrite a higher target
 //   take               plane::take_from: tickets of its class, in order
 //   notice             notice_flush_target: the highest target seen
-//   start, finish      finish_flushes: packets are closed; flush_done once they are applied
+//   start, finish      step_flushes: packets are closed; flush_done once they are applied
 //   network            applies what lies in closed packets
 //
 // Claims: flush(target) returns after all messages with a ticket below target are applied, and does return. Every wait of the model

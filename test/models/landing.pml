@@ -17,7 +17,7 @@
 //   poll, report      outbound::poll_done, inbound::report: done words in order                [P2] acquire
 //   credit            plane_word::credit: freed and applied
 //   take over         plane::forward, inbound::forwarded, report_transit
-//   flush             plane::finish_flushes: close, then applied >= until
+//   flush             plane_source::step_flushes: close, then applied >= until
 //
 // A packet holds one or two messages; its two words are the first message's number and how many there are. Claims:
 // every packet is read as it was closed, every message is applied exactly once, applied <= freed <= sequence <= freed +
