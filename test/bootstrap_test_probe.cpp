@@ -1,5 +1,6 @@
 // A PE for the tests of the bootstrap and of ucx-run: joins the job and does what its first argument says.
 #include <fcntl.h>
+#include <pmix.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -41,6 +42,14 @@ void print(fmt::format_string<Args...> format, Args&&... args) {
   if (write(1, line.data(), line.size()) < 0) _exit(99);
 }
 
+/// Has the launcher end the job, as programs of other libraries do.
+[[noreturn]] void abort_job(int status, const char* text) {
+  if (status < 1 || status > 255) status = 1;
+  log_error("{}", text);
+  PMIx_Abort(status, text, nullptr, 0);
+  _exit(status);
+}
+
 void exchange(bootstrap& job, size_t size) {
   const uint32_t rank = job.rank(), n = job.size();
   require(rank < n && job.host_of().size() == n, "rank, size and host_of agree");
@@ -60,7 +69,7 @@ void exchange(bootstrap& job, size_t size) {
         require(job.get(pe, fmt::format("of round {}", old)) == pattern(pe, old + 100, 33),
                 "old values stay");
     }
-    job.barrier();
+    job.fence();
   }
   job.put("staged", pattern(rank, 0, 1));
   const auto message_of = [](auto&& call) -> std::string {
@@ -116,7 +125,7 @@ int run(const std::string& what, uint32_t who, int value) {
   if (what == "exchange") {
     exchange(*job, static_cast<size_t>(value));
   } else if (what == "exit") {
-    job->barrier();
+    job->fence();
     if (mine) {
       job->finalize();
       return value;
@@ -128,15 +137,15 @@ int run(const std::string& what, uint32_t who, int value) {
   } else if (what == "absent") {
     job->fence();
   } else if (what == "signal") {
-    job->barrier();
+    job->fence();
     if (mine) raise(value);
     stay();
   } else if (what == "abort") {
-    job->barrier();
-    if (mine) job->abort(value, "the probe gives up");
+    job->fence();
+    if (mine) abort_job(value, "the probe gives up");
     stay();
   } else if (what == "abort-in-fence") {
-    if (mine) job->abort(value, "the probe gives up");
+    if (mine) abort_job(value, "the probe gives up");
     job->fence();
   } else if (what == "late") {
     if (mine) stay();
@@ -146,14 +155,14 @@ int run(const std::string& what, uint32_t who, int value) {
     signal(SIGTERM, SIG_IGN);
     job->on_abort([&](std::string text) { print("PE {} heard: {}", job->rank(), text); });
     leave_orphan();
-    job->barrier();
+    job->fence();
     if (mine) raise(SIGKILL);
     stay();
   } else if (what == "orphan") {
     leave_orphan();
-    job->barrier();
+    job->fence();
   } else if (what == "await-signal") {
-    job->barrier();
+    job->fence();
     print("PE {} waits", job->rank());
     for (int number = 0; number != SIGTERM;) {
       sigwait(&awaited, &number);
@@ -162,13 +171,13 @@ int run(const std::string& what, uint32_t who, int value) {
   } else if (what == "deaf") {
     signal(SIGINT, receive);
     signal(SIGTERM, SIG_IGN);
-    job->barrier();
+    job->fence();
     print("PE {} waits", job->rank());
     while (!received) usleep(10'000);
     print("PE {} got signal {}", job->rank(), static_cast<int>(received));
     stay();
   } else if (what == "wait") {
-    job->barrier();
+    job->fence();
     print("PE {} waits", job->rank());
     stay();
   } else if (what == "directory") {
@@ -177,16 +186,16 @@ int run(const std::string& what, uint32_t who, int value) {
     require(!path.empty() && stat(path.c_str(), &found) == 0 && (found.st_mode & 0777) == 0700,
             "a private directory");
     std::ofstream(fmt::format("{}/file of {}", path, job->rank())) << "text";
-    job->barrier();
+    job->fence();
     for (uint32_t pe = 0; pe < job->size(); ++pe)
       require(stat(fmt::format("{}/file of {}", path, pe).c_str(), &found) == 0, "the directory is shared");
-    job->barrier();
+    job->fence();
     print("{}", path);
   } else if (what == "echo") {
     std::string line;
     while (std::getline(std::cin, line)) print("PE {} read {}", job->rank(), line);
     print("PE {} at end of input", job->rank());
-    job->barrier();
+    job->fence();
   } else if (what == "lines") {
     // Both streams, lines in pieces, a last line without an end.
     for (int i = 0; i < value; ++i) {

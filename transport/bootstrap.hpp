@@ -29,7 +29,7 @@ struct staged_values {
 };
 
 /// This process's membership in its job. At most one at a time in a process. Its functions are called by one
-/// thread at a time, except for abort(), which any thread may call.
+/// thread at a time.
 class bootstrap {
  public:
   /// Joins the job. Throws gravel::error if a launcher started this process but cannot be reached, or if a
@@ -44,7 +44,6 @@ class bootstrap {
 
   uint32_t rank() const;  ///< number of this PE, 0 to size() - 1
   uint32_t size() const;  ///< number of PEs
-  bool launched() const;  ///< false: started by hand, a job of one PE
 
   /// For each PE the number of the physical host it runs on; hosts are numbered from 0 in the order of their
   /// first PE.
@@ -65,13 +64,6 @@ class bootstrap {
   /// Collective: waits for all PEs and exchanges what was put. Throws gravel::error if not all came within
   /// GRAVEL_CONNECT_TIMEOUT_S, or at once if a PE is reported dead.
   void fence();
-  /// Collective: waits for all PEs, exchanges nothing. Errors as fence().
-  void barrier();
-
-  /// Ends the whole job: prints `text`, has the launcher kill all PEs, and ends this process with `status` (1
-  /// to 255; anything else becomes 1). Returns never, and takes at most some seconds even if the launcher
-  /// does not answer.
-  [[noreturn]] void abort(int status, const std::string& text);
 
   /// `callback` is called once, with a sentence for the user, when the launcher reports that another PE died,
   /// or when the launcher itself is gone; at once if that has happened already. It runs on a thread of PMIx:
@@ -79,14 +71,14 @@ class bootstrap {
   /// SIGTERM; Open MPI's mpirun reports nothing and kills.
   void on_abort(std::function<void(std::string)> callback);
 
-  /// Leaves the job; not collective: call barrier() before if others still need this PE. A PE that ends
+  /// Leaves the job; not collective: call fence() before if others still need this PE. A PE that ends
   /// without finalize() ends the job.
   void finalize();
 
  private:
   struct state;
   explicit bootstrap(std::unique_ptr<state> made);
-  void wait_for_all(bool exchange);
+  void wait_for_all();
   std::unique_ptr<state> state_;
 };
 
