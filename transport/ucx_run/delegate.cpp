@@ -11,7 +11,7 @@
 
 #include "lib/base/error.hpp"
 #include "transport/ucx_run/child.hpp"
-#include "transport/ucx_run/job.hpp"
+#include "transport/ucx_run/environment.hpp"
 
 namespace gravel {
 namespace {

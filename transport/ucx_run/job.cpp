@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,8 +13,10 @@
 
 #include "lib/base/error.hpp"
 #include "transport/ucx_run/child.hpp"
+#include "transport/ucx_run/environment.hpp"
 #include "transport/ucx_run/input.hpp"
 #include "transport/ucx_run/output.hpp"
+#include "transport/ucx_run/pe_processes.hpp"
 #include "transport/ucx_run/pmix_server.hpp"
 #include "transport/ucx_run/session_directory.hpp"
 #include "transport/ucx_run/signals.hpp"
@@ -29,12 +30,6 @@ using namespace std::chrono_literals;
 
 constexpr auto term_to_kill = 2s;    ///< from SIGTERM, or from the end of the last PE, to SIGKILL
 constexpr auto kill_patience = 10s;  ///< a process that SIGKILL has not ended by then is stuck in the kernel
-
-struct pe_process {
-  pid_t pid = 0;
-  bool alive = false;
-  int wait_status = 0;
-};
 
 /// Each PE needs a connection, and two pipes with --tag-output; PMIx some more.
 void raise_descriptor_limit(uint32_t n_pes) {
@@ -50,9 +45,7 @@ void raise_descriptor_limit(uint32_t n_pes) {
 class job {
  public:
   job(const run_options& options, uint32_t n_pes)
-      : options_(options), server_(n_pes, session_.path()), pes_(n_pes) {
-    if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) fail_errno("prctl(PR_SET_CHILD_SUBREAPER)");
-  }
+      : options_(options), server_(n_pes, session_.path()), pes_(n_pes) {}
 
   ~job() {
     // After an exception; otherwise there is nothing left to kill.
@@ -85,17 +78,7 @@ class job {
 
   void start_all() {
     const std::string program = find_program(options_.program[0], options_.working_directory);
-    std::vector<std::string> base;
-    for (char** entry = environ; *entry; ++entry) base.emplace_back(*entry);
-    for (const auto& variable : job_variables(options_)) {
-      const std::string with_equals = variable.substr(0, variable.find('=') + 1);
-      std::erase_if(base, [&](const std::string& entry) { return entry.starts_with(with_equals); });
-      base.push_back(variable);
-    }
-    // Gravel needs it, and a program that uses CUDA before gravel_init would fix it otherwise.
-    constexpr const char* loading = "CUDA_MODULE_LOADING=";
-    if (std::none_of(base.begin(), base.end(), [&](const std::string& entry) { return entry.starts_with(loading); }))
-      base.push_back(std::string(loading) + "EAGER");
+    const std::vector<std::string> base = job_environment(options_);
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing < 0) fail_errno("/dev/null");
     for (uint32_t pe = 0; pe < pes_.size() && !stopping_; ++pe) {
@@ -112,9 +95,7 @@ class job {
         setup.error_output = output_.add(pe, 2);
       }
       try {
-        pes_[pe].pid = start_child(setup);
-        pes_[pe].alive = true;
-        ++alive_;
+        pes_.started(pe, start_child(setup));
       } catch (const start_failure& e) {
         give_up(e.status, pe == 0 ? e.text : fmt::format("PE {}: {}", pe, e.text));
       }
@@ -131,19 +112,19 @@ class job {
     take_signals_in();
     const bool children_left = reap();
     look_at_memberships();
-    if (server_.crashed() && alive_ > 0)
+    if (server_.crashed() && pes_.alive() > 0)
       verdict_.add({0, 1, "PMIx, which connects the PEs, has crashed: the job cannot go on"}, false, clock::now());
     if (!stopping_)
-      if (const auto what = verdict_.reached(clock::now(), alive_ == 0)) report(*what);
+      if (const auto what = verdict_.reached(clock::now(), pes_.alive() == 0)) report(*what);
     if (!children_left) return false;
 
     const auto now = clock::now();
-    if (timeout_at_ && now >= *timeout_at_ && alive_ > 0 && !stopping_)
+    if (timeout_at_ && now >= *timeout_at_ && pes_.alive() > 0 && !stopping_)
       give_up(124, fmt::format("the job ran longer than {} s (--timeout): killed", options_.timeout_s));
-    if (alive_ == 0 && !kill_at_) kill_at_ = now + term_to_kill;  // for what the PEs have left behind
+    if (pes_.alive() == 0 && !kill_at_) kill_at_ = now + term_to_kill;  // for what the PEs have left behind
     if (kill_at_ && now >= *kill_at_) {
-      if (alive_ == 0 && !exit_status_) name_leftovers();
-      send_kill();
+      if (pes_.alive() == 0 && !exit_status_) name_leftovers();
+      pes_.signal_groups(SIGKILL);
       if (now >= *kill_at_ + kill_patience) {
         say("some processes of the job cannot be killed (stuck in the kernel?)");
         if (!exit_status_) exit_status_ = 1;
@@ -160,7 +141,7 @@ class job {
     auto until = clock::now() + 3600s;
     const auto sooner = [&](clock::time_point when) { until = std::min(until, when); };
     if (!input_watched) sooner(clock::now() + 500ms);
-    if (timeout_at_ && alive_ > 0 && !stopping_) sooner(*timeout_at_);
+    if (timeout_at_ && pes_.alive() > 0 && !stopping_) sooner(*timeout_at_);
     if (verdict_.when() && !stopping_) sooner(*verdict_.when());
     // Killing goes on: the children of a process that was killed become ours only when it is dead.
     if (kill_at_) sooner(std::max(*kill_at_, clock::now() + 20ms));
@@ -174,37 +155,27 @@ class job {
     while (const auto number = signals_.next()) {
       if (number == SIGTSTP) {
         // The terminal stopped us; it does not know the PEs.
-        signal_groups(SIGSTOP);
+        pes_.signal_groups(SIGSTOP);
         raise(SIGSTOP);
       } else if (number == SIGCONT) {
-        signal_groups(SIGCONT);
+        pes_.signal_groups(SIGCONT);
       } else if (number == SIGINT && ++interrupts_ == 2) {
         abandon_output_ = true;
         give_up(128 + SIGINT, "interrupted twice: killed");
         kill_at_ = clock::now();
       } else if (number != SIGCHLD) {
-        for (const auto& pe : pes_)
-          if (pe.alive) kill(pe.pid, *number);
+        pes_.signal(*number);
       }
     }
   }
 
   /// Takes in the ends of children; false if there are none left.
   bool reap() {
-    for (;;) {
-      int wait_status = 0;
-      const pid_t pid = waitpid(-1, &wait_status, WNOHANG);
-      if (pid == 0) return true;
-      if (pid < 0) return false;  // ECHILD
-      for (uint32_t pe = 0; pe < pes_.size(); ++pe)
-        if (pes_[pe].alive && pes_[pe].pid == pid) ended(pe, wait_status);
-    }
+    return pes_.reap([this](uint32_t pe) { ended(pe); });
   }
 
-  void ended(uint32_t pe, int wait_status) {
-    pes_[pe].alive = false;
-    pes_[pe].wait_status = wait_status;
-    --alive_;
+  void ended(uint32_t pe) {
+    const int wait_status = pes_[pe].wait_status;
     const auto aborts = server_.aborts();
     const auto abort =
         std::find_if(aborts.begin(), aborts.end(), [&](const abort_request& a) { return a.pe == pe; });
@@ -229,7 +200,7 @@ class job {
   void look_at_memberships() {
     if (stopping_) return;
     for (const auto& request : server_.aborts()) add_abort(request);
-    if (alive_ == pes_.size()) return;
+    if (pes_.alive() == pes_.size()) return;
     const auto memberships = server_.memberships();
     const auto member = std::find_if(memberships.begin(), memberships.end(),
                                      [](const pe_membership& m) { return m.connected && !m.finalized; });
@@ -257,39 +228,20 @@ class job {
     if (stopping_) return;
     stopping_ = true;
     kill_at_ = clock::now() + term_to_kill;
-    signal_groups(SIGTERM);
-    signal_groups(SIGCONT);  // who is stopped would not notice
+    pes_.signal_groups(SIGTERM);
+    pes_.signal_groups(SIGCONT);  // who is stopped would not notice
   }
-
-  /// To every process that belongs to a living PE's group, and to every orphan. Only processes that we have
-  /// not yet reaped, and groups of such, are named, so no number can belong to somebody else by now.
-  void signal_groups(int number) {
-    for (const auto& pe : pes_)
-      if (pe.alive) kill(-pe.pid, number);
-    for (const pid_t pid : own_children())
-      if (!is_living_pe(pid)) kill(pid, number);
-  }
-
-  bool is_living_pe(pid_t pid) const {
-    return std::any_of(pes_.begin(), pes_.end(),
-                       [&](const pe_process& pe) { return pe.alive && pe.pid == pid; });
-  }
-
-  void send_kill() { signal_groups(SIGKILL); }
 
   void name_leftovers() {
     if (leftovers_named_) return;
     leftovers_named_ = true;
-    std::string names;
-    for (const pid_t pid : own_children())
-      names += fmt::format("{}{} (pid {})", names.empty() ? "" : ", ", process_name(pid), pid);
-    if (!names.empty()) say("killed what the PEs had left running: " + names);
+    if (const std::string names = pes_.name_leftovers(); !names.empty()) say("killed what the PEs had left running: " + names);
   }
 
   void kill_everything() {
     const auto end = clock::now() + kill_patience;
     do {
-      send_kill();
+      pes_.signal_groups(SIGKILL);
       usleep(5000);
     } while (reap() && clock::now() < end);
   }
@@ -300,8 +252,7 @@ class job {
   pmix_server server_;
   job_input input_;
   tagged_output output_;
-  std::vector<pe_process> pes_;
-  size_t alive_ = 0;
+  pe_processes pes_;
   int interrupts_ = 0;
   bool stopping_ = false, abandon_output_ = false, leftovers_named_ = false, finished_ = false;
   verdict verdict_;
@@ -310,16 +261,6 @@ class job {
 };
 
 }  // namespace
-
-std::vector<std::string> job_variables(const run_options& options) {
-  std::vector<std::string> result;
-  if (options.nodes) result.push_back(fmt::format("GRAVEL_NODES={}", options.nodes));
-  if (options.stats) result.push_back("GRAVEL_STATS=1");
-  if (!options.stats_json.empty()) result.push_back("GRAVEL_STATS_JSON=" + options.stats_json);
-  for (const auto& [name, value] : options.exports)
-    if (value) result.push_back(name + "=" + *value);
-  return result;
-}
 
 int run_job(const run_options& options, uint32_t n_pes) {
   raise_descriptor_limit(n_pes);

@@ -9,7 +9,4 @@ namespace gravel {
 /// threads. Throws gravel::error if the job cannot be started.
 int run_job(const run_options& options, uint32_t n_pes);
 
-/// "NAME=VALUE" for each variable that the options ask for.
-std::vector<std::string> job_variables(const run_options& options);
-
 }  // namespace gravel
