@@ -1,5 +1,6 @@
 // Collectives of kernels. Thread scope: block; all threads of one block of each PE call, all PEs the same calls in the same order,
-// and only one block of a PE at a time. The kernel is started with gravel_launch, as it waits for the others.
+// and only one block of a PE at a time. gravel_barrier is for all threads of a whole grid instead. The kernel is started with
+// gravel_launch, as it waits for the others.
 //
 // A contribution is put into every PE's scratch memory, into its place among those of all PEs. Then the blocks meet in a barrier:
 // quiet, and rounds in which each tells the PE 2^k further on that it, and all it has heard of, has come. What was put before is
@@ -38,6 +39,27 @@ GRAVEL_DEVICE void meet_as_block(const gravel_t& g, other_call what) {
   if (copy_team::block(g).is_leader()) {
     gravel_quiet(g);
     meet(g, what);
+  }
+  __syncthreads();
+}
+
+/// The block that comes last meets the other PEs for all of its grid. The blocks' words are not reset by anybody else: no block comes
+/// again before `grids_met` has changed, which each has read before it came.
+GRAVEL_DEVICE void meet_as_grid(const gravel_t& g, other_call what) {
+  thread_fence();  // what each thread did in this PE's own memory and in peers'
+  __syncthreads();
+  if (copy_team::block(g).is_leader()) {
+    block_scratch* const mine = g.scratch;
+    const uint64_t before = load_relaxed<scope::device>(&mine->grids_met), blocks = uint64_t{gridDim.x} * gridDim.y * gridDim.z;
+    if (fetch_add_acq_rel<scope::device>(&mine->arrived, uint64_t{1}) + 1 == blocks) {  // [M1]
+      store_relaxed<scope::device>(&mine->arrived, uint64_t{0});
+      gravel_quiet(g);
+      meet(g, what);
+      store_release<scope::device>(&mine->grids_met, before + 1);  // [M2]
+    } else {
+      for (relax wait; load_acquire<scope::device>(&mine->grids_met) == before; wait.attentively()) {  // [M2]
+      }
+    }
   }
   __syncthreads();
 }
@@ -84,6 +106,13 @@ GRAVEL_DEVICE void reduce_as_block(const gravel_t& g, other_call what, T* to, co
 GRAVEL_DEVICE void gravel_barrier_block(const gravel_t& g) {
   if (!gravel::forbidden_outside_kernel(g, gravel::other_call::barrier_block))
     gravel::detail::meet_as_block(g, gravel::other_call::barrier_block);
+}
+
+/// What the grid has sent before is applied, and the grids of all PEs are here. Thread scope: all threads of all blocks of a cooperative
+/// launch (gravel_launch_config::cooperative), or of one block; grids may differ from PE to PE. Blocks of another launch would wait
+/// for blocks that cannot start.
+GRAVEL_DEVICE void gravel_barrier(const gravel_t& g) {
+  if (!gravel::forbidden_outside_kernel(g, gravel::other_call::barrier)) gravel::detail::meet_as_grid(g, gravel::other_call::barrier);
 }
 
 /// values[0 .. count) of PE `root`, in memory that the block shares (shared or global), at all PEs. T as for gravel_put. Small

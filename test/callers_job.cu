@@ -24,10 +24,10 @@ constexpr device_call device_calls[] = {
     {"gravel_wait_until", waits},    {"gravel_put_bulk", team},         {"gravel_put_bulk_warp", team},
     {"gravel_get_bulk", team},       {"gravel_get_bulk_warp", team},    {"gravel_put_signal", team},
     {"gravel_put_signal_warp", team}, {"gravel_block_sender", team},      {"gravel_barrier_block", team},
-    {"gravel_broadcast_block", team}, {"gravel_sum_all_block", team}};
+    {"gravel_broadcast_block", team}, {"gravel_sum_all_block", team}, {"gravel_barrier", team}};
 constexpr int n_device_calls = sizeof(device_calls) / sizeof(*device_calls);
 /// From here on they are for kernels alone.
-constexpr int the_block_sender = n_device_calls - 4;
+constexpr int the_block_sender = n_device_calls - 5;
 
 /// None of them may come back with a value, or touch the words, which the job looks at when it goes on against all hope.
 GRAVEL_BOTH void try_device_call(const gravel_t& g, uint64_t* word, int which) {
@@ -59,6 +59,7 @@ GRAVEL_DEVICE void try_kernel_call(const gravel_t& g, uint64_t* word, int which)
   if (which == the_block_sender + 1) return gravel_barrier_block(g);
   if (which == the_block_sender + 2) return gravel_broadcast_block(g, word, 1, 0);
   if (which == the_block_sender + 3) return gravel_sum_all_block(g, word, word, 1);
+  if (which == the_block_sender + 4) return gravel_barrier(g);
   __shared__ gravel_block_sender<128, 256> sender;
   sender.begin(g);
   sender.inc(word, 0);

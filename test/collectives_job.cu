@@ -151,6 +151,26 @@ __global__ void rounds_of_puts(gravel_t g, uint64_t* from_each, uint64_t* wrong,
     gravel_barrier_block(g);
   }
 }
+/// As rounds_of_puts, by all blocks of a cooperative grid: each looks at what every other one's threads have put, directly and by block
+/// senders.
+__global__ void rounds_of_grids(gravel_t g, uint64_t* from_each, uint64_t* sum, uint64_t* wrong, int rounds) {
+  __shared__ gravel_block_sender<32, 128> sender;
+  const uint64_t threads = uint64_t{gridDim.x} * blockDim.x, thread = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  const auto n_pes = static_cast<uint64_t>(gravel_n_pes(g));
+  for (uint64_t round = 1; round <= static_cast<uint64_t>(rounds); ++round) {
+    sender.begin(g);
+    for (uint64_t pe = 0; pe < n_pes; ++pe) {
+      gravel_put(g, &from_each[static_cast<uint64_t>(gravel_my_pe(g)) * threads + thread], round, static_cast<int>(pe));
+      sender.inc(sum, static_cast<int>(pe));
+    }
+    sender.end();
+    gravel_barrier(g);
+    for (uint64_t i = thread; i < n_pes * threads; i += threads / 2 + 1)  // also what other blocks put
+      if (from_each[i] != round) gravel_inc(g, wrong, gravel_my_pe(g));
+    if (*sum != round * n_pes * threads) gravel_inc(g, wrong, gravel_my_pe(g));
+    gravel_barrier(g);
+  }
+}
 __global__ void broadcasts(gravel_t g, int16_t* all, int rounds) {
   // The root runs ahead of the others unless something holds it.
   __shared__ int16_t values[20];
@@ -200,6 +220,16 @@ void check_kernels() {
   gravel_copy(&wrong, cells + words, sizeof(wrong));
   expect(wrong == 0, "gravel_barrier_block: what was put before it");
   gravel_free(cells);
+  for (unsigned blocks : {3u, 1u}) {  // one block needs no cooperative launch
+    const uint64_t cells_of_all = static_cast<uint64_t>(n) * blocks * 32;
+    auto* of_grid = gravel_malloc<uint64_t>((cells_of_all + 2) * sizeof(uint64_t));
+    gravel_launch(rounds_of_grids, gravel_launch_config{.grid = blocks, .block = 32, .cooperative = blocks > 1}, gravel_handle(), of_grid,
+                  of_grid + cells_of_all, of_grid + cells_of_all + 1, rounds);
+    gravel_barrier_all();
+    gravel_copy(&wrong, of_grid + cells_of_all + 1, sizeof(wrong));
+    expect(wrong == 0, "gravel_barrier: what the grids sent before it");
+    gravel_free(of_grid);
+  }
   auto* all = gravel_malloc<int16_t>(rounds * 20 * sizeof(int16_t));
   gravel_launch(broadcasts, 1, threads, gravel_handle(), all, rounds);
   gravel_barrier_all();

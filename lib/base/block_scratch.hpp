@@ -13,8 +13,11 @@ struct block_scratch {
   static constexpr uint32_t values = 16;  ///< of each PE in one step
   static_assert(max_pes <= 1u << rounds);
 
-  uint64_t epoch;  ///< barriers begun by this PE
-  uint64_t spare[7];
+  uint64_t epoch;       ///< barriers begun by this PE
+  uint64_t grids_met;   ///< barriers of grids passed by this PE; another word than the one that all blocks add to
+  uint64_t spare[6];
+  alignas(64) uint64_t arrived;  ///< blocks of the grid that have come to the next of these
+  uint64_t spare_too[7];
   uint64_t flag[rounds];  ///< [k]: epoch << 8 | other_call, so that PEs which call different things find out; only grows
 
   /// What PE `pe` contributes under this epoch. Two sets take turns: who writes the next but one has passed the barrier of the
@@ -24,6 +27,6 @@ struct block_scratch {
   }
   GRAVEL_BOTH static uint64_t bytes(uint32_t n_pes) { return sizeof(block_scratch) + 2ull * n_pes * values * sizeof(uint64_t); }
 };
-static_assert(sizeof(block_scratch) == 192);
+static_assert(sizeof(block_scratch) == 256);
 
 }  // namespace gravel

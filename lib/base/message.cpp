@@ -22,7 +22,7 @@ const char* name_of(op o) {
 const char* name_of(other_call call) {
   static constexpr const char* names[] = {"no call", "gravel_quiet", "gravel_fence", "gravel_wait_until",
                                           "gravel_block_sender", "gravel_local_add and the like", "gravel_barrier_block", "gravel_broadcast_block",
-                                          "gravel_sum_all_block", "gravel_min_all_block", "gravel_max_all_block"};
+                                          "gravel_sum_all_block", "gravel_min_all_block", "gravel_max_all_block", "gravel_barrier"};
   static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(other_call::count));
   return call < other_call::count ? names[static_cast<int>(call)] : "an unknown call";
 }

@@ -32,7 +32,7 @@ enum class op : uint8_t {
 };
 /// Calls that are no operations, for error messages.
 enum class other_call : uint8_t { none, quiet, fence, wait_until, block_sender, local_operation, barrier_block, broadcast_block, sum_all_block,
-                                  min_all_block, max_all_block, count };
+                                  min_all_block, max_all_block, barrier, count };
 
 enum class value_type : uint8_t { u8, u16, u32, u64, i32, i64, f32, f64, count };
 
