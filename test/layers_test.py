@@ -19,6 +19,7 @@ LAYERS = {
     # The umbrella headers, which take a program through all of them.
     "host": ["lib/base", "device", "host/node", "host/pe"],
     "lib/graph": ["lib/base"],
+    "lib/reads": ["lib/base", "lib/graph"],
     "examples": ["lib", "device", "host"],
 }
 # Who may choose between the two SIMT backends.

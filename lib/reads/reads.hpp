@@ -1,0 +1,61 @@
+// lib/reads: reads of genomes from FASTA and FASTQ files and from a generator. All on the host.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/reads/kmer.hpp"
+
+namespace gravel {
+
+/// Bases of many reads. `codes` is no_base, then each piece of a read without unknown letters, followed by no_base.
+struct read_set {
+  std::vector<uint8_t> codes{no_base};
+  uint64_t reads = 0;    ///< records, or generated ones
+  uint64_t bases = 0;    ///< A, C, G and T in `codes`
+  uint64_t unknown = 0;  ///< letters at which a read was split
+
+  /// Appends letters to the read that is being added: ACGT in either case; other letters of IUPAC's code split it. Returns the first byte
+  /// that is none of these, 0: there is none.
+  char add_letters(std::string_view letters);
+  /// Ends a read.
+  void end_read();
+  /// Of places at which a k-mer begins.
+  uint64_t kmers(unsigned k) const;
+};
+
+/// Part `number` of `of`: every of-th record, from that one on.
+struct read_share {
+  uint64_t number = 0, of = 1;
+};
+
+/// Reads a FASTA or FASTQ file (the first byte tells which), plain or gzip. FASTQ has four lines a record; FASTA any number, of up to 1 MiB
+/// each. The whole file is read and checked, and the records of `share` are kept. Throws gravel::error with file and line for what is cut
+/// off, empty or malformed, and what line_reader throws.
+read_set read_reads(const std::string& path, read_share share = {});
+
+/// The sequences of a FASTA or FASTQ file as text of ACGT, others as N, in the file's order. Throws as read_reads.
+std::vector<std::string> read_sequences(const std::string& path);
+
+struct genome_shape {
+  uint64_t length = 0;        ///< bases
+  double coverage = 30;       ///< how often a base is read, on average
+  unsigned read_length = 100; ///< at most `length`
+  double errors = 0;          ///< share of read bases that are another base
+  uint64_t seed = 1;
+  uint64_t reads() const { return static_cast<uint64_t>(coverage * static_cast<double>(length) / read_length + 0.5); }
+};
+
+/// Uniformly random bases, as text. Throws gravel::error for a shape that cannot be.
+std::string make_genome(const genome_shape& shape);
+/// Reads of either strand from uniformly random places. Read i is the same whatever the share is.
+read_set make_reads(const std::string& genome, const genome_shape& shape, read_share share = {});
+
+/// Text of ACGT, backwards and complemented; other letters become N.
+std::string reverse_complement(std::string_view text);
+
+/// The code of a letter; no_base for what is none of ACGTacgt.
+uint8_t base_code(char letter);
+
+}  // namespace gravel

@@ -1,0 +1,129 @@
+// FASTA and FASTQ, plain and gzip; what cut and malformed files say; the generator; k-mers.
+#include "lib/reads/reads.hpp"
+
+#include <set>
+
+#include "test/error_of.hpp"
+#include "test/scratch.hpp"
+
+using namespace gravel;
+
+namespace {
+
+std::string text_of(const read_set& set) {
+  std::string text;
+  for (const uint8_t code : set.codes) text += "ACGT|"[code];
+  return text;
+}
+
+const std::string fasta = ">one a name\r\nACg\r\nTT\r\n\r\n>two\nNNAC-\n";
+const std::string fastq = "@a\nACGT\n+\n@@@@\n@b\nGNnA\n+b\n!!!!\n\n";
+
+}  // namespace
+
+TEST_CASE("FASTA: lines of a record are one read, and unknown letters split it") {
+  const scratch files;
+  const std::string good = ">one\r\nACg\r\nTT\r\n\r\n>two\nNNAC\nRG\n>three\nNN\n";
+  for (const std::string& path : {files.write(good), files.write_gzip(good)}) {
+    const read_set set = read_reads(path);
+    CHECK(text_of(set) == "|ACGTT|AC|G|");
+    CHECK(set.reads == 3);
+    CHECK(set.bases == 8);
+    CHECK(set.unknown == 5);
+    CHECK(set.kmers(3) == 3);
+    CHECK(text_of(read_reads(path, {1, 2})) == "|AC|G|");
+    CHECK(text_of(read_reads(path, {0, 2})) == "|ACGTT|");
+    CHECK(read_sequences(path) == std::vector<std::string>{"ACGTT", "NNACNG", "NN"});
+  }
+}
+
+TEST_CASE("FASTQ: quality may begin with @") {
+  const scratch files;
+  CHECK(text_of(read_reads(files.write(fastq))) == "|ACGT|G|A|");
+  CHECK(text_of(read_reads(files.write_gzip(fastq), {1, 2})) == "|G|A|");
+}
+
+TEST_CASE("cut and malformed files are refused with file and line") {
+  const scratch files;
+  const auto said = [&](const std::string& text) { return error_of([&] { read_reads(files.write(text, "x"), {1, 2}); }); };
+  CHECK(said("") == files.path("x") + " is empty");
+  CHECK(said("\n\n").find("x is empty") != std::string::npos);
+  CHECK(said("ACGT\n").find("x:1: expected a record of FASTA ('>') or FASTQ ('@'), not 'ACGT'") != std::string::npos);
+  CHECK(said(fasta).find("x:6: '-' is no letter of a sequence") != std::string::npos);
+  CHECK(said(">a\nAC\n>b\n").find("x:3: the record has no letters") != std::string::npos);
+  CHECK(said(">a\n>b\nA\n").find("x:1: the record has no letters") != std::string::npos);
+  CHECK(said("@a\nACGT\n+\n").find("x:1: the record is cut off") != std::string::npos);
+  CHECK(said("@a\nA\n+\nI\n@b\nAC\n").find("x:5: the record is cut off") != std::string::npos);
+  CHECK(said("@a\n\n+\n\n").find("x:2: the record has no letters") != std::string::npos);
+  CHECK(said("@a\nAC\nGT\n+\n").find("x:3: expected '+'") != std::string::npos);
+  CHECK(said("@a\nACGT\n+\nIII\n").find("x:4: 3 characters of quality for 4 letters") != std::string::npos);
+  CHECK(said("@a\nA\n+\nI\n>b\nA\n").find("x:5: expected a record that begins with '@'") != std::string::npos);
+  CHECK(error_of([&] { read_reads(files.path("absent")); }).find("absent: No such file") != std::string::npos);
+  const std::string whole = files.write_gzip(fastq, "cut.gz");
+  std::filesystem::resize_file(whole, std::filesystem::file_size(whole) - 10);
+  CHECK(error_of([&] { read_reads(whole); }).find("the gzip data are cut off") != std::string::npos);
+}
+
+TEST_CASE("reads of a genome") {
+  const genome_shape shape{.length = 1000, .coverage = 20, .read_length = 50, .errors = 0, .seed = 3};
+  const std::string genome = make_genome(shape), back = reverse_complement(genome);
+  CHECK(reverse_complement(back) == genome);
+  const read_set all = make_reads(genome, shape);
+  CHECK(all.reads == 400);
+  CHECK(all.bases == 20000);
+  std::multiset<std::string> whole, parts;
+  unsigned forward = 0;
+  const auto split = [](const read_set& set, std::multiset<std::string>& into) {
+    std::string read;
+    for (const uint8_t code : set.codes)
+      if (code != no_base) read += "ACGT"[code];
+      else if (!read.empty()) into.insert(read), read.clear();
+  };
+  split(all, whole);
+  for (uint64_t i = 0; i < 3; ++i) split(make_reads(genome, shape, {i, 3}), parts);
+  CHECK(whole == parts);
+  for (const std::string& read : whole) {
+    const bool found = genome.find(read) != std::string::npos;
+    forward += found;
+    CHECK((found || back.find(read) != std::string::npos));
+  }
+  CHECK((forward > 150 && forward < 250));
+}
+
+TEST_CASE("as many errors as asked for") {
+  genome_shape shape{.length = 5000, .coverage = 20, .read_length = 100, .errors = 0, .seed = 4};
+  const std::string genome = make_genome(shape);
+  const read_set right = make_reads(genome, shape);
+  shape.errors = 0.02;
+  const read_set wrong = make_reads(genome, shape);
+  REQUIRE(right.codes.size() == wrong.codes.size());
+  uint64_t different = 0;
+  for (size_t i = 0; i < right.codes.size(); ++i) different += right.codes[i] != wrong.codes[i];
+  CHECK((different > 1700 && different < 2300));  // 2000 expected, standard deviation 44
+}
+
+TEST_CASE("genomes that cannot be") {
+  CHECK(error_of([] { make_genome({.length = 0}); }).find("a genome has 1 to") != std::string::npos);
+  CHECK(error_of([] { make_genome({.length = 50, .read_length = 51}); }).find("reads of 51 bases") != std::string::npos);
+  CHECK(error_of([] { make_genome({.length = 500, .coverage = 0}); }).find("coverage") != std::string::npos);
+  CHECK(error_of([] { make_genome({.length = 500, .errors = 1}); }).find("errors") != std::string::npos);
+}
+
+TEST_CASE("k-mers in words") {
+  for (const unsigned k : {1u, 5u, 31u}) {
+    const kmer_shape shape{k};
+    const std::string text = make_genome({.length = 200, .seed = k});
+    uint64_t forward = 0, reverse = 0;
+    for (size_t i = 0; i < text.size(); ++i) {
+      const uint8_t code = base_code(text[i]);
+      forward = shape.append(forward, code);
+      reverse = shape.append_reverse(reverse, code);
+      if (i + 1 < k) continue;
+      CHECK(shape.reverse_complement(forward) == reverse);
+      CHECK(shape.reverse_complement(reverse) == forward);
+      CHECK(forward != reverse);
+      CHECK(shape.last(forward) == code);
+      CHECK(shape.first(forward) == base_code(text[i + 1 - k]));
+    }
+  }
+}
