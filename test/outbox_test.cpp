@@ -243,28 +243,3 @@ TEST_CASE("a handler that sends for long to other PEs keeps no ring from going o
     CHECK_FALSE(box.end(0));
   });
 }
-
-TEST_CASE("lanes that look together find the first chunk that is not applied") {
-  for (uint32_t lanes : {1, 5, 32})
-    for (uint64_t target : {0, 1, 3, 40, 250, 256, 300, 700}) {
-      constexpr uint32_t many = 256;
-      std::vector<uint64_t> done(many);
-      for (uint64_t missing : {uint64_t{0}, uint64_t{1}, uint64_t{7}, uint64_t{31}, uint64_t{39}, uint64_t{255}, uint64_t{260}, uint64_t{699}, uint64_t{700}}) {
-        if (missing + many < target) continue;  // that chunk has been used again
-        INFO(lanes << " lanes, target " << target << ", missing " << missing);
-        std::fill(done.begin(), done.end(), 0);
-        for (uint64_t t = 0; t < target; ++t)
-          if (t < missing || (t - missing) % many != 0) done[t % many] = t + 1;
-        const done_words<> words{done.data(), many};
-        const uint64_t expected = missing < target ? missing : target;
-        CHECK(words.first_missing(0, target) == expected);
-        std::vector<uint64_t> found(lanes);
-        simt::launch_options options{};
-        options.seed = 3;
-        simt::launch(1, lanes, options, [&] {
-          found[threadIdx.x] = words.first_missing(0, target, lane_group::converged_warp(threadIdx.x, lanes));
-        });
-        for (uint64_t f : found) CHECK(f == expected);
-      }
-    }
-}
