@@ -12,6 +12,8 @@
 #include "examples/program.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
+#include "host/pe/backend.hpp"
+#include "host/pe/runtime_calls.hpp"
 #include "lib/base/mix.hpp"
 
 using namespace gravel;
