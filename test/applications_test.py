@@ -29,6 +29,15 @@ GRAPHS = [
 ]
 RUNS = {
     "color": GRAPHS + ["graph.mtx", "--rmat 12 --edges-per-vertex 64", "--rmat 12 --edges-per-vertex 64"],
+    "kmeans": [
+        "--points 2000",
+        "--points 1",
+        "--points 3 --clusters 20 --dimensions 2",
+        "--points 300 --clusters 13 --dimensions 32",
+        "--points 999 --clusters 1 --dimensions 1",
+        "--points 700 --clusters 40 --dimensions 8",
+        "--points 2000 --max-steps 3",
+    ],
     "pagerank": GRAPHS + ["graph.txt", "graph.mtx --undirected"],
     "sssp": GRAPHS + ["weighted.mtx --source 0", "weighted.mtx --undirected --delta 0.1", "--rmat 9 --max-weight 1 --delta 1e9"],
 }
@@ -49,6 +58,12 @@ NO_WEIGHTS = ("plain.txt", "1 2\n", "plain.txt", "plain.txt:1: expected a weight
 NEGATIVE = ("minus.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 2 1\n2 1 -3\n", "minus.mtx", "minus.mtx:4: the weight -3 is not")
 BAD = {
     "color": BAD_GRAPHS,
+    "kmeans": [
+        ("", "", "--clusters 100 --dimensions 32", "clusters * (dimensions + 1) is at most 448"),
+        ("", "", "--points 0", "--points"),
+        ("", "", "--clusters 255", "--clusters"),
+        ("", "", "--json /absent/x.json", "/absent/x.json: No such file"),
+    ],
     "pagerank": BAD_GRAPHS + [("", "", "--rmat 5 --damping 1", "damping"), ("", "", "--rmat 5 --tolerance 0", "tolerance")],
     "sssp": [b for b in BAD_GRAPHS if b[0] != "x.txt"] + [NO_WEIGHTS, NEGATIVE, ("", "", "--rmat 5 --source 32", "the source 32 is no vertex: there are 32")],
 }
@@ -68,7 +83,7 @@ class ApplicationsTest(unittest.TestCase):
             self.assertIn("serial", done.stdout)
 
     def test_inputs(self):
-        for number, options in enumerate(RUNS[NAME] + (METIS_RUNS if HAS_METIS else [])):
+        for number, options in enumerate(RUNS[NAME] + (METIS_RUNS if HAS_METIS and NAME != "kmeans" else [])):
             self.good(*SHAPES[number % len(SHAPES)], options)
 
     def test_shapes(self):

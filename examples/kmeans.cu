@@ -1,0 +1,267 @@
+// k-means by Lloyd's algorithm. Every PE has its points; each cluster's sums are at the PE that owns it, where all blocks of all PEs add theirs,
+// and from where its new centre goes to all. Coordinates are whole numbers of 16 bits and all sums are exact, so the result does not depend on
+// the order of messages.
+#include <chrono>
+#include <cstdio>
+
+#include "examples/facts.hpp"
+#include "examples/lane_share.hpp"
+#include "examples/program.hpp"
+#include "examples/progress.hpp"
+#include "examples/together.hpp"
+#include "gravel.cuh"
+#include "lib/base/mix.hpp"
+
+using namespace gravel;
+
+constexpr const char* program_name = "kmeans";
+/// Centres have this many bits behind the point.
+constexpr unsigned fraction_bits = 8;
+constexpr uint32_t most_values = 448;  ///< of clusters * (dimensions + 1): what a block has shared memory for
+constexpr uint32_t most_dimensions = 32;
+
+struct kmeans_options {
+  uint64_t points = 1 << 16;  ///< per PE
+  uint32_t clusters = 8, dimensions = 4, max_steps = 1000;
+  uint64_t seed = 1;
+  bool no_verify = false;
+  std::string json;
+  uint64_t serial_limit = 1 << 22;
+};
+
+/// Point number i of the whole job: near one of as many places as there are clusters, or anywhere (one of 16).
+struct point_source {
+  uint64_t seed;
+  uint32_t clusters;
+  GRAVEL_BOTH uint16_t coordinate(uint64_t i, uint32_t d) const {
+    const uint64_t random = mix(seed ^ mix(i << 8 | d)), place = pick(mix(seed + i), clusters);
+    if (mix(i ^ ~seed) % 16 == 0) return static_cast<uint16_t>(random);
+    const uint64_t middle = 8192 + (mix(seed ^ ~(place << 8 | d)) & 0x7fff) + (mix(seed ^ ~(place << 8 | d)) >> 32 & 0x3fff);
+    return static_cast<uint16_t>(middle + (random & 0xfff) + (random >> 32 & 0xfff) - 4096);
+  }
+};
+
+struct kmeans_job {
+  uint16_t* points;    ///< of dimension d, points[d * count] and on
+  uint8_t* cluster;    ///< of each point; no_cluster before the first step
+  int32_t* centers;    ///< symmetric: [cluster * dimensions + d], with fraction_bits; the same on all PEs
+  uint64_t* sums;      ///< symmetric: of each cluster that this PE owns, its points' coordinates, then their number
+  uint64_t* changed;   ///< symmetric: points here whose cluster another step changed
+  uint64_t count;
+  uint32_t clusters, dimensions;
+
+  GRAVEL_BOTH uint32_t values() const { return clusters * (dimensions + 1); }
+};
+constexpr uint8_t no_cluster = 255;
+
+__global__ void make_points(kmeans_job job, point_source source, uint64_t first) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < job.count; i += lanes) {
+    for (uint32_t d = 0; d < job.dimensions; ++d) job.points[d * job.count + i] = source.coordinate(first + i, d);
+    job.cluster[i] = no_cluster;
+  }
+}
+
+/// Points first ... first + count go to their nearest centres. Each lane adds up its points in shared memory of its own; the block
+/// adds up its lanes, and sends one addition for each sum. Blocks have whole warps. DIMENSIONS: those of the job, or 0: whatever it has.
+template <uint32_t DIMENSIONS>
+__global__ void assign(gravel_t g, kmeans_job job, uint64_t first, uint64_t count) {
+  const uint32_t dimensions = DIMENSIONS ? DIMENSIONS : job.dimensions;
+  auto* const mine = reinterpret_cast<uint32_t*>(gravel_dynamic_shared()) + threadIdx.x;  // value v is mine[v * blockDim.x]
+  const uint32_t stride = dimensions + 1;
+  for (uint32_t v = 0; v < job.values(); ++v) mine[v * blockDim.x] = 0;
+  uint32_t changed = 0;
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = first + uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < first + count; i += lanes) {
+    // In registers where their number is known.
+    uint32_t known[DIMENSIONS ? DIMENSIONS : 1];
+    if constexpr (DIMENSIONS != 0) {
+      GRAVEL_UNROLL
+      for (uint32_t d = 0; d < DIMENSIONS; ++d) known[d] = job.points[d * job.count + i];
+    }
+    const auto coordinate = [&](uint32_t d) -> uint32_t {
+      if constexpr (DIMENSIONS != 0) return known[d];
+      else return job.points[d * job.count + i];
+    };
+    uint32_t best = 0;
+    int64_t least = 0;
+    for (uint32_t c = 0; c < job.clusters; ++c) {
+      int64_t distance = 0;
+      GRAVEL_UNROLL
+      for (uint32_t d = 0; d < dimensions; ++d) {
+        const int64_t apart = static_cast<int32_t>(coordinate(d) << fraction_bits) - __ldg(&job.centers[c * dimensions + d]);
+        distance += apart * apart;
+      }
+      if (c == 0 || distance < least) best = c, least = distance;
+    }
+    GRAVEL_UNROLL
+    for (uint32_t d = 0; d < dimensions; ++d) mine[(best * stride + d) * blockDim.x] += coordinate(d);
+    ++mine[(best * stride + dimensions) * blockDim.x];
+    changed += job.cluster[i] != best;
+    job.cluster[i] = static_cast<uint8_t>(best);
+  }
+  changed = __reduce_add_sync(~0u, changed);
+  if (threadIdx.x % 32 == 0 && changed) gravel_add(g, job.changed, changed, static_cast<int>(g.my_pe));
+  __syncthreads();
+  const auto* const all = reinterpret_cast<const uint32_t*>(gravel_dynamic_shared());
+  for (uint32_t v = threadIdx.x / 32; v < job.values(); v += blockDim.x / 32) {
+    uint64_t sum = 0;
+    for (uint32_t lane = threadIdx.x % 32; lane < blockDim.x; lane += 32) sum += all[v * blockDim.x + lane];
+    for (int step = 16; step; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+    if (threadIdx.x % 32 == 0 && sum) gravel_add(g, &job.sums[v], sum, static_cast<int>(v / stride % g.n_pes));
+  }
+}
+
+/// The mean with fraction_bits, rounded.
+GRAVEL_BOTH int32_t mean_of(uint64_t sum, uint64_t count) { return static_cast<int32_t>(((sum << fraction_bits) + count / 2) / count); }
+
+/// The centres of this PE's clusters go to all PEs; one without points stays where it is. One block.
+__global__ void move_centers(gravel_t g, kmeans_job job) {
+  const uint32_t stride = job.dimensions + 1;
+  for (uint32_t at = threadIdx.x; at < job.clusters * job.dimensions; at += blockDim.x) {
+    const uint32_t c = at / job.dimensions, d = at % job.dimensions;
+    const uint64_t count = job.sums[c * stride + job.dimensions];
+    if (c % g.n_pes != g.my_pe || count == 0) continue;
+    const int32_t center = mean_of(job.sums[c * stride + d], count);
+    for (uint32_t pe = 0; pe < g.n_pes; ++pe) gravel_put(g, &job.centers[at], center, static_cast<int>(pe));
+  }
+  __syncthreads();
+  for (uint32_t v = threadIdx.x; v < job.values(); v += blockDim.x) job.sums[v] = 0;
+  if (threadIdx.x == 0) *job.changed = 0;
+}
+
+/// Lloyd's algorithm by one thread over all points. Returns the centres; `steps`: until no point changed.
+std::vector<int32_t> compute_serially(const kmeans_options& o, std::vector<int32_t> centers, uint64_t all, std::vector<uint8_t>& cluster, uint32_t& steps) {
+  const point_source source{o.seed, o.clusters};
+  const uint32_t dimensions = o.dimensions;
+  std::vector<uint16_t> points;
+  for (uint64_t i = 0; i < all; ++i)
+    for (uint32_t d = 0; d < dimensions; ++d) points.push_back(source.coordinate(i, d));
+  cluster.assign(all, no_cluster);
+  for (steps = 1; steps <= o.max_steps; ++steps) {
+    std::vector<uint64_t> sums(o.clusters * dimensions), counts(o.clusters);
+    bool changed = false;
+    for (uint64_t i = 0; i < all; ++i) {
+      std::vector<uint64_t> distances(o.clusters);
+      for (uint32_t c = 0; c < o.clusters; ++c)
+        for (uint32_t d = 0; d < dimensions; ++d) {
+          const int64_t apart = points[i * dimensions + d] * 256 - centers[c * dimensions + d];
+          distances[c] += static_cast<uint64_t>(apart * apart);
+        }
+      const auto best = static_cast<uint8_t>(std::min_element(distances.begin(), distances.end()) - distances.begin());
+      changed |= cluster[i] != best;
+      cluster[i] = best;
+      ++counts[best];
+      for (uint32_t d = 0; d < dimensions; ++d) sums[best * dimensions + d] += points[i * dimensions + d];
+    }
+    if (!changed) break;
+    for (uint32_t c = 0; c < o.clusters; ++c)
+      for (uint32_t d = 0; d < dimensions && counts[c]; ++d)
+        centers[c * dimensions + d] = static_cast<int32_t>((2 * 256 * sums[c * dimensions + d] + counts[c]) / (2 * counts[c]));
+  }
+  return centers;
+}
+
+/// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
+bool solve(const kmeans_options& o) {
+  const auto me = static_cast<uint64_t>(gravel_my_pe()), n_pes = static_cast<uint64_t>(gravel_n_pes());
+  const uint64_t all = o.points * n_pes;
+  const point_source source{o.seed, o.clusters};
+  kmeans_job job{};
+  job.count = o.points, job.clusters = o.clusters, job.dimensions = o.dimensions;
+  job.points = gravel_malloc<uint16_t>(o.points * o.dimensions * sizeof(uint16_t));
+  job.cluster = gravel_malloc<uint8_t>(o.points);
+  job.centers = gravel_malloc<int32_t>(uint64_t{o.clusters} * o.dimensions * sizeof(int32_t));
+  job.sums = gravel_malloc<uint64_t>(job.values() * sizeof(uint64_t));
+  job.changed = gravel_malloc<uint64_t>(sizeof(uint64_t));
+  // Clusters begin at points at even distances in the whole sequence.
+  std::vector<int32_t> start;
+  for (uint32_t c = 0; c < o.clusters; ++c)
+    for (uint32_t d = 0; d < o.dimensions; ++d) start.push_back(source.coordinate(all * c / o.clusters, d) << fraction_bits);
+  gravel_copy(job.centers, start.data(), start.size() * sizeof(int32_t));
+  const unsigned blocks = blocks_to_fill_device();
+  gravel_launch(make_points, blocks, lanes_of_block, job, source, me * o.points);
+  gravel_barrier_all();
+  gravel_launch_config how{.grid = blocks, .block = lanes_of_block};
+  how.shared_bytes = job.values() * lanes_of_block * static_cast<uint32_t>(sizeof(uint32_t));
+
+  const auto kernel = o.dimensions == 2 ? assign<2> : o.dimensions == 4 ? assign<4> : o.dimensions == 8 ? assign<8> : assign<0>;
+  progress report(program_name, me == 0);
+  uint32_t steps = 0;
+  bool goes_on = true;
+  const auto begin = std::chrono::steady_clock::now();
+  while (goes_on && steps < o.max_steps) {
+    // A lane's sums have 32 bits: 65536 points fit.
+    const uint64_t most = uint64_t{blocks} * lanes_of_block << 16;
+    for (uint64_t first = 0; first < o.points; first += most) gravel_launch(kernel, how, gravel_handle(), job, first, std::min(most, o.points - first));
+    gravel_barrier_all();  // all sums are at their owners
+    uint64_t changed = 0;
+    gravel_copy(&changed, job.changed, sizeof(changed));
+    goes_on = gravel_sum_all(changed) != 0;
+    if (goes_on) gravel_launch(move_centers, 1, 128, gravel_handle(), job);
+    gravel_barrier_all();  // all centres have arrived
+    report.at(++steps, o.max_steps);
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+
+  std::vector<int32_t> centers(start.size());
+  std::vector<uint8_t> cluster(o.points);
+  gravel_copy(centers.data(), job.centers, centers.size() * sizeof(int32_t));
+  gravel_copy(cluster.data(), job.cluster, o.points);
+  std::vector<uint64_t> sizes(o.clusters);
+  uint64_t wrong = 0;
+  for (const uint8_t c : cluster) c < o.clusters ? ++sizes[c] : ++wrong;
+  gravel_sum_all(sizes.data(), sizes.data(), sizes.size());
+  const bool serial = !o.no_verify && all <= o.serial_limit;
+  if (serial) {
+    std::vector<uint8_t> expected;
+    uint32_t expected_steps = 0;
+    all_succeed(program_name, [&] {
+      const std::vector<int32_t> expected_centers = compute_serially(o, start, all, expected, expected_steps);
+      for (size_t i = 0; i < centers.size(); ++i) wrong += centers[i] != expected_centers[i];
+    });
+    wrong += steps != std::min(expected_steps, o.max_steps);
+    for (uint64_t i = 0; i < o.points; ++i) wrong += cluster[i] != expected[me * o.points + i];
+  }
+  wrong = gravel_sum_all(wrong);
+  if (me == 0) {
+    std::printf("%s: %llu PEs on %d nodes, %s backend: %llu points of %u dimensions, %u clusters\n%u steps in %.4f s, %.4g M points/s%s\n", program_name,
+                static_cast<unsigned long long>(n_pes), gravel_n_nodes(), gravel_backend(), static_cast<unsigned long long>(all), o.dimensions, o.clusters, steps,
+                seconds, static_cast<double>(all) * steps / seconds / 1e6, goes_on ? "; points still change" : "");
+    if (serial) std::printf("%llu differences from a serial run of Lloyd's algorithm\n", static_cast<unsigned long long>(wrong));
+    for (uint32_t c = 0; c < o.clusters; ++c) {
+      std::printf("%12llu points around", static_cast<unsigned long long>(sizes[c]));
+      for (uint32_t d = 0; d < o.dimensions; ++d) std::printf(" %.1f", centers[c * o.dimensions + d] / 256.0);
+      std::printf("\n");
+    }
+  }
+  all_succeed(program_name, [&] {
+    if (me == 0 && !o.json.empty())
+      write_json(o.json, {{"program", program_name}, {"backend", gravel_backend()}, {"pes", n_pes}, {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
+                          {"points", all}, {"dimensions", uint64_t{o.dimensions}}, {"clusters", uint64_t{o.clusters}}, {"steps", uint64_t{steps}},
+                          {"converged", !goes_on}, {"seconds", seconds}, {"points_per_s", static_cast<double>(all) * steps / seconds},
+                          {"compared_with_serial", serial}, {"wrong", wrong}, {"right", wrong == 0}});
+  });
+  return wrong == 0;
+}
+
+int main(int argc, char** argv) {
+  kmeans_options o;
+  CLI::App app("k-means by Lloyd's algorithm, until no point changes its cluster.", program_name);
+  app.add_option("--points", o.points, "Points per PE")->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32))->capture_default_str();
+  app.add_option("--clusters", o.clusters, "Clusters")->check(CLI::Range(1, 254))->capture_default_str();
+  app.add_option("--dimensions", o.dimensions, "Coordinates of a point, whole numbers of 16 bits")->check(CLI::Range(1u, most_dimensions))->capture_default_str();
+  app.add_option("--max-steps", o.max_steps, "End after so many steps at the latest")->check(CLI::Range(1, 1000000))->capture_default_str();
+  app.add_option("--seed", o.seed, "Of the points")->capture_default_str();
+  app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial run");
+  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many points in all")->capture_default_str();
+  app.add_option("--json", o.json, "Write the results to this file too");
+  parse_or_exit(app, argc, argv, [&] {
+    if (o.clusters * (o.dimensions + 1) > most_values)
+      fail_text("clusters * (dimensions + 1) is at most " + std::to_string(most_values) + ": what a thread block has memory for");
+    need_symmetric(o.points * (2 * o.dimensions + 1) + (64 << 10));
+    if (!o.json.empty()) need_writable(o.json);
+  });
+  gravel_init<>();
+  return finish(program_name, solve(o));
+}
