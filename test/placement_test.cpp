@@ -169,7 +169,7 @@ TEST_CASE("the setting, on this machine") {
   CHECK(place_threads("auto", {}, 2).reason == "no PE has a GPU");
   CHECK(place_threads("auto", {"0000:ff:1f.7"}, 2).threads.empty());  // hardly a GPU
   const placement one = place_threads(std::to_string(here.last()), {}, 2);
-  CHECK(one.threads == std::vector<cpu_set>(2, cpu_set::only(static_cast<unsigned>(here.last()))));
+  CHECK(one.threads == std::vector<cpu_set>(2, cpu_set::parse(std::to_string(here.last()))));
   CHECK_THROWS_WITH(place_threads("0,65535", {}, 2), contains_text("GRAVEL_AGGREGATOR_BIND") && contains_text("65535"));
   CHECK_THROWS_WITH(place_threads("3-1", {}, 2), contains_text("GRAVEL_AGGREGATOR_BIND: neither auto nor none, and '3-1' is not a list"));
 }
@@ -177,10 +177,10 @@ TEST_CASE("the setting, on this machine") {
 TEST_CASE("a thread is bound, and a refused binding is a text") {
   std::thread([] {
     const cpu_set before = binding_of_this_thread();
-    const cpu_set first = cpu_set::only(static_cast<unsigned>(before.first()));
+    const cpu_set first = cpu_set::parse(std::to_string(before.first()));
     CHECK(bind_this_thread(first).empty());
     CHECK(binding_of_this_thread() == first);
-    CHECK_FALSE(bind_this_thread(cpu_set::only(65535)).empty());
+    CHECK_FALSE(bind_this_thread(cpu_set::parse("65535")).empty());
     CHECK_FALSE(bind_this_thread(cpu_set()).empty());
     CHECK(binding_of_this_thread() == first);
   }).join();

@@ -364,7 +364,7 @@ TEST_CASE("active messages of all sizes") {
       }
 }
 
-TEST_CASE("many operations in flight end once each, and a flush after the puts before it") {
+TEST_CASE("many operations in flight end once each") {
   pair_of_workers pair;
   constexpr size_t count = 2000, bytes = 512;
   shared_memory source(count * bytes), target(count * bytes);
@@ -388,24 +388,11 @@ TEST_CASE("many operations in flight end once each, and a flush after the puts b
                    &puts[i]);
     pair.to_b->send_am(notice, bytes_of(i), {source.data, 128}, outcome::note, &messages[i]);
   }
-  struct {
-    std::vector<outcome>& puts;
-    bool called = false, in_order = true;
-  } flushed{puts};
-  pair.to_b->flush(
-      [](void* argument, ucs_status_t status) {
-        auto& self = *static_cast<decltype(flushed)*>(argument);
-        self.called = true;
-        self.in_order = status == UCS_OK;
-        for (const auto& put : self.puts) self.in_order &= put.calls == 1;
-      },
-      &flushed);
   const auto ended = [](const outcome& o) { return o.calls > 0; };
   pair.until([&] {
-    return flushed.called && seen.messages == count && std::all_of(messages.begin(), messages.end(), ended);
+    return seen.messages == count && std::all_of(puts.begin(), puts.end(), ended) && std::all_of(messages.begin(), messages.end(), ended);
   });
   for (int i = 0; i < 1000; ++i) pair.a.progress(), pair.b.progress();
-  CHECK(flushed.in_order);
   CHECK(seen.wrong == 0);
   const auto once = [](const outcome& o) { return o.calls == 1 && o.status == UCS_OK; };
   CHECK(std::all_of(puts.begin(), puts.end(), once));
@@ -433,7 +420,7 @@ TEST_CASE("what a callback throws comes out of progress, and the worker goes on"
   pair.to_a->send_am(notice, {}, {}, nullptr, nullptr);
   CHECK_THROWS_WITH(pair.until([] { return false; }), contains_text("callback"));
   const done_callback throwing = [](void*, ucs_status_t) { throw error("done's own"); };
-  pair.to_b->flush(throwing, nullptr);
+  pair.to_b->send_am(notice, {}, {reinterpret_cast<const std::byte*>(&handled), sizeof(handled)}, throwing, nullptr);
   CHECK_THROWS_WITH(pair.until([] { return false; }), contains_text("done's own"));
 }
 
@@ -447,15 +434,11 @@ TEST_CASE("destroying an endpoint ends what is pending") {
   std::vector<outcome> ended(200);
   for (auto& put : ended)
     pair.to_b->put(source.data, source.bytes, local, remote.address(), remote, outcome::note, &put);
-  outcome flushed;
-  pair.to_b->flush(outcome::note, &flushed);
   for (int i = 0; i < 3; ++i) pair.a.progress();
   pair.to_b.reset();
   for (int i = 0; i < 1000; ++i) pair.a.progress(), pair.b.progress();
   CHECK(std::all_of(ended.begin(), ended.end(), [](const outcome& o) { return o.calls == 1; }));
   CHECK(ended.back().status == UCS_ERR_CANCELED);
-  CHECK(flushed.calls == 1);
-  CHECK(flushed.status == UCS_ERR_CANCELED);
 }
 
 TEST_CASE("closing is orderly") {
@@ -478,7 +461,6 @@ TEST_CASE("closing is orderly") {
   pair.b.expect_disconnects();
   pair.a.start_closing();
   CHECK_THROWS_AS(pair.to_b->send_am(notice, {}, {}, nullptr, nullptr), error);
-  CHECK_THROWS_AS(pair.to_b->flush(nullptr, nullptr), error);
   pair.until([&] { return pair.a.closed(); });
   pair.to_b.reset();
   pair.until([] { return handled == 52; });
@@ -661,7 +643,6 @@ TEST_CASE("two processes: killed with SIGKILL") {
   CHECK_THAT(reported.at(0), contains_text("the second process"));
   const size_t before = operations.size();
   post();
-  self.endpoint->flush(outcome::note, &operations.emplace_back());
   self.until([&] { return pending() == 0; });
   for (size_t i = before; i < operations.size(); ++i) CHECK(operations[i].status != UCS_OK);
   for (int i = 0; i < 1000; ++i) self.worker.progress();

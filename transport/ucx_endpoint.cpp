@@ -122,11 +122,6 @@ void ucx_endpoint::send_am(unsigned id, std::span<const std::byte> header, std::
     worker.start(operation, result);
 }
 
-void ucx_endpoint::flush(done_callback done, void* argument) {
-  check_open("flush");
-  state_->worker->flush_puts(*state_, done, argument);
-}
-
 void ucx_endpoint::close(ucx_endpoint_state& state) {
   if (state.closing) return;
   state.closing = true;

@@ -76,9 +76,6 @@ class ucx_endpoint {
   void send_am(unsigned id, std::span<const std::byte> header, std::span<const std::byte> data,
                done_callback done, void* argument);
 
-  /// `done` is called when all puts posted before are visible in remote memory, after their own callbacks.
-  void flush(done_callback done, void* argument);
-
   /// True from the moment progress() found the peer gone; nothing can be sent any more.
   bool failed() const { return state_->failure != UCS_OK; }
 
@@ -86,7 +83,7 @@ class ucx_endpoint {
   bool notices_death() const { return state_->notices_death; }
 
   /// True over TCP, where a put is software that acknowledges every 8 KiB: a packet of up to 64 KiB is faster
-  /// inside an active message, even with the receiver's copy (64 KiB on one machine: 23 us against 71 us).
+  /// inside an active message, even with the receiver's copy (docs/performance.md).
   bool prefers_messages() const { return state_->prefers_messages; }
 
   const std::string& peer() const { return state_->peer; }

@@ -1,5 +1,6 @@
 #include "host/aggregator/cpu_set.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <new>
 #include <regex>
@@ -10,12 +11,6 @@ namespace gravel {
 
 cpu_set::cpu_set(hwloc_const_bitmap_t set) : set_(set ? hwloc_bitmap_dup(set) : hwloc_bitmap_alloc()) {
   if (!set_) throw std::bad_alloc();
-}
-
-cpu_set cpu_set::only(unsigned cpu) {
-  cpu_set result;
-  hwloc_bitmap_only(result.get(), cpu);
-  return result;
 }
 
 cpu_set cpu_set::parse(const std::string& text) {

@@ -20,7 +20,6 @@ class cpu_set {
   }
   /// Throws gravel::error on anything that is no such list.
   static cpu_set parse(const std::string& text);
-  static cpu_set only(unsigned cpu);
 
   hwloc_const_bitmap_t get() const { return set_.get(); }
   hwloc_bitmap_t get() { return set_.get(); }

@@ -1,6 +1,7 @@
 #include "host/aggregator/plane_source.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/base/error.hpp"
 #include "lib/base/profile.hpp"

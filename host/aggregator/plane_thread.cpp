@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "host/aggregator/clock.hpp"
 #include "lib/base/error.hpp"

@@ -18,7 +18,7 @@ struct cuda_driver {
   // CUdevice_attribute and CUdevice_P2PAttribute
   static constexpr int multiprocessors = 16, compute_mode = 20, major = 75, minor = 76,
                        host_native_atomics = 86, host_register = 99;
-  static constexpr int p2p_rank = 1, p2p_access = 2, p2p_atomics = 3;
+  static constexpr int p2p_rank = 1, p2p_atomics = 3;
   static constexpr unsigned lazy_peer_access = 1;
 
   cuda_driver();
@@ -28,26 +28,26 @@ struct cuda_driver {
   std::string text_of(int result) const;
 
   shared_library library{"libcuda.so.1"};
-  int (*init)(unsigned flags) = nullptr;
-  int (*error_name)(int, const char**) = nullptr;
-  int (*error_string)(int, const char**) = nullptr;
-  int (*driver_version)(int*) = nullptr;
-  int (*device_count)(int*) = nullptr;
-  int (*device)(int* handle, int ordinal) = nullptr;
-  int (*device_name)(char*, int bytes, int device) = nullptr;
-  int (*device_memory)(size_t*, int device) = nullptr;
-  int (*device_bus_id)(char*, int bytes, int device) = nullptr;
-  int (*device_attribute)(int*, int attribute, int device) = nullptr;
-  int (*can_access_peer)(int*, int device, int peer) = nullptr;
-  int (*p2p_attribute)(int*, int attribute, int device, int peer) = nullptr;
-  int (*retain_context)(void**, int device) = nullptr;
-  int (*release_context)(int device) = nullptr;
-  int (*set_context)(void*) = nullptr;
-  int (*allocate)(uint64_t*, size_t) = nullptr;
-  int (*release)(uint64_t) = nullptr;
-  int (*get_ipc_handle)(cuda_ipc_handle*, uint64_t) = nullptr;
-  int (*open_ipc_handle)(uint64_t*, cuda_ipc_handle, unsigned flags) = nullptr;
-  int (*close_ipc_handle)(uint64_t) = nullptr;
+  int (*init)(unsigned flags) = library.find("cuInit");
+  int (*error_name)(int, const char**) = library.find("cuGetErrorName");
+  int (*error_string)(int, const char**) = library.find("cuGetErrorString");
+  int (*driver_version)(int*) = library.find("cuDriverGetVersion");
+  int (*device_count)(int*) = library.find("cuDeviceGetCount");
+  int (*device)(int* handle, int ordinal) = library.find("cuDeviceGet");
+  int (*device_name)(char*, int bytes, int device) = library.find("cuDeviceGetName");
+  int (*device_memory)(size_t*, int device) = library.find("cuDeviceTotalMem_v2");
+  int (*device_bus_id)(char*, int bytes, int device) = library.find("cuDeviceGetPCIBusId");
+  int (*device_attribute)(int*, int attribute, int device) = library.find("cuDeviceGetAttribute");
+  int (*can_access_peer)(int*, int device, int peer) = library.find("cuDeviceCanAccessPeer");
+  int (*p2p_attribute)(int*, int attribute, int device, int peer) = library.find("cuDeviceGetP2PAttribute");
+  int (*retain_context)(void**, int device) = library.find("cuDevicePrimaryCtxRetain");
+  int (*release_context)(int device) = library.find("cuDevicePrimaryCtxRelease_v2");
+  int (*set_context)(void*) = library.find("cuCtxSetCurrent");
+  int (*allocate)(uint64_t*, size_t) = library.find("cuMemAlloc_v2");
+  int (*release)(uint64_t) = library.find("cuMemFree_v2");
+  int (*get_ipc_handle)(cuda_ipc_handle*, uint64_t) = library.find("cuIpcGetMemHandle");
+  int (*open_ipc_handle)(uint64_t*, cuda_ipc_handle, unsigned flags) = library.find("cuIpcOpenMemHandle_v2");
+  int (*close_ipc_handle)(uint64_t) = library.find("cuIpcCloseMemHandle");
 };
 
 }  // namespace gravel

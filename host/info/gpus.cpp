@@ -8,103 +8,10 @@
 #include <fstream>
 
 #include "host/info/cuda_driver.hpp"
+#include "host/info/nvml.hpp"
 
 namespace gravel {
 namespace {
-
-/// NVIDIA's management library: NVLink state, and why there is no peer access.
-struct nvml {
-  shared_library library{"libnvidia-ml.so.1"};
-  int (*init)() = nullptr;
-  int (*shut_down)() = nullptr;
-  const char* (*error_string)(int) = nullptr;
-  int (*driver_version)(char*, unsigned) = nullptr;
-  int (*device_of_bus_id)(const char*, void**) = nullptr;
-  int (*nvlink_state)(void*, unsigned link, int* active) = nullptr;
-  int (*p2p_status)(void*, void*, int index, int* status) = nullptr;
-  int (*common_ancestor)(void*, void*, int* level) = nullptr;
-  std::string why_not;
-
-  nvml() {
-    if (!library.is_open()) {
-      why_not = library.why_not();
-      return;
-    }
-    library.find("nvmlInit_v2", init);
-    library.find("nvmlShutdown", shut_down);
-    library.find("nvmlErrorString", error_string);
-    library.find("nvmlSystemGetDriverVersion", driver_version);
-    library.find("nvmlDeviceGetHandleByPciBusId_v2", device_of_bus_id);
-    library.find("nvmlDeviceGetNvLinkState", nvlink_state);
-    library.find("nvmlDeviceGetP2PStatus", p2p_status);
-    library.find("nvmlDeviceGetTopologyCommonAncestor", common_ancestor);
-    if (!init || !shut_down || !device_of_bus_id) {
-      why_not = "libnvidia-ml.so.1 lacks functions";
-    } else if (const int result = init()) {
-      why_not = error_string ? error_string(result) : fmt::format("error {}", result);
-      init = nullptr;
-    }
-  }
-  ~nvml() {
-    if (init && shut_down) shut_down();
-  }
-  nvml(const nvml&) = delete;
-  nvml& operator=(const nvml&) = delete;
-};
-
-constexpr unsigned most_nvlinks = 18;
-
-std::optional<uint32_t> count_nvlinks(const nvml& n, void* device) {
-  if (!n.nvlink_state || !device) return std::nullopt;
-  uint32_t active_links = 0;
-  bool any_answer = false;
-  for (unsigned link = 0; link < most_nvlinks; ++link) {
-    int active = 0;
-    if (n.nvlink_state(device, link, &active) != 0) continue;
-    any_answer = true;
-    active_links += active == 1;
-  }
-  // A GPU without NVLink answers "not supported" for every link.
-  return any_answer ? std::optional(active_links) : std::optional(0u);
-}
-
-const char* p2p_reason(int status) {
-  switch (status) {
-    case 0:
-      return "";
-    case 1:
-      return "chipset not supported";
-    case 2:
-      return "GPU not supported";
-    case 3:
-      return "the GPUs are behind different I/O hubs";
-    case 4:
-      return "disabled in the driver's configuration";
-    case 5:
-      return "not supported";
-    default:
-      return "unknown reason";
-  }
-}
-
-const char* path_of_level(int level) {
-  switch (level) {
-    case 0:
-      return "same board";
-    case 10:
-      return "same PCIe switch";
-    case 20:
-      return "several PCIe switches";
-    case 30:
-      return "same PCIe host bridge";
-    case 40:
-      return "same NUMA node";
-    case 50:
-      return "different NUMA nodes";
-    default:
-      return "";
-  }
-}
 
 void describe_pair(const cuda_driver& cuda, const nvml& n, int from, int to, void* nvml_from, void* nvml_to,
                    gpu_pair& pair) {
@@ -113,16 +20,15 @@ void describe_pair(const cuda_driver& cuda, const nvml& n, int from, int to, voi
   pair.atomics = cuda.p2p_attribute(&value, cuda_driver::p2p_atomics, from, to) == 0 && value != 0;
   if (cuda.p2p_attribute(&value, cuda_driver::p2p_rank, from, to) == 0) pair.rank = value;
   if (!nvml_from || !nvml_to) return;
-  constexpr int index_read = 0, index_nvlink = 2;
   if (n.p2p_status) {
     int status = 0;
-    if (n.p2p_status(nvml_from, nvml_to, index_nvlink, &status) == 0) pair.nvlink = status == 0;
-    if (!pair.access && n.p2p_status(nvml_from, nvml_to, index_read, &status) == 0)
-      pair.status = p2p_reason(status);
+    if (n.p2p_status(nvml_from, nvml_to, nvml::index_nvlink, &status) == 0) pair.nvlink = status == 0;
+    if (!pair.access && n.p2p_status(nvml_from, nvml_to, nvml::index_read, &status) == 0)
+      pair.status = nvml::p2p_reason(status);
   }
   int level = 0;
   if (n.common_ancestor && n.common_ancestor(nvml_from, nvml_to, &level) == 0)
-    pair.path = path_of_level(level);
+    pair.path = nvml::path_of_level(level);
 }
 
 }  // namespace
@@ -134,8 +40,7 @@ gpu_report find_gpus() {
     report.why_none = cuda.why_not;
     return report;
   }
-  void (*create_stream)() = nullptr;
-  cuda.library.find("cuGreenCtxStreamCreate", create_stream);  // the last that came of what is needed
+  void (*const create_stream)() = cuda.library.find("cuGreenCtxStreamCreate");  // the last that came of what is needed
   report.green_contexts = create_stream != nullptr;
   const nvml n;
   report.nvml = n.why_not;
@@ -187,7 +92,7 @@ gpu_report find_gpus() {
     g.compute_mode = attribute(cuda_driver::compute_mode);
     void*& handle = in_nvml[static_cast<size_t>(i)];
     if (!n.why_not.empty() || n.device_of_bus_id(bus_id, &handle) != 0) handle = nullptr;
-    g.nvlinks = count_nvlinks(n, handle);
+    g.nvlinks = n.count_links(handle);
     report.gpus.push_back(std::move(g));
   }
   report.pairs.assign(devices.size(), std::vector<gpu_pair>(devices.size()));

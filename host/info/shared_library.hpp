@@ -21,11 +21,15 @@ class shared_library {
   bool is_open() const { return handle_ != nullptr; }
   const std::string& why_not() const { return why_not_; }
 
-  /// Sets a function pointer; nullptr if the library has no such function.
-  template <class F>
-  void find(const char* name, F*& function) const {
-    function = handle_ ? reinterpret_cast<F*>(dlsym(handle_, name)) : nullptr;
-  }
+  /// A function, for a pointer of its type; nullptr if the library has none of that name.
+  struct symbol {
+    void* at;
+    template <class F>
+    operator F*() const {
+      return reinterpret_cast<F*>(at);
+    }
+  };
+  symbol find(const char* name) const { return {handle_ ? dlsym(handle_, name) : nullptr}; }
 
  private:
   void* handle_;

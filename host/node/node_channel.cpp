@@ -54,10 +54,6 @@ bool read_all(int descriptor, void* to, size_t n) {
 }  // namespace
 
 node_channel::node_channel(node_channel&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-node_channel& node_channel::operator=(node_channel&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  return *this;
-}
 node_channel::~node_channel() {
   if (descriptor_ >= 0) close(descriptor_);
 }

@@ -31,7 +31,7 @@ class node_channel {
  public:
   explicit node_channel(int descriptor) : descriptor_(descriptor) {}
   node_channel(node_channel&&) noexcept;
-  node_channel& operator=(node_channel&&) noexcept;
+  node_channel& operator=(node_channel&&) = delete;
   ~node_channel();
 
   /// Connects; throws gravel::error naming the path.

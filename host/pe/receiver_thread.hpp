@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include <functional>
+#include <string>
 #include <thread>
 
 #include "host/pe/backend.hpp"
