@@ -9,8 +9,8 @@
 
 #include "device/handler.cuh"
 #include "host/node/segment.hpp"
+#include "host/pe/resident_kernel.hpp"
 #include "lib/base/error.hpp"
-#include "lib/base/service_rings.hpp"
 
 namespace gravel {
 
@@ -24,18 +24,6 @@ struct receiver_setup {
   uint32_t own_source;        ///< number of the ring from this PE itself; n_peer_sources: there is none
   const uint64_t* peer_bell;  ///< changes when a peer has pushed something; nullptr: no peers
   uint64_t* attention;        ///< to be set while kernels run that may send
-};
-
-/// A kernel that is resident whenever messages may be on their way to it: of a service (host/pe/service.hpp).
-struct resident_kernel {
-  std::string name;               ///< of the service
-  unsigned blocks, threads;
-  service_life* life;             ///< in device memory
-  service_mail* mail;             ///< in pinned host memory
-  const void* function;           ///< CUDA: the kernel
-  /// CUDA: starts it in this cudaStream_t. CPU backend: runs one lane. `number` of this launch is written to mail->resident when all
-  /// blocks have started.
-  std::function<void(void* stream, uint64_t number)> run;
 };
 
 /// Packets that this process has applied on the host. What host handlers wrote before is ordered by it before what the program

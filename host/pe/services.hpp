@@ -3,8 +3,9 @@
 #include <memory>
 #include <string>
 
-#include "host/pe/backend.hpp"
-#include "lib/base/service_rings.hpp"
+#include "device/handle.cuh"
+#include "host/node/collective_call.hpp"
+#include "host/pe/resident_kernel.hpp"
 
 namespace gravel {
 

@@ -1,0 +1,22 @@
+// A kernel that is resident whenever messages may be on their way to it: of a service (host/pe/service.hpp).
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "lib/base/service_rings.hpp"
+
+namespace gravel {
+
+struct resident_kernel {
+  std::string name;               ///< of the service
+  unsigned blocks, threads;
+  service_life* life;             ///< in device memory
+  service_mail* mail;             ///< in pinned host memory
+  const void* function;           ///< CUDA: the kernel
+  /// CUDA: starts it in this cudaStream_t. CPU backend: runs one lane. `number` of this launch is written to mail->resident when all
+  /// blocks have started.
+  std::function<void(void* stream, uint64_t number)> run;
+};
+
+}  // namespace gravel
