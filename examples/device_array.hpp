@@ -1,4 +1,4 @@
-// An array in this PE's device memory, outside the symmetric heap: for data that only its own kernels read.
+// An array in this PE's device memory, outside the symmetric heap: for data that only its own kernels and handlers use.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -19,11 +19,16 @@ class device_array {
     data_ = static_cast<T*>(current_backend().allocate(bytes, "an array of the program"));
     gravel_copy(data_, host.data(), bytes);
   }
+  /// `count` items, not initialized.
+  explicit device_array(uint64_t count) {
+    if (count) data_ = static_cast<T*>(current_backend().allocate(count * sizeof(T), "an array of the program"));
+  }
   ~device_array() { release(); }
   device_array(const device_array&) = delete;
   device_array& operator=(const device_array&) = delete;
 
   const T* data() const { return data_; }
+  T* data() { return data_; }
   /// No kernel may use it any more.
   void release() {
     if (data_) current_backend().release(data_);

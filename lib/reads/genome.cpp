@@ -13,12 +13,16 @@ double unit(uint64_t random) { return static_cast<double>(random >> 11) * 0x1p-5
 
 }  // namespace
 
-std::string make_genome(const genome_shape& shape) {
+void check_shape(const genome_shape& shape) {
   if (shape.length == 0 || shape.length > longest_genome) fail("a genome has 1 to {} bases, not {}", longest_genome, shape.length);
   if (shape.read_length == 0 || shape.read_length > shape.length)
     fail("reads of {} bases cannot be taken from a genome of {}", shape.read_length, shape.length);
   if (!(shape.coverage > 0 && shape.coverage <= 1e6)) fail("the coverage is above 0 and at most 10^6, not {}", shape.coverage);
   if (!(shape.errors >= 0 && shape.errors < 1)) fail("the share of errors is from 0 and below 1, not {}", shape.errors);
+}
+
+std::string make_genome(const genome_shape& shape) {
+  check_shape(shape);
   std::string genome(shape.length, 'A');
   for (uint64_t i = 0; i < shape.length; ++i) genome[i] = "ACGT"[random_at(shape.seed, 0, i) >> 62];
   return genome;

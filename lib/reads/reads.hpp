@@ -47,7 +47,9 @@ struct genome_shape {
   uint64_t reads() const { return static_cast<uint64_t>(coverage * static_cast<double>(length) / read_length + 0.5); }
 };
 
-/// Uniformly random bases, as text. Throws gravel::error for a shape that cannot be.
+/// Throws gravel::error for a shape that cannot be.
+void check_shape(const genome_shape& shape);
+/// Uniformly random bases, as text. Throws as check_shape.
 std::string make_genome(const genome_shape& shape);
 /// Reads of either strand from uniformly random places. Read i is the same whatever the share is.
 read_set make_reads(const std::string& genome, const genome_shape& shape, read_share share = {});

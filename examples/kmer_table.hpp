@@ -1,0 +1,85 @@
+// A PE's part of a distributed hash table of k-mers: open addressing in device memory. Lanes insert at the same time; nothing is removed.
+#pragma once
+#include "gravel.cuh"
+#include "lib/base/mix.hpp"
+#include "lib/reads/kmer.hpp"
+
+namespace gravel {
+
+constexpr uint64_t no_kmer = ~uint64_t{0};  ///< above every k-mer's word
+constexpr uint64_t no_place = ~uint64_t{0};
+/// A table whose entries are so crowded is too small.
+constexpr uint32_t most_probes = 1 << 14;
+
+/// Four counters of 16 bits that stop at 65535, by base: one word, so that a lane changes them in one step.
+struct base_counts {
+  uint64_t word;
+  GRAVEL_BOTH static uint64_t field(uint64_t counts, unsigned base) { return counts >> 16 * base & 0xffff; }
+  GRAVEL_BOTH static uint64_t plus(uint64_t a, uint64_t b) {
+    uint64_t out = 0;
+    for (unsigned base = 0; base < 4; ++base) {
+      const uint64_t sum = field(a, base) + field(b, base);
+      out |= (sum < 0xffff ? sum : 0xffff) << 16 * base;
+    }
+    return out;
+  }
+  GRAVEL_DEVICE void add(uint64_t more) {
+    uint64_t old = load_relaxed<scope::device>(&word);
+    for (uint64_t sum; (sum = plus(old, more)) != old && !compare_swap_acquire(&word, old, sum);) old = load_relaxed<scope::device>(&word);
+  }
+  /// The one base that was counted `least` times or more; no_base: there is none, or there are several.
+  GRAVEL_DEVICE unsigned only(uint64_t least) const {
+    const uint64_t counts = load_relaxed<scope::device>(&word);
+    unsigned found = no_base;
+    for (unsigned base = 0; base < 4; ++base)
+      if (field(counts, base) >= least) {
+        if (found != no_base) return no_base;
+        found = base;
+      }
+    return found;
+  }
+};
+
+/// One sector of a GPU's memory.
+struct alignas(32) kmer_entry {
+  uint64_t kmer;  ///< canonical, or no_kmer; written once
+  uint64_t count;
+  base_counts before, after;  ///< what stood before and after the canonical form
+};
+static_assert(sizeof(kmer_entry) == 32);
+
+struct kmer_table {
+  kmer_entry* entries;
+  uint32_t slots;
+
+  /// The high half of the hash says who has a k-mer, the low half where.
+  GRAVEL_BOTH static int owner(uint64_t kmer, uint32_t n_pes) { return static_cast<int>(pick(mix(kmer), n_pes)); }
+  GRAVEL_BOTH uint32_t first_slot(uint64_t kmer) const { return pick(mix(kmer) << 32, slots); }
+  GRAVEL_BOTH uint32_t next_slot(uint32_t slot) const { return slot + 1 < slots ? slot + 1 : 0; }
+  GRAVEL_BOTH uint32_t probes() const { return slots < most_probes ? slots : most_probes; }
+
+  /// The entry of `kmer`, made if there was none; nullptr: there is no room within most_probes. Thread scope: lane.
+  GRAVEL_DEVICE kmer_entry* find_or_insert(uint64_t kmer) const {
+    uint32_t slot = first_slot(kmer);
+    for (uint32_t i = 0; i < probes(); ++i, slot = next_slot(slot)) {
+      kmer_entry& entry = entries[slot];
+      uint64_t here = load_relaxed<scope::device>(&entry.kmer);
+      // Counters were zero before the first message, so nothing is published with the word.
+      if (here == no_kmer) here = compare_swap_acquire(&entry.kmer, no_kmer, kmer) ? kmer : load_relaxed<scope::device>(&entry.kmer);
+      if (here == kmer) return &entry;
+    }
+    return nullptr;
+  }
+  /// The slot of `kmer`, or no_place. Thread scope: lane.
+  GRAVEL_DEVICE uint64_t find(uint64_t kmer) const {
+    uint32_t slot = first_slot(kmer);
+    for (uint32_t i = 0; i < probes(); ++i, slot = next_slot(slot)) {
+      const uint64_t here = load_relaxed<scope::device>(&entries[slot].kmer);
+      if (here == kmer) return slot;
+      if (here == no_kmer) return no_place;
+    }
+    return no_place;
+  }
+};
+
+}  // namespace gravel

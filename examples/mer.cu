@@ -1,0 +1,350 @@
+// Meraculous: from short reads of a genome to contigs. Phase 1 counts the k-mers of all reads, with the bases around them, in a hash table that
+// is spread over the PEs: a k-mer is sent to its owner, where a handler inserts it. Phase 2 (contigs.hpp) follows unique extensions.
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+
+#include "examples/contigs.hpp"
+#include "examples/device_array.hpp"
+#include "examples/facts.hpp"
+#include "examples/mer_oracle.hpp"
+#include "examples/program.hpp"
+#include "examples/progress.hpp"
+#include "examples/read_input.hpp"
+#include "examples/together.hpp"
+#include "gravel.cuh"
+
+using namespace gravel;
+
+constexpr const char* program_name = "mer";
+/// A lane looks at so many places of the reads in a row, and at the k - 1 behind them.
+constexpr uint64_t stretch = 256;
+
+struct mer_options {
+  read_input reads;
+  unsigned k = 31;
+  uint64_t min_count = 2, slots = 0, serial_limit = 1 << 22;
+  bool no_verify = false;
+  std::string json, contigs;
+};
+
+struct table_part {
+  kmer_table table;
+  uint64_t* lost;  ///< insertions that found no room
+};
+
+/// Counts a k-mer that has `before` and `after` around it (codes, no_base at the ends of reads). Lanes that hold the same one add once together.
+struct insert {
+  static constexpr const char* name = "mer_insert";
+  static constexpr bool batch = true;
+  using context = table_part;
+  GRAVEL_DEVICE void operator()(const gravel_t&, table_part* mine, const gravel_batch& lanes, uint64_t kmer, uint8_t before, uint8_t after) const {
+    const uint32_t same = lanes.match(kmer);
+    uint64_t befores = 0, afters = 0;
+    for (unsigned base = 0; base < 4; ++base) {
+      befores |= uint64_t{lane_group::popcount(lanes.ballot(before == base) & same)} << 16 * base;
+      afters |= uint64_t{lane_group::popcount(lanes.ballot(after == base) & same)} << 16 * base;
+    }
+    const gravel_batch sharers = lanes.part(same);
+    if (!sharers.is_leader()) return;
+    kmer_entry* entry = mine->table.find_or_insert(kmer);
+    fetch_add<scope::device>(entry ? &entry->count : mine->lost, uint64_t{sharers.size()});
+    if (!entry) return;
+    if (befores) entry->before.add(befores);
+    if (afters) entry->after.add(afters);
+  }
+};
+
+__global__ void clear_table(kmer_table table, uint64_t* lost) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (lane == 0) *lost = 0;
+  for (uint64_t slot = lane; slot < table.slots; slot += lanes) table.entries[slot] = {no_kmer, 0, {0}, {0}};
+}
+
+/// Sends the k-mers that begin at places first ... first + count of `codes`, which has `size` codes.
+template <int PEERS>
+__global__ void send_kmers(gravel_t g, kmer_shape shape, const uint8_t* codes, uint64_t size, uint64_t first, uint64_t count) {
+  __shared__ gravel_block_sender<lanes_of_block, 1024, PEERS> sender;
+  sender.begin(g);
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t done = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) * stretch; done < count; done += lanes * stretch) {
+    const uint64_t begin = first + done, starts = count - done < stretch ? count - done : stretch;
+    const uint64_t end = begin + starts + shape.k - 1 < size ? begin + starts + shape.k - 1 : size;
+    uint64_t word = 0, reverse = 0;
+    unsigned length = 0;
+    for (uint64_t i = begin; i < end; ++i) {
+      const uint8_t code = codes[i];
+      if (code == no_base) {
+        length = 0;
+        continue;
+      }
+      word = shape.append(word, code);
+      reverse = shape.append_reverse(reverse, code);
+      if (++length < shape.k) continue;
+      // Codes begin and end with no_base.
+      uint8_t before = codes[i - shape.k], after = codes[i + 1];
+      const bool turned = reverse < word;
+      if (turned) {
+        const uint8_t behind = after;
+        after = before == no_base ? no_base : 3 - before;
+        before = behind == no_base ? no_base : 3 - behind;
+      }
+      const uint64_t kmer = turned ? reverse : word;
+      sender.template am<insert>(kmer_table::owner(kmer, g.n_pes), kmer, before, after);
+    }
+  }
+  sender.end();
+}
+
+/// Phase 1. Collective.
+void count_all(const kmer_shape& shape, const read_set& reads) {
+  device_array<uint8_t> codes(reads.codes);
+  const auto send = gravel_n_pes() > 2 ? send_kmers<3> : send_kmers<1>;
+  progress report("phase 1", gravel_my_pe() == 0);
+  in_pieces(reads.codes.size(), 1 << 22, report, [&](uint64_t first, uint64_t count) {
+    gravel_launch(send, blocks_for(count), lanes_of_block, gravel_handle(), shape, static_cast<const uint8_t*>(codes.data()),
+                  uint64_t{reads.codes.size()}, first, count);
+    gravel_synchronize();
+  });
+  gravel_barrier_all();
+}
+
+/// The arrays of phase 2, and what it found.
+struct assembly {
+  contig_job job;
+  device_array<uint32_t> number_of, slot_of, distance, got_distance;
+  device_array<state_ref> next, got_next, begin;
+  device_array<uint8_t> finished;
+  uint64_t rounds = 0, circular = 0;  ///< circular: k-mers of all PEs
+  std::vector<std::string> contigs;   ///< of this PE
+
+  assembly(const kmer_table& table, kmer_shape shape, uint64_t least, uint64_t most, uint64_t* totals)
+      : number_of(table.slots), slot_of(most), distance(2 * most), got_distance(2 * most), next(2 * most), got_next(2 * most), begin(2 * most), finished(2 * most) {
+    job = {table, shape, least, 0, number_of.data(), slot_of.data(), next.data(), distance.data(), finished.data(), got_next.data(), got_distance.data(), begin.data(),
+           nullptr, totals};
+  }
+};
+
+uint64_t total_of(const contig_job& job, unsigned which) {
+  uint64_t value = 0;
+  gravel_synchronize();
+  gravel_copy(&value, &job.totals[which], sizeof(value));
+  return value;
+}
+
+/// Phase 2. Collective.
+void find_all(assembly& all) {
+  contig_job& job = all.job;
+  const unsigned grid = blocks_to_fill_device(), block = lanes_of_block;
+  gravel_launch(number_kmers, grid, block, job);
+  job.kmers = total_of(job, 0);
+  device_array<contig_job> here(std::vector<contig_job>{job});
+  gravel_set_context<meet>(here.data());
+  gravel_set_context<join>(here.data());
+  gravel_set_context<ask>(here.data());
+  gravel_set_context<answer>(here.data());
+  gravel_launch(start_states, grid, block, gravel_handle(), job);
+  gravel_barrier_all();
+  gravel_launch(link_states, blocks_for(2 * job.kmers), block, gravel_handle(), job);
+  gravel_wait_quiescent();
+  gravel_launch(advance, grid, block, gravel_handle(), job, true);
+  const uint64_t states = gravel_sum_all(2 * job.kmers);
+  uint64_t finished = gravel_sum_all(total_of(job, 1));
+  progress report("phase 2", gravel_my_pe() == 0);
+  // In each round the states up to twice as far from their end finish: if none does, those left are on circles.
+  for (uint64_t before = 0; finished != before && finished < states; ++all.rounds) {
+    before = finished;
+    gravel_launch(ask_next, blocks_for(2 * job.kmers), block, gravel_handle(), job);
+    gravel_wait_quiescent();
+    gravel_launch(advance, grid, block, gravel_handle(), job, false);
+    finished = gravel_sum_all(total_of(job, 1));
+    report.at(finished, states);
+  }
+  all.circular = (states - finished) / 2;
+  gravel_launch(place_contigs, grid, block, job);
+  std::vector<uint8_t> letters(total_of(job, 2));
+  device_array<uint8_t> spelled(letters);
+  job.letters = spelled.data();
+  device_array<contig_job> with_letters(std::vector<contig_job>{job});
+  gravel_set_context<spell>(with_letters.data());
+  gravel_barrier_all();
+  gravel_launch(spell_contigs, blocks_for(2 * job.kmers), block, gravel_handle(), job);
+  gravel_barrier_all();
+  gravel_copy(letters.data(), spelled.data(), letters.size());
+  std::string text;
+  for (const uint8_t code : letters)
+    if (code != no_base) text += "ACGT"[code];
+    else all.contigs.push_back(canonical(text)), text.clear();
+  gravel_barrier_all();  // nobody releases what another one's message may still need
+}
+
+struct findings {
+  uint64_t distinct = 0, left = 0, contigs = 0, letters = 0, longest = 0, n50 = 0, checksum = 0;
+};
+
+/// Half of all letters are in contigs of this length or longer ones. Collective.
+uint64_t find_n50(const std::vector<std::string>& contigs, uint64_t letters, uint64_t longest) {
+  uint64_t low = 0, high = longest;
+  while (low < high) {
+    const uint64_t middle = low + (high - low + 1) / 2;
+    uint64_t in_longer = 0;
+    for (const std::string& contig : contigs) in_longer += contig.size() >= middle ? contig.size() : 0;
+    if (2 * gravel_sum_all(in_longer) >= letters) low = middle;
+    else high = middle - 1;
+  }
+  return low;
+}
+
+std::string text_of(uint64_t kmer, unsigned k) {
+  std::string text(k, 'A');
+  for (unsigned i = k; i-- > 0; kmer >>= 2) text[i] = "ACGT"[kmer & 3];
+  return text;
+}
+
+/// What this PE has that the serial computation has not, or has otherwise. Collective: what is missing is counted by PE 0.
+uint64_t compare_serially(const mer_options& o, const std::vector<kmer_entry>& entries, const assembly& all, const findings& found) {
+  const kmer_map expected = count_kmers(o.reads.load(), o.k);
+  const contig_facts contigs = find_contigs(expected, o.min_count);
+  const auto saturated = [](uint64_t count) { return std::min<uint64_t>(count, 0xffff); };
+  uint64_t wrong = 0;
+  for (const kmer_entry& entry : entries) {
+    if (entry.kmer == no_kmer) continue;
+    const auto at = expected.find(text_of(entry.kmer, o.k));
+    bool same = at != expected.end() && at->second.count == entry.count && kmer_table::owner(entry.kmer, static_cast<uint32_t>(gravel_n_pes())) == gravel_my_pe();
+    for (unsigned base = 0; same && base < 4; ++base)
+      same = base_counts::field(entry.before.word, base) == saturated(at->second.before[base]) &&
+             base_counts::field(entry.after.word, base) == saturated(at->second.after[base]);
+    wrong += !same;
+  }
+  for (const std::string& contig : all.contigs) wrong += contigs.contigs.count(contig) == 0;
+  if (gravel_my_pe() == 0) wrong += (found.distinct != expected.size()) + (found.contigs != contigs.contigs.size()) + (all.circular != contigs.circular);
+  return wrong;
+}
+
+/// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
+bool solve(const mer_options& o) {
+  const int me = gravel_my_pe(), n_pes = gravel_n_pes();
+  const kmer_shape shape{o.k};
+  read_set reads;
+  all_succeed(program_name, [&] { reads = o.reads.load({static_cast<uint64_t>(me), static_cast<uint64_t>(n_pes)}); });
+  const uint64_t kmers = gravel_sum_all(reads.kmers(o.k)), bases = gravel_sum_all(reads.bases), unknown = gravel_sum_all(reads.unknown), n_reads = gravel_sum_all(reads.reads);
+  // Room for all to be different, and for hashes that are not quite even.
+  const uint64_t slots = o.slots ? o.slots : kmers / static_cast<uint64_t>(n_pes) * 5 / 4 + 1024;
+  all_succeed(program_name, [&] {
+    if (kmers == 0) fail_text("no read has " + std::to_string(o.k) + " bases in a row");
+    if (slots > 0xffffffff) fail_text("a table of " + std::to_string(slots) + " slots a PE is too large (2^32 - 1): use more PEs, or give --slots if k-mers repeat");
+  });
+  if (me == 0)
+    std::printf("%s: %d PEs on %d nodes, %s backend\nreads: %s; %llu reads, %llu bases, %llu unknown letters; %llu k-mers of %u bases, %llu slots a PE\n", program_name, n_pes,
+                gravel_n_nodes(), gravel_backend(), o.reads.description().c_str(), static_cast<unsigned long long>(n_reads), static_cast<unsigned long long>(bases),
+                static_cast<unsigned long long>(unknown), static_cast<unsigned long long>(kmers), o.k, static_cast<unsigned long long>(slots));
+  std::fflush(stdout);
+
+  device_array<kmer_entry> entries(slots);
+  device_array<uint64_t> counters(std::vector<uint64_t>(4));
+  const kmer_table table{entries.data(), static_cast<uint32_t>(slots)};
+  device_array<table_part> part(std::vector<table_part>{{table, counters.data() + 3}});
+  gravel_set_context<insert>(part.data());
+  gravel_launch(clear_table, blocks_to_fill_device(), lanes_of_block, table, counters.data() + 3);
+  gravel_barrier_all();
+  const auto begin = std::chrono::steady_clock::now();
+  count_all(shape, reads);
+  const double counting = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+
+  std::vector<kmer_entry> counted(slots);
+  uint64_t lost = 0;
+  gravel_copy(counted.data(), entries.data(), slots * sizeof(kmer_entry));
+  gravel_copy(&lost, counters.data() + 3, sizeof(lost));
+  findings found;
+  uint64_t left = 0, total = 0;
+  for (const kmer_entry& entry : counted) {
+    if (entry.kmer == no_kmer) continue;
+    ++found.distinct, total += entry.count, left += entry.count >= o.min_count;
+    found.checksum += mix(entry.kmer ^ mix(entry.count ^ mix(entry.before.word ^ mix(entry.after.word))));
+  }
+  lost = gravel_sum_all(lost);
+  all_succeed(program_name, [&] {
+    if (lost) fail_text("the table is too small: of " + std::to_string(kmers) + " k-mers " + std::to_string(lost) + " found no room in " + std::to_string(slots) + " slots a PE; give more --slots");
+  });
+  found.distinct = gravel_sum_all(found.distinct);
+  found.left = gravel_sum_all(left);
+  found.checksum = gravel_sum_all(found.checksum);
+  uint64_t wrong = gravel_sum_all(total) != kmers;
+  if (me == 0)
+    std::printf("phase 1: %.4f s, %.4g M k-mers/s; %llu different ones, %llu of them seen %llu times or more; checksum %016llx\n", counting,
+                static_cast<double>(kmers) / counting / 1e6, static_cast<unsigned long long>(found.distinct), static_cast<unsigned long long>(found.left),
+                static_cast<unsigned long long>(o.min_count), static_cast<unsigned long long>(found.checksum));
+  std::fflush(stdout);
+
+  assembly all(table, shape, o.min_count, left, counters.data());
+  const auto middle = std::chrono::steady_clock::now();
+  find_all(all);
+  const double joining = std::chrono::duration<double>(std::chrono::steady_clock::now() - middle).count();
+  uint64_t letters = 0, longest = 0;
+  for (const std::string& contig : all.contigs) letters += contig.size(), longest = std::max<uint64_t>(longest, contig.size());
+  found.contigs = gravel_sum_all(static_cast<uint64_t>(all.contigs.size()));
+  found.letters = gravel_sum_all(letters);
+  found.longest = gravel_max_all(longest);
+  found.n50 = find_n50(all.contigs, found.letters, found.longest);
+
+  const bool serial = !o.no_verify && bases <= o.serial_limit;
+  bool referred = false;
+  uint64_t in_reference = 0;
+  all_succeed(program_name, [&] {
+    if (serial) wrong += compare_serially(o, counted, all, found);
+    std::string reference;
+    if (serial)
+      for (const std::string& sequence : o.reads.reference_sequences()) reference += sequence + 'N' + reverse_complement(sequence) + 'N';
+    referred = !reference.empty();
+    if (referred)
+      for (const std::string& contig : all.contigs) in_reference += reference.find(contig) != std::string::npos;
+    // With right reads of a known genome, contigs are pieces of it.
+    if (referred && o.reads.files.empty() && o.reads.genome.errors == 0) wrong += in_reference != all.contigs.size();
+    if (!o.contigs.empty()) {
+      std::ofstream out(o.contigs + '.' + std::to_string(me));
+      for (size_t i = 0; i < all.contigs.size(); ++i) out << ">contig_" << me << '_' << i << " length=" << all.contigs[i].size() << '\n' << all.contigs[i] << '\n';
+      if (!out.flush()) fail_text("cannot write " + o.contigs + '.' + std::to_string(me));
+    }
+  });
+  in_reference = gravel_sum_all(in_reference);
+  wrong = gravel_sum_all(wrong);
+  if (me == 0) {
+    std::printf("phase 2: %.4f s, %llu rounds; %llu contigs, %llu bases, the longest %llu, N50 %llu; %llu k-mers on circles\n", joining,
+                static_cast<unsigned long long>(all.rounds), static_cast<unsigned long long>(found.contigs), static_cast<unsigned long long>(found.letters),
+                static_cast<unsigned long long>(found.longest), static_cast<unsigned long long>(found.n50), static_cast<unsigned long long>(all.circular));
+    if (referred) std::printf("%llu of the contigs are in the reference\n", static_cast<unsigned long long>(in_reference));
+    if (serial) std::printf("%llu wrong k-mers and contigs, compared with a serial hash table and walk\n", static_cast<unsigned long long>(wrong));
+  }
+  all_succeed(program_name, [&] {
+    if (me == 0 && !o.json.empty())
+      write_json(o.json, {{"program", program_name}, {"backend", gravel_backend()}, {"pes", static_cast<uint64_t>(n_pes)},
+                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())}, {"reads", o.reads.description()}, {"bases", bases}, {"k", uint64_t{o.k}}, {"kmers", kmers},
+                          {"slots", slots}, {"distinct", found.distinct}, {"min_count", o.min_count}, {"left", found.left}, {"checksum", found.checksum},
+                          {"seconds", counting}, {"kmers_per_s", static_cast<double>(kmers) / counting}, {"contig_seconds", joining}, {"rounds", all.rounds},
+                          {"contigs", found.contigs}, {"contig_bases", found.letters}, {"longest", found.longest}, {"n50", found.n50}, {"circular", all.circular},
+                          {"has_reference", referred}, {"in_reference", in_reference}, {"compared_with_serial", serial}, {"wrong", wrong}, {"right", wrong == 0}});
+  });
+  return wrong == 0;
+}
+
+int main(int argc, char** argv) {
+  mer_options o;
+  CLI::App app("Meraculous: counts the k-mers of reads in a distributed hash table, and joins them to contigs.", program_name);
+  o.reads.add_options(app);
+  app.add_option("--k", o.k, "Bases of a k-mer: odd, at most 31")->capture_default_str();
+  app.add_option("--min-count", o.min_count, "For contigs: k-mers and extensions seen less often are errors")->check(CLI::Range(1, 65535))->capture_default_str();
+  app.add_option("--slots", o.slots, "Of each PE's table; if not given, room for all k-mers to be different")->check(CLI::Range(uint64_t{1}, uint64_t{0xffffffff}));
+  app.add_option("--contigs", o.contigs, "Write the contigs: PE n those that begin there, as FASTA, to this name with .n behind it");
+  app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial computation");
+  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many bases")->capture_default_str();
+  app.add_option("--json", o.json, "Write the results to this file too");
+  parse_or_exit(app, argc, argv, [&] {
+    if (o.k % 2 == 0 || o.k < 3 || o.k > longest_kmer)
+      fail_text("k is odd, from 3 to " + std::to_string(longest_kmer) + " (a k-mer is one word of 64 bits), not " + std::to_string(o.k));
+    o.reads.check();
+    if (!o.json.empty()) need_writable(o.json);
+    if (!o.contigs.empty()) need_writable(o.contigs + ".0");
+  });
+  gravel_init<insert, meet, join, ask, answer, spell>();
+  return finish(program_name, solve(o));
+}
