@@ -24,7 +24,7 @@ struct contig_job {
   uint32_t* number_of;  ///< by slot: of those that are left
   uint32_t* slot_of;    ///< by number
   state_ref* next;      ///< by state: as far as is known; itself at the end
-  uint32_t* distance;   ///< to `next`, in k-mers
+  uint32_t* distance;   ///< to `next`, in k-mers; 0: this is the end (a k-mer that follows itself has 1)
   uint8_t* finished;    ///< `next` is the end
   state_ref* got_next;
   uint32_t* got_distance;
@@ -112,9 +112,9 @@ __global__ void number_kmers(contig_job job) {
   }
 }
 
-__global__ void start_states(gravel_t g, contig_job job) {
+__global__ void start_states(contig_job job) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
-  for (uint64_t s = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; s < 2 * job.kmers; s += lanes) job.got_next[s] = make_ref(s, g.my_pe), job.finished[s] = 0;
+  for (uint64_t s = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; s < 2 * job.kmers; s += lanes) job.got_next[s] = no_place, job.finished[s] = 0;
 }
 
 __global__ void link_states(gravel_t g, contig_job job) {
@@ -138,10 +138,11 @@ __global__ void advance(gravel_t g, contig_job job, bool first) {
   for (uint64_t s = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; s < 2 * job.kmers; s += lanes) {
     if (job.finished[s]) continue;
     if (first) {
-      job.next[s] = job.got_next[s];
-      job.distance[s] = job.next[s] != make_ref(s, g.my_pe);
-      if (job.distance[s]) continue;
-    } else if (job.got_next[s] != job.next[s]) {
+      const bool linked = job.got_next[s] != no_place;
+      job.next[s] = linked ? job.got_next[s] : make_ref(s, g.my_pe);
+      job.distance[s] = linked;
+      if (linked) continue;
+    } else if (job.got_distance[s] != 0) {
       job.next[s] = job.got_next[s];
       job.distance[s] += job.got_distance[s];
       continue;

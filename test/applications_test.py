@@ -1,8 +1,10 @@
 """An application of examples/ on small inputs: several shapes of job, seeds, both routes; its JSON; what it says about bad input.
 Usage: applications_test.py NAME PROGRAM UCX_RUN"""
 
+import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -38,6 +40,13 @@ RUNS = {
         "--points 700 --clusters 40 --dimensions 8",
         "--points 2000 --max-steps 3",
     ],
+    "mer": [
+        "--genome 2000 --coverage 20 --k 21",
+        "--genome 2000 --coverage 30 --errors 0.01",
+        "--genome 400 --coverage 30 --k 5",
+        "--genome 2000 --coverage 20 --errors 0.02 --min-count 1 --k 15",
+        "--genome 1000 --coverage 4 --read-length 40",
+    ],
     "pagerank": GRAPHS + ["graph.txt", "graph.mtx --undirected"],
     "sssp": GRAPHS + ["weighted.mtx --source 0", "weighted.mtx --undirected --delta 0.1", "--rmat 9 --max-weight 1 --delta 1e9"],
 }
@@ -64,6 +73,17 @@ BAD = {
         ("", "", "--clusters 255", "--clusters"),
         ("", "", "--json /absent/x.json", "/absent/x.json: No such file"),
     ],
+    "mer": [
+        ("", "", "", "give files of reads, or --genome"),
+        ("", "", "--genome 1000 --k 22", "k is odd, from 3 to 31"),
+        ("", "", "--genome 1000 --k 33", "k is odd, from 3 to 31"),
+        ("", "", "--genome 50", "reads of 100 bases cannot be taken from a genome of 50"),
+        ("", "", "--genome 1000 --slots 100", "the table is too small: of "),
+        ("", "", "absent.fa", "absent.fa: No such file"),
+        ("short.fa", ">a\nACGT\n", "short.fa", "no read has 31 bases in a row"),
+        ("cut.fq", "@a\nACGT\n+\n", "cut.fq", "cut.fq:1: the record is cut off"),
+        ("bad.fa", ">a\nAC*T\n", "bad.fa", "bad.fa:2: '*' is no letter"),
+    ],
     "pagerank": BAD_GRAPHS + [("", "", "--rmat 5 --damping 1", "damping"), ("", "", "--rmat 5 --tolerance 0", "tolerance")],
     "sssp": [b for b in BAD_GRAPHS if b[0] != "x.txt"] + [NO_WEIGHTS, NEGATIVE, ("", "", "--rmat 5 --source 32", "the source 32 is no vertex: there are 32")],
 }
@@ -83,7 +103,7 @@ class ApplicationsTest(unittest.TestCase):
             self.assertIn("serial", done.stdout)
 
     def test_inputs(self):
-        for number, options in enumerate(RUNS[NAME] + (METIS_RUNS if HAS_METIS and NAME != "kmeans" else [])):
+        for number, options in enumerate(RUNS[NAME] + (METIS_RUNS if HAS_METIS and NAME not in ("kmeans", "mer") else [])):
             self.good(*SHAPES[number % len(SHAPES)], options)
 
     def test_shapes(self):
@@ -127,6 +147,42 @@ class ApplicationsTest(unittest.TestCase):
             done = run(2, 1, "k.graph", folder)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertIn(f"{n} colours, 0 mistakes", done.stdout)
+
+    @unittest.skipIf(NAME != "mer", "of mer")
+    def test_contigs_are_in_the_genome(self):
+        done = run(4, 2, "--genome 2000 --coverage 30 --read-length 60 --k 11", DATA)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        found, contigs = re.search(r"^(\d+) of (\d+) contigs are in the reference", done.stdout, re.M).groups()
+        self.assertEqual(found, contigs)
+        self.assertGreater(int(contigs), 0)
+
+    @unittest.skipIf(NAME != "mer", "of mer")
+    def test_reads_of_files(self):
+        """Counters that are full, circles, a contig that is its own reverse complement, unknown letters, FASTQ in gzip; contigs as FASTA."""
+        plain = "ACGGTCATTGCAAGGCTTAC"
+        hairpin = plain + plain[::-1].translate(str.maketrans("ACGT", "TGCA"))
+        with tempfile.TemporaryDirectory() as folder:
+            made = Path(folder)
+            (made / "many_a.fa").write_text(">a\n" + "A" * 70000 + "\n")
+            (made / "circle.fa").write_text(f">a\n{plain * 3}\n")
+            (made / "hairpin.fa").write_text(f">a\n{hairpin}\n>b\n{hairpin}\n")
+            (made / "n.fa").write_text(f">a\n{plain}N{plain}\nACCGT\n")
+            with gzip.open(made / "q.fq.gz", "wt") as file:
+                file.write(f"@a\n{plain}\n+\n{'@' * len(plain)}\n" * 2)
+            for options, said in (
+                ("many_a.fa --k 31", "0 contigs, 0 bases, the longest 0, N50 0; 1 k-mers on circles"),
+                ("circle.fa --k 7", "20 k-mers on circles"),
+                ("hairpin.fa --k 7", "1 contigs, 40 bases"),
+                ("n.fa --k 7 --min-count 1", "1 contigs, 25 bases"),
+                ("q.fq.gz --k 7 --contigs out", "1 contigs, 20 bases"),
+            ):
+                for pes, nodes in ((1, 1), (3, 2)):
+                    with self.subTest(options=options, pes=pes):
+                        done = run(pes, nodes, options, folder)
+                        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                        self.assertIn(said, done.stdout)
+            written = "".join(path.read_text() for path in made.glob("out.*"))
+            self.assertIn(plain, written + "\n" + written.translate(str.maketrans("ACGT", "TGCA"))[::-1])
 
     def test_help(self):
         done = run(2, 1, "--help", DATA)
