@@ -29,8 +29,7 @@ std::string value_in(const char* file, std::string_view key, char separator) {
 std::string hardware() {
   std::string processor = value_in("/proc/cpuinfo", "model name", ':');
   if (processor.empty()) processor = "unknown processor";
-  return fmt::format("{} cores, {}, {}", sysconf(_SC_NPROCESSORS_ONLN), processor,
-                     value_in("/etc/os-release", "PRETTY_NAME", '='));
+  return fmt::format("{} cores, {}, {}", sysconf(_SC_NPROCESSORS_ONLN), processor, value_in("/etc/os-release", "PRETTY_NAME", '='));
 }
 
 std::string today() {

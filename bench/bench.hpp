@@ -54,9 +54,7 @@ class bench {
   nlohmann::ordered_json report_;
 };
 
-inline double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+inline double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// Time that this thread had a processor: for work of one thread that waits for nobody, whatever else the
 /// machine does.

@@ -27,20 +27,21 @@ struct part {
   uint64_t* relaxed;        ///< messages that arrived
   uint32_t max_weight;
 
-  GRAVEL_BOTH uint32_t weight(uint64_t source, uint64_t target) const {
-    return 1 + pick(mix(source << 32 ^ target), max_weight);
-  }
+  GRAVEL_BOTH uint32_t weight(uint64_t source, uint64_t target) const { return 1 + pick(mix(source << 32 ^ target), max_weight); }
   GRAVEL_DEVICE void count(const lane_group& group) const {
     if (group.is_leader()) fetch_add<scope::device>(&relaxed[(threadIdx.x / 32 + blockIdx.x * 16) % 64 * 8], uint64_t{group.size()});
   }
   /// True if this is the shortest way to `vertex` so far.
-  GRAVEL_DEVICE bool improve(uint32_t vertex, uint32_t distance_to_it) const { return distance_to_it < atomicMin(&distance[vertex], distance_to_it); }
+  GRAVEL_DEVICE bool improve(uint32_t vertex, uint32_t distance_to_it) const {
+    return distance_to_it < atomicMin(&distance[vertex], distance_to_it);
+  }
   /// Sends on over edge `e` of `vertex`.
   template <class Handler>
   GRAVEL_DEVICE void send_on(const gravel_t& g, uint32_t vertex, uint32_t distance_to_it, uint64_t e) const {
     const uint32_t target = targets[e];
     const int owner = static_cast<int>(target / static_cast<uint32_t>(map.block));  // shorter than a division of 64 bits
-    gravel_am<Handler>(g, owner, static_cast<uint32_t>(target - map.first(owner)), distance_to_it + weight(map.first(static_cast<int>(g.my_pe)) + vertex, target));
+    gravel_am<Handler>(g, owner, static_cast<uint32_t>(target - map.first(owner)),
+                       distance_to_it + weight(map.first(static_cast<int>(g.my_pe)) + vertex, target));
   }
 };
 
@@ -128,10 +129,13 @@ int main(int argc, char** argv) {
   CLI::App app("Shortest paths by a handler that relaxes and sends on: the rate of messages that handlers send.", program_name);
   app.add_option("--scale", scale, "Vertices of the R-MAT graph, as a power of two")->check(CLI::Range(1, 30))->capture_default_str();
   app.add_option("--edges-per-vertex", edges_per_vertex, "Edges of a vertex on average")->check(CLI::Range(1, 64))->capture_default_str();
-  app.add_option("--max-weight", max_weight, "Weights are from 1 to this; 1: as a breadth-first search")->check(CLI::Range(1u, 1u << 20))->capture_default_str();
+  app.add_option("--max-weight", max_weight, "Weights are from 1 to this; 1: as a breadth-first search")
+      ->check(CLI::Range(1u, 1u << 20))
+      ->capture_default_str();
   app.add_option("--seed", seed, "Of graph and source")->capture_default_str();
   app.add_option("--repeat", repeat, "Runs, of which the median is told")->check(CLI::Range(1, 100))->capture_default_str();
-  app.add_option("--handler", handler, "Who sends over the edges of a vertex: its lane, or with many edges all lanes of the warp that hold messages")
+  app.add_option("--handler", handler,
+                 "Who sends over the edges of a vertex: its lane, or with many edges all lanes of the warp that hold messages")
       ->check(CLI::IsMember({"lane", "warp"}))
       ->capture_default_str();
   app.add_option("--json", json, "File for the results");
@@ -183,7 +187,8 @@ int main(int argc, char** argv) {
     gravel_launch(fill, grid, block, all, vertices, 0xA5A5A5A5u);
     gravel_barrier_all();
     const auto begin = std::chrono::steady_clock::now();
-    if (me == 0) gravel_launch(handler == "warp" ? start_at<relax_vertices> : start_at<relax_vertex>, 1, 32, gravel_handle(), p.map, source);
+    if (me == 0)
+      gravel_launch(handler == "warp" ? start_at<relax_vertices> : start_at<relax_vertex>, 1, 32, gravel_handle(), p.map, source);
     gravel_wait_quiescent();
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     gravel_launch(send_distances, static_cast<unsigned>(n_pes), block, gravel_handle(), p, all);
@@ -199,8 +204,8 @@ int main(int argc, char** argv) {
     messages = gravel_sum_all(messages);
     wrong += gravel_sum_all(words[64 * 8]);
     if (me == 0)
-      std::printf("%s: scale %d, %d PEs: %.4f s, %llu messages, %.1f M/s per PE, %llu wrong so far\n", program_name, scale, n_pes, seconds.back(),
-                  static_cast<unsigned long long>(messages), static_cast<double>(messages) / seconds.back() / n_pes / 1e6,
+      std::printf("%s: scale %d, %d PEs: %.4f s, %llu messages, %.1f M/s per PE, %llu wrong so far\n", program_name, scale, n_pes,
+                  seconds.back(), static_cast<unsigned long long>(messages), static_cast<double>(messages) / seconds.back() / n_pes / 1e6,
                   static_cast<unsigned long long>(wrong));
     std::fflush(stdout);
   }

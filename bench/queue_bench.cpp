@@ -83,15 +83,13 @@ double run_threads(const shape& s, Produce produce, Consume consume) {
   const double seconds = seconds_now() - begin;
   uint64_t sent = 0;
   for (uint64_t n = 0; n < s.messages; ++n) sent += digest(make_message<UNITS>(n));
-  if (got != sent)
-    fail("what arrived is not what was sent: {:#x} where {:#x} was expected", got.load(), sent);
+  if (got != sent) fail("what arrived is not what was sent: {:#x} where {:#x} was expected", got.load(), sent);
   return seconds;
 }
 
 template <uint32_t UNITS>
 double gravel_seconds(const shape& s, uint32_t slot_bytes) {
-  const queue_shape sizes{static_cast<uint32_t>(ring_bytes / slot_bytes), 64,
-                          slot_bytes / uint32_t{sizeof(unit)}, s.consumers};
+  const queue_shape sizes{static_cast<uint32_t>(ring_bytes / slot_bytes), 64, slot_bytes / uint32_t{sizeof(unit)}, s.consumers};
   const bench_memory memory(sizes.bytes());
   std::memset(memory.data(), 0, sizeof(queue_control));
   queue_state state{};
@@ -164,8 +162,7 @@ double line_ns() {
 std::pair<uint32_t, uint32_t> parse_threads(const std::string& text) {
   unsigned producers = 0, consumers = 0;
   int end = 0;
-  if (std::sscanf(text.c_str(), "%2ux%2u%n", &producers, &consumers, &end) != 2 || text[end] || !producers ||
-      !consumers)
+  if (std::sscanf(text.c_str(), "%2ux%2u%n", &producers, &consumers, &end) != 2 || text[end] || !producers || !consumers)
     fail("--threads: '{}' is no PRODUCERSxCONSUMERS, such as 2x1", text);
   return {producers, consumers};
 }
@@ -200,19 +197,15 @@ int main(int argc, char** argv) {
 
   const auto measure = [&]<uint32_t UNITS>(std::integral_constant<uint32_t, UNITS>, shape s) {
     s.messages = (messages / (s.producers * s.consumers) + 1) * s.producers * s.consumers;
-    const auto add = [&](const char* name, const nlohmann::ordered_json& kib, uint32_t piece,
-                         auto seconds_of) {
+    const auto add = [&](const char* name, const nlohmann::ordered_json& kib, uint32_t piece, auto seconds_of) {
       const double limit = memcpy_rate(ring_bytes, ring_bytes, piece) / 1e9;
       const double rate = static_cast<double>(s.messages) / b.median_of(seconds_of) / 1e6;
       const double bytes = rate * UNITS * sizeof(unit) / 1e3;
-      b.row({name, kib, UNITS * sizeof(unit), s.producers, s.consumers, rate, bytes, limit, bytes / limit,
-             line_ns()});
+      b.row({name, kib, UNITS * sizeof(unit), s.producers, s.consumers, rate, bytes, limit, bytes / limit, line_ns()});
     };
-    for (uint32_t kib : slot_kib)
-      add("gravel", kib, kib * 1024, [&] { return gravel_seconds<UNITS>(s, kib * 1024); });
+    for (uint32_t kib : slot_kib) add("gravel", kib, kib * 1024, [&] { return gravel_seconds<UNITS>(s, kib * 1024); });
     // One message is no piece to copy at once: their limit is that of large pieces.
-    if (s.producers == 1 && s.consumers == 1)
-      add("spsc", nullptr, 65536, [&] { return rival_seconds<UNITS, spsc_queue>(s); });
+    if (s.producers == 1 && s.consumers == 1) add("spsc", nullptr, 65536, [&] { return rival_seconds<UNITS, spsc_queue>(s); });
     add("mpmc", nullptr, 65536, [&] { return rival_seconds<UNITS, mpmc_queue>(s); });
   };
   for (const std::string& text : threads) {

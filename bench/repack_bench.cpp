@@ -15,9 +15,7 @@ namespace {
 constexpr uint32_t ring_bytes = 4 << 20;  // GRAVEL_SLOTS times GRAVEL_SLOT_SIZE, by default
 
 /// A message for `sink`. No two are alike, and each says where it belongs.
-unit make_message(uint32_t sink, uint64_t number) {
-  return {{make_word0(op::add, static_cast<uint8_t>(value_type::u64), sink), number}};
-}
+unit make_message(uint32_t sink, uint64_t number) { return {{make_word0(op::add, static_cast<uint8_t>(value_type::u64), sink), number}}; }
 uint64_t digest(const unit& m) { return m.word[0] * m.word[1]; }
 
 /// The other node: notes what arrives, and on request looks at every message.
@@ -41,12 +39,10 @@ class far_node final : public remote_link {
     arrived.push_back(header);
     messages += packet->n_messages;
     if (!look) return;
-    const packet_fault fault =
-        check_packet(packet, packet->bytes, {packet_size_, header.sequence, header.sink, n_sinks_});
+    const packet_fault fault = check_packet(packet, packet->bytes, {packet_size_, header.sequence, header.sink, n_sinks_});
     if (fault != packet_fault::fine) fail("a packet for sink {} has {}", header.sink, name_of(fault));
     for (const unit& m : std::span(payload_of(packet), packet->n_units)) {
-      if (offset_of(m.word[0]) != header.sink)
-        fail("a message for sink {} is in a packet for {}", offset_of(m.word[0]), header.sink);
+      if (offset_of(m.word[0]) != header.sink) fail("a message for sink {} is in a packet for {}", offset_of(m.word[0]), header.sink);
       sum += digest(m);
     }
   }
@@ -82,14 +78,12 @@ class repack_job {
     const double begin = thread_seconds();
     for (uint64_t round = 0; round < rounds; ++round) {
       const uint64_t end = tickets_ + queue_.shape.slots;
-      for (; tickets_ != end; ++tickets_)
-        ring<>::publish(&queue_.slot(tickets_)->published, tickets_);
+      for (; tickets_ != end; ++tickets_) ring<>::publish(&queue_.slot(tickets_)->published, tickets_);
       while (load_acquire(&queue_.control->plane[0].consumed) != end) step();
     }
     for (; !queue_.flushed(tickets_); step()) queue_.ask_flush(tickets_);  // packets that are not full
     const double seconds = thread_seconds() - begin;
-    if (link_.messages - before != rounds * messages_)
-      fail("{} messages arrived of {}", link_.messages - before, rounds * messages_);
+    if (link_.messages - before != rounds * messages_) fail("{} messages arrived of {}", link_.messages - before, rounds * messages_);
     return seconds;
   }
 
@@ -122,14 +116,12 @@ class repack_job {
     for (uint32_t i = 0; i < shape.slots; ++i) {
       slot_header* slot = queue_.slot(i);
       std::vector<uint32_t> sinks(in_slot);
-      for (uint32_t& sink : sinks)
-        sink = sink_of(1 + static_cast<uint32_t>(draw() % destinations), sink_kind::device);
+      for (uint32_t& sink : sinks) sink = sink_of(1 + static_cast<uint32_t>(draw() % destinations), sink_kind::device);
       if (sorted) std::sort(sinks.begin(), sinks.end());
       slot->n_rows = 0;
       slot->n_units = in_slot;
       for (uint32_t m = 0; m < in_slot; ++m) {
-        if (!sorted || m == 0 || sinks[m] != sinks[m - 1])
-          queue_.rows(slot)[slot->n_rows++] = {sinks[m], 0, 1};
+        if (!sorted || m == 0 || sinks[m] != sinks[m - 1]) queue_.rows(slot)[slot->n_rows++] = {sinks[m], 0, 1};
         ++queue_.rows(slot)[slot->n_rows - 1].messages;
         queue_.payload(slot)[m] = make_message(sinks[m], ++messages_);
         sum_ += digest(queue_.payload(slot)[m]);
@@ -191,8 +183,7 @@ int main(int argc, char** argv) {
         repack_job job(n, kib * 1024, sorted);
         const double limit = memcpy_rate(ring_bytes, job.staging(), kib * 1024) / 1e9;
         const uint64_t rounds = messages / job.ring_messages() + 1;
-        const double rate = static_cast<double>(rounds * job.ring_messages()) /
-                            b.median_of([&] { return job.run(rounds); }) / 1e6;
+        const double rate = static_cast<double>(rounds * job.ring_messages()) / b.median_of([&] { return job.run(rounds); }) / 1e6;
         const double bytes = rate * sizeof(unit) / 1e3;
         b.row({sorted ? "sorted" : "unsorted", kib, n, job.mean_run(), rate, bytes, limit, bytes / limit});
       }

@@ -18,16 +18,13 @@ class spsc_queue {
 
   void push(const T& value) {
     const uint64_t tail = tail_.load(std::memory_order_relaxed);
-    for (relax wait;
-         tail - head_seen_ == size_ && tail - (head_seen_ = head_.load(std::memory_order_acquire)) == size_;)
-      wait();
+    for (relax wait; tail - head_seen_ == size_ && tail - (head_seen_ = head_.load(std::memory_order_acquire)) == size_;) wait();
     cells_[tail & (size_ - 1)] = value;
     tail_.store(tail + 1, std::memory_order_release);
   }
   T pop() {
     const uint64_t head = head_.load(std::memory_order_relaxed);
-    for (relax wait; head == tail_seen_ && head == (tail_seen_ = tail_.load(std::memory_order_acquire));)
-      wait();
+    for (relax wait; head == tail_seen_ && head == (tail_seen_ = tail_.load(std::memory_order_acquire));) wait();
     const T value = cells_[head & (size_ - 1)];
     head_.store(head + 1, std::memory_order_release);
     return value;

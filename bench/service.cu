@@ -122,7 +122,10 @@ int main(int argc, char** argv) {
   std::vector<uint32_t> servers{1, 8, 32};
   std::string json;
   CLI::App app("Services within one GPU: latency of a message, messages a second.", program_name);
-  app.add_option("--servers", servers, "Numbers of servers, each at most 32")->check(CLI::Range(1, 32))->delimiter(',')->capture_default_str();
+  app.add_option("--servers", servers, "Numbers of servers, each at most 32")
+      ->check(CLI::Range(1, 32))
+      ->delimiter(',')
+      ->capture_default_str();
   app.add_option("--messages", messages, "Of each PE in a run")->capture_default_str();
   app.add_option("--iterations", iterations, "Messages whose latency is taken")->check(CLI::Range(1, 1 << 24))->capture_default_str();
   app.add_option("--chunks", chunks, "Of each ring, a power of two")->capture_default_str();
@@ -179,16 +182,16 @@ int main(int argc, char** argv) {
         const uint64_t before = sum_of(at);
         gravel_barrier_all();
         direct.push_back(static_cast<double>(messages) / seconds_of([&] {
-          gravel_launch(add_all, grid, block, at, n, messages, ++salt);
-          gravel_synchronize();
-        }));
+                           gravel_launch(add_all, grid, block, at, n, messages, ++salt);
+                           gravel_synchronize();
+                         }));
         const uint64_t between = sum_of(at);
         expected = between - before;
         gravel_barrier_all();
         rates.push_back(static_cast<double>(messages) / seconds_of([&] {
-          gravel_launch(send_all, grid, block, service.handle(), messages, salt);  // the same messages
-          gravel_wait_quiescent();  // of which some 100 us
-        }));
+                          gravel_launch(send_all, grid, block, service.handle(), messages, salt);  // the same messages
+                          gravel_wait_quiescent();                                                 // of which some 100 us
+                        }));
         wrong += sum_of(at) - between != expected;
       }
     }

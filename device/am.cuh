@@ -52,8 +52,7 @@ struct handler_name_words {
 };
 GRAVEL_BOTH constexpr handler_name_words words_of_name(const char* name) {
   handler_name_words words{};
-  for (uint32_t i = 0; i < sizeof(words) - 1 && name[i]; ++i)
-    words.word[i / 8] |= uint64_t{static_cast<uint8_t>(name[i])} << i % 8 * 8;
+  for (uint32_t i = 0; i < sizeof(words) - 1 && name[i]; ++i) words.word[i / 8] |= uint64_t{static_cast<uint8_t>(name[i])} << i % 8 * 8;
   return words;
 }
 

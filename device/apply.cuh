@@ -32,14 +32,15 @@ struct handler_list {
   }
 
   /// Runs the handler with this id if it is in the list, belongs to sinks of this kind, and the sizes agree.
-  GRAVEL_BOTH static bool dispatch([[maybe_unused]] const gravel_t& g, [[maybe_unused]] sink_kind kind, [[maybe_unused]] const unit* message,
-                                   [[maybe_unused]] uint32_t units) {
+  GRAVEL_BOTH static bool dispatch([[maybe_unused]] const gravel_t& g, [[maybe_unused]] sink_kind kind,
+                                   [[maybe_unused]] const unit* message, [[maybe_unused]] uint32_t units) {
     return (dispatch_one<Handlers>(g, kind, message, units) || ...);
   }
 
  private:
   static constexpr handler_info rows[size + 1] = {
-      {Handlers::name, handler_id<Handlers>::value, handler_traits<Handlers>::bytes, handler_traits<Handlers>::kind == sink_kind::host}..., {}};
+      {Handlers::name, handler_id<Handlers>::value, handler_traits<Handlers>::bytes, handler_traits<Handlers>::kind == sink_kind::host}...,
+      {}};
   template <class Handler>
   GRAVEL_BOTH static constexpr uint32_t position() {
     uint32_t at = 0;
@@ -101,8 +102,7 @@ GRAVEL_BOTH message_fault apply_message(const gravel_t& g, sink_kind kind, const
     // A get is answered into the requester's heap, the others into a reply cell: of its kernels or of its host threads.
     const bool get = o == op::get;
     const uint64_t where = get ? w1 : m[1].word[0];
-    const unit reply[1] = {
-        {{make_word0(get ? op::put_reply : op::cell_reply, type_byte(w0), return_where(where)), answer}}};
+    const unit reply[1] = {{{make_word0(get ? op::put_reply : op::cell_reply, type_byte(w0), return_where(where)), answer}}};
     send_direct(g, sink_of(return_pe(where), !get && from_host ? sink_kind::host : sink_kind::device), reply);
   }
   return message_fault::fine;

@@ -15,9 +15,7 @@ namespace gravel {
 template <class T, uint32_t OFFSET>
 struct packed_words {
   static constexpr uint32_t count = (sizeof(T) + 7) / 8, first = OFFSET / 8, shift = OFFSET % 8 * 8;
-  GRAVEL_BOTH static constexpr bool crosses(uint32_t i) {
-    return shift / 8 + (sizeof(T) - 8 * i < 8 ? sizeof(T) - 8 * i : 8) > 8;
-  }
+  GRAVEL_BOTH static constexpr bool crosses(uint32_t i) { return shift / 8 + (sizeof(T) - 8 * i < 8 ? sizeof(T) - 8 * i : 8) > 8; }
 };
 
 /// `data`: zero where `value` goes to.

@@ -20,8 +20,8 @@
 #pragma once
 #include "device/am.cuh"
 #include "device/block_add.hpp"
-#include "device/cpu/block_sender_cpu.hpp"
 #include "device/caller.cuh"
+#include "device/cpu/block_sender_cpu.hpp"
 #include "device/hand_over.cuh"
 #include "device/message_sort.cuh"
 #include "device/peer_bins.cuh"
@@ -96,21 +96,37 @@ struct block_sender {
 
   // The operations of put.cuh and am.cuh. Thread scope: lane, divergent.
   template <class T>
-  GRAVEL_DEVICE void put(T* dest, same<T> value, int pe) { one_sided(op::put, as_numbers(dest), as_number<T>(value), pe); }
+  GRAVEL_DEVICE void put(T* dest, same<T> value, int pe) {
+    one_sided(op::put, as_numbers(dest), as_number<T>(value), pe);
+  }
   template <class T>
-  GRAVEL_DEVICE void add(T* dest, same<T> value, int pe) { one_sided(op::add, dest, value, pe); }
+  GRAVEL_DEVICE void add(T* dest, same<T> value, int pe) {
+    one_sided(op::add, dest, value, pe);
+  }
   template <class T>
-  GRAVEL_DEVICE void inc(T* dest, int pe) { one_sided(op::add, dest, T{1}, pe); }
+  GRAVEL_DEVICE void inc(T* dest, int pe) {
+    one_sided(op::add, dest, T{1}, pe);
+  }
   template <class T>
-  GRAVEL_DEVICE void bit_and(T* dest, same<T> value, int pe) { one_sided(op::bit_and, dest, value, pe); }
+  GRAVEL_DEVICE void bit_and(T* dest, same<T> value, int pe) {
+    one_sided(op::bit_and, dest, value, pe);
+  }
   template <class T>
-  GRAVEL_DEVICE void bit_or(T* dest, same<T> value, int pe) { one_sided(op::bit_or, dest, value, pe); }
+  GRAVEL_DEVICE void bit_or(T* dest, same<T> value, int pe) {
+    one_sided(op::bit_or, dest, value, pe);
+  }
   template <class T>
-  GRAVEL_DEVICE void bit_xor(T* dest, same<T> value, int pe) { one_sided(op::bit_xor, dest, value, pe); }
+  GRAVEL_DEVICE void bit_xor(T* dest, same<T> value, int pe) {
+    one_sided(op::bit_xor, dest, value, pe);
+  }
   template <class T>
-  GRAVEL_DEVICE void min(T* dest, same<T> value, int pe) { one_sided(op::min, dest, value, pe); }
+  GRAVEL_DEVICE void min(T* dest, same<T> value, int pe) {
+    one_sided(op::min, dest, value, pe);
+  }
   template <class T>
-  GRAVEL_DEVICE void max(T* dest, same<T> value, int pe) { one_sided(op::max, dest, value, pe); }
+  GRAVEL_DEVICE void max(T* dest, same<T> value, int pe) {
+    one_sided(op::max, dest, value, pe);
+  }
   template <class Handler, class... A>
   GRAVEL_DEVICE void am(int pe, A... arguments) {
     if constexpr (send_check<Handler, A...>::good) {
@@ -128,7 +144,7 @@ struct block_sender {
   gravel_t g;
   uint32_t reserved, written, emptied, in_place, to_peers;
   uint32_t capacity;  ///< units that are gathered before they are sorted
-  uint64_t ticket;  ///< that of the team which hands over
+  uint64_t ticket;    ///< that of the team which hands over
   peer_bins bins;
   unit buffer[CAPACITY + more_bins];  ///< [capacity] to be sorted, then the bins
   /// Of each message: key_of() at its first unit; no_message at its other units.
@@ -170,9 +186,7 @@ struct block_sender {
  private:
   static constexpr uint32_t no_message = message_sort<BLOCK, CAPACITY>::no_message;
 
-  GRAVEL_DEVICE static uint32_t block_rank() {
-    return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-  }
+  GRAVEL_DEVICE static uint32_t block_rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 
   template <class T>
   GRAVEL_DEVICE void one_sided(op o, T* dest, T value, int pe) {

@@ -41,8 +41,8 @@ GRAVEL_BOTH const queue& bulk_queue(const gravel_t& g, const copy_team& team, ui
 }
 
 /// Sends one bulk message: `n_head` units, then `bytes` bytes. Returns its ticket. Thread scope: the team.
-GRAVEL_BOTH uint64_t send_bulk(const queue& q, const copy_team& team, uint32_t pe, const unit (&head)[2],
-                               uint32_t n_head, const char* from, uint64_t bytes) {
+GRAVEL_BOTH uint64_t send_bulk(const queue& q, const copy_team& team, uint32_t pe, const unit (&head)[2], uint32_t n_head, const char* from,
+                               uint64_t bytes) {
   uint64_t ticket = 0;
   if (team.is_leader()) ticket = q.claim();
   ticket = team.from_leader(ticket);
@@ -117,8 +117,8 @@ GRAVEL_BOTH void raise_signal(uint64_t* signal, uint64_t value, gravel_signal_op
   else store_release(signal, value);
 }
 
-GRAVEL_BOTH void put_bulk_by(const gravel_t& g, const copy_team& team, void* dest, const void* source, uint64_t bytes,
-                             uint64_t* signal, uint64_t value, gravel_signal_op how, int pe) {
+GRAVEL_BOTH void put_bulk_by(const gravel_t& g, const copy_team& team, void* dest, const void* source, uint64_t bytes, uint64_t* signal,
+                             uint64_t value, gravel_signal_op how, int pe) {
   const op o = signal ? op::put_signal : op::put_bulk;
   uint64_t offset, signal_offset = 0;
   if (bytes == 0) dest = g.heap;
@@ -223,14 +223,14 @@ GRAVEL_BOTH void gravel_put_bulk_warp(const gravel_t& g, void* dest, const void*
 /// gravel_put_bulk, and behind it *signal = value or *signal += value at `pe` (`signal` is a symmetric address, too): who sees
 /// the signal, by gravel_wait_until, sees the data. Data that does not fit one message (GRAVEL_SLOT_SIZE, GRAVEL_PACKET_SIZE) on
 /// the route `net` waits until all but its last piece is applied.
-GRAVEL_BOTH void gravel_put_signal(const gravel_t& g, void* dest, const void* source, uint64_t bytes, uint64_t* signal,
-                                   uint64_t value, gravel_signal_op how, int pe) {
+GRAVEL_BOTH void gravel_put_signal(const gravel_t& g, void* dest, const void* source, uint64_t bytes, uint64_t* signal, uint64_t value,
+                                   gravel_signal_op how, int pe) {
   using namespace gravel;
   if (team_forbidden_in_handler(g, op::put_signal)) return;
   put_bulk_by(g, copy_team::block(g), dest, source, bytes, signal, value, how, pe);
 }
-GRAVEL_BOTH void gravel_put_signal_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes, uint64_t* signal,
-                                        uint64_t value, gravel_signal_op how, int pe, uint32_t lanes = ~0u) {
+GRAVEL_BOTH void gravel_put_signal_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes, uint64_t* signal, uint64_t value,
+                                        gravel_signal_op how, int pe, uint32_t lanes = ~0u) {
   using namespace gravel;
   if (team_forbidden_in_handler(g, op::put_signal)) return;
   put_bulk_by(g, copy_team::warp(g, lanes), dest, source, bytes, signal, value, how, pe);

@@ -36,8 +36,8 @@ GRAVEL_DEVICE bool forbidden_outside_kernel(const gravel_t& g, other_call call) 
   const bool in_kernel = simt::in_kernel();
 #endif
   if (in_kernel && g.from == sender::kernel) return false;
-  report_error(g, g.from == sender::handler ? message_fault::team_call_in_handler : message_fault::outside_kernel, op::none,
-               g.my_pe, static_cast<uint64_t>(call), 0);
+  report_error(g, g.from == sender::handler ? message_fault::team_call_in_handler : message_fault::outside_kernel, op::none, g.my_pe,
+               static_cast<uint64_t>(call), 0);
   return true;
 }
 

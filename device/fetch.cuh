@@ -37,8 +37,7 @@ GRAVEL_BOTH void finish_gets(const gravel_t& g, uint8_t type, uint32_t n) {
 }
 
 /// `type`: of the value. Returns the answer as a word.
-GRAVEL_BOTH uint64_t fetch_remote(const gravel_t& g, op o, uint8_t type, uint64_t offset, uint64_t operand, uint64_t expected,
-                                  int pe) {
+GRAVEL_BOTH uint64_t fetch_remote(const gravel_t& g, op o, uint8_t type, uint64_t offset, uint64_t operand, uint64_t expected, int pe) {
   const uint64_t cell = take_reply_cell(g);
   const uint8_t origin = g.from == sender::host ? host_origin : 0;
   const unit message[2] = {{{make_word0(o, type | origin, offset), operand}}, {{make_return(g.my_pe, cell), expected}}};
@@ -95,11 +94,11 @@ GRAVEL_BOTH void gravel_get(const gravel_t& g, T* dest, const T* source, int pe)
   send_direct(g, sink_of(static_cast<uint32_t>(pe), sink_kind::device), message);
 }
 
-#define GRAVEL_FETCHING(name, code, takes, types)                                 \
-  template <class T>                                                              \
-  GRAVEL_BOTH T name(const gravel_t& g, T* dest, gravel::same<T> value, int pe) { \
-    static_assert(gravel::takes<T>, #name " takes " types);                       \
-    using namespace gravel;                                                       \
+#define GRAVEL_FETCHING(name, code, takes, types)                                                                \
+  template <class T>                                                                                             \
+  GRAVEL_BOTH T name(const gravel_t& g, T* dest, gravel::same<T> value, int pe) {                                \
+    static_assert(gravel::takes<T>, #name " takes " types);                                                      \
+    using namespace gravel;                                                                                      \
     return from_word<T>(to_word(fetching(g, op::code, as_numbers(dest), as_number<T>(value), number<T>{}, pe))); \
   }
 /// *dest += value at `pe`, atomically; returns the value before. Blocking. T: integers of 4, 8 bytes, float, double.

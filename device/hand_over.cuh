@@ -31,8 +31,7 @@ struct sorted_messages {
       for (uint32_t i = rank; i < n << log2; i += size)
         store_unit(to + i, load_unit(&buffer[order[first + (i >> log2)] + (i & (units - 1))]));
     } else {
-      for (uint32_t i = rank; i < n * units; i += size)
-        store_unit(to + i, load_unit(&buffer[order[first + i / units] + i % units]));
+      for (uint32_t i = rank; i < n * units; i += size) store_unit(to + i, load_unit(&buffer[order[first + i / units] + i % units]));
     }
   }
 };
@@ -41,8 +40,8 @@ struct sorted_messages {
 /// claims and publishes. One chunk after the other: a team that held several while it waits for one of them could hold
 /// up the team that it waits for (test/models/peer_claims.pml).
 template <class Sync>
-GRAVEL_DEVICE void hand_over_to_peers(const gravel_t& g, const sorted_messages& m, uint64_t* ticket, uint32_t rank,
-                                      uint32_t size, Sync sync) {
+GRAVEL_DEVICE void hand_over_to_peers(const gravel_t& g, const sorted_messages& m, uint64_t* ticket, uint32_t rank, uint32_t size,
+                                      Sync sync) {
   for (uint32_t r = 0; r < m.n_rows; ++r) {
     const peer_link* link = ring_to(g, m.sink_of_row(r));
     if (!link) continue;
@@ -65,8 +64,8 @@ GRAVEL_DEVICE void hand_over_to_peers(const gravel_t& g, const sorted_messages& 
 /// Writes the other rows into as many slots as they need (mostly one). Thread scope: as above; rank 0 claims and
 /// publishes.
 template <class Sync>
-GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& m, uint64_t* ticket, uint32_t rank,
-                                      uint32_t size, Sync sync) {
+GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& m, uint64_t* ticket, uint32_t rank, uint32_t size,
+                                      Sync sync) {
   const queue& q = g.block;
   uint32_t r = 0, first = 0;  // next row, and its next message
   const auto skip_peers = [&] {

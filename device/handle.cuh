@@ -31,8 +31,8 @@ struct alignas(64) route_counters {
 struct device_counters {
   get_window gets;
   alignas(64) uint64_t host_gets_done[2];  ///< in the kernels' set: `done` of the gets that host threads issued
-  alignas(64) uint64_t reply_tickets;     ///< spreads blocking reads over the reply cells
-  alignas(64) uint64_t error_claimed;     ///< the first error wins
+  alignas(64) uint64_t reply_tickets;      ///< spreads blocking reads over the reply cells
+  alignas(64) uint64_t error_claimed;      ///< the first error wins
   route_counters routes[route_counters::lines];
 
   /// The line for the caller.
@@ -75,17 +75,17 @@ enum class sender : uint8_t { kernel, handler, host };
 struct gravel_t {
   uint32_t my_pe, n_pes;
   gravel::sender from;
-  bool self_in_place;  ///< route `self` may be used from here
-  bool on_host;        ///< for host threads and handlers on the host
-  uint16_t stamp;      ///< gravel::valid_stamp in handles that may be used now
-  uint32_t bulk_units;             ///< largest message of gravel_put_bulk, in units
-  char* heap;                      ///< symmetric heap of this PE
+  bool self_in_place;   ///< route `self` may be used from here
+  bool on_host;         ///< for host threads and handlers on the host
+  uint16_t stamp;       ///< gravel::valid_stamp in handles that may be used now
+  uint32_t bulk_units;  ///< largest message of gravel_put_bulk, in units
+  char* heap;           ///< symmetric heap of this PE
   uint64_t heap_bytes;
-  gravel::queue direct;            ///< for single messages
-  gravel::queue block;             ///< for thread blocks
+  gravel::queue direct;  ///< for single messages
+  gravel::queue block;   ///< for thread blocks
   gravel::device_counters* counters;
   gravel::reply_cell* cells;
-  uint64_t n_cells;                ///< also the most gets that may be under way, of kernels and of host threads each
+  uint64_t n_cells;  ///< also the most gets that may be under way, of kernels and of host threads each
   gravel::device_error* error;
   void* const* contexts;           ///< in a handler's handle: what gravel_set_context gave to each handler of the list
   const gravel::peer_link* peers;  ///< by PE; nullptr: route `peer` is not used from here
@@ -93,7 +93,7 @@ struct gravel_t {
   gravel::handler_set handlers;
   gravel::block_scratch* scratch;  ///< of collectives of kernels, symmetric; device/collective.cuh
   uint32_t n_peers;
-  bool peers_directly;             ///< block senders, too, send to peers one by one
+  bool peers_directly;  ///< block senders, too, send to peers one by one
 };
 static_assert(std::is_trivially_copyable_v<gravel_t>);
 
@@ -143,8 +143,7 @@ GRAVEL_BOTH bool claim_error(const gravel_t& g, op o) {
   check_handle_everywhere(g, o);
   return compare_swap_acquire<scope::device>(&g.counters->error_claimed, uint64_t{0}, uint64_t{1});
 }
-GRAVEL_BOTH void fill_error(const gravel_t& g, message_fault fault, op o, uint32_t pe, uint64_t offset, uint64_t bytes,
-                            uint64_t arrived) {
+GRAVEL_BOTH void fill_error(const gravel_t& g, message_fault fault, op o, uint32_t pe, uint64_t offset, uint64_t bytes, uint64_t arrived) {
   g.error->operation = static_cast<uint64_t>(o);
   g.error->pe = pe;
   g.error->offset = offset;
@@ -154,14 +153,13 @@ GRAVEL_BOTH void fill_error(const gravel_t& g, message_fault fault, op o, uint32
 }
 
 /// Records the first error of this PE; the job ends with a message that names it. The operation itself is dropped.
-GRAVEL_BOTH void report_error(const gravel_t& g, message_fault fault, op o, uint32_t pe, uint64_t offset,
-                              uint64_t bytes, uint64_t arrived = 0) {
+GRAVEL_BOTH void report_error(const gravel_t& g, message_fault fault, op o, uint32_t pe, uint64_t offset, uint64_t bytes,
+                              uint64_t arrived = 0) {
   if (claim_error(g, o)) fill_error(g, fault, o, pe, offset, bytes, arrived);
 }
 
 /// Offset of a symmetric address; reports what is wrong with it or with the PE. False: do not send. The handle was checked.
-GRAVEL_BOTH bool locate_unchecked(const gravel_t& g, const void* address, uint32_t bytes, uint32_t align, int pe, op o,
-                        uint64_t* offset) {
+GRAVEL_BOTH bool locate_unchecked(const gravel_t& g, const void* address, uint32_t bytes, uint32_t align, int pe, op o, uint64_t* offset) {
   *offset = static_cast<uint64_t>(static_cast<const char*>(address) - g.heap);
   message_fault fault = message_fault::fine;
   if (static_cast<uint32_t>(pe) >= g.n_pes) fault = message_fault::bad_pe;
@@ -172,8 +170,7 @@ GRAVEL_BOTH bool locate_unchecked(const gravel_t& g, const void* address, uint32
   return false;
 }
 /// The same for the first word of an operation.
-GRAVEL_BOTH bool locate(const gravel_t& g, const void* address, uint32_t bytes, uint32_t align, int pe, op o,
-                        uint64_t* offset) {
+GRAVEL_BOTH bool locate(const gravel_t& g, const void* address, uint32_t bytes, uint32_t align, int pe, op o, uint64_t* offset) {
   check_handle(g, o);
   return locate_unchecked(g, address, bytes, align, pe, o, offset);
 }

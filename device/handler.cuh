@@ -39,7 +39,7 @@ struct context_of {
   using type = no_context;
 };
 template <class Handler>
-  requires requires { typename Handler::context; }
+requires requires { typename Handler::context; }
 struct context_of<Handler> {
   using type = typename Handler::context;
 };
@@ -50,7 +50,7 @@ constexpr bool has_context = !std::is_same_v<typename context_of<Handler>::type,
 template <bool CONTEXT, bool BATCH, class Context, class... A>
 struct message_arguments {
   static constexpr bool good = !CONTEXT && !BATCH;
-  static constexpr bool values = ((!std::is_reference_v<A> || std::is_convertible_v<const std::decay_t<A>&, A>) && ...);
+  static constexpr bool values = ((!std::is_reference_v<A> || std::is_convertible_v<const std::decay_t<A>&, A>)&&...);
   using list = argument_list<std::decay_t<A>...>;
 };
 template <bool BATCH, class Context, class... A>
@@ -88,18 +88,35 @@ struct call_operator<Result (H::*)(P...) const noexcept> : plain_operator<true, 
 template <class Handler>
 constexpr bool has_name = false;
 template <class Handler>
-  requires(!std::is_member_pointer_v<decltype(&Handler::name)>)
-constexpr bool has_name<Handler> = requires { typename std::integral_constant<uint32_t, hash_name(Handler::name)>; };
+requires(!std::is_member_pointer_v<decltype(&Handler::name)>) constexpr bool has_name<Handler> = requires {
+  typename std::integral_constant<uint32_t, hash_name(Handler::name)>;
+};
 
-enum class handler_fault { none, incomplete, name, flag, no_operator, result, not_const, handle, extras, reference, not_copyable, too_large, made };
+enum class handler_fault {
+  none,
+  incomplete,
+  name,
+  flag,
+  no_operator,
+  result,
+  not_const,
+  handle,
+  extras,
+  reference,
+  not_copyable,
+  too_large,
+  made
+};
 
 /// The first rule that a handler breaks.
 template <class Handler>
 constexpr handler_fault fault_of() {
   if constexpr (!std::is_class_v<Handler> || !requires { sizeof(Handler); }) return handler_fault::incomplete;
   else if constexpr (!has_name<Handler>) return handler_fault::name;
-  else if constexpr ((requires { Handler::on_host; } && !requires { typename std::bool_constant<Handler::on_host>; }) ||
-                     (requires { Handler::batch; } && !requires { typename std::bool_constant<Handler::batch>; }))
+  else if constexpr ((
+                         requires { Handler::on_host; } && !requires { typename std::bool_constant<Handler::on_host>; }) ||
+                     (
+                         requires { Handler::batch; } && !requires { typename std::bool_constant<Handler::batch>; }))
     return handler_fault::flag;
   else if constexpr (!requires { &Handler::operator(); }) return handler_fault::no_operator;
   else {
@@ -128,13 +145,15 @@ struct handler_check {
   static_assert(fault != handler_fault::incomplete, "a handler is a struct, defined where it is named: struct h { ... };");
   static_assert(fault != handler_fault::name, "a handler has a name: static constexpr const char* name = \"...\";");
   static_assert(fault != handler_fault::flag, "on_host and batch of a handler are static constexpr bool");
-  static_assert(fault != handler_fault::no_operator, "a handler has one operator(), neither overloaded nor a template: "
-                                                     "GRAVEL_HANDLER void operator()(const gravel_t& g, arguments...) const");
+  static_assert(fault != handler_fault::no_operator,
+                "a handler has one operator(), neither overloaded nor a template: "
+                "GRAVEL_HANDLER void operator()(const gravel_t& g, arguments...) const");
   static_assert(fault != handler_fault::result, "a handler's operator() returns void");
   static_assert(fault != handler_fault::not_const, "a handler's operator() is const: write const behind its parameters");
   static_assert(fault != handler_fault::handle, "a handler's operator() takes a const gravel_t& first");
-  static_assert(fault != handler_fault::extras, "a handler with 'using context = T;' takes a T* behind the handle, and one with 'batch = true' a "
-                                                "const gravel_batch& (behind the context, if there is one)");
+  static_assert(fault != handler_fault::extras,
+                "a handler with 'using context = T;' takes a T* behind the handle, and one with 'batch = true' a "
+                "const gravel_batch& (behind the context, if there is one)");
   static_assert(fault != handler_fault::reference, "a handler's arguments are values or const references");
   static_assert(fault != handler_fault::not_copyable, "a handler's arguments are copied byte by byte: use trivially copyable types");
   static_assert(fault != handler_fault::too_large, "a handler takes up to 256 bytes of arguments: send an address, or several messages");
@@ -172,8 +191,7 @@ struct send_check {
   static constexpr bool good = false;
 };
 template <class Handler, class... A>
-  requires(handler_check<Handler>::good)
-struct send_check<Handler, A...> {
+requires(handler_check<Handler>::good) struct send_check<Handler, A...> {
   using list = typename handler_traits<Handler>::arguments;
   static constexpr bool as_many = list::template as_many<A...>, convertible = list::template convertible<A...>();
   static constexpr bool good = as_many && convertible;

@@ -22,8 +22,8 @@ GRAVEL_BOTH T update_in_place(T* at, F f) {
   using word = std::conditional_t<sizeof(T) == 4, uint32_t, unsigned long long>;
   word* raw = reinterpret_cast<word*>(at);
   word seen = __atomic_load_n(raw, __ATOMIC_RELAXED);
-  while (!__atomic_compare_exchange_n(raw, &seen, static_cast<word>(to_word(f(from_word<T>(seen)))), true,
-                                      __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  while (!__atomic_compare_exchange_n(raw, &seen, static_cast<word>(to_word(f(from_word<T>(seen)))), true, __ATOMIC_RELAXED,
+                                      __ATOMIC_RELAXED)) {
   }
   return from_word<T>(seen);
 }
@@ -52,7 +52,8 @@ template <scope S = scope::device, class T>
 GRAVEL_BOTH T add_in_place(T* at, T value) {
 #if GRAVEL_ON_GPU
   if constexpr (std::is_floating_point_v<T>) return GRAVEL_IN_SCOPE(atomicAdd, at, value);
-  else if constexpr (sizeof(T) == 4) return static_cast<T>(GRAVEL_IN_SCOPE(atomicAdd, reinterpret_cast<unsigned*>(at), static_cast<unsigned>(value)));
+  else if constexpr (sizeof(T) == 4)
+    return static_cast<T>(GRAVEL_IN_SCOPE(atomicAdd, reinterpret_cast<unsigned*>(at), static_cast<unsigned>(value)));
   else return static_cast<T>(GRAVEL_IN_SCOPE(atomicAdd, reinterpret_cast<unsigned long long*>(at), static_cast<unsigned long long>(value)));
 #else
   if constexpr (std::is_floating_point_v<T>) return update_in_place(at, [=](T old) { return old + value; });
@@ -73,8 +74,7 @@ GRAVEL_BOTH void add_scattered(T* at, T value) {
     asm volatile("red.relaxed.gpu.global.add.L2::cache_hint.f64 [%0], %1, %2;" ::"l"(at), "d"(value), "l"(evict_first) : "memory");
   else if constexpr (sizeof(T) == 4)
     asm volatile("red.relaxed.gpu.global.add.L2::cache_hint.u32 [%0], %1, %2;" ::"l"(at), "r"(value), "l"(evict_first) : "memory");
-  else
-    asm volatile("red.relaxed.gpu.global.add.L2::cache_hint.u64 [%0], %1, %2;" ::"l"(at), "l"(value), "l"(evict_first) : "memory");
+  else asm volatile("red.relaxed.gpu.global.add.L2::cache_hint.u64 [%0], %1, %2;" ::"l"(at), "l"(value), "l"(evict_first) : "memory");
 #else
   add_in_place(at, value);
 #endif
@@ -90,7 +90,8 @@ GRAVEL_BOTH T fetch_in_place(op o, T* at, T value) {
     using signed_bits = std::make_signed_t<bits>;
     if (value != value) return read_in_place(at);
     const bits word = static_cast<bits>(to_word(value));
-    if (word >> (8 * sizeof(T) - 1)) return from_word<T>(fetch_in_place<S>(o == op::min ? op::max : op::min, reinterpret_cast<bits*>(at), word));
+    if (word >> (8 * sizeof(T) - 1))
+      return from_word<T>(fetch_in_place<S>(o == op::min ? op::max : op::min, reinterpret_cast<bits*>(at), word));
     return from_word<T>(static_cast<bits>(fetch_in_place<S>(o, reinterpret_cast<signed_bits*>(at), static_cast<signed_bits>(word))));
   } else {
     using word = std::conditional_t<sizeof(T) == 4, unsigned, unsigned long long>;
@@ -139,11 +140,12 @@ template <scope S = scope::device, class T>
 GRAVEL_BOTH T compare_swap_in_place(T* at, T expected, T desired) {
   using word = std::conditional_t<sizeof(T) == 4, unsigned, unsigned long long>;
 #if GRAVEL_ON_GPU
-  return from_word<T>(GRAVEL_IN_SCOPE(atomicCAS, reinterpret_cast<word*>(at), static_cast<word>(to_word(expected)), static_cast<word>(to_word(desired))));
+  return from_word<T>(
+      GRAVEL_IN_SCOPE(atomicCAS, reinterpret_cast<word*>(at), static_cast<word>(to_word(expected)), static_cast<word>(to_word(desired))));
 #else
   word seen = static_cast<word>(to_word(expected));
-  __atomic_compare_exchange_n(reinterpret_cast<word*>(at), &seen, static_cast<word>(to_word(desired)), false,
-                              __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+  __atomic_compare_exchange_n(reinterpret_cast<word*>(at), &seen, static_cast<word>(to_word(desired)), false, __ATOMIC_RELAXED,
+                              __ATOMIC_RELAXED);
   return from_word<T>(seen);
 #endif
 }

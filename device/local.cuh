@@ -23,11 +23,11 @@ GRAVEL_BOTH T update_locally(const gravel_t& g, op o, T* dest, T value, T expect
 
 }  // namespace gravel
 
-#define GRAVEL_LOCAL(name, code, takes, types)                            \
-  template <class T>                                                      \
-  GRAVEL_BOTH T name(const gravel_t& g, T* dest, gravel::same<T> value) { \
-    static_assert(gravel::takes<T>, #name " takes " types);               \
-    using namespace gravel;                                               \
+#define GRAVEL_LOCAL(name, code, takes, types)                                                                     \
+  template <class T>                                                                                               \
+  GRAVEL_BOTH T name(const gravel_t& g, T* dest, gravel::same<T> value) {                                          \
+    static_assert(gravel::takes<T>, #name " takes " types);                                                        \
+    using namespace gravel;                                                                                        \
     return from_word<T>(to_word(update_locally(g, op::code, as_numbers(dest), as_number<T>(value), number<T>{}))); \
   }
 /// *dest += value. T: integers of 4 and 8 bytes, float, double.

@@ -20,8 +20,7 @@ struct block_team {
   lane_group lanes;
   uint32_t warp, rank_;
   static constexpr uint32_t warps = (BLOCK + 31) / 32;
-  GRAVEL_DEVICE explicit block_team(uint32_t rank)
-      : lanes(lane_group::converged_warp(rank, BLOCK)), warp(rank / 32), rank_(rank) {}
+  GRAVEL_DEVICE explicit block_team(uint32_t rank) : lanes(lane_group::converged_warp(rank, BLOCK)), warp(rank / 32), rank_(rank) {}
   GRAVEL_DEVICE uint32_t rank() const { return rank_; }
   GRAVEL_DEVICE uint32_t size() const { return BLOCK; }
   GRAVEL_DEVICE void sync() const { __syncthreads(); }
@@ -63,8 +62,8 @@ struct message_sort {
  private:
   /// One pass.
   template <class Team>
-  GRAVEL_DEVICE void scatter(const Team& team, const uint32_t* key, const uint16_t* from, uint16_t* to, uint32_t count,
-                             uint32_t shift, uint32_t bits) {
+  GRAVEL_DEVICE void scatter(const Team& team, const uint32_t* key, const uint16_t* from, uint16_t* to, uint32_t count, uint32_t shift,
+                             uint32_t bits) {
     const uint32_t digits = 1u << bits, none = digits, width = team.lanes.size(), rank = team.lanes.rank();
     const uint32_t part = (count + 32 * Team::warps - 1) / (32 * Team::warps) * 32;
     const uint32_t begin = team.warp * part, end = begin + part < count ? begin + part : count;
@@ -99,9 +98,7 @@ struct message_sort {
     team.sync();
   }
 
-  GRAVEL_DEVICE void add_to(uint32_t c, uint32_t lanes) {
-    counter[c] = static_cast<uint16_t>(counter[c] + lane_group::popcount(lanes));
-  }
+  GRAVEL_DEVICE void add_to(uint32_t c, uint32_t lanes) { counter[c] = static_cast<uint16_t>(counter[c] + lane_group::popcount(lanes)); }
 
   /// Each of the first `n` counters becomes the sum of those before it, and n_messages the sum of all. Thread scope: one
   /// warp, or some lanes of it.

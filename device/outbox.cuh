@@ -128,9 +128,9 @@ class outbox {
     const peer_link* link;  ///< in whose ring
     uint64_t ticket;
     unit* payload;
-    uint32_t pe, units;     ///< of what is in it; more than one destination or size may share this place
-    uint32_t used, room;    ///< in units; used == 0: no chunk is open
-    uint32_t age;           ///< how often look_after_others() found it open
+    uint32_t pe, units;   ///< of what is in it; more than one destination or size may share this place
+    uint32_t used, room;  ///< in units; used == 0: no chunk is open
+    uint32_t age;         ///< how often look_after_others() found it open
   };
 
   GRAVEL_DEVICE void take() {

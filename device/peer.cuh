@@ -2,8 +2,8 @@
 // Single operations are loads, stores and atomics there. Block senders (hand_over.cuh), active messages and what handlers send
 // (outbox.cuh) go through the ring to that PE; active messages to the own PE through one that lies in its own memory.
 #pragma once
-#include "device/in_place.cuh"
 #include "device/handle.cuh"
+#include "device/in_place.cuh"
 #include "device/lane_group.cuh"
 
 namespace gravel {

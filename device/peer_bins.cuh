@@ -26,9 +26,7 @@ struct peer_bins {
 
   GRAVEL_DEVICE uint32_t half() const { return 1u << half_log2; }
   GRAVEL_DEVICE uint32_t units() const { return in_use << (half_log2 + 1); }
-  GRAVEL_DEVICE unit* messages_of(unit* memory, uint32_t bin, uint32_t which) const {
-    return memory + ((bin * 2 + which) << half_log2);
-  }
+  GRAVEL_DEVICE unit* messages_of(unit* memory, uint32_t bin, uint32_t which) const { return memory + ((bin * 2 + which) << half_log2); }
 
   /// `room`: units of memory that there are for the bins. Thread scope: one lane; the block synchronizes behind it.
   GRAVEL_DEVICE void begin(const gravel_t& g, uint32_t room) {

@@ -81,8 +81,7 @@ __device__ __forceinline__ claimed_packet claim_packet(const landing& ring, reso
       const int chosen = __ffs(static_cast<int>(some)) - 1;
       bool claimed = false;
       if (static_cast<int>(lane) == chosen) claimed = claim(state->channel[channel], next);
-      if (__shfl_sync(~0u, claimed, chosen))
-        return {__shfl_sync(~0u, static_cast<int>(channel), chosen), __shfl_sync(~0u, next, chosen)};
+      if (__shfl_sync(~0u, claimed, chosen)) return {__shfl_sync(~0u, static_cast<int>(channel), chosen), __shfl_sync(~0u, next, chosen)};
     }
   }
   return {};
@@ -94,11 +93,12 @@ constexpr uint32_t early_table_units = 8, early_payload_units = 32;
 constexpr uint32_t resolver_table_bytes = packet_payload_offset + early_payload_units * sizeof(unit);
 
 template <class Handlers>
-__device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing& ring, uint32_t channel, uint64_t sequence,
-                                               char* table) {
+__device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing& ring, uint32_t channel, uint64_t sequence, char* table) {
   constexpr uint32_t payload_at = packet_payload_offset / sizeof(unit);
   const packet_header* remote = ring.packet(channel, sequence);
-  const auto copy = [&](uint32_t i) { store_unit(reinterpret_cast<unit*>(table) + i, load_unit(reinterpret_cast<const unit*>(remote) + i)); };
+  const auto copy = [&](uint32_t i) {
+    store_unit(reinterpret_cast<unit*>(table) + i, load_unit(reinterpret_cast<const unit*>(remote) + i));
+  };
   const packet_header* header = reinterpret_cast<const packet_header*>(table);
   if (threadIdx.x < early_payload_units) copy(payload_at + threadIdx.x);
   else if (threadIdx.x < early_payload_units + early_table_units) copy(threadIdx.x - early_payload_units);
@@ -139,8 +139,8 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
 
 /// Serves the landing ring, a packet at a time. Thread scope: block. Block 0 also decides when the kernel ends.
 template <class Handlers>
-__device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& ring, const peer_rings& peers,
-                                              resolver_state* state, resolver_mailbox* mailbox, resolver_limits limits) {
+__device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& ring, const peer_rings& peers, resolver_state* state,
+                                              resolver_mailbox* mailbox, resolver_limits limits) {
   __shared__ alignas(16) char table[resolver_table_bytes];
   __shared__ claimed_packet packet;
   __shared__ uint32_t stop;

@@ -35,13 +35,13 @@ struct channel_state {
 /// In device memory; survives from one resolver kernel to the next. What all warps look at when they find nothing lies apart
 /// from what is written all the time.
 struct resolver_state {
-  alignas(64) uint32_t resident;  ///< blocks of this kernel that have started; the host clears these four before each launch
-  uint32_t leaving;               ///< blocks that have left
-  uint32_t stop;                  ///< block 0 has decided to end
-  uint32_t left_over;             ///< a warp saw a chunk in its rings when it left
-  alignas(64) uint64_t taken;     ///< packets claimed by blocks
-  uint64_t finished;              ///< packets applied
-  uint64_t next_turn;             ///< time from which on a block may look for packets in host memory, for all
+  alignas(64) uint32_t resident;    ///< blocks of this kernel that have started; the host clears these four before each launch
+  uint32_t leaving;                 ///< blocks that have left
+  uint32_t stop;                    ///< block 0 has decided to end
+  uint32_t left_over;               ///< a warp saw a chunk in its rings when it left
+  alignas(64) uint64_t taken;       ///< packets claimed by blocks
+  uint64_t finished;                ///< packets applied
+  uint64_t next_turn;               ///< time from which on a block may look for packets in host memory, for all
   alignas(64) uint64_t last_chunk;  ///< time at which a chunk was applied, now and then
 #if GRAVEL_CUDA
   alignas(64) channel_state channel[];

@@ -35,8 +35,10 @@ struct server_check {
   using message = typename Server::message;
   static_assert(has_name<Server>, "a server has a name: static constexpr const char* name = \"...\";");
   static_assert(std::is_trivially_copyable_v<Server>, "a server is copied to its kernel byte by byte: use pointers into device memory");
-  static_assert(std::is_trivially_copyable_v<message> && std::is_default_constructible_v<message>, "a service's messages are copied byte by byte");
-  static_assert(sizeof(message) % 4 == 0 && sizeof(message) <= 128 && alignof(message) <= 16, "a service's message has 4 to 128 bytes, in words of 4");
+  static_assert(std::is_trivially_copyable_v<message> && std::is_default_constructible_v<message>,
+                "a service's messages are copied byte by byte");
+  static_assert(sizeof(message) % 4 == 0 && sizeof(message) <= 128 && alignof(message) <= 16,
+                "a service's message has 4 to 128 bytes, in words of 4");
   static_assert(service_threads<Server>() % 32 == 0 && service_threads<Server>() >= 32 && service_threads<Server>() <= 1024,
                 "a server has 32 to 1024 threads, in whole warps");
   static constexpr bool good = true;
@@ -74,15 +76,15 @@ struct gravel_service_delivery {
   static constexpr bool batch = true;
   using context = gravel::service_view;
   using message = typename Server::message;
-  GRAVEL_HANDLER void operator()([[maybe_unused]] const gravel_t& g, [[maybe_unused]] context* view, [[maybe_unused]] const gravel_batch& lanes,
-                                 [[maybe_unused]] uint32_t server, [[maybe_unused]] message m) const {
+  GRAVEL_HANDLER void operator()([[maybe_unused]] const gravel_t& g, [[maybe_unused]] context* view,
+                                 [[maybe_unused]] const gravel_batch& lanes, [[maybe_unused]] uint32_t server,
+                                 [[maybe_unused]] message m) const {
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
     using namespace gravel;
     const bool known = server < view->shape.servers;
     if (!known) report_error(g, message_fault::bad_server, op::am, g.my_pe, server, view->shape.servers);
     const uint32_t some = lanes.ballot(known);
-    if (known && !deliver(*view, lanes.part(some), server, m))
-      gravel_am<gravel_service_delivery>(g, static_cast<int>(g.my_pe), server, m);
+    if (known && !deliver(*view, lanes.part(some), server, m)) gravel_am<gravel_service_delivery>(g, static_cast<int>(g.my_pe), server, m);
 #endif
   }
 };
@@ -101,7 +103,8 @@ struct gravel_service_handle {
 /// gravel_service_sender. Waits while the ring of a server of the own PE is full; in a server never for a server. For kernels of gravel_launch,
 /// and servers. Thread scope: lane, divergent.
 template <class Server>
-GRAVEL_DEVICE void gravel_service_send(const gravel_service_handle<Server>& to, int pe, uint32_t server, const typename Server::message& message) {
+GRAVEL_DEVICE void gravel_service_send(const gravel_service_handle<Server>& to, int pe, uint32_t server,
+                                       const typename Server::message& message) {
   using namespace gravel;
   if (server >= to.servers()) return report_error(to.g, message_fault::bad_server, op::am, static_cast<uint32_t>(pe), server, to.servers());
   if (static_cast<uint32_t>(pe) != to.g.my_pe) return gravel_am<gravel_service_delivery<Server>>(to.g, pe, server, message);

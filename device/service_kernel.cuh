@@ -9,9 +9,9 @@ namespace gravel {
 /// In shared memory: the chunks that a server's block works on.
 struct service_chunks {
   static constexpr uint32_t of_ring = 16, most = 2 * of_ring;
-  const char* at[most];        ///< messages of each chunk
-  uint32_t before[most + 1];   ///< messages of those before it
-  uint32_t n;                  ///< 0: the kernel is to end
+  const char* at[most];       ///< messages of each chunk
+  uint32_t before[most + 1];  ///< messages of those before it
+  uint32_t n;                 ///< 0: the kernel is to end
 };
 
 }  // namespace gravel
@@ -62,7 +62,10 @@ struct service_reader {
   uint32_t n_near = 0, n_far = 0;
 
   GRAVEL_DEVICE service_reader(const service_view& view, uint32_t server)
-      : near(view.near(server)), far(view.far(server)), near_next(view.server(server).near_next), far_next(view.server(server).far_next),
+      : near(view.near(server)),
+        far(view.far(server)),
+        near_next(view.server(server).near_next),
+        far_next(view.server(server).far_next),
         applied(view.server(server).applied) {}
 
   /// How many chunks have arrived, in a row, of each ring.
@@ -136,7 +139,8 @@ struct service_reader {
 /// Grid: a block for each server. `number`: of this launch, which the last block to start writes for the host [V3].
 template <class Server>
 __global__ void __launch_bounds__(service_threads<Server>())
-    serve(const __grid_constant__ gravel_service_handle<Server> handle, const __grid_constant__ Server server, service_life* life, uint64_t number) {
+    serve(const __grid_constant__ gravel_service_handle<Server> handle, const __grid_constant__ Server server, service_life* life,
+          uint64_t number) {
   __shared__ service_chunks chunks;
   const uint32_t lane = threadIdx.x % 32, me = blockIdx.x;
   const bool reads = threadIdx.x < 32;
@@ -144,7 +148,8 @@ __global__ void __launch_bounds__(service_threads<Server>())
   service_reader reader(handle.view, me);
   if (threadIdx.x == 0) {
     store_relaxed<scope::device>(&mine.state, service_server::awake);
-    if (fetch_add_acq_rel<scope::device>(&life->resident, uint64_t{1}) + 1 == gridDim.x) store_release(&handle.view.mail->resident, number);  // [V3]
+    if (fetch_add_acq_rel<scope::device>(&life->resident, uint64_t{1}) + 1 == gridDim.x)
+      store_release(&handle.view.mail->resident, number);  // [V3]
   }
   for (;;) {
     if (reads) {

@@ -93,7 +93,8 @@ struct gravel_service_sender {
     return ticket;
   }
   /// 16 bytes at a time; what of the last is beyond `n` messages does no harm.
-  GRAVEL_DEVICE void copy(const gravel::device_ring& ring, uint64_t ticket, uint32_t server, uint32_t which, uint32_t rank, uint32_t size, uint32_t n) {
+  GRAVEL_DEVICE void copy(const gravel::device_ring& ring, uint64_t ticket, uint32_t server, uint32_t which, uint32_t rank, uint32_t size,
+                          uint32_t n) {
     using namespace gravel;
     unit* const to = device_ring::payload(ring.chunk(ticket));
     const unit* const from = messages_[server][which];

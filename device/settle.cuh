@@ -33,7 +33,7 @@ __global__ void __launch_bounds__(settle_threads) settle(gravel_t g, peer_barrie
   if (threadIdx.x >= 32) return;
   if constexpr (BARRIER) {
     if (rank < all.n) {
-      store_release(theirs, number);  // [S1]
+      store_release(theirs, number);                                                      // [S1]
       for (relax wait; load_acquire(&all.mine[rank * 8]) < number; wait.attentively()) {  // [S1]
       }
     }

@@ -30,11 +30,10 @@ __device__ __forceinline__ uint32_t gravel_dynamic_shared_bytes() {
   __device__ __forceinline__ long name(long* word, long value) {                    \
     return name(reinterpret_cast<long long*>(word), static_cast<long long>(value)); \
   }
-#define GRAVEL_SIMT_WIDEN_CAS(name)                                                                     \
-  __device__ __forceinline__ unsigned long name(unsigned long* word, unsigned long expected,            \
-                                                unsigned long desired) {                                \
-    return name(reinterpret_cast<unsigned long long*>(word), static_cast<unsigned long long>(expected), \
-                static_cast<unsigned long long>(desired));                                              \
+#define GRAVEL_SIMT_WIDEN_CAS(name)                                                                                   \
+  __device__ __forceinline__ unsigned long name(unsigned long* word, unsigned long expected, unsigned long desired) { \
+    return name(reinterpret_cast<unsigned long long*>(word), static_cast<unsigned long long>(expected),               \
+                static_cast<unsigned long long>(desired));                                                            \
   }
 #define GRAVEL_SIMT_WIDEN_ALL(suffix)         \
   GRAVEL_SIMT_WIDEN(atomicAdd##suffix)        \

@@ -9,7 +9,7 @@ namespace gravel {
 
 template <class T>
 constexpr bool is_value = (std::is_integral_v<T> || std::is_enum_v<T> || std::is_pointer_v<T> || std::is_same_v<T, float> ||
-                           std::is_same_v<T, double>) && sizeof(T) <= 8;
+                           std::is_same_v<T, double>)&&sizeof(T) <= 8;
 /// Integers of 4 and 8 bytes: all operations.
 template <class T>
 constexpr bool is_atomic_integer = std::is_integral_v<T> && (sizeof(T) == 4 || sizeof(T) == 8);
@@ -37,7 +37,8 @@ using number = decltype(detail::number_for<T>());
 
 template <class T>
 GRAVEL_BOTH constexpr value_type value_type_of() {
-  static_assert(is_value<T>, "Gravel moves integers, enumerations and pointers of up to 8 bytes, float and double; use gravel_put_bulk for others");
+  static_assert(is_value<T>,
+                "Gravel moves integers, enumerations and pointers of up to 8 bytes, float and double; use gravel_put_bulk for others");
   using N = number<T>;
   if constexpr (std::is_same_v<N, float>) return value_type::f32;
   else if constexpr (std::is_same_v<N, double>) return value_type::f64;

@@ -221,8 +221,8 @@ GRAVEL_DEVICE conflicts find_conflicts(const gravel_t& g, const color_job& job, 
 }
 
 template <bool BLOCK>
-GRAVEL_DEVICE void check_class(const gravel_t& g, const color_job& job, const work_item* items, uint32_t count, work_item* next, uint32_t* next_count,
-                               conflicts* shared, uint32_t round) {
+GRAVEL_DEVICE void check_class(const gravel_t& g, const color_job& job, const work_item* items, uint32_t count, work_item* next,
+                               uint32_t* next_count, conflicts* shared, uint32_t round) {
   using t = team<BLOCK>;
   for (uint32_t i = t::index(); i < count; i += t::count()) {
     conflicts found = find_conflicts(g, job, items[i].vertex, t::rank(), t::size());
@@ -254,7 +254,8 @@ __global__ void check(gravel_t g, color_job job, work_list work, work_list next,
     uint32_t at = 0;
     if (again && threadIdx.x % 32 == 0) at = atomicAdd(&next.counts[0], static_cast<uint32_t>(__popc(again)));
     at = __shfl_sync(~0u, at, 0);
-    if (found.any()) next.items[0][at + static_cast<uint32_t>(__popc(again & ((1u << threadIdx.x % 32) - 1)))] = {vertex, found.skip(vertex, round)};
+    if (found.any())
+      next.items[0][at + static_cast<uint32_t>(__popc(again & ((1u << threadIdx.x % 32) - 1)))] = {vertex, found.skip(vertex, round)};
   }
 }
 
@@ -289,7 +290,8 @@ csr readers_by_vertex(const ghost_readers& readers, uint64_t own) {
   const auto n_pes = static_cast<uint64_t>(gravel_n_pes());
   for (uint64_t i = 0, turn = 0; i < requests.size(); ++i) {
     while (i >= readers.end[turn]) ++turn;
-    list.edges.push_back({requests[i] >> 32, (static_cast<uint64_t>(gravel_my_pe()) + 1 + turn) % n_pes << 32 | (requests[i] & ~uint32_t{0})});
+    list.edges.push_back(
+        {requests[i] >> 32, (static_cast<uint64_t>(gravel_my_pe()) + 1 + turn) % n_pes << 32 | (requests[i] & ~uint32_t{0})});
   }
   return make_csr(list);
 }
@@ -344,9 +346,10 @@ bool solve(const color_options& o) {
   for (uint64_t v = 0; v < own; ++v) highest = std::max(highest, rows.degree(v));
   highest = gravel_max_all(highest);
   if (me == 0)
-    std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu neighbours, up to %llu of one; %llu of other PEs in all\n", program_name, n_pes,
-                gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
-                static_cast<unsigned long long>(edges), static_cast<unsigned long long>(highest), static_cast<unsigned long long>(all_ghosts));
+    std::printf(
+        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu neighbours, up to %llu of one; %llu of other PEs in all\n",
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
+        static_cast<unsigned long long>(edges), static_cast<unsigned long long>(highest), static_cast<unsigned long long>(all_ghosts));
   std::fflush(stdout);
 
   const ghost_readers readers = find_readers(p.ghosts, p.part.codes, own);
@@ -419,16 +422,29 @@ bool solve(const color_options& o) {
   }
   const bool right = wrong == 0 && colors <= 2 * highest + 1;
   if (me == 0) {
-    std::printf("%.4f s, %.4g M neighbours/s, %u rounds; %llu colours, %llu mistakes\n", seconds, static_cast<double>(edges) / seconds / 1e6, rounds,
-                static_cast<unsigned long long>(colors), static_cast<unsigned long long>(wrong));
+    std::printf("%.4f s, %.4g M neighbours/s, %u rounds; %llu colours, %llu mistakes\n", seconds,
+                static_cast<double>(edges) / seconds / 1e6, rounds, static_cast<unsigned long long>(colors),
+                static_cast<unsigned long long>(wrong));
     if (serial) std::printf("serial greedy colouring takes %u colours\n", greedy);
   }
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
-      write_json(o.json, {{"program", program_name}, {"backend", gravel_backend()}, {"pes", static_cast<uint64_t>(n_pes)},
-                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())}, {"graph", o.graph.description()}, {"vertices", vertices}, {"neighbours", edges},
-                          {"division", o.graph.division}, {"ghosts", all_ghosts}, {"rounds", uint64_t{rounds}}, {"seconds", seconds}, {"colors", colors},
-                          {"compared_with_serial", serial}, {"colors_of_greedy", uint64_t{greedy}}, {"wrong", wrong}, {"right", right}});
+      write_json(o.json, {{"program", program_name},
+                          {"backend", gravel_backend()},
+                          {"pes", static_cast<uint64_t>(n_pes)},
+                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
+                          {"graph", o.graph.description()},
+                          {"vertices", vertices},
+                          {"neighbours", edges},
+                          {"division", o.graph.division},
+                          {"ghosts", all_ghosts},
+                          {"rounds", uint64_t{rounds}},
+                          {"seconds", seconds},
+                          {"colors", colors},
+                          {"compared_with_serial", serial},
+                          {"colors_of_greedy", uint64_t{greedy}},
+                          {"wrong", wrong},
+                          {"right", right}});
   });
   return right;
 }

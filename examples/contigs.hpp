@@ -52,7 +52,9 @@ struct contig_job {
 struct join {
   static constexpr const char* name = "mer_join";
   using context = contig_job;
-  GRAVEL_DEVICE void operator()(const gravel_t&, contig_job* mine, uint64_t from, state_ref to) const { store_relaxed<scope::device>(&mine->got_next[from], to); }
+  GRAVEL_DEVICE void operator()(const gravel_t&, contig_job* mine, uint64_t from, state_ref to) const {
+    store_relaxed<scope::device>(&mine->got_next[from], to);
+  }
 };
 
 /// Is the k-mer here, and does nothing but `before` lead to it? Then it is the next one of `from`'s chain.
@@ -85,7 +87,8 @@ struct ask {
   static constexpr const char* name = "mer_ask";
   using context = contig_job;
   GRAVEL_DEVICE void operator()(const gravel_t& g, contig_job* mine, uint64_t state, state_ref who) const {
-    gravel_am<answer>(g, pe_of(who), state_of(who), load_relaxed<scope::device>(&mine->next[state]), load_relaxed<scope::device>(&mine->distance[state]));
+    gravel_am<answer>(g, pe_of(who), state_of(who), load_relaxed<scope::device>(&mine->next[state]),
+                      load_relaxed<scope::device>(&mine->distance[state]));
   }
 };
 
@@ -114,7 +117,8 @@ __global__ void number_kmers(contig_job job) {
 
 __global__ void start_states(contig_job job) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
-  for (uint64_t s = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; s < 2 * job.kmers; s += lanes) job.got_next[s] = no_place, job.finished[s] = 0;
+  for (uint64_t s = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; s < 2 * job.kmers; s += lanes)
+    job.got_next[s] = no_place, job.finished[s] = 0;
 }
 
 __global__ void link_states(gravel_t g, contig_job job) {
@@ -166,7 +170,8 @@ __global__ void ask_next(gravel_t g, contig_job job) {
 __global__ void place_contigs(contig_job job) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t s = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; s < 2 * job.kmers; s += lanes)
-    if (job.is_spelled(s) && job.distance[s ^ 1] == 0) job.begin[s] = fetch_add<scope::device>(&job.totals[2], job.distance[s] + uint64_t{job.shape.k} + 1);
+    if (job.is_spelled(s) && job.distance[s ^ 1] == 0)
+      job.begin[s] = fetch_add<scope::device>(&job.totals[2], job.distance[s] + uint64_t{job.shape.k} + 1);
 }
 
 __global__ void spell_contigs(gravel_t g, contig_job job) {

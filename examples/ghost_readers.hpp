@@ -18,8 +18,8 @@ struct ghost_readers {
 };
 
 /// Puts this PE's requests to the owners. `first`: of each owner, its first ghost here; `there`: where this PE's requests begin there.
-static __global__ void put_requests(gravel_t g, uint64_t* requests, vertex_code codes, const uint32_t* ghosts, const uint64_t* first, const uint64_t* there,
-                                    uint64_t n_ghosts, uint64_t own) {
+static __global__ void put_requests(gravel_t g, uint64_t* requests, vertex_code codes, const uint32_t* ghosts, const uint64_t* first,
+                                    const uint64_t* there, uint64_t n_ghosts, uint64_t own) {
   __shared__ gravel_block_sender<lanes_of_block> sender;
   sender.begin(g);
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
@@ -45,8 +45,8 @@ inline ghost_readers find_readers(const ghost_list& list, vertex_code codes, uin
   readers.requests = gravel_malloc<uint64_t>(std::max<uint64_t>(gravel_max_all(asked), 1) * sizeof(uint64_t));
   const device_array<uint32_t> ghosts(list.codes);
   const device_array<uint64_t> first(list.first), starts(there);
-  gravel_launch(put_requests, blocks_for(list.codes.size()), lanes_of_block, gravel_handle(), readers.requests, codes, ghosts.data(), first.data(), starts.data(),
-                static_cast<uint64_t>(list.codes.size()), own);
+  gravel_launch(put_requests, blocks_for(list.codes.size()), lanes_of_block, gravel_handle(), readers.requests, codes, ghosts.data(),
+                first.data(), starts.data(), static_cast<uint64_t>(list.codes.size()), own);
   gravel_barrier_all();
   return readers;
 }

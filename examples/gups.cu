@@ -34,10 +34,8 @@ GRAVEL_DEVICE void update(Sender& sender, const gups_job& job, uint32_t me, uint
     const uint32_t pe = job.map.pe_of(ran, me);
     uint64_t* const word = &job.table[job.map.word_of(ran)];
     remote += pe != me;
-    if (job.is_xor)
-      sender.bit_xor(word, ran, static_cast<int>(pe));
-    else
-      sender.inc(word, static_cast<int>(pe));
+    if (job.is_xor) sender.bit_xor(word, ran, static_cast<int>(pe));
+    else sender.inc(word, static_cast<int>(pe));
   }
   if (remote) sender.add(job.remote, remote, static_cast<int>(me));
 }
@@ -66,18 +64,12 @@ void make_updates(const gups_job& job, const gups_options& o, const char* what) 
   progress report(what, gravel_my_pe() == 0);
   in_pieces(o.updates, 1 << 22, report, [&](uint64_t done, uint64_t count) {
     const uint64_t from = first + done;
-    if (o.sender == "direct")
-      gravel_launch(update_directly, o.grid, o.block, gravel_handle(), job, from, count);
-    else if (o.block == 32)
-      gravel_launch(update_gathered<32>, o.grid, 32, gravel_handle(), job, from, count);
-    else if (o.block == 128 && job.map.n_pes > 2)
-      gravel_launch(update_gathered<128, 3>, o.grid, 128, gravel_handle(), job, from, count);
-    else if (o.block == 128)
-      gravel_launch(update_gathered<128>, o.grid, 128, gravel_handle(), job, from, count);
-    else if (o.block == 256)
-      gravel_launch(update_gathered<256>, o.grid, 256, gravel_handle(), job, from, count);
-    else
-      gravel_launch(update_gathered<512>, o.grid, 512, gravel_handle(), job, from, count);
+    if (o.sender == "direct") gravel_launch(update_directly, o.grid, o.block, gravel_handle(), job, from, count);
+    else if (o.block == 32) gravel_launch(update_gathered<32>, o.grid, 32, gravel_handle(), job, from, count);
+    else if (o.block == 128 && job.map.n_pes > 2) gravel_launch(update_gathered<128, 3>, o.grid, 128, gravel_handle(), job, from, count);
+    else if (o.block == 128) gravel_launch(update_gathered<128>, o.grid, 128, gravel_handle(), job, from, count);
+    else if (o.block == 256) gravel_launch(update_gathered<256>, o.grid, 256, gravel_handle(), job, from, count);
+    else gravel_launch(update_gathered<512>, o.grid, 512, gravel_handle(), job, from, count);
     gravel_synchronize();
   });
   gravel_barrier_all();
@@ -154,30 +146,20 @@ int main(int argc, char** argv) {
   app.add_option("--table-log2", o.table_log2, "Words of the table per PE, as a power of two")
       ->check(CLI::Range(1, 32))
       ->capture_default_str();
-  const CLI::Option* updates =
-      app.add_option("--updates", o.updates, "Updates per PE; if not given, four times the words per PE")
-          ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 40));
-  app.add_option("--mode", o.mode, "xor (HPCC's update) or inc (increments)")
-      ->check(CLI::IsMember({"xor", "inc"}))
-      ->capture_default_str();
-  app.add_option("--sender", o.sender,
-                 "block (gathered and sorted in thread blocks) or direct (warp by warp)")
+  const CLI::Option* updates = app.add_option("--updates", o.updates, "Updates per PE; if not given, four times the words per PE")
+                                   ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 40));
+  app.add_option("--mode", o.mode, "xor (HPCC's update) or inc (increments)")->check(CLI::IsMember({"xor", "inc"}))->capture_default_str();
+  app.add_option("--sender", o.sender, "block (gathered and sorted in thread blocks) or direct (warp by warp)")
       ->check(CLI::IsMember({"block", "direct"}))
       ->capture_default_str();
-  app.add_option("--grid", o.grid, "Thread blocks; 0: as many as fill the device")
-      ->check(CLI::Range(0, 1 << 20))
-      ->capture_default_str();
+  app.add_option("--grid", o.grid, "Thread blocks; 0: as many as fill the device")->check(CLI::Range(0, 1 << 20))->capture_default_str();
   app.add_option("--block", o.block, "Lanes per thread block: 32, 128, 256 or 512; 0: what suits the device")
       ->check(CLI::IsMember({0, 32, 128, 256, 512}))
       ->capture_default_str();
-  app.add_option("--repeat", o.repeat, "Timed repetitions")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+  app.add_option("--repeat", o.repeat, "Timed repetitions")->check(CLI::Range(1, 1000))->capture_default_str();
   app.add_flag("--remote-only", o.remote_only, "Update only words of other PEs (needs at least 2)");
   app.add_flag("--no-verify", o.no_verify, "Do not check the result");
-  app.add_option("--serial-limit", o.serial_limit,
-                 "Compare with a serial computation up to so many updates in all")
-      ->capture_default_str();
+  app.add_option("--serial-limit", o.serial_limit, "Compare with a serial computation up to so many updates in all")->capture_default_str();
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
     need_symmetric((uint64_t{8} << o.table_log2) + 256);

@@ -33,16 +33,12 @@ std::vector<rule> rules_of(const gups_report& r) {
   return {
       {"power_of_two_table", "the table has a power of two of words", when(is_power_of_two(r.n_pes))},
       {"half_of_memory", "the table takes half of the memory (up to you: --table-log2)", rule::open},
-      {"four_updates_per_word", "as many updates as four times the words of the table",
-       when(o.updates == 4ull << o.table_log2)},
+      {"four_updates_per_word", "as many updates as four times the words of the table", when(o.updates == 4ull << o.table_log2)},
       {"xor_of_stream", "an update is table[ran mod size] ^= ran, with HPCC's random numbers",
        when(o.mode == "xor" && !o.remote_only && is_power_of_two(r.n_pes))},
-      {"own_part_of_stream", "every PE starts at its own place of the one sequence of random numbers",
-       rule::yes},
-      {"look_ahead_1024", "no process holds back more than 1024 updates (aggregation gathers more)",
-       rule::no},
-      {"errors_below_1_percent",
-       "after the run at most 1 % of the words are wrong (here a single one is an error)",
+      {"own_part_of_stream", "every PE starts at its own place of the one sequence of random numbers", rule::yes},
+      {"look_ahead_1024", "no process holds back more than 1024 updates (aggregation gathers more)", rule::no},
+      {"errors_below_1_percent", "after the run at most 1 % of the words are wrong (here a single one is an error)",
        !checked ? rule::open : when(few_errors)},
   };
 }
@@ -63,21 +59,18 @@ std::string gups_report::header() const {
       "table: 2^{} words of 8 bytes per PE, {:.1f} MiB in all\n"
       "updates: {} per PE, {} in all, {}{}\n",
       n_pes, n_nodes, backend, o.sender, o.grid, o.block, o.table_log2,
-      static_cast<double>(n_pes) * static_cast<double>(8ull << o.table_log2) / (1 << 20), o.updates,
-      total_updates(), o.mode == "xor" ? "xor" : "increments", o.remote_only ? ", to other PEs only" : "");
+      static_cast<double>(n_pes) * static_cast<double>(8ull << o.table_log2) / (1 << 20), o.updates, total_updates(),
+      o.mode == "xor" ? "xor" : "increments", o.remote_only ? ", to other PEs only" : "");
 }
 
 std::string gups_report::line(const gups_run& run) const {
   const double rate = static_cast<double>(total_updates()) / run.seconds;
-  std::string text = fmt::format(
-      "{:.3f} s: {:.4g} M updates/s, {:.4g} M/s per PE, {:.4g} GUP/s; {:.1f} % of the updates to other PEs\n",
-      run.seconds, rate / 1e6, rate / 1e6 / n_pes, rate / 1e9,
-      100.0 * static_cast<double>(run.remote) / static_cast<double>(std::max<uint64_t>(1, total_updates())));
-  if (run.serial_checked)
-    text += fmt::format("  {} wrong words, compared with a serial computation\n", run.serial_errors);
+  std::string text = fmt::format("{:.3f} s: {:.4g} M updates/s, {:.4g} M/s per PE, {:.4g} GUP/s; {:.1f} % of the updates to other PEs\n",
+                                 run.seconds, rate / 1e6, rate / 1e6 / n_pes, rate / 1e9,
+                                 100.0 * static_cast<double>(run.remote) / static_cast<double>(std::max<uint64_t>(1, total_updates())));
+  if (run.serial_checked) text += fmt::format("  {} wrong words, compared with a serial computation\n", run.serial_errors);
   if (run.undo_checked)
-    text += fmt::format("  {} wrong words after all updates were made a second time, which undoes them\n",
-                        run.undo_errors);
+    text += fmt::format("  {} wrong words after all updates were made a second time, which undoes them\n", run.undo_errors);
   if (run.sum_checked) text += fmt::format("  the counters sum up to {} of {}\n", run.sum, total_updates());
   if (options.no_verify) text += "  not verified\n";
   return text;
@@ -109,17 +102,15 @@ void gups_report::write_json(const std::string& path) const {
                       {"verified", !o.no_verify},
                       {"right", right()}};
   for (const gups_run& run : runs) {
-    ordered_json one = {{"seconds", run.seconds},
-                        {"updates_per_s", static_cast<double>(total_updates()) / run.seconds},
-                        {"remote_updates", run.remote}};
+    ordered_json one = {
+        {"seconds", run.seconds}, {"updates_per_s", static_cast<double>(total_updates()) / run.seconds}, {"remote_updates", run.remote}};
     if (run.serial_checked) one["errors_against_serial"] = run.serial_errors;
     if (run.undo_checked) one["errors_after_undo"] = run.undo_errors;
     if (run.sum_checked) one["sum_of_counters"] = run.sum;
     all["runs"].push_back(one);
   }
   for (const rule& r : rules_of(*this))
-    all["hpcc_rules"][r.name] =
-        r.kept == rule::open ? ordered_json(nullptr) : ordered_json(r.kept == rule::yes);
+    all["hpcc_rules"][r.name] = r.kept == rule::open ? ordered_json(nullptr) : ordered_json(r.kept == rule::yes);
   std::ofstream out(path);
   if (!(out << all.dump(2) << '\n') || !out.flush()) fail_errno(path);
 }

@@ -35,9 +35,7 @@ struct gups_table {
     return pe < n_pes ? pe : pe - n_pes;
   }
   /// What HPCC fills the table with: the global index.
-  GRAVEL_BOTH uint64_t index_of(uint64_t word, uint32_t pe) const {
-    return uint64_t{pe} << log2_words | word;
-  }
+  GRAVEL_BOTH uint64_t index_of(uint64_t word, uint32_t pe) const { return uint64_t{pe} << log2_words | word; }
 };
 
 }  // namespace gravel

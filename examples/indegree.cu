@@ -41,8 +41,7 @@ struct device_rows {
 };
 
 template <class Sender>
-GRAVEL_DEVICE void walk(Sender& sender, const device_rows& rows, uint64_t* degree, uint64_t first,
-                        uint64_t count) {
+GRAVEL_DEVICE void walk(Sender& sender, const device_rows& rows, uint64_t* degree, uint64_t first, uint64_t count) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < count; v += lanes)
     for (uint64_t e = rows.offsets[first + v]; e < rows.offsets[first + v + 1]; ++e) {
@@ -51,16 +50,14 @@ GRAVEL_DEVICE void walk(Sender& sender, const device_rows& rows, uint64_t* degre
     }
 }
 
-__global__ void walk_gathered(gravel_t g, device_rows rows, uint64_t* degree, uint64_t first,
-                              uint64_t count) {
+__global__ void walk_gathered(gravel_t g, device_rows rows, uint64_t* degree, uint64_t first, uint64_t count) {
   __shared__ gravel_block_sender<lanes_of_block> sender;
   sender.begin(g);
   walk(sender, rows, degree, first, count);
   sender.end();
 }
 
-__global__ void walk_directly(gravel_t g, device_rows rows, uint64_t* degree, uint64_t first,
-                              uint64_t count) {
+__global__ void walk_directly(gravel_t g, device_rows rows, uint64_t* degree, uint64_t first, uint64_t count) {
   direct_sender sender{g};
   walk(sender, rows, degree, first, count);
 }
@@ -72,8 +69,7 @@ edge_list load(const indegree_options& o, int part, int parts) {
 
 /// Number of counters that are wrong, over all PEs. Every PE counts its own vertices in the whole
 /// graph.
-uint64_t compare_with_serial(const indegree_options& o, const block_distribution& distribution,
-                             const std::vector<uint64_t>& degree) {
+uint64_t compare_with_serial(const indegree_options& o, const block_distribution& distribution, const std::vector<uint64_t>& degree) {
   std::vector<uint64_t> expected(degree.size());
   all_succeed(program_name, [&] {
     for (const edge& e : load(o, 0, 1).edges)
@@ -88,12 +84,10 @@ void print_best(const std::vector<ranked<uint64_t>>& best, const edge_list& grap
   if (best.empty()) return;
   std::printf("highest in-degrees:\n");
   for (const ranked<uint64_t>& r : best) {
-    if (!graph.names.empty())
-      std::printf("%12llu  %s\n", static_cast<unsigned long long>(r.score), graph.names[r.vertex].c_str());
+    if (!graph.names.empty()) std::printf("%12llu  %s\n", static_cast<unsigned long long>(r.score), graph.names[r.vertex].c_str());
     else
       std::printf("%12llu  vertex %llu\n", static_cast<unsigned long long>(r.score),
-                  static_cast<unsigned long long>(graph.original_ids.empty() ? r.vertex
-                                                                             : graph.original_ids[r.vertex]));
+                  static_cast<unsigned long long>(graph.original_ids.empty() ? r.vertex : graph.original_ids[r.vertex]));
   }
 }
 
@@ -110,10 +104,9 @@ bool count_degrees(const indegree_options& o) {
   const block_distribution distribution(graph.vertices, n_pes);
   const uint64_t own_vertices = distribution.count(me), own_edges = rows.targets.size();
   if (me == 0)
-    std::printf("%s: %d PEs on %d nodes, %s backend, %s sender\ngraph: %s, %llu vertices, %llu edges\n",
-                program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.sender.c_str(),
-                o.file.empty() ? "R-MAT" : o.file.c_str(), static_cast<unsigned long long>(graph.vertices),
-                static_cast<unsigned long long>(graph.total_edges));
+    std::printf("%s: %d PEs on %d nodes, %s backend, %s sender\ngraph: %s, %llu vertices, %llu edges\n", program_name, n_pes,
+                gravel_n_nodes(), gravel_backend(), o.sender.c_str(), o.file.empty() ? "R-MAT" : o.file.c_str(),
+                static_cast<unsigned long long>(graph.vertices), static_cast<unsigned long long>(graph.total_edges));
 
   auto* degree = gravel_malloc<uint64_t>(distribution.block * sizeof(uint64_t));
   device_array<uint64_t> offsets(rows.offsets), targets(rows.targets);
@@ -144,12 +137,9 @@ bool count_degrees(const indegree_options& o) {
   for (uint64_t i = 0; i < own_vertices; ++i) scores.push_back({counted[i], distribution.first(me) + i});
   const auto best = gather_best(std::move(scores), o.top);
   if (me == 0) {
-    std::printf("%.3f s: %.4g M edges/s; in-degrees sum up to %llu of %llu\n", seconds,
-                static_cast<double>(edges) / seconds / 1e6, static_cast<unsigned long long>(sum),
-                static_cast<unsigned long long>(graph.total_edges));
-    if (serial)
-      std::printf("%llu wrong in-degrees, compared with a serial count\n",
-                  static_cast<unsigned long long>(wrong));
+    std::printf("%.3f s: %.4g M edges/s; in-degrees sum up to %llu of %llu\n", seconds, static_cast<double>(edges) / seconds / 1e6,
+                static_cast<unsigned long long>(sum), static_cast<unsigned long long>(graph.total_edges));
+    if (serial) std::printf("%llu wrong in-degrees, compared with a serial count\n", static_cast<unsigned long long>(wrong));
     print_best(best, graph);
   }
   return right;
@@ -180,28 +170,17 @@ int main(int argc, char** argv) {
   app.add_option("--rmat", o.rmat_scale, "Instead of a file: an R-MAT graph of 2^SCALE vertices")
       ->check(CLI::Range(0, 32))
       ->type_name("SCALE");
-  app.add_option("--edges-per-vertex", o.edges_per_vertex, "Of the R-MAT graph")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+  app.add_option("--edges-per-vertex", o.edges_per_vertex, "Of the R-MAT graph")->check(CLI::Range(1, 1024))->capture_default_str();
   app.add_option("--seed", o.seed, "Of the R-MAT graph")->capture_default_str();
-  app.add_option(
-      "--names", o.names,
-      "Names of the vertices, one a line; if not given, FILE's own name ending in .names, if there is one");
-  app.add_flag("--no-names", o.no_names, "Do not look for a file of names")
-      ->excludes(app.get_option("--names"));
-  app.add_option("--top", o.top, "Print so many vertices of the highest in-degrees")
-      ->check(CLI::Range(0, 100000))
-      ->capture_default_str();
-  app.add_option("--sender", o.sender,
-                 "block (gathered and sorted in thread blocks) or direct (warp by warp)")
+  app.add_option("--names", o.names, "Names of the vertices, one a line; if not given, FILE's own name ending in .names, if there is one");
+  app.add_flag("--no-names", o.no_names, "Do not look for a file of names")->excludes(app.get_option("--names"));
+  app.add_option("--top", o.top, "Print so many vertices of the highest in-degrees")->check(CLI::Range(0, 100000))->capture_default_str();
+  app.add_option("--sender", o.sender, "block (gathered and sorted in thread blocks) or direct (warp by warp)")
       ->check(CLI::IsMember({"block", "direct"}))
       ->capture_default_str();
-  app.add_option("--grid", o.grid, "Thread blocks; 0: as many as fill the device")
-      ->check(CLI::Range(0, 1 << 20))
-      ->capture_default_str();
+  app.add_option("--grid", o.grid, "Thread blocks; 0: as many as fill the device")->check(CLI::Range(0, 1 << 20))->capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not check the result");
-  app.add_option("--serial-limit", o.serial_limit,
-                 "Compare with a serial count up to so many edges (else only the sum)")
+  app.add_option("--serial-limit", o.serial_limit, "Compare with a serial count up to so many edges (else only the sum)")
       ->capture_default_str();
   parse_or_exit(app, argc, argv, [&] { check_options(o); });
 

@@ -64,23 +64,17 @@ int main(int argc, char** argv) {
   uint64_t reads = 0, seed = 1;
   bool blocking = false;
   unsigned grid = 0, block = 128;
-  CLI::App app("Index gather: every PE reads random words of a table that is spread over all PEs.",
-               program_name);
+  CLI::App app("Index gather: every PE reads random words of a table that is spread over all PEs.", program_name);
   app.add_option("--table-log2", table_log2, "Words of the table per PE, as a power of two")
       ->check(CLI::Range(0, 32))
       ->capture_default_str();
-  const auto* given_reads =
-      app.add_option("--reads", reads, "Reads per PE; if not given, 1048576, or 8192 with --fetch")
-          ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 34));
+  const auto* given_reads = app.add_option("--reads", reads, "Reads per PE; if not given, 1048576, or 8192 with --fetch")
+                                ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 34));
   app.add_option("--seed", seed, "Of the random indices")->capture_default_str();
   app.add_flag("--fetch", blocking, "Read with gravel_fetch_add, which waits, instead of gravel_get");
-  const auto* given_grid =
-      app.add_option("--grid", grid,
-                     "Thread blocks; if not given, as many as fill the device, or 4 with --fetch")
-          ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--block", block, "Lanes per thread block")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+  const auto* given_grid = app.add_option("--grid", grid, "Thread blocks; if not given, as many as fill the device, or 4 with --fetch")
+                               ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--block", block, "Lanes per thread block")->check(CLI::Range(1, 1024))->capture_default_str();
   parse_or_exit(app, argc, argv, [&] {
     if (given_reads->count() == 0) reads = blocking ? 8192 : 1 << 20;
     need_symmetric((uint64_t{8} << table_log2) + 8 * reads);
@@ -117,8 +111,7 @@ int main(int argc, char** argv) {
     std::printf(
         "%s: %u PEs on %d nodes, %s backend, %s\n%.3f s: %llu reads per PE, %.4g M reads/s in all\n%llu "
         "wrong values\n",
-        program_name, n_pes, gravel_n_nodes(), gravel_backend(),
-        blocking ? "blocking reads" : "non-blocking reads", seconds, static_cast<unsigned long long>(reads),
-        static_cast<double>(reads) * n_pes / seconds / 1e6, static_cast<unsigned long long>(wrong));
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), blocking ? "blocking reads" : "non-blocking reads", seconds,
+        static_cast<unsigned long long>(reads), static_cast<double>(reads) * n_pes / seconds / 1e6, static_cast<unsigned long long>(wrong));
   return finish(program_name, wrong == 0);
 }

@@ -42,11 +42,11 @@ struct point_source {
 };
 
 struct kmeans_job {
-  uint16_t* points;    ///< of dimension d, points[d * count] and on
-  uint8_t* cluster;    ///< of each point; no_cluster before the first step
-  int32_t* centers;    ///< symmetric: [cluster * dimensions + d], with fraction_bits; the same on all PEs
-  uint64_t* sums;      ///< symmetric: of each cluster that this PE owns, its points' coordinates, then their number
-  uint64_t* changed;   ///< symmetric: points here whose cluster another step changed
+  uint16_t* points;   ///< of dimension d, points[d * count] and on
+  uint8_t* cluster;   ///< of each point; no_cluster before the first step
+  int32_t* centers;   ///< symmetric: [cluster * dimensions + d], with fraction_bits; the same on all PEs
+  uint64_t* sums;     ///< symmetric: of each cluster that this PE owns, its points' coordinates, then their number
+  uint64_t* changed;  ///< symmetric: points here whose cluster another step changed
   uint64_t count;
   uint32_t clusters, dimensions;
 
@@ -131,7 +131,8 @@ __global__ void move_centers(gravel_t g, kmeans_job job) {
 }
 
 /// Lloyd's algorithm by one thread over all points. Returns the centres; `steps`: until no point changed.
-std::vector<int32_t> compute_serially(const kmeans_options& o, std::vector<int32_t> centers, uint64_t all, std::vector<uint8_t>& cluster, uint32_t& steps) {
+std::vector<int32_t> compute_serially(const kmeans_options& o, std::vector<int32_t> centers, uint64_t all, std::vector<uint8_t>& cluster,
+                                      uint32_t& steps) {
   const point_source source{o.seed, o.clusters};
   const uint32_t dimensions = o.dimensions;
   std::vector<uint16_t> points;
@@ -193,7 +194,8 @@ bool solve(const kmeans_options& o) {
   while (goes_on && steps < o.max_steps) {
     // A lane's sums have 32 bits: 65536 points fit.
     const uint64_t most = uint64_t{blocks} * lanes_of_block << 16;
-    for (uint64_t first = 0; first < o.points; first += most) gravel_launch(kernel, how, gravel_handle(), job, first, std::min(most, o.points - first));
+    for (uint64_t first = 0; first < o.points; first += most)
+      gravel_launch(kernel, how, gravel_handle(), job, first, std::min(most, o.points - first));
     gravel_barrier_all();  // all sums are at their owners
     uint64_t changed = 0;
     gravel_copy(&changed, job.changed, sizeof(changed));
@@ -225,9 +227,10 @@ bool solve(const kmeans_options& o) {
   }
   wrong = gravel_sum_all(wrong);
   if (me == 0) {
-    std::printf("%s: %llu PEs on %d nodes, %s backend: %llu points of %u dimensions, %u clusters\n%u steps in %.4f s, %.4g M points/s%s\n", program_name,
-                static_cast<unsigned long long>(n_pes), gravel_n_nodes(), gravel_backend(), static_cast<unsigned long long>(all), o.dimensions, o.clusters, steps,
-                seconds, static_cast<double>(all) * steps / seconds / 1e6, goes_on ? "; points still change" : "");
+    std::printf("%s: %llu PEs on %d nodes, %s backend: %llu points of %u dimensions, %u clusters\n%u steps in %.4f s, %.4g M points/s%s\n",
+                program_name, static_cast<unsigned long long>(n_pes), gravel_n_nodes(), gravel_backend(),
+                static_cast<unsigned long long>(all), o.dimensions, o.clusters, steps, seconds,
+                static_cast<double>(all) * steps / seconds / 1e6, goes_on ? "; points still change" : "");
     if (serial) std::printf("%llu differences from a serial run of Lloyd's algorithm\n", static_cast<unsigned long long>(wrong));
     for (uint32_t c = 0; c < o.clusters; ++c) {
       std::printf("%12llu points around", static_cast<unsigned long long>(sizes[c]));
@@ -237,10 +240,20 @@ bool solve(const kmeans_options& o) {
   }
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
-      write_json(o.json, {{"program", program_name}, {"backend", gravel_backend()}, {"pes", n_pes}, {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
-                          {"points", all}, {"dimensions", uint64_t{o.dimensions}}, {"clusters", uint64_t{o.clusters}}, {"steps", uint64_t{steps}},
-                          {"converged", !goes_on}, {"seconds", seconds}, {"points_per_s", static_cast<double>(all) * steps / seconds},
-                          {"compared_with_serial", serial}, {"wrong", wrong}, {"right", wrong == 0}});
+      write_json(o.json, {{"program", program_name},
+                          {"backend", gravel_backend()},
+                          {"pes", n_pes},
+                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
+                          {"points", all},
+                          {"dimensions", uint64_t{o.dimensions}},
+                          {"clusters", uint64_t{o.clusters}},
+                          {"steps", uint64_t{steps}},
+                          {"converged", !goes_on},
+                          {"seconds", seconds},
+                          {"points_per_s", static_cast<double>(all) * steps / seconds},
+                          {"compared_with_serial", serial},
+                          {"wrong", wrong},
+                          {"right", wrong == 0}});
   });
   return wrong == 0;
 }
@@ -250,7 +263,9 @@ int main(int argc, char** argv) {
   CLI::App app("k-means by Lloyd's algorithm, until no point changes its cluster.", program_name);
   app.add_option("--points", o.points, "Points per PE")->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32))->capture_default_str();
   app.add_option("--clusters", o.clusters, "Clusters")->check(CLI::Range(1, 254))->capture_default_str();
-  app.add_option("--dimensions", o.dimensions, "Coordinates of a point, whole numbers of 16 bits")->check(CLI::Range(1u, most_dimensions))->capture_default_str();
+  app.add_option("--dimensions", o.dimensions, "Coordinates of a point, whole numbers of 16 bits")
+      ->check(CLI::Range(1u, most_dimensions))
+      ->capture_default_str();
   app.add_option("--max-steps", o.max_steps, "End after so many steps at the latest")->check(CLI::Range(1, 1000000))->capture_default_str();
   app.add_option("--seed", o.seed, "Of the points")->capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial run");

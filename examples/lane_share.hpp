@@ -12,8 +12,7 @@ namespace gravel {
 struct lane_share {
   uint64_t first, last;
   GRAVEL_DEVICE explicit lane_share(uint64_t total) {
-    const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x,
-                   lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+    const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
     const uint64_t each = total / lanes, longer = total % lanes;
     first = lane * each + (lane < longer ? lane : longer);
     last = first + each + (lane < longer ? 1 : 0);

@@ -38,7 +38,8 @@ struct insert {
   static constexpr const char* name = "mer_insert";
   static constexpr bool batch = true;
   using context = table_part;
-  GRAVEL_DEVICE void operator()(const gravel_t&, table_part* mine, const gravel_batch& lanes, uint64_t kmer, uint8_t before, uint8_t after) const {
+  GRAVEL_DEVICE void operator()(const gravel_t&, table_part* mine, const gravel_batch& lanes, uint64_t kmer, uint8_t before,
+                                uint8_t after) const {
     const uint32_t same = lanes.match(kmer);
     uint64_t befores = 0, afters = 0;
     for (unsigned base = 0; base < 4; ++base) {
@@ -119,9 +120,28 @@ struct assembly {
   std::vector<std::string> contigs;   ///< of this PE
 
   assembly(const kmer_table& table, kmer_shape shape, uint64_t least, uint64_t most, uint64_t* totals)
-      : number_of(table.slots), slot_of(most), distance(2 * most), got_distance(2 * most), next(2 * most), got_next(2 * most), begin(2 * most), finished(2 * most) {
-    job = {table, shape, least, 0, number_of.data(), slot_of.data(), next.data(), distance.data(), finished.data(), got_next.data(), got_distance.data(), begin.data(),
-           nullptr, totals};
+      : number_of(table.slots),
+        slot_of(most),
+        distance(2 * most),
+        got_distance(2 * most),
+        next(2 * most),
+        got_next(2 * most),
+        begin(2 * most),
+        finished(2 * most) {
+    job = {table,
+           shape,
+           least,
+           0,
+           number_of.data(),
+           slot_of.data(),
+           next.data(),
+           distance.data(),
+           finished.data(),
+           got_next.data(),
+           got_distance.data(),
+           begin.data(),
+           nullptr,
+           totals};
   }
 };
 
@@ -210,14 +230,16 @@ uint64_t compare_serially(const mer_options& o, const std::vector<kmer_entry>& e
   for (const kmer_entry& entry : entries) {
     if (entry.kmer == no_kmer) continue;
     const auto at = expected.find(text_of(entry.kmer, o.k));
-    bool same = at != expected.end() && at->second.count == entry.count && kmer_table::owner(entry.kmer, static_cast<uint32_t>(gravel_n_pes())) == gravel_my_pe();
+    bool same = at != expected.end() && at->second.count == entry.count &&
+                kmer_table::owner(entry.kmer, static_cast<uint32_t>(gravel_n_pes())) == gravel_my_pe();
     for (unsigned base = 0; same && base < 4; ++base)
       same = base_counts::field(entry.before.word, base) == saturated(at->second.before[base]) &&
              base_counts::field(entry.after.word, base) == saturated(at->second.after[base]);
     wrong += !same;
   }
   for (const std::string& contig : all.contigs) wrong += contigs.contigs.count(contig) == 0;
-  if (gravel_my_pe() == 0) wrong += (found.distinct != expected.size()) + (found.contigs != contigs.contigs.size()) + (all.circular != contigs.circular);
+  if (gravel_my_pe() == 0)
+    wrong += (found.distinct != expected.size()) + (found.contigs != contigs.contigs.size()) + (all.circular != contigs.circular);
   return wrong;
 }
 
@@ -227,17 +249,23 @@ bool solve(const mer_options& o) {
   const kmer_shape shape{o.k};
   read_set reads;
   all_succeed(program_name, [&] { reads = o.reads.load({static_cast<uint64_t>(me), static_cast<uint64_t>(n_pes)}); });
-  const uint64_t kmers = gravel_sum_all(reads.kmers(o.k)), bases = gravel_sum_all(reads.bases), unknown = gravel_sum_all(reads.unknown), n_reads = gravel_sum_all(reads.reads);
+  const uint64_t kmers = gravel_sum_all(reads.kmers(o.k)), bases = gravel_sum_all(reads.bases), unknown = gravel_sum_all(reads.unknown),
+                 n_reads = gravel_sum_all(reads.reads);
   // Room for all to be different, and for hashes that are not quite even.
   const uint64_t slots = o.slots ? o.slots : kmers / static_cast<uint64_t>(n_pes) * 5 / 4 + 1024;
   all_succeed(program_name, [&] {
     if (kmers == 0) fail_text("no read has " + std::to_string(o.k) + " bases in a row");
-    if (slots > 0xffffffff) fail_text("a table of " + std::to_string(slots) + " slots a PE is too large (2^32 - 1): use more PEs, or give --slots if k-mers repeat");
+    if (slots > 0xffffffff)
+      fail_text("a table of " + std::to_string(slots) +
+                " slots a PE is too large (2^32 - 1): use more PEs, or give --slots if k-mers repeat");
   });
   if (me == 0)
-    std::printf("%s: %d PEs on %d nodes, %s backend\nreads: %s; %llu reads, %llu bases, %llu unknown letters; %llu k-mers of %u bases, %llu slots a PE\n", program_name, n_pes,
-                gravel_n_nodes(), gravel_backend(), o.reads.description().c_str(), static_cast<unsigned long long>(n_reads), static_cast<unsigned long long>(bases),
-                static_cast<unsigned long long>(unknown), static_cast<unsigned long long>(kmers), o.k, static_cast<unsigned long long>(slots));
+    std::printf(
+        "%s: %d PEs on %d nodes, %s backend\nreads: %s; %llu reads, %llu bases, %llu unknown letters; %llu k-mers of %u bases, %llu slots "
+        "a PE\n",
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.reads.description().c_str(), static_cast<unsigned long long>(n_reads),
+        static_cast<unsigned long long>(bases), static_cast<unsigned long long>(unknown), static_cast<unsigned long long>(kmers), o.k,
+        static_cast<unsigned long long>(slots));
   std::fflush(stdout);
 
   device_array<kmer_entry> entries(slots);
@@ -264,7 +292,9 @@ bool solve(const mer_options& o) {
   }
   lost = gravel_sum_all(lost);
   all_succeed(program_name, [&] {
-    if (lost) fail_text("the table is too small: of " + std::to_string(kmers) + " k-mers " + std::to_string(lost) + " found no room in " + std::to_string(slots) + " slots a PE; give more --slots");
+    if (lost)
+      fail_text("the table is too small: of " + std::to_string(kmers) + " k-mers " + std::to_string(lost) + " found no room in " +
+                std::to_string(slots) + " slots a PE; give more --slots");
   });
   found.distinct = gravel_sum_all(found.distinct);
   found.left = gravel_sum_all(left);
@@ -272,8 +302,9 @@ bool solve(const mer_options& o) {
   uint64_t wrong = gravel_sum_all(total) != kmers;
   if (me == 0)
     std::printf("phase 1: %.4f s, %.4g M k-mers/s; %llu different ones, %llu of them seen %llu times or more; checksum %016llx\n", counting,
-                static_cast<double>(kmers) / counting / 1e6, static_cast<unsigned long long>(found.distinct), static_cast<unsigned long long>(found.left),
-                static_cast<unsigned long long>(o.min_count), static_cast<unsigned long long>(found.checksum));
+                static_cast<double>(kmers) / counting / 1e6, static_cast<unsigned long long>(found.distinct),
+                static_cast<unsigned long long>(found.left), static_cast<unsigned long long>(o.min_count),
+                static_cast<unsigned long long>(found.checksum));
   std::fflush(stdout);
 
   assembly all(table, shape, o.min_count, left, counters.data());
@@ -310,7 +341,8 @@ bool solve(const mer_options& o) {
       }
     if (!o.contigs.empty()) {
       std::ofstream out(o.contigs + '.' + std::to_string(me));
-      for (size_t i = 0; i < all.contigs.size(); ++i) out << ">contig_" << me << '_' << i << " length=" << all.contigs[i].size() << '\n' << all.contigs[i] << '\n';
+      for (size_t i = 0; i < all.contigs.size(); ++i)
+        out << ">contig_" << me << '_' << i << " length=" << all.contigs[i].size() << '\n' << all.contigs[i] << '\n';
       if (!out.flush()) fail_text("cannot write " + o.contigs + '.' + std::to_string(me));
     }
   });
@@ -318,19 +350,44 @@ bool solve(const mer_options& o) {
   wrong = gravel_sum_all(wrong);
   if (me == 0) {
     std::printf("phase 2: %.4f s, %llu rounds; %llu contigs, %llu bases, the longest %llu, N50 %llu; %llu k-mers on circles\n", joining,
-                static_cast<unsigned long long>(all.rounds), static_cast<unsigned long long>(found.contigs), static_cast<unsigned long long>(found.letters),
-                static_cast<unsigned long long>(found.longest), static_cast<unsigned long long>(found.n50), static_cast<unsigned long long>(all.circular));
-    if (referred) std::printf("%llu of %llu contigs are in the reference\n", static_cast<unsigned long long>(in_reference), static_cast<unsigned long long>(found.contigs));
-    if (serial) std::printf("%llu wrong k-mers and contigs, compared with a serial hash table and walk\n", static_cast<unsigned long long>(wrong));
+                static_cast<unsigned long long>(all.rounds), static_cast<unsigned long long>(found.contigs),
+                static_cast<unsigned long long>(found.letters), static_cast<unsigned long long>(found.longest),
+                static_cast<unsigned long long>(found.n50), static_cast<unsigned long long>(all.circular));
+    if (referred)
+      std::printf("%llu of %llu contigs are in the reference\n", static_cast<unsigned long long>(in_reference),
+                  static_cast<unsigned long long>(found.contigs));
+    if (serial)
+      std::printf("%llu wrong k-mers and contigs, compared with a serial hash table and walk\n", static_cast<unsigned long long>(wrong));
   }
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
-      write_json(o.json, {{"program", program_name}, {"backend", gravel_backend()}, {"pes", static_cast<uint64_t>(n_pes)},
-                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())}, {"reads", o.reads.description()}, {"bases", bases}, {"k", uint64_t{o.k}}, {"kmers", kmers},
-                          {"slots", slots}, {"distinct", found.distinct}, {"min_count", o.min_count}, {"left", found.left}, {"checksum", found.checksum},
-                          {"seconds", counting}, {"kmers_per_s", static_cast<double>(kmers) / counting}, {"contig_seconds", joining}, {"rounds", all.rounds},
-                          {"contigs", found.contigs}, {"contig_bases", found.letters}, {"longest", found.longest}, {"n50", found.n50}, {"circular", all.circular},
-                          {"has_reference", referred}, {"in_reference", in_reference}, {"compared_with_serial", serial}, {"wrong", wrong}, {"right", wrong == 0}});
+      write_json(o.json, {{"program", program_name},
+                          {"backend", gravel_backend()},
+                          {"pes", static_cast<uint64_t>(n_pes)},
+                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
+                          {"reads", o.reads.description()},
+                          {"bases", bases},
+                          {"k", uint64_t{o.k}},
+                          {"kmers", kmers},
+                          {"slots", slots},
+                          {"distinct", found.distinct},
+                          {"min_count", o.min_count},
+                          {"left", found.left},
+                          {"checksum", found.checksum},
+                          {"seconds", counting},
+                          {"kmers_per_s", static_cast<double>(kmers) / counting},
+                          {"contig_seconds", joining},
+                          {"rounds", all.rounds},
+                          {"contigs", found.contigs},
+                          {"contig_bases", found.letters},
+                          {"longest", found.longest},
+                          {"n50", found.n50},
+                          {"circular", all.circular},
+                          {"has_reference", referred},
+                          {"in_reference", in_reference},
+                          {"compared_with_serial", serial},
+                          {"wrong", wrong},
+                          {"right", wrong == 0}});
   });
   return wrong == 0;
 }
@@ -340,8 +397,11 @@ int main(int argc, char** argv) {
   CLI::App app("Meraculous: counts the k-mers of reads in a distributed hash table, and joins them to contigs.", program_name);
   o.reads.add_options(app);
   app.add_option("--k", o.k, "Bases of a k-mer: odd, at most 31")->capture_default_str();
-  app.add_option("--min-count", o.min_count, "For contigs: k-mers and extensions seen less often are errors")->check(CLI::Range(1, 65535))->capture_default_str();
-  app.add_option("--slots", o.slots, "Of each PE's table; if not given, room for all k-mers to be different")->check(CLI::Range(uint64_t{1}, uint64_t{0xffffffff}));
+  app.add_option("--min-count", o.min_count, "For contigs: k-mers and extensions seen less often are errors")
+      ->check(CLI::Range(1, 65535))
+      ->capture_default_str();
+  app.add_option("--slots", o.slots, "Of each PE's table; if not given, room for all k-mers to be different")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{0xffffffff}));
   app.add_option("--contigs", o.contigs, "Write the contigs: PE n those that begin there, as FASTA, to this name with .n behind it");
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial computation");
   app.add_option("--serial-limit", o.serial_limit, "Compare up to so many bases")->capture_default_str();

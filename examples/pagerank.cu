@@ -36,18 +36,18 @@ struct pagerank_options {
 /// This PE's part, in device memory.
 struct rank_job {
   const uint64_t* offsets;
-  const uint32_t* sources;  ///< of edges to row v, indices into `contribution`
-  const uint32_t* order;    ///< all rows, shortest first
+  const uint32_t* sources;              ///< of edges to row v, indices into `contribution`
+  const uint32_t* order;                ///< all rows, shortest first
   uint64_t tiles, warps, blocks, rows;  ///< where in `order` rows for 8 lanes, a warp, a block begin; and the end
-  uint64_t vertices;        ///< of the whole graph
+  uint64_t vertices;                    ///< of the whole graph
   float damping;
   float* rank;
-  float* inverse_degree;    ///< 1 / edges that leave the vertex; 0: none do
-  uint32_t* degree;         ///< symmetric; the same as a number
-  float* contribution;      ///< symmetric: of own vertices, then of ghosts
-  uint64_t* requests;       ///< symmetric: which own vertex (high half) is ghost (low half) where; those of one PE together
+  float* inverse_degree;        ///< 1 / edges that leave the vertex; 0: none do
+  uint32_t* degree;             ///< symmetric; the same as a number
+  float* contribution;          ///< symmetric: of own vertices, then of ghosts
+  uint64_t* requests;           ///< symmetric: which own vertex (high half) is ghost (low half) where; those of one PE together
   const uint64_t* request_end;  ///< of the PEs me + 1, me + 2, ... in turn, where in `requests` theirs end (ghost_readers)
-  double* sums;             ///< symmetric, two: how much ranks change, rank of vertices that no edge leaves
+  double* sums;                 ///< symmetric, two: how much ranks change, rank of vertices that no edge leaves
 };
 
 /// Adds what each lane of the grid has to *sum.
@@ -57,13 +57,15 @@ GRAVEL_DEVICE void add_to_sum(double* sum, double mine) {
 }
 
 /// Tells owners how many edges leave their vertices from what is seen here. `uses`: of own vertices, then of ghosts.
-__global__ void count_degrees(gravel_t g, rank_job job, vertex_code codes, const uint32_t* ghosts, const uint32_t* uses, uint64_t n_ghosts) {
+__global__ void count_degrees(gravel_t g, rank_job job, vertex_code codes, const uint32_t* ghosts, const uint32_t* uses,
+                              uint64_t n_ghosts) {
   __shared__ gravel_block_sender<lanes_of_block> sender;
   sender.begin(g);
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   for (uint64_t v = lane; v < job.rows; v += lanes)
     if (uses[v]) sender.add(&job.degree[v], uses[v], static_cast<int>(g.my_pe));
-  for (uint64_t k = lane; k < n_ghosts; k += lanes) sender.add(&job.degree[codes.place(ghosts[k])], uses[job.rows + k], codes.owner(ghosts[k]));
+  for (uint64_t k = lane; k < n_ghosts; k += lanes)
+    sender.add(&job.degree[codes.place(ghosts[k])], uses[job.rows + k], codes.owner(ghosts[k]));
   sender.end();
 }
 
@@ -91,7 +93,8 @@ __global__ void send_contributions(gravel_t g, rank_job job) {
   const uint64_t all = job.request_end[g.n_pes - 1];
   for (uint64_t i = lane; i < all; i += lanes) {
     while (i >= job.request_end[turn]) ++turn;
-    const uint32_t pe = g.my_pe + 1 + turn, place = static_cast<uint32_t>(job.requests[i] >> 32), ghost = static_cast<uint32_t>(job.requests[i]);
+    const uint32_t pe = g.my_pe + 1 + turn, place = static_cast<uint32_t>(job.requests[i] >> 32),
+                   ghost = static_cast<uint32_t>(job.requests[i]);
     sender.put(&job.contribution[ghost], job.rank[place] * job.inverse_degree[place], static_cast<int>(pe < g.n_pes ? pe : pe - g.n_pes));
   }
   sender.end();
@@ -195,8 +198,10 @@ prepared prepare(const pagerank_options& o, int me, int n_pes) {
   p.ghosts = find_ghosts(p.sources, p.part.codes, me, n_pes, rows.rows());
   p.uses.resize(rows.rows() + p.ghosts.codes.size());
   for (const uint32_t source : p.sources) ++p.uses[source];
-  for (const auto& [least, most, begin] : {std::tuple<uint64_t, uint64_t, uint64_t*>{0, lane_row, &p.tiles}, {lane_row + 1, tile_row, &p.warps},
-                                           {tile_row + 1, warp_row, &p.blocks}, {warp_row + 1, ~uint64_t{0}, nullptr}}) {
+  for (const auto& [least, most, begin] : {std::tuple<uint64_t, uint64_t, uint64_t*>{0, lane_row, &p.tiles},
+                                           {lane_row + 1, tile_row, &p.warps},
+                                           {tile_row + 1, warp_row, &p.blocks},
+                                           {warp_row + 1, ~uint64_t{0}, nullptr}}) {
     for (uint64_t v = 0; v < rows.rows(); ++v)
       if (rows.degree(v) >= least && rows.degree(v) <= most) p.order.push_back(static_cast<uint32_t>(v));
     if (begin) *begin = p.order.size();
@@ -212,9 +217,10 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   const uint64_t own = p.part.rows.rows(), n_ghosts = p.ghosts.codes.size();
   const uint64_t edges = gravel_sum_all(static_cast<uint64_t>(p.sources.size())), all_ghosts = gravel_sum_all(n_ghosts);
   if (me == 0)
-    std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges; %llu contributions a step go to other PEs\n", program_name, n_pes,
-                gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(p.part.vertices),
-                static_cast<unsigned long long>(edges), static_cast<unsigned long long>(all_ghosts));
+    std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges; %llu contributions a step go to other PEs\n",
+                program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(),
+                static_cast<unsigned long long>(p.part.vertices), static_cast<unsigned long long>(edges),
+                static_cast<unsigned long long>(all_ghosts));
   std::fflush(stdout);
 
   const auto most = [](uint64_t count) { return std::max<uint64_t>(gravel_max_all(count), 1); };
@@ -233,7 +239,8 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   job.requests = readers.requests;
   job.sums = gravel_malloc<double>(2 * sizeof(double));
   const auto send = n_pes > 2 ? send_contributions<3> : send_contributions<1>;
-  gravel_launch(count_degrees, blocks_for(own + n_ghosts), lanes_of_block, gravel_handle(), job, p.part.codes, ghosts.data(), uses.data(), n_ghosts);
+  gravel_launch(count_degrees, blocks_for(own + n_ghosts), lanes_of_block, gravel_handle(), job, p.part.codes, ghosts.data(), uses.data(),
+                n_ghosts);
   gravel_barrier_all();
   gravel_launch(start_ranks, blocks_to_fill_device(), gather_lanes, job);
   gravel_synchronize();
@@ -253,7 +260,8 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   while (result.change >= o.tolerance && result.steps < o.max_steps) {
     gravel_launch(send, blocks_for(own + readers.count()), lanes_of_block, gravel_handle(), job);
     gravel_barrier_all();  // all contributions are where they are read
-    gravel_launch(sum_up, 2 * blocks_to_fill_device(), gather_lanes, job, static_cast<float>((1 - o.damping + o.damping * dangling) / vertices));
+    gravel_launch(sum_up, 2 * blocks_to_fill_device(), gather_lanes, job,
+                  static_cast<float>((1 - o.damping + o.damping * dangling) / vertices));
     gravel_synchronize();
     // No PE gets the sums before all have read their contributions, so the next ones may come.
     std::tie(result.change, dangling) = read_sums();
@@ -283,13 +291,26 @@ pagerank_result rank_vertices(const pagerank_options& o) {
                 static_cast<double>(edges) * result.steps / result.seconds / 1e6, result.change, result.sum);
     if (result.serial) std::printf("distance to a serial power iteration: %.3g\n", result.distance);
     for (const auto& r : best)
-      std::printf("%12.9f  vertex %llu\n", r.score, static_cast<unsigned long long>(p.part.original_ids.empty() ? r.vertex : p.part.original_ids[r.vertex]));
+      std::printf("%12.9f  vertex %llu\n", r.score,
+                  static_cast<unsigned long long>(p.part.original_ids.empty() ? r.vertex : p.part.original_ids[r.vertex]));
     if (!o.json.empty())
-      write_json(o.json, {{"program", program_name}, {"backend", gravel_backend()}, {"pes", static_cast<uint64_t>(n_pes)},
-                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())}, {"graph", o.graph.description()}, {"vertices", job.vertices}, {"edges", edges},
-                          {"division", o.graph.division}, {"ghosts", all_ghosts}, {"steps", uint64_t{result.steps}}, {"seconds", result.seconds},
-                          {"edges_per_s", static_cast<double>(edges) * result.steps / result.seconds}, {"change", result.change}, {"sum", result.sum},
-                          {"compared_with_serial", result.serial}, {"distance_to_serial", result.distance}, {"right", result.right}});
+      write_json(o.json, {{"program", program_name},
+                          {"backend", gravel_backend()},
+                          {"pes", static_cast<uint64_t>(n_pes)},
+                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
+                          {"graph", o.graph.description()},
+                          {"vertices", job.vertices},
+                          {"edges", edges},
+                          {"division", o.graph.division},
+                          {"ghosts", all_ghosts},
+                          {"steps", uint64_t{result.steps}},
+                          {"seconds", result.seconds},
+                          {"edges_per_s", static_cast<double>(edges) * result.steps / result.seconds},
+                          {"change", result.change},
+                          {"sum", result.sum},
+                          {"compared_with_serial", result.serial},
+                          {"distance_to_serial", result.distance},
+                          {"right", result.right}});
   }
   return result;
 }
@@ -299,7 +320,9 @@ int main(int argc, char** argv) {
   CLI::App app("PageRank of a directed graph by power iteration, until ranks change by less than a tolerance.", program_name);
   o.graph.add_options(app);
   app.add_option("--damping", o.damping, "Share of a rank that goes on along edges")->check(CLI::Range(0.0, 0.999))->capture_default_str();
-  app.add_option("--tolerance", o.tolerance, "End when all ranks together change by less")->check(CLI::Range(1e-7, 1.0))->capture_default_str();
+  app.add_option("--tolerance", o.tolerance, "End when all ranks together change by less")
+      ->check(CLI::Range(1e-7, 1.0))
+      ->capture_default_str();
   app.add_option("--max-steps", o.max_steps, "More steps are a failure")->check(CLI::Range(1, 1000000))->capture_default_str();
   app.add_option("--top", o.top, "Print so many vertices of the highest ranks")->check(CLI::Range(0, 100000))->capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial power iteration");

@@ -24,10 +24,8 @@ bool is_first_process() {
 /// The first process prints and fails. The others fail after it: a launcher that sees one of them fail ends
 /// all, perhaps before the first has spoken.
 [[noreturn]] void leave(const std::string& text) {
-  if (is_first_process())
-    std::fputs(text.c_str(), stderr);
-  else
-    sleep(2);
+  if (is_first_process()) std::fputs(text.c_str(), stderr);
+  else sleep(2);
   std::exit(exit_bad_usage);
 }
 
@@ -62,8 +60,7 @@ void need_symmetric(uint64_t bytes) {
   constexpr uint64_t page = 4096, spare = 1 << 20;  // alignment of the single objects
   const uint64_t needed = (bytes + spare + page - 1) / page * page;
   if (const char* given = std::getenv("GRAVEL_SYMMETRIC_SIZE")) {
-    if (parse_size(given) < needed)
-      fail("{} bytes of symmetric memory are needed, but GRAVEL_SYMMETRIC_SIZE is {}", needed, given);
+    if (parse_size(given) < needed) fail("{} bytes of symmetric memory are needed, but GRAVEL_SYMMETRIC_SIZE is {}", needed, given);
     return;
   }
   if (needed > default_symmetric_size()) setenv("GRAVEL_SYMMETRIC_SIZE", std::to_string(needed).c_str(), 1);

@@ -18,8 +18,7 @@ class progress {
     const auto now = clock::now();
     if (!speaks_ || done == all || now - said_ < std::chrono::seconds(2)) return;
     said_ = now;
-    std::fprintf(stderr, "%s: %.0f %%\n", what_.c_str(),
-                 100.0 * static_cast<double>(done) / static_cast<double>(all));
+    std::fprintf(stderr, "%s: %.0f %%\n", what_.c_str(), 100.0 * static_cast<double>(done) / static_cast<double>(all));
   }
 
  private:

@@ -43,8 +43,8 @@ std::vector<std::string> read_input::reference_sequences() const {
 
 std::string read_input::description() const {
   if (!files.empty()) return fmt::format("{}{}", files[0], files.size() > 1 ? fmt::format(" and {} more", files.size() - 1) : "");
-  return fmt::format("random genome of {} bases, coverage {}, reads of {}, errors {}, seed {}", genome.length, genome.coverage, genome.read_length,
-                     genome.errors, genome.seed);
+  return fmt::format("random genome of {} bases, coverage {}, reads of {}, errors {}, seed {}", genome.length, genome.coverage,
+                     genome.read_length, genome.errors, genome.seed);
 }
 
 }  // namespace gravel

@@ -159,27 +159,19 @@ int main(int argc, char** argv) {
   bool is_random = false, on_host = false;
   unsigned grid = 1, block = 128;
   constexpr uint64_t limit = uint64_t{1} << 32;
-  CLI::App app("Messages that hop from PE to PE: handlers that send, and waiting until none is under way.",
-               program_name);
+  CLI::App app("Messages that hop from PE to PE: handlers that send, and waiting until none is under way.", program_name);
   app.add_option("--messages", messages, "Messages that each PE starts")
       ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 32))
       ->capture_default_str();
-  app.add_option("--hops", kind.hops_left, "Hops of each message")
-      ->check(CLI::Range(1u, 1u << 30))
-      ->capture_default_str();
+  app.add_option("--hops", kind.hops_left, "Hops of each message")->check(CLI::Range(1u, 1u << 30))->capture_default_str();
   app.add_flag("--random", is_random, "Hop to random PEs instead of the next one");
-  app.add_option("--fan-out", kind.children,
-                 "Messages that leave where one arrives; more than 1 go to random PEs")
+  app.add_option("--fan-out", kind.children, "Messages that leave where one arrives; more than 1 go to random PEs")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
   app.add_flag("--on-host", on_host, "Run the handler on the PEs' host threads, not on the device");
   app.add_option("--seed", seed, "Of the random hops")->capture_default_str();
-  app.add_option("--grid", grid, "Thread blocks that start messages")
-      ->check(CLI::Range(1, 1 << 16))
-      ->capture_default_str();
-  app.add_option("--block", block, "Lanes per thread block")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+  app.add_option("--grid", grid, "Thread blocks that start messages")->check(CLI::Range(1, 1 << 16))->capture_default_str();
+  app.add_option("--block", block, "Lanes per thread block")->check(CLI::Range(1, 1024))->capture_default_str();
   parse_or_exit(app, argc, argv, [&] {
     const uint64_t of_one = messages_of_one(kind.children, kind.hops_left, limit);
     if (messages && of_one > limit / messages)
@@ -213,8 +205,7 @@ int main(int argc, char** argv) {
     std::printf(
         "%s: %d PEs on %d nodes, %s backend, handlers on the %s\n%.3f s: %llu hops of %llu, %.4g M hops/s; "
         "%llu PEs counted wrong\n",
-        program_name, n_pes, gravel_n_nodes(), gravel_backend(), on_host ? "host" : "device", seconds,
-        static_cast<unsigned long long>(all), static_cast<unsigned long long>(due),
-        static_cast<double>(all) / seconds / 1e6, static_cast<unsigned long long>(wrong));
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), on_host ? "host" : "device", seconds, static_cast<unsigned long long>(all),
+        static_cast<unsigned long long>(due), static_cast<double>(all) / seconds / 1e6, static_cast<unsigned long long>(wrong));
   return finish(program_name, wrong == 0);
 }

@@ -221,7 +221,8 @@ uint32_t find_paths(const path_job& job, float delta) {
   const auto go_on = gravel_n_pes() > 2 ? expand<3> : expand<1>;
   uint32_t rounds = 0, limit = 0;
   for (int turn = 0;; turn = 1 - turn) {
-    gravel_launch(collect, blocks_up_to(2 * blocks_to_fill_device(), job.own, collect_lanes * collect_each), collect_lanes, job, limit, turn);
+    gravel_launch(collect, blocks_up_to(2 * blocks_to_fill_device(), job.own, collect_lanes * collect_each), collect_lanes, job, limit,
+                  turn);
     gravel_synchronize();
     found here;
     gravel_copy(&here, &job.results[turn], sizeof(here));
@@ -230,8 +231,8 @@ uint32_t find_paths(const path_job& job, float delta) {
     gravel_min_all(least, least, 2);
     if (least[0] == 0) {
       if (here.pieces)
-        gravel_launch(go_on, blocks_up_to(blocks_for(uint64_t{here.pieces} * warp_edges), here.pieces, lanes_of_block), lanes_of_block, gravel_handle(), job,
-                      here.pieces);
+        gravel_launch(go_on, blocks_up_to(blocks_for(uint64_t{here.pieces} * warp_edges), here.pieces, lanes_of_block), lanes_of_block,
+                      gravel_handle(), job, here.pieces);
       gravel_barrier_all();
       ++rounds;
     } else if (least[1] != unreached) {
@@ -255,7 +256,8 @@ bool solve(const sssp_options& o) {
   weights = gravel_sum_all(weights);
   // As many edges under way as a warp has lanes: Davidson and others (2014).
   const double mean = edges ? weights / static_cast<double>(edges) : 1;
-  const double delta = o.delta > 0 ? o.delta : std::max(32 * mean * static_cast<double>(vertices) / static_cast<double>(std::max<uint64_t>(edges, 1)), 1e-6);
+  const double delta =
+      o.delta > 0 ? o.delta : std::max(32 * mean * static_cast<double>(vertices) / static_cast<double>(std::max<uint64_t>(edges, 1)), 1e-6);
 
   std::vector<ranked<uint64_t>> degrees;
   for (uint64_t i = 0; i < own; ++i) degrees.push_back({rows.degree(i), p.part.old_numbers[i]});
@@ -267,9 +269,12 @@ bool solve(const sssp_options& o) {
   for (uint64_t i = 0; i < own; ++i)
     if (p.part.old_numbers[i] == source) source_place = i;
   if (me == 0)
-    std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges, %llu of other PEs' vertices in all; from vertex %llu, delta %.4g\n", program_name,
-                n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
-                static_cast<unsigned long long>(edges), static_cast<unsigned long long>(all_ghosts), static_cast<unsigned long long>(source), delta);
+    std::printf(
+        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges, %llu of other PEs' vertices in all; from vertex %llu, "
+        "delta %.4g\n",
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
+        static_cast<unsigned long long>(edges), static_cast<unsigned long long>(all_ghosts), static_cast<unsigned long long>(source),
+        delta);
   std::fflush(stdout);
 
   device_array<uint64_t> offsets(rows.offsets);
@@ -311,17 +316,32 @@ bool solve(const sssp_options& o) {
   }
   wrong = gravel_sum_all(wrong);
   if (me == 0) {
-    std::printf("%.4f s, %.4g M edges/s, %u rounds; %llu vertices reached, the farthest at %.9g\n", seconds, static_cast<double>(edges) / seconds / 1e6, rounds,
-                static_cast<unsigned long long>(reached), static_cast<double>(distance_of(farthest)));
+    std::printf("%.4f s, %.4g M edges/s, %u rounds; %llu vertices reached, the farthest at %.9g\n", seconds,
+                static_cast<double>(edges) / seconds / 1e6, rounds, static_cast<unsigned long long>(reached),
+                static_cast<double>(distance_of(farthest)));
     if (serial) std::printf("%llu wrong distances, compared with a serial Dijkstra\n", static_cast<unsigned long long>(wrong));
   }
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
-      write_json(o.json, {{"program", program_name}, {"backend", gravel_backend()}, {"pes", static_cast<uint64_t>(n_pes)},
-                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())}, {"graph", o.graph.description()}, {"vertices", vertices}, {"edges", edges},
-                          {"division", o.graph.division}, {"ghosts", all_ghosts}, {"source", source}, {"delta", delta}, {"rounds", uint64_t{rounds}},
-                          {"seconds", seconds}, {"edges_per_s", static_cast<double>(edges) / seconds}, {"reached", reached},
-                          {"farthest", static_cast<double>(distance_of(farthest))}, {"compared_with_serial", serial}, {"wrong", wrong}, {"right", wrong == 0}});
+      write_json(o.json, {{"program", program_name},
+                          {"backend", gravel_backend()},
+                          {"pes", static_cast<uint64_t>(n_pes)},
+                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
+                          {"graph", o.graph.description()},
+                          {"vertices", vertices},
+                          {"edges", edges},
+                          {"division", o.graph.division},
+                          {"ghosts", all_ghosts},
+                          {"source", source},
+                          {"delta", delta},
+                          {"rounds", uint64_t{rounds}},
+                          {"seconds", seconds},
+                          {"edges_per_s", static_cast<double>(edges) / seconds},
+                          {"reached", reached},
+                          {"farthest", static_cast<double>(distance_of(farthest))},
+                          {"compared_with_serial", serial},
+                          {"wrong", wrong},
+                          {"right", wrong == 0}});
   });
   return wrong == 0;
 }
@@ -331,7 +351,8 @@ int main(int argc, char** argv) {
   CLI::App app("Shortest paths from one vertex of a weighted graph, by delta-stepping.", program_name);
   o.graph.add_options(app);
   app.add_option("--source", o.source, "Number of the vertex, from 0; if not given, one with the most edges");
-  app.add_option("--delta", o.delta, "Vertices within this distance of the nearest are expanded together; if not given, from weights and degrees")
+  app.add_option("--delta", o.delta,
+                 "Vertices within this distance of the nearest are expanded together; if not given, from weights and degrees")
       ->check(CLI::Range(1e-30, 1e30));
   app.add_option("--repeat", o.repeat, "Runs, of which the fastest is told")->check(CLI::Range(1, 1000))->capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial Dijkstra");

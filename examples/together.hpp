@@ -49,8 +49,7 @@ constexpr unsigned lanes_of_block = GRAVEL_CUDA ? 128 : 32;
 inline unsigned blocks_to_fill_device() {
 #if GRAVEL_CUDA
   int device = 0, processors = 0;
-  if (cudaGetDevice(&device) != cudaSuccess ||
-      cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
+  if (cudaGetDevice(&device) != cudaSuccess || cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
     return 1;
   return 5 * static_cast<unsigned>(processors);
 #else

@@ -103,7 +103,8 @@ struct floods {
 
 TEST_CASE("active messages arrive once and whole, whatever their arguments, by every way") {
   uint64_t seed = 1;
-  for (auto [nodes, pes, self, peers] : {std::tuple{1u, 1u, true, false}, {1u, 2u, false, false}, {1u, 3u, true, true}, {2u, 2u, true, true}})
+  for (auto [nodes, pes, self, peers] :
+       {std::tuple{1u, 1u, true, false}, {1u, 2u, false, false}, {1u, 3u, true, true}, {2u, 2u, true, true}})
     for (bool plain : {true, false}) {
       INFO(nodes << " nodes of " << pes << " PEs, in place " << self << ", peers " << peers << ", seed " << seed);
       send_all({.nodes = nodes, .pes_per_node = pes, .seed = seed, .self_in_place = self, .peers = peers}, plain ? 0 : seed);

@@ -46,7 +46,8 @@ TEST_CASE("a PE by itself is the first of its node") {
 }
 
 TEST_CASE("a program that is not there is named") {
-  CHECK_THAT(connecting_to("/nonexistent/aggregator"), contains_text("GRAVEL_AGGREGATOR: '/nonexistent/aggregator' is not an executable file"));
+  CHECK_THAT(connecting_to("/nonexistent/aggregator"),
+             contains_text("GRAVEL_AGGREGATOR: '/nonexistent/aggregator' is not an executable file"));
 }
 
 TEST_CASE("an aggregator that ends at once, or is killed, is an error that says how") {

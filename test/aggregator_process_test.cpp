@@ -58,8 +58,7 @@ TEST_CASE("the aggregator inherits its listener and no other descriptor, and no 
   for (int listener : {opened[0], opened[3]}) {
     const std::string report = aggregator.run(listener);
     INFO(report);
-    for (int i = 0; i < 5; ++i)
-      CHECK((report.find(files + std::to_string(i)) != std::string::npos) == (opened[i] == listener));
+    for (int i = 0; i < 5; ++i) CHECK((report.find(files + std::to_string(i)) != std::string::npos) == (opened[i] == listener));
     CHECK_THAT(report, contains_text("SigBlk:\t0000000000000000"));
     const size_t at = report.find("SigIgn:\t");
     REQUIRE(at != std::string::npos);

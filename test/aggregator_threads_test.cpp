@@ -67,9 +67,13 @@ class running_job {
 };
 
 fake_shape shape_of(uint32_t nodes, uint32_t pes_per_node, uint32_t planes) {
-  return {.nodes = nodes, .pes_per_node = pes_per_node,
-          .settings = {{"GRAVEL_WARP_SLOTS", "256"}, {"GRAVEL_SLOTS", "8"}, {"GRAVEL_PACKET_SIZE", "8K"},
-                       {"GRAVEL_PACKETS_PER_DESTINATION", "3"}, {"GRAVEL_AGGREGATOR_THREADS", std::to_string(planes)}}};
+  return {.nodes = nodes,
+          .pes_per_node = pes_per_node,
+          .settings = {{"GRAVEL_WARP_SLOTS", "256"},
+                       {"GRAVEL_SLOTS", "8"},
+                       {"GRAVEL_PACKET_SIZE", "8K"},
+                       {"GRAVEL_PACKETS_PER_DESTINATION", "3"},
+                       {"GRAVEL_AGGREGATOR_THREADS", std::to_string(planes)}}};
 }
 
 uint64_t sum_of(fake_job& job, uint64_t area) {

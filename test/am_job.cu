@@ -40,8 +40,7 @@ void check_mixes() {
   if (reinterpret_cast<char*>(tallies) != gravel_handle().heap) gravel_abort("am_job: the first object does not begin the heap");
   gravel_launch(send_directly, blocks, threads, gravel_handle());
   gravel_launch(send_by_block, blocks, threads, gravel_handle());
-  for (uint32_t i = 0; i < each; ++i)
-    mixes::all::each([&]<class H>() { H::send(gravel_host_handle(), (i + me) % n, i); });
+  for (uint32_t i = 0; i < each; ++i) mixes::all::each([&]<class H>() { H::send(gravel_host_handle(), (i + me) % n, i); });
   gravel_wait_quiescent();
   std::vector<mixes::tally> got(mixes::all::count);
   gravel_copy(got.data(), tallies, got.size() * sizeof(mixes::tally));
@@ -151,8 +150,7 @@ void check_histogram() {
   }
   expect("messages of the batch handler", messages, 2 * n * (samples + (samples + 2) / 3));
   expect("messages of the host's", gravel_sum_all(on_host.messages), 2 * n * (samples / 8));
-  if (gravel_my_pe() == 0)
-    printf("%.1f messages in a batch\n", static_cast<double>(messages) / static_cast<double>(groups ? groups : 1));
+  if (gravel_my_pe() == 0) printf("%.1f messages in a batch\n", static_cast<double>(messages) / static_cast<double>(groups ? groups : 1));
   gravel_free(second);
   gravel_free(first);
 }

@@ -71,7 +71,8 @@ struct carries {
     if (wrong) gravel_add(g, &mine->wrong, wrong, me);
   }
   GRAVEL_BOTH static void send(const gravel_t& g, uint32_t pe, uint32_t i) {
-    send_with([&](const A&... arguments) { gravel_am<carries>(g, static_cast<int>(pe), arguments...); }, i, std::index_sequence_for<A...>());
+    send_with([&](const A&... arguments) { gravel_am<carries>(g, static_cast<int>(pe), arguments...); }, i,
+              std::index_sequence_for<A...>());
   }
   template <class Sender>
   GRAVEL_DEVICE static void send_by(Sender& sender, uint32_t pe, uint32_t i) {
@@ -105,16 +106,17 @@ struct handlers {
   }
 };
 
-using all = handlers<
-    carries<0, false>, carries<1, false, uint8_t>, carries<2, false, uint8_t, uint64_t>,
-    carries<3, false, char, uint16_t, uint32_t, uint64_t, bool>, carries<4, false, uint64_t, uint8_t, double, uint8_t, float>,
-    carries<5, false, bytes<3>, uint64_t, padded>, carries<6, false, color, without_default, int16_t>,
-    carries<7, false, bytes<7>, bytes<9>, bytes<5>, bytes<19>>, carries<8, false, bytes<40>>, carries<9, false, bytes<41>>,
-    carries<10, false, bytes<48>>, carries<11, false, bytes<49>>, carries<12, false, bytes<55>, uint8_t>, carries<13, false, bytes<57>>,
-    carries<14, false, uint64_t, bytes<64>, uint16_t>, carries<15, false, bytes<63>, uint64_t, bytes<64>, uint32_t, double>,
-    carries<16, false, bytes<199>>, carries<17, false, uint8_t, bytes<255>>, carries<18, false, bytes<256>>,
-    carries<19, false, bytes<32>, bytes<32>, bytes<32>, bytes<32>, bytes<32>, bytes<32>, bytes<32>, bytes<32>>,
-    carries<20, true>, carries<21, true, uint8_t, uint32_t>, carries<22, true, bytes<50>, double>, carries<23, true, uint64_t, bytes<248>>>;
+using all =
+    handlers<carries<0, false>, carries<1, false, uint8_t>, carries<2, false, uint8_t, uint64_t>,
+             carries<3, false, char, uint16_t, uint32_t, uint64_t, bool>, carries<4, false, uint64_t, uint8_t, double, uint8_t, float>,
+             carries<5, false, bytes<3>, uint64_t, padded>, carries<6, false, color, without_default, int16_t>,
+             carries<7, false, bytes<7>, bytes<9>, bytes<5>, bytes<19>>, carries<8, false, bytes<40>>, carries<9, false, bytes<41>>,
+             carries<10, false, bytes<48>>, carries<11, false, bytes<49>>, carries<12, false, bytes<55>, uint8_t>,
+             carries<13, false, bytes<57>>, carries<14, false, uint64_t, bytes<64>, uint16_t>,
+             carries<15, false, bytes<63>, uint64_t, bytes<64>, uint32_t, double>, carries<16, false, bytes<199>>,
+             carries<17, false, uint8_t, bytes<255>>, carries<18, false, bytes<256>>,
+             carries<19, false, bytes<32>, bytes<32>, bytes<32>, bytes<32>, bytes<32>, bytes<32>, bytes<32>, bytes<32>>, carries<20, true>,
+             carries<21, true, uint8_t, uint32_t>, carries<22, true, bytes<50>, double>, carries<23, true, uint64_t, bytes<248>>>;
 
 /// What is wrong with what PE `me` has got, when every one of `senders` sent message numbers 0 to `each` - 1 of every mix,
 /// number i to PE (i + sender) % n. Empty: nothing.

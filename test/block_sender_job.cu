@@ -109,8 +109,8 @@ void check(dim3 block) {
     for (uint32_t w = 0; w < words; ++w) wrong += here[w] != expected[w];
     if (wrong) {
       ++failures;
-      std::fprintf(stderr, "PE %u: gravel_block_sender<%d, %d, %d>, block of %u x %u x %u, %s: %" PRIu64 " of %u sums are wrong\n", me, BLOCK,
-                   CAPACITY, PEERS, block.x, block.y, block.z, dynamic ? "dynamic" : "static", wrong, words);
+      std::fprintf(stderr, "PE %u: gravel_block_sender<%d, %d, %d>, block of %u x %u x %u, %s: %" PRIu64 " of %u sums are wrong\n", me,
+                   BLOCK, CAPACITY, PEERS, block.x, block.y, block.z, dynamic ? "dynamic" : "static", wrong, words);
     }
     gravel_barrier_all();
     gravel_free(table);
@@ -157,11 +157,12 @@ void compare_sorts() {
         kernels::sort_messages<BLOCK, CAPACITY><<<1, BLOCK>>>(keys.at, units, key_bits, lanes, 3, found.at);
         gravel::cuda_check(cudaDeviceSynchronize(), "sorting");
         for (uint32_t i = 0; i < messages; ++i) runs += i == 0 || keys.at[order.at[i]] != keys.at[order.at[i - 1]];
-        if (found.at->n_messages == messages && found.at->n_rows == runs && !std::memcmp(found.at->order, order.at, messages * sizeof(uint16_t)))
+        if (found.at->n_messages == messages && found.at->n_rows == runs &&
+            !std::memcmp(found.at->order, order.at, messages * sizeof(uint16_t)))
           continue;
         ++failures;
-        std::fprintf(stderr, "block of %d, %u of %d units, keys of %u bits, lanes %x: sorted otherwise than by CUB\n", BLOCK, units, CAPACITY,
-                     key_bits, lanes);
+        std::fprintf(stderr, "block of %d, %u of %d units, keys of %u bits, lanes %x: sorted otherwise than by CUB\n", BLOCK, units,
+                     CAPACITY, key_bits, lanes);
       }
 }
 #endif

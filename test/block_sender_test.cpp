@@ -78,9 +78,7 @@ struct sends {
   void put(uint32_t pe, uint64_t mine, uint64_t a) { s.put(heap + puts + mine % words, a, static_cast<int>(pe)); }
   void am8_(uint32_t pe, uint64_t at) { s.template am<am8>(static_cast<int>(pe), at); }
   void am24_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) { s.template am<am24>(static_cast<int>(pe), at, a, b); }
-  void am48_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) {
-    s.template am<am48>(static_cast<int>(pe), at, a, b, a + 1, b + 2, a * b);
-  }
+  void am48_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) { s.template am<am48>(static_cast<int>(pe), at, a, b, a + 1, b + 2, a * b); }
   void host24_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) { s.template am<host24>(static_cast<int>(pe), at, a, b); }
 };
 
@@ -91,9 +89,7 @@ struct applies {
   void put(uint32_t pe, uint64_t mine, uint64_t a) { model[pe][puts + mine % words] = a; }
   void am8_(uint32_t pe, uint64_t at) { ++model[pe][handled + at]; }
   void am24_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) { model[pe][handled + at] += 3 * (a ^ b); }
-  void am48_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) {
-    model[pe][handled + at] += 6 * (a ^ b ^ (a + 1) ^ (b + 2) ^ (a * b));
-  }
+  void am48_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) { model[pe][handled + at] += 6 * (a ^ b ^ (a + 1) ^ (b + 2) ^ (a * b)); }
   void host24_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) { model[pe][at_host + at] += 3 * (a + b); }
 };
 
@@ -130,11 +126,10 @@ void send_all(const fake_shape& shape, uint64_t kernel_seed, int uses = 1, dim3 
   std::vector<std::vector<uint64_t>> model(n, std::vector<uint64_t>(5 * words));
   uint64_t sent = 0;
   // One PE sends: of two puts to one word from two PEs nobody knows which comes last.
-  job->launch(1, block, kernel_seed, [&] { kernel<sender>(job->pe(0).kernel, shape.seed, uses); },
-              is_dynamic<sender> ? sender::shared_bytes : 0);
+  job->launch(
+      1, block, kernel_seed, [&] { kernel<sender>(job->pe(0).kernel, shape.seed, uses); }, is_dynamic<sender> ? sender::shared_bytes : 0);
   for (int use = 0; use < uses; ++use) {
-    for (uint32_t lane = 0; lane < BLOCK; ++lane)
-      sent += lane_program(shape.seed + static_cast<uint64_t>(use), lane, n, applies{model});
+    for (uint32_t lane = 0; lane < BLOCK; ++lane) sent += lane_program(shape.seed + static_cast<uint64_t>(use), lane, n, applies{model});
   }
   job->settle();
   const bool distinct_puts = BLOCK * 12 <= words && uses == 1;
@@ -146,9 +141,7 @@ void send_all(const fake_shape& shape, uint64_t kernel_seed, int uses = 1, dim3 
         REQUIRE(job->pe(pe).at<uint64_t>(0)[w] == model[pe][w]);
       }
     }
-  CHECK(job->stat_of(stat::messages_taken) + job->pe(0).device.counters.in_place() +
-            job->pe(0).device.counters.to_peers() ==
-        sent);
+  CHECK(job->stat_of(stat::messages_taken) + job->pe(0).device.counters.in_place() + job->pe(0).device.counters.to_peers() == sent);
   CHECK(job->error_of(0).code == 0);
 }
 
@@ -314,8 +307,10 @@ TEST_CASE("a sender in dynamic shared memory of which the block has too little e
   const auto job = fake_job::with<>({});
   using sender = gravel_block_sender<32, 128>;
   for (uint32_t given : {0u, sender::shared_bytes, sender::shared_bytes + 15})
-    CHECK_THROWS_WITH(job->launch(1, 32, 0, [&] { sender::dynamic(16).begin(job->pe(0).kernel); }, given),
+    CHECK_THROWS_WITH(job->launch(
+                          1, 32, 0, [&] { sender::dynamic(16).begin(job->pe(0).kernel); }, given),
                       contains_text("in a block with " + std::to_string(given) + " bytes of dynamic shared memory: it needs " +
                                     std::to_string(sender::shared_bytes + 16)));
-  job->launch(1, 32, 0, [&] { sender::dynamic(16).begin(job->pe(0).kernel); }, sender::shared_bytes + 16);
+  job->launch(
+      1, 32, 0, [&] { sender::dynamic(16).begin(job->pe(0).kernel); }, sender::shared_bytes + 16);
 }

@@ -35,8 +35,7 @@ void check_exchange(const std::vector<std::string>& launcher, uint32_t n, const 
   INFO(result.err);
   CHECK(result.status == 0);
   for (uint32_t pe = 0; pe < n; ++pe)
-    CHECK_THAT(result.out,
-               contains_text("PE " + std::to_string(pe) + " of " + std::to_string(n) + " is content\n"));
+    CHECK_THAT(result.out, contains_text("PE " + std::to_string(pe) + " of " + std::to_string(n) + " is content\n"));
 }
 
 std::vector<std::string> ucx_run(uint32_t n) { return {built("transport/ucx-run"), "-n", std::to_string(n)}; }
@@ -61,8 +60,7 @@ TEST_CASE("a PE that does not come to a fence is an error after the time limit")
   it.options.environment["GRAVEL_CONNECT_TIMEOUT_S"] = "1";
   const auto result = it.run(ucx_run(3), {"late", "1"});
   CHECK(result.status == 1);
-  CHECK_THAT(result.err,
-             contains_text("not all 3 PEs came to fence 1") && contains_text("GRAVEL_CONNECT_TIMEOUT_S"));
+  CHECK_THAT(result.err, contains_text("not all 3 PEs came to fence 1") && contains_text("GRAVEL_CONNECT_TIMEOUT_S"));
 }
 
 TEST_CASE("several processes without PMIx are an error, not several jobs") {
@@ -90,9 +88,7 @@ TEST_CASE("a launcher that is gone is an error") {
 
 #ifdef TEST_MPIRUN
 namespace {
-std::vector<std::string> mpirun(uint32_t n) {
-  return {TEST_MPIRUN, "--oversubscribe", "-n", std::to_string(n)};
-}
+std::vector<std::string> mpirun(uint32_t n) { return {TEST_MPIRUN, "--oversubscribe", "-n", std::to_string(n)}; }
 }  // namespace
 
 TEST_CASE("PEs exchange values under mpirun") {

@@ -66,8 +66,7 @@ void exchange(bootstrap& job, size_t size) {
       require(job.get(pe, "overwritten") == pattern(pe, round, size), "the last value put arrives");
       require(job.get(pe, "empty").empty(), "an empty value is a value");
       for (uint32_t old = 0; old <= round; ++old)
-        require(job.get(pe, fmt::format("of round {}", old)) == pattern(pe, old + 100, 33),
-                "old values stay");
+        require(job.get(pe, fmt::format("of round {}", old)) == pattern(pe, old + 100, 33), "old values stay");
     }
     job.fence();
   }
@@ -84,11 +83,9 @@ void exchange(bootstrap& job, size_t size) {
   const std::string missing = message_of([&] { job.get(n - 1, "staged"); });
   require(missing.find("PE " + last) != std::string::npos && missing.find("'staged'") != std::string::npos,
           "a value not yet fenced is missing, with PE and key in the message");
-  require(message_of([&] { job.get(n, "empty"); }).find("there is no PE " + std::to_string(n)) !=
-              std::string::npos,
+  require(message_of([&] { job.get(n, "empty"); }).find("there is no PE " + std::to_string(n)) != std::string::npos,
           "a PE out of range is an error");
-  require(message_of([&] { bootstrap::connect(); }).find("already") != std::string::npos,
-          "one bootstrap at a time");
+  require(message_of([&] { bootstrap::connect(); }).find("already") != std::string::npos, "one bootstrap at a time");
   job.fence();
   require(job.get(n - 1, "staged") == pattern(n - 1, 0, 1), "it is there after the fence");
   job.finalize();
@@ -112,9 +109,7 @@ void leave_orphan() {
 }
 
 int run(const std::string& what, uint32_t who, int value) {
-  if (what == "absent" && std::getenv("PMIX_RANK") &&
-      std::atoi(std::getenv("PMIX_RANK")) == static_cast<int>(who))
-    return 0;
+  if (what == "absent" && std::getenv("PMIX_RANK") && std::atoi(std::getenv("PMIX_RANK")) == static_cast<int>(who)) return 0;
   sigset_t awaited;
   sigemptyset(&awaited);
   for (const int number : {SIGUSR1, SIGUSR2, SIGHUP, SIGTERM}) sigaddset(&awaited, number);
@@ -183,8 +178,7 @@ int run(const std::string& what, uint32_t who, int value) {
   } else if (what == "directory") {
     const std::string path = job->session_directory();
     struct stat found {};
-    require(!path.empty() && stat(path.c_str(), &found) == 0 && (found.st_mode & 0777) == 0700,
-            "a private directory");
+    require(!path.empty() && stat(path.c_str(), &found) == 0 && (found.st_mode & 0777) == 0700, "a private directory");
     std::ofstream(fmt::format("{}/file of {}", path, job->rank())) << "text";
     job->fence();
     for (uint32_t pe = 0; pe < job->size(); ++pe)
@@ -224,8 +218,7 @@ int main(int argc, char** argv) {
   install_terminate_handler();
   if (argc < 2) fail("usage: {} TASK [PE] [VALUE]", argv[0]);
   try {
-    return run(argv[1], argc > 2 ? static_cast<uint32_t>(std::atol(argv[2])) : 0,
-               argc > 3 ? std::atoi(argv[3]) : 0);
+    return run(argv[1], argc > 2 ? static_cast<uint32_t>(std::atol(argv[2])) : 0, argc > 3 ? std::atoi(argv[3]) : 0);
   } catch (const error& e) {
     log_error("{}", e.what());
     _exit(1);

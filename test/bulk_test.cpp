@@ -14,7 +14,10 @@ namespace {
 
 constexpr uint64_t heap_bytes = 4 << 20;
 fake_shape large(uint64_t seed, bool self = true) {
-  return {.nodes = 2, .pes_per_node = 2, .seed = seed, .self_in_place = self,
+  return {.nodes = 2,
+          .pes_per_node = 2,
+          .seed = seed,
+          .self_in_place = self,
           .settings = {{"GRAVEL_SYMMETRIC_SIZE", "4M"}, {"GRAVEL_PACKET_SIZE", "16K"}, {"GRAVEL_SLOT_SIZE", "16K"}}};
 }
 
@@ -94,8 +97,7 @@ TEST_CASE("bulk puts of every awkward size and alignment") {
       for (uint64_t bytes : {0, 1, 2, 15, 16, 17, 31, 32, 47, 48, 49, 64, 65, 4095, 4096, 4097, 16384, 100'000})
         for (auto [source_off, dest_off] : {std::pair{0, 0}, {16, 48}, {1, 0}, {0, 3}, {5, 5}, {8, 15}}) {
           INFO(bytes << " bytes from +" << source_off << " to +" << dest_off << ", kernel " << in_kernel << ", seed " << seed);
-          put_everywhere(*job, in_kernel, seed % 2 ? seed : 0, bytes, static_cast<uint64_t>(source_off),
-                         static_cast<uint64_t>(dest_off));
+          put_everywhere(*job, in_kernel, seed % 2 ? seed : 0, bytes, static_cast<uint64_t>(source_off), static_cast<uint64_t>(dest_off));
           ++seed;
         }
   }
@@ -152,7 +154,8 @@ TEST_CASE("bulk gets of every awkward size and alignment") {
     for (caller who : callers)
       for (uint64_t bytes : sizes)
         for (auto [source_off, dest_off] : {std::pair{0, 0}, {16, 48}, {1, 0}, {4, 8}, {5, 15}}) {
-          INFO("caller " << static_cast<int>(who) << ", " << bytes << " bytes from +" << source_off << " to +" << dest_off << ", seed " << seed);
+          INFO("caller " << static_cast<int>(who) << ", " << bytes << " bytes from +" << source_off << " to +" << dest_off << ", seed "
+                         << seed);
           uint8_t* const to = job.pe(1).at<uint8_t>(room);
           const uint64_t each = bytes + 64;
           std::memset(to, 0x55, job.n_pes() * each);
@@ -198,8 +201,8 @@ TEST_CASE("bulk gets are complete after gravel_quiet, under 50 schedules") {
 TEST_CASE("answers to bulk gets that spill arrive whole") {
   for (uint64_t seed = 1; seed <= 10; ++seed) {
     INFO("seed " << seed);
-    const auto job = fake_job::with<>({.nodes = 1, .pes_per_node = 2, .seed = seed,
-                                       .settings = {{"GRAVEL_SYMMETRIC_SIZE", "512K"}, {"GRAVEL_REPLY_CELLS", "4096"}}});
+    const auto job = fake_job::with<>(
+        {.nodes = 1, .pes_per_node = 2, .seed = seed, .settings = {{"GRAVEL_SYMMETRIC_SIZE", "512K"}, {"GRAVEL_REPLY_CELLS", "4096"}}});
     constexpr uint64_t bytes = 100'000;
     for (uint64_t i = 0; i < bytes; ++i) job->pe(1).at<uint8_t>(0)[i] = pattern(i, 9);
     gravel_get_bulk(job->pe(0).host_thread, job->pe(0).at<char>(200'000), job->pe(0).at<char>(0), bytes, 1);
@@ -216,7 +219,8 @@ TEST_CASE("bulk puts by warps and by some of their lanes") {
     for (caller who : {caller::warp, caller::some_lanes, caller::host})
       for (uint64_t bytes : sizes)
         for (auto [source_off, dest_off] : {std::pair{0, 0}, {16, 48}, {1, 0}, {8, 12}}) {
-          INFO("caller " << static_cast<int>(who) << ", " << bytes << " bytes from +" << source_off << " to +" << dest_off << ", seed " << seed);
+          INFO("caller " << static_cast<int>(who) << ", " << bytes << " bytes from +" << source_off << " to +" << dest_off << ", seed "
+                         << seed);
           std::vector<uint8_t> source(bytes + 32);
           for (uint64_t i = 0; i < bytes; ++i) source[static_cast<uint64_t>(source_off) + i] = pattern(i, seed);
           for (uint32_t pe = 0; pe < job.n_pes(); ++pe) std::memset(job.pe(pe).at<char>(0), 0x55, bytes + 128);
@@ -240,9 +244,14 @@ TEST_CASE("bulk puts by warps and by some of their lanes") {
 
 TEST_CASE("who sees the signal sees the data, on every route, under 60 schedules") {
   for (uint64_t seed = 1; seed <= 60; ++seed)
-    for (auto [nodes, pes, self, peers] : {std::tuple{2u, 1u, true, false}, {1u, 2u, true, true}, {1u, 1u, true, false}, {1u, 1u, false, false}}) {
+    for (auto [nodes, pes, self, peers] :
+         {std::tuple{2u, 1u, true, false}, {1u, 2u, true, true}, {1u, 1u, true, false}, {1u, 1u, false, false}}) {
       INFO("seed " << seed << ", " << nodes << " nodes of " << pes << ", in place " << self << ", peers " << peers);
-      const auto job = fake_job::with<>({.nodes = nodes, .pes_per_node = pes, .seed = seed, .self_in_place = self, .peers = peers,
+      const auto job = fake_job::with<>({.nodes = nodes,
+                                         .pes_per_node = pes,
+                                         .seed = seed,
+                                         .self_in_place = self,
+                                         .peers = peers,
                                          .settings = {{"GRAVEL_AGGREGATOR_THREADS", "2"}}});
       const uint32_t last = job->n_pes() - 1;
       const uint64_t bytes = seed % 4 == 0 ? 0 : seed % 4 == 1 ? 100 : seed % 4 == 2 ? 3000 : 9001;  // more than a message
@@ -290,12 +299,16 @@ TEST_CASE("errors of bulk operations name operation and place") {
   const attempt attempts[] = {
       {op::get_bulk, message_fault::bad_pe, [](const gravel_t& g) { gravel_get_bulk(g, g.heap, g.heap, 8, 9); }},
       {op::get_bulk, message_fault::outside_heap, [](const gravel_t& g) { gravel_get_bulk(g, g.heap, g.heap + g.heap_bytes - 7, 8, 1); }},
-      {op::get_bulk, message_fault::bad_destination, [](const gravel_t& g) { gravel_get_bulk(g, g.heap + g.heap_bytes - 7, g.heap, 8, 1); }},
+      {op::get_bulk, message_fault::bad_destination,
+       [](const gravel_t& g) { gravel_get_bulk(g, g.heap + g.heap_bytes - 7, g.heap, 8, 1); }},
       {op::put_bulk, message_fault::outside_heap, [](const gravel_t& g) { gravel_put_bulk_warp(g, g.heap - 1, g.heap, 8, 1); }},
       {op::put_signal, message_fault::outside_heap,
-       [](const gravel_t& g) { gravel_put_signal(g, g.heap, g.heap, 8, reinterpret_cast<uint64_t*>(g.heap + g.heap_bytes), 1, GRAVEL_SIGNAL_SET, 1); }},
-      {op::put_signal, message_fault::misaligned,
-       [](const gravel_t& g) { gravel_put_signal(g, g.heap, g.heap, 8, reinterpret_cast<uint64_t*>(g.heap + 4), 1, GRAVEL_SIGNAL_SET, 1); }}};
+       [](const gravel_t& g) {
+         gravel_put_signal(g, g.heap, g.heap, 8, reinterpret_cast<uint64_t*>(g.heap + g.heap_bytes), 1, GRAVEL_SIGNAL_SET, 1);
+       }},
+      {op::put_signal, message_fault::misaligned, [](const gravel_t& g) {
+         gravel_put_signal(g, g.heap, g.heap, 8, reinterpret_cast<uint64_t*>(g.heap + 4), 1, GRAVEL_SIGNAL_SET, 1);
+       }}};
   for (const attempt& a : attempts)
     for (bool in_kernel : {false, true}) {
       const auto job = fake_job::with<>({});

@@ -17,14 +17,12 @@ struct device_call {
   const char *name, *sentence;
 };
 constexpr device_call device_calls[] = {
-    {"gravel_get", waits},           {"gravel_fetch", waits},           {"gravel_fetch_add", waits},
-    {"gravel_fetch_and", waits},     {"gravel_fetch_or", waits},        {"gravel_fetch_xor", waits},
-    {"gravel_fetch_min", waits},     {"gravel_fetch_max", waits},       {"gravel_swap", waits},
-    {"gravel_compare_swap", waits},  {"gravel_quiet", waits},           {"gravel_fence", waits},
-    {"gravel_wait_until", waits},    {"gravel_put_bulk", team},         {"gravel_put_bulk_warp", team},
-    {"gravel_get_bulk", team},       {"gravel_get_bulk_warp", team},    {"gravel_put_signal", team},
-    {"gravel_put_signal_warp", team}, {"gravel_block_sender", team},      {"gravel_barrier_block", team},
-    {"gravel_broadcast_block", team}, {"gravel_sum_all_block", team}, {"gravel_barrier", team}};
+    {"gravel_get", waits},          {"gravel_fetch", waits},          {"gravel_fetch_add", waits},      {"gravel_fetch_and", waits},
+    {"gravel_fetch_or", waits},     {"gravel_fetch_xor", waits},      {"gravel_fetch_min", waits},      {"gravel_fetch_max", waits},
+    {"gravel_swap", waits},         {"gravel_compare_swap", waits},   {"gravel_quiet", waits},          {"gravel_fence", waits},
+    {"gravel_wait_until", waits},   {"gravel_put_bulk", team},        {"gravel_put_bulk_warp", team},   {"gravel_get_bulk", team},
+    {"gravel_get_bulk_warp", team}, {"gravel_put_signal", team},      {"gravel_put_signal_warp", team}, {"gravel_block_sender", team},
+    {"gravel_barrier_block", team}, {"gravel_broadcast_block", team}, {"gravel_sum_all_block", team},   {"gravel_barrier", team}};
 constexpr int n_device_calls = sizeof(device_calls) / sizeof(*device_calls);
 /// From here on they are for kernels alone.
 constexpr int the_block_sender = n_device_calls - 5;
@@ -80,27 +78,34 @@ struct host_call {
   void (*call)(uint64_t*);
 };
 __global__ void nothing_to_do() {}
-const host_call host_calls[] = {
-    {"gravel_malloc", [](uint64_t*) { gravel_malloc<char>(64); }},
-    {"gravel_free", [](uint64_t* word) { gravel_free(word); }},
-    {"gravel_barrier_all", [](uint64_t*) { gravel_barrier_all(); }},
-    {"gravel_wait_quiescent", [](uint64_t*) { gravel_wait_quiescent(); }},
-    {"gravel_sum_all", [](uint64_t*) { gravel_sum_all(1); }},
-    {"gravel_min_all", [](uint64_t*) { gravel_min_all(1); }},
-    {"gravel_max_all", [](uint64_t*) { gravel_max_all(1); }},
-    {"gravel_broadcast", [](uint64_t*) { gravel_broadcast(1, 0); }},
-    {"gravel_allgather", [](uint64_t*) { int all[1]; gravel_allgather(all, 1); }},
-    {"gravel_or_all", [](uint64_t*) { gravel_or_all(1); }},
-    {"gravel_scan_inclusive", [](uint64_t*) { gravel_scan_inclusive(1); }},
-    {"gravel_set_context", [](uint64_t*) { gravel_set_context<with_context>(nullptr); }},
-    {"gravel_launch", [](uint64_t*) { gravel_launch(nothing_to_do, 1, 1); }},
-    {"gravel_copy", [](uint64_t* word) { uint64_t here; gravel_copy(&here, word, sizeof(here)); }},
-    {"gravel_quiet()", [](uint64_t*) { gravel_quiet(); }},
-    {"gravel_synchronize", [](uint64_t*) { gravel_synchronize(); }},
-    {"gravel_stream_create", [](uint64_t*) { gravel_stream_create(); }},
-    {"gravel_stream_synchronize", [](uint64_t*) { gravel_stream_synchronize(nullptr); }},
-    {"gravel_stream_destroy", [](uint64_t*) { gravel_stream_destroy(nullptr); }},
-    {"gravel_finalize", [](uint64_t*) { gravel_finalize(); }}};
+const host_call host_calls[] = {{"gravel_malloc", [](uint64_t*) { gravel_malloc<char>(64); }},
+                                {"gravel_free", [](uint64_t* word) { gravel_free(word); }},
+                                {"gravel_barrier_all", [](uint64_t*) { gravel_barrier_all(); }},
+                                {"gravel_wait_quiescent", [](uint64_t*) { gravel_wait_quiescent(); }},
+                                {"gravel_sum_all", [](uint64_t*) { gravel_sum_all(1); }},
+                                {"gravel_min_all", [](uint64_t*) { gravel_min_all(1); }},
+                                {"gravel_max_all", [](uint64_t*) { gravel_max_all(1); }},
+                                {"gravel_broadcast", [](uint64_t*) { gravel_broadcast(1, 0); }},
+                                {"gravel_allgather",
+                                 [](uint64_t*) {
+                                   int all[1];
+                                   gravel_allgather(all, 1);
+                                 }},
+                                {"gravel_or_all", [](uint64_t*) { gravel_or_all(1); }},
+                                {"gravel_scan_inclusive", [](uint64_t*) { gravel_scan_inclusive(1); }},
+                                {"gravel_set_context", [](uint64_t*) { gravel_set_context<with_context>(nullptr); }},
+                                {"gravel_launch", [](uint64_t*) { gravel_launch(nothing_to_do, 1, 1); }},
+                                {"gravel_copy",
+                                 [](uint64_t* word) {
+                                   uint64_t here;
+                                   gravel_copy(&here, word, sizeof(here));
+                                 }},
+                                {"gravel_quiet()", [](uint64_t*) { gravel_quiet(); }},
+                                {"gravel_synchronize", [](uint64_t*) { gravel_synchronize(); }},
+                                {"gravel_stream_create", [](uint64_t*) { gravel_stream_create(); }},
+                                {"gravel_stream_synchronize", [](uint64_t*) { gravel_stream_synchronize(nullptr); }},
+                                {"gravel_stream_destroy", [](uint64_t*) { gravel_stream_destroy(nullptr); }},
+                                {"gravel_finalize", [](uint64_t*) { gravel_finalize(); }}};
 
 // --- places -------------------------------------------------------------------------------------------------------------
 // `where`: offset of the words. Calls from 1000 on are those of host threads.
@@ -133,7 +138,9 @@ struct in_host_handler {
   }
 };
 template <class Handler>
-__global__ void send_to(gravel_t g, uint64_t where, int which) { gravel_am<Handler>(g, 0, where, which); }
+__global__ void send_to(gravel_t g, uint64_t where, int which) {
+  gravel_am<Handler>(g, 0, where, which);
+}
 template <class Handler>
 void by_handler(uint64_t* word, int which) {
   const gravel_t g = gravel_handle();
@@ -163,15 +170,18 @@ void for_each_pair(F f) {
     }
     if (on_host) f(p.name, "gravel_local_add", local, p.go, 999);
   }
-  f("host_thread", "gravel_local_add", local, [](uint64_t* word, int) { gravel_local_add(gravel_host_handle(), word, 1); }, 0);
+  f(
+      "host_thread", "gravel_local_add", local, [](uint64_t* word, int) { gravel_local_add(gravel_host_handle(), word, 1); }, 0);
 #if !GRAVEL_CUDA
   constexpr const char* in_kernel = "inside a kernel: it is for host threads";
   for (int i = the_block_sender; i < n_device_calls; ++i)
-    f("host_thread", device_calls[i].name, "outside a kernel: it is for kernels",
-      [](uint64_t* word, int which) { try_kernel_call(gravel_host_handle(), word, which); }, i);
+    f(
+        "host_thread", device_calls[i].name, "outside a kernel: it is for kernels",
+        [](uint64_t* word, int which) { try_kernel_call(gravel_host_handle(), word, which); }, i);
   int number = 0;
   for (const host_call& call : host_calls)
-    f("kernel", call.name, in_kernel, [](uint64_t* word, int which) { gravel_launch(host_call_in_kernel, 1, 1, word, which); }, number++);
+    f(
+        "kernel", call.name, in_kernel, [](uint64_t* word, int which) { gravel_launch(host_call_in_kernel, 1, 1, word, which); }, number++);
 #endif
 }
 

@@ -25,9 +25,7 @@ struct hop {
 struct hop_at_host {
   static constexpr const char* name = "hop at host";
   static constexpr bool on_host = true;
-  void operator()(const gravel_t& g, uint32_t generations, uint32_t width, uint64_t draw) const {
-    hop{}(g, generations, width, draw);
-  }
+  void operator()(const gravel_t& g, uint32_t generations, uint32_t width, uint64_t draw) const { hop{}(g, generations, width, draw); }
 };
 
 void send_hop(const gravel_t& g, uint32_t generations, uint32_t width, uint64_t draw) {
@@ -115,8 +113,7 @@ uint64_t run_hops(uint64_t seed, const fake_shape& shape, method m) {
   const auto job = fake_job::with<hop, hop_at_host>(shape);
   in_flight = hops_run = 0;
   random_numbers draw(seed);
-  for (uint32_t i = 0; i < 4; ++i)
-    send_hop(job->pe(draw.below(job->n_pes())).host_thread, 20 + draw.below(60), 8, draw());
+  for (uint32_t i = 0; i < 4; ++i) send_hop(job->pe(draw.below(job->n_pes())).host_thread, 20 + draw.below(60), 8, draw());
   const uint64_t missed = wait_quiescent(*job, m);
   if (m == method::as_completion && !missed) {
     job->settle();
@@ -209,7 +206,8 @@ TEST_CASE("PEs that call different collectives are told both calls, on one node 
     const uint32_t pes = 2 / nodes;
     CHECK(end_of(nodes, pes, {{1, sum, 0, {}}, {1, sum, 1, {}}}).empty());
     CHECK(end_of(nodes, pes, {{1, sum, 0, {}}, {1, barrier, 1, {}}}) ==
-          "the PEs call different collectives: PE 0 gravel_sum_all of 0 uint8_t, PE 1 gravel_barrier_all (their collective calls number 1 and 1)");
+          "the PEs call different collectives: PE 0 gravel_sum_all of 0 uint8_t, PE 1 gravel_barrier_all (their collective calls number 1 "
+          "and 1)");
     CHECK(end_of(nodes, pes, {{3, finalize, 0, {}}, {3, barrier, 1, {}}}) ==
           "PE 1 waits in gravel_barrier_all, PE 0 has called gravel_finalize");
     CHECK(end_of(nodes, pes, {{2, allocate, 0, {256}}, {2, allocate, 1, {512}}}) ==
@@ -222,14 +220,15 @@ TEST_CASE("PEs that call different collectives are told both calls, on one node 
 }
 
 TEST_CASE("PEs that call different collectives are told so while others are still on their way") {
-  CHECK_THAT(end_of(1, 3, {{1, sum, 0, {5, 7}}, {1, barrier, 2, {}}}), contains_text("PE 0 gravel_sum_all of 5 double, PE 2 gravel_barrier_all"));
+  CHECK_THAT(end_of(1, 3, {{1, sum, 0, {5, 7}}, {1, barrier, 2, {}}}),
+             contains_text("PE 0 gravel_sum_all of 5 double, PE 2 gravel_barrier_all"));
   CHECK(end_of(1, 3, {{1, sum, 0, {}}, {1, sum, 2, {}}}).empty());
 }
 
 TEST_CASE("what PEs wait for without their aggregator is compared with what others call under that number") {
-  CHECK_THAT(end_of(1, 3, {{7, sum, 0, {}}}, {{7, barrier, 2, {}}}), contains_text("PE 0 gravel_sum_all of 0 uint8_t, PE 2 gravel_barrier_all"));
-  CHECK(end_of(1, 3, {{7, finalize, 0, {}}}, {{7, barrier, 2, {}}}) ==
-        "PE 2 waits in gravel_barrier_all, PE 0 has called gravel_finalize");
+  CHECK_THAT(end_of(1, 3, {{7, sum, 0, {}}}, {{7, barrier, 2, {}}}),
+             contains_text("PE 0 gravel_sum_all of 0 uint8_t, PE 2 gravel_barrier_all"));
+  CHECK(end_of(1, 3, {{7, finalize, 0, {}}}, {{7, barrier, 2, {}}}) == "PE 2 waits in gravel_barrier_all, PE 0 has called gravel_finalize");
   CHECK_THAT(end_of(1, 2, {}, {{7, barrier, 0, {}}, {7, sum, 1, {}}}), contains_text("different collectives"));
   CHECK(end_of(1, 2, {}, {{7, barrier, 0, {}}, {7, barrier, 1, {}}}).empty());
   // One may be a call ahead of the other, which has not seen yet that the last is over.
@@ -288,12 +287,18 @@ TEST_CASE("a collective message that does not fit is refused, with its node") {
   collective& second = *job->node(1).collectives;
   CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 2, 0, 0}, data), contains_text("node 2"));
   CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 0, 0, 0}, data), contains_text("node 2"));
-  CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0}, std::span(data).first(8)), contains_text("node 2: a message is cut off (8 bytes)"));
+  CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0}, std::span(data).first(8)),
+                    contains_text("node 2: a message is cut off (8 bytes)"));
   CHECK_THROWS_WITH(first.receive({plane_word::contribution, 3, 0, 0, 1, 0, 0}, data), contains_text("node 3"));
   using sizes = std::vector<uint32_t>;
-  for (const auto& [announced, table, size] : {std::tuple{100ull, sizes{}, 0ull}, {0ull, sizes{}, 8ull}, {0ull, sizes{8}, 8ull},
-                                               {100ull, sizes{96}, 96ull}, {100ull, sizes{96}, 100ull}, {100ull, sizes{}, 100ull},
-                                               {100ull, sizes{100, 0}, 100ull}, {1ull << 40, sizes{100}, 100ull}}) {
+  for (const auto& [announced, table, size] : {std::tuple{100ull, sizes{}, 0ull},
+                                               {0ull, sizes{}, 8ull},
+                                               {0ull, sizes{8}, 8ull},
+                                               {100ull, sizes{96}, 96ull},
+                                               {100ull, sizes{96}, 100ull},
+                                               {100ull, sizes{}, 100ull},
+                                               {100ull, sizes{100, 0}, 100ull},
+                                               {1ull << 40, sizes{100}, 100ull}}) {
     const std::vector<std::byte> bytes(size);
     some.bytes = announced;
     CHECK_THROWS_WITH(first.receive({plane_word::contribution, 2, 0, 0, 1, 0, 0}, to_wire(collective::contribution{some, table, bytes})),
@@ -311,7 +316,9 @@ TEST_CASE("a collective message that does not fit is refused, with its node") {
 TEST_CASE("quiescence is found only when nothing is in flight, for many generations of handlers, under 150 seeds") {
   for (uint64_t seed = 1; seed <= 150; ++seed) {
     INFO("seed " << seed);
-    const fake_shape shape{.nodes = seed % 3 == 0 ? 5u : 2u, .pes_per_node = seed % 3 == 0 ? 1u : 2u, .seed = seed,
+    const fake_shape shape{.nodes = seed % 3 == 0 ? 5u : 2u,
+                           .pes_per_node = seed % 3 == 0 ? 1u : 2u,
+                           .seed = seed,
                            .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}, {"GRAVEL_AGGREGATOR_THREADS", seed % 2 ? "1" : "3"}}};
     REQUIRE(run_hops(seed, shape, method::as_completion) == 0);
   }

@@ -53,10 +53,12 @@ void check_type(const char* name, const std::vector<uint64_t>& counts) {
     gravel_sum_all(sum.data(), mine.data(), count);
     check("gravel_sum_all", sum, sum_of<T>, n);
     gravel_min_all(least.data(), mine.data(), count);
-    check("gravel_min_all", least, [](T a, T b) { return b < a ? b : a; }, n);
+    check(
+        "gravel_min_all", least, [](T a, T b) { return b < a ? b : a; }, n);
     most = mine;
     gravel_max_all(most.data(), most.data(), count);
-    check("gravel_max_all in place", most, [](T a, T b) { return a < b ? b : a; }, n);
+    check(
+        "gravel_max_all in place", most, [](T a, T b) { return a < b ? b : a; }, n);
     gravel_scan_exclusive(before.data(), mine.data(), count);
     check("gravel_scan_exclusive", before, sum_of<T>, me);
     gravel_scan_inclusive(with.data(), mine.data(), count);
@@ -64,11 +66,14 @@ void check_type(const char* name, const std::vector<uint64_t>& counts) {
     if constexpr (gravel::is_atomic_integer<T>) {
       std::vector<T> bits(count);
       gravel_and_all(bits.data(), mine.data(), count);
-      check("gravel_and_all", bits, [](T a, T b) { return static_cast<T>(a & b); }, n);
+      check(
+          "gravel_and_all", bits, [](T a, T b) { return static_cast<T>(a & b); }, n);
       gravel_or_all(bits.data(), mine.data(), count);
-      check("gravel_or_all", bits, [](T a, T b) { return static_cast<T>(a | b); }, n);
+      check(
+          "gravel_or_all", bits, [](T a, T b) { return static_cast<T>(a | b); }, n);
       gravel_xor_all(bits.data(), mine.data(), count);
-      check("gravel_xor_all", bits, [](T a, T b) { return static_cast<T>(a ^ b); }, n);
+      check(
+          "gravel_xor_all", bits, [](T a, T b) { return static_cast<T>(a ^ b); }, n);
     }
     std::vector<T> all(count * static_cast<uint64_t>(n));
     gravel_allgather(all.data(), mine.data(), count);

@@ -59,7 +59,8 @@ TEST_CASE("an exception that nobody catches is one line and exit status 1, no co
         if (kind == 0) fail("the reason");
         if (kind == 1) throw 5;
         std::terminate();
-      }).join();
+      })
+          .join();
     });
     CHECK(WIFEXITED(e.status));
     CHECK(WEXITSTATUS(e.status) == 1);

@@ -82,25 +82,25 @@ TEST_CASE("the CPU backend exports memory only where GRAVEL_ROUTES asks for the 
 
 TEST_CASE("memory that is made zero is zero for all who map it") {
   CHECK(with_routes("peer", [] {
-    cpu_backend<handler_list<>> owner, other;
-    owner.open(0, 2);
-    other.open(1, 2);
-    constexpr uint64_t bytes = 1 << 20;
-    char* const at = static_cast<char*>(owner.allocate_exportable(bytes, "the test's memory"));
-    std::string why;
-    char* const there = static_cast<char*>(other.import_memory(owner.export_memory(at), &why));
-    if (!there) return why;
-    std::memset(there, 1, bytes);
-    owner.zero(at + 100, bytes - 300);
-    uint64_t left = 0, different = 0;
-    for (uint64_t i = 0; i < bytes; ++i) {
-      different += at[i] != there[i];
-      left += there[i] != 0;
-    }
-    if (left != 300 || different != 0) return fmt::format("{} bytes are not zero, {} differ", left, different);
-    if (other.import_memory("nonsense", &why)) return std::string("nonsense was mapped");
-    other.forget_memory(there);
-    owner.release(at);
-    return why == "its process: a message is cut off (8 bytes)" ? std::string() : why;
-  }) == "");
+          cpu_backend<handler_list<>> owner, other;
+          owner.open(0, 2);
+          other.open(1, 2);
+          constexpr uint64_t bytes = 1 << 20;
+          char* const at = static_cast<char*>(owner.allocate_exportable(bytes, "the test's memory"));
+          std::string why;
+          char* const there = static_cast<char*>(other.import_memory(owner.export_memory(at), &why));
+          if (!there) return why;
+          std::memset(there, 1, bytes);
+          owner.zero(at + 100, bytes - 300);
+          uint64_t left = 0, different = 0;
+          for (uint64_t i = 0; i < bytes; ++i) {
+            different += at[i] != there[i];
+            left += there[i] != 0;
+          }
+          if (left != 300 || different != 0) return fmt::format("{} bytes are not zero, {} differ", left, different);
+          if (other.import_memory("nonsense", &why)) return std::string("nonsense was mapped");
+          other.forget_memory(there);
+          owner.release(at);
+          return why == "its process: a message is cut off (8 bytes)" ? std::string() : why;
+        }) == "");
 }

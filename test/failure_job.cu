@@ -24,14 +24,10 @@ uint64_t messages = 10'000;
 
 // --- handlers
 // -------------------------------------------------------------------------------------------------------
-__host__ __device__ uint64_t* counter(const gravel_t& g, uint64_t offset) {
-  return reinterpret_cast<uint64_t*>(g.heap + offset);
-}
+__host__ __device__ uint64_t* counter(const gravel_t& g, uint64_t offset) { return reinterpret_cast<uint64_t*>(g.heap + offset); }
 struct count {
   static constexpr const char* name = "count";
-  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t where) const {
-    gravel_inc(g, counter(g, where), static_cast<int>(g.my_pe));
-  }
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t where) const { gravel_inc(g, counter(g, where), static_cast<int>(g.my_pe)); }
 };
 struct count_slowly {
   static constexpr const char* name = "count_slowly";
@@ -141,9 +137,7 @@ __global__ void strange_block_sender(gravel_t g, int pe) {
   sender.end();
 }
 __global__ void bad_fetch(gravel_t g, uint64_t* cell, int pe) { gravel_fetch_add(g, cell, uint64_t{1}, pe); }
-__global__ void bad_bulk(gravel_t g, char* to, uint64_t bytes, int pe) {
-  gravel_put_bulk(g, to, to, bytes, pe);
-}
+__global__ void bad_bulk(gravel_t g, char* to, uint64_t bytes, int pe) { gravel_put_bulk(g, to, to, bytes, pe); }
 __global__ void failing(int) {
 #if GRAVEL_ON_GPU
   __trap();
@@ -181,9 +175,7 @@ void ready() {
 }
 bool mine() { return gravel_my_pe() == victim; }
 uint64_t* new_cell() { return gravel_malloc<uint64_t>(4096); }
-uint64_t offset_of(const uint64_t* cell) {
-  return static_cast<uint64_t>(reinterpret_cast<const char*>(cell) - gravel_handle().heap);
-}
+uint64_t offset_of(const uint64_t* cell) { return static_cast<uint64_t>(reinterpret_cast<const char*>(cell) - gravel_handle().heap); }
 
 /// The program is wrong in one kernel of one PE.
 template <class F>
@@ -195,8 +187,7 @@ void one_kernel(F launch) {
 template <class Handler>
 void one_handler(uint64_t each = 1) {
   one_kernel([=](uint64_t* cell) {
-    gravel_launch(send_handler<Handler>, 1, 1, gravel_handle(), offset_of(cell),
-                  (victim + 1) % gravel_n_pes(), each);
+    gravel_launch(send_handler<Handler>, 1, 1, gravel_handle(), offset_of(cell), (victim + 1) % gravel_n_pes(), each);
   });
   gravel_wait_quiescent();
 }
@@ -218,8 +209,7 @@ void traffic() {
   ready();
   for (;;) {
     gravel_launch(send_to_all, 2, threads, gravel_handle(), cell, 2000ull);
-    gravel_launch(send_handler<count>, 1, 32, gravel_handle(), offset_of(cell),
-                  (gravel_my_pe() + 1) % gravel_n_pes(), uint64_t{10});
+    gravel_launch(send_handler<count>, 1, 32, gravel_handle(), offset_of(cell), (gravel_my_pe() + 1) % gravel_n_pes(), uint64_t{10});
     gravel_barrier_all();
   }
 }
@@ -240,8 +230,7 @@ void many() {
 /// A receiver that is slower than everybody, behind queues of a few slots.
 void slow() {
   uint64_t* cell = new_cell();
-  gravel_launch(send_handler<count_slowly>, 1, threads, gravel_handle(), offset_of(cell), victim,
-                messages / threads);
+  gravel_launch(send_handler<count_slowly>, 1, threads, gravel_handle(), offset_of(cell), victim, messages / threads);
   gravel_wait_quiescent();
   uint64_t got;
   gravel_copy(&got, cell, sizeof(got));
@@ -319,31 +308,13 @@ const std::map<std::string, void (*)()> faults = {
      }},
     {"breed", [] { one_handler<breeder>(); }},
     {"endless", [] { one_handler<endless>(); }},
-    {"outside",
-     [] {
-       one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{1} << 41, 0); });
-     }},
-    {"before",
-     [] {
-       one_kernel(
-           [](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, -(int64_t{1} << 20), 0); });
-     }},
-    {"misaligned",
-     [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{4}, 0); }); }},
-    {"pe-high",
-     [] {
-       one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{0}, 99); });
-     }},
-    {"pe-negative",
-     [] {
-       one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{0}, -1); });
-     }},
+    {"outside", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{1} << 41, 0); }); }},
+    {"before", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, -(int64_t{1} << 20), 0); }); }},
+    {"misaligned", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{4}, 0); }); }},
+    {"pe-high", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{0}, 99); }); }},
+    {"pe-negative", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_handle(), c, int64_t{0}, -1); }); }},
     {"am-pe",
-     [] {
-       one_kernel([](uint64_t* c) {
-         gravel_launch(send_handler<count>, 1, 1, gravel_handle(), offset_of(c), 99, uint64_t{1});
-       });
-     }},
+     [] { one_kernel([](uint64_t* c) { gravel_launch(send_handler<count>, 1, 1, gravel_handle(), offset_of(c), 99, uint64_t{1}); }); }},
     {"kernel", [] { one_kernel([](uint64_t*) { gravel_launch(failing, 1, 32, 0); }); }},
     // Nobody asks what became of it: the program waits for what that kernel has not done.
     {"kernel-unheard",
@@ -356,49 +327,26 @@ const std::map<std::string, void (*)()> faults = {
        gravel_barrier_all();
      }},
     {"get", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_get, 1, 1, gravel_handle(), c, 0); }); }},
-    {"destination",
-     [] {
-       one_kernel([](uint64_t* c) {
-         gravel_launch(bad_destination, 1, 1, gravel_handle(), c, int64_t{1} << 43, 0);
-       });
-     }},
+    {"destination", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_destination, 1, 1, gravel_handle(), c, int64_t{1} << 43, 0); }); }},
     {"destination-misaligned",
-     [] {
-       one_kernel([](uint64_t* c) { gravel_launch(bad_destination, 1, 1, gravel_handle(), c, int64_t{4}, 0); });
-     }},
+     [] { one_kernel([](uint64_t* c) { gravel_launch(bad_destination, 1, 1, gravel_handle(), c, int64_t{4}, 0); }); }},
     {"stranger", [] { one_handler<stranger>(); }},
-    {"stranger-by-block",
-     [] {
-       one_kernel([](uint64_t*) { gravel_launch(strange_block_sender, 1, threads, gravel_handle(), 0); });
-     }},
-    {"stranger-from-host",
-     [] {
-       one_kernel([](uint64_t*) { gravel_am<stranger>(gravel_host_handle(), 0, uint64_t{0}); });
-     }},
-    {"fetch",
-     [] { one_kernel([](uint64_t* c) { gravel_launch(bad_fetch, 1, 1, gravel_handle(), c, 99); }); }},
+    {"stranger-by-block", [] { one_kernel([](uint64_t*) { gravel_launch(strange_block_sender, 1, threads, gravel_handle(), 0); }); }},
+    {"stranger-from-host", [] { one_kernel([](uint64_t*) { gravel_am<stranger>(gravel_host_handle(), 0, uint64_t{0}); }); }},
+    {"fetch", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_fetch, 1, 1, gravel_handle(), c, 99); }); }},
     {"bulk",
      [] {
-       one_kernel([](uint64_t* c) {
-         gravel_launch(bad_bulk, 1, threads, gravel_handle(), reinterpret_cast<char*>(c), uint64_t{1} << 50,
-                       0);
-       });
+       one_kernel(
+           [](uint64_t* c) { gravel_launch(bad_bulk, 1, threads, gravel_handle(), reinterpret_cast<char*>(c), uint64_t{1} << 50, 0); });
      }},
-    {"block-sender",
-     [] {
-       one_kernel([](uint64_t* c) { gravel_launch(bad_block_sender, 1, threads, gravel_handle(), c, 99); });
-     }},
+    {"block-sender", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_block_sender, 1, threads, gravel_handle(), c, 99); }); }},
     {"stack", [] { one_kernel([](uint64_t* c) { gravel_launch(descend, 1, 32, c, 500u); }); }},
-    {"empty-handle",
-     [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_t{}, c, int64_t{0}, 0); }); }},
-    {"empty-handle-sender",
-     [] { one_kernel([](uint64_t* c) { gravel_launch(bad_block_sender, 1, threads, gravel_t{}, c, 0); }); }},
+    {"empty-handle", [] { one_kernel([](uint64_t* c) { gravel_launch(put_at, 1, 1, gravel_t{}, c, int64_t{0}, 0); }); }},
+    {"empty-handle-sender", [] { one_kernel([](uint64_t* c) { gravel_launch(bad_block_sender, 1, threads, gravel_t{}, c, 0); }); }},
     {"empty-handle-quiet", [] { one_kernel([](uint64_t*) { gravel_launch(only_quiet, 1, 1, gravel_t{}); }); }},
     {"empty-handle-host", [] { one_kernel([](uint64_t* c) { gravel_put(gravel_t{}, c, uint64_t{1}, 0); }); }},
     {"block-sender-threads",
-     [] {
-       one_kernel([](uint64_t* c) { gravel_launch(bad_block_sender, 2, 2 * threads, gravel_handle(), c, 0); });
-     }},
+     [] { one_kernel([](uint64_t* c) { gravel_launch(bad_block_sender, 2, 2 * threads, gravel_handle(), c, 0); }); }},
     {"block-sender-memory",
      [] {
        one_kernel([](uint64_t* c) {
@@ -406,10 +354,7 @@ const std::map<std::string, void (*)()> faults = {
                        gravel_handle(), c);
        });
      }},
-    {"host-outside",
-     [] {
-       one_kernel([](uint64_t* c) { gravel_put(gravel_host_handle(), c + (1ll << 40), uint64_t{1}, 0); });
-     }},
+    {"host-outside", [] { one_kernel([](uint64_t* c) { gravel_put(gravel_host_handle(), c + (1ll << 40), uint64_t{1}, 0); }); }},
     {"corrupt-slot",
      [] {
        hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
@@ -418,18 +363,13 @@ const std::map<std::string, void (*)()> faults = {
        });
      }},
     {"corrupt-runs",
-     [] {
-       hand_over_slot([](const gravel::queue&, gravel::slot_header* s) {
-         s->n_rows = 0x7fffffff, s->n_units = 0x7fffffff;
-       });
-     }},
+     [] { hand_over_slot([](const gravel::queue&, gravel::slot_header* s) { s->n_rows = 0x7fffffff, s->n_units = 0x7fffffff; }); }},
     {"corrupt-message",
      [] {
        hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
          s->n_rows = s->n_units = 1;
          q.rows(s)[0] = {gravel::sink_of(0, gravel::sink_kind::device), 1, 1};
-         *q.payload(s) = {
-             {gravel::make_word0(gravel::op::put, uint8_t(gravel::value_type::u64), (1ull << 44) - 8), 7}};
+         *q.payload(s) = {{gravel::make_word0(gravel::op::put, uint8_t(gravel::value_type::u64), (1ull << 44) - 8), 7}};
        });
      }},
     {"corrupt-operation",
@@ -517,10 +457,7 @@ const std::map<std::string, void (*)()> faults = {
        gravel_launch(collectives_that_differ, 1, threads, gravel_handle(), cell, victim);
        gravel_barrier_all();
      }},
-    {"kernel-root",
-     [] {
-       one_kernel([](uint64_t* c) { gravel_launch(broadcast_from, 1, threads, gravel_handle(), c, 99); });
-     }},
+    {"kernel-root", [] { one_kernel([](uint64_t* c) { gravel_launch(broadcast_from, 1, threads, gravel_handle(), c, 99); }); }},
     {"service", [] { use_service(0, 1, 0); }},
     {"service-fails", [] { use_service(0, 1, 1); }},
     {"service-fails-elsewhere", [] { use_service(1, 1, 1); }},
@@ -619,12 +556,12 @@ int main(int argc, char** argv) {
   if (fault == "before-init") gravel_barrier_all();
   // Which PE this is, before gravel_init says so.
   const char* rank = std::getenv("PMIX_RANK");
-  if (fault == "other-handlers" && rank && std::atoi(rank) == victim)
-    gravel_init<breeder, count>();
+  if (fault == "other-handlers" && rank && std::atoi(rank) == victim) gravel_init<breeder, count>();
   else
-    gravel_init<count, count_slowly, thrower, host_thrower, blocker, host_blocker, breeder, endless,
-                without_context<false>, without_context<true>, gravel_service_delivery<failing_service>, gravel_service_delivery<other_service>>();
-  if (fault != "other-handlers" && fault != "before-init" && fault != "after-finalize" && fault != "stale-handle" && fault != "service-late") {
+    gravel_init<count, count_slowly, thrower, host_thrower, blocker, host_blocker, breeder, endless, without_context<false>,
+                without_context<true>, gravel_service_delivery<failing_service>, gravel_service_delivery<other_service>>();
+  if (fault != "other-handlers" && fault != "before-init" && fault != "after-finalize" && fault != "stale-handle" &&
+      fault != "service-late") {
     const auto found = faults.find(fault);
     if (found == faults.end()) gravel_abort(("no fault is called " + fault).c_str());
     found->second();

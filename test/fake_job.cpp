@@ -64,13 +64,17 @@ fake_job& fake_job::current() {
   return *the_job;
 }
 
-fake_job::fake_job(const fake_shape& shape, receive_function receive, std::map<uint32_t, std::string> names,
-                   apply_function apply)
+fake_job::fake_job(const fake_shape& shape, receive_function receive, std::map<uint32_t, std::string> names, apply_function apply)
     : shape_(shape), receive_(receive), apply_(apply), names_(std::move(names)), draw_(shape.seed) {
-  std::map<std::string, std::string> values{
-      {"GRAVEL_PACKET_SIZE", "4K"},    {"GRAVEL_PACKETS_PER_DESTINATION", "2"}, {"GRAVEL_EAGER_SIZE", "2K"},
-      {"GRAVEL_SLOT_SIZE", "4K"},      {"GRAVEL_SLOTS", "4"},                   {"GRAVEL_WARP_SLOTS", "4"},
-      {"GRAVEL_REPLY_CELLS", "64"},    {"GRAVEL_SYMMETRIC_SIZE", "64K"},        {"GRAVEL_AGGREGATOR_THREADS", "1"}};
+  std::map<std::string, std::string> values{{"GRAVEL_PACKET_SIZE", "4K"},
+                                            {"GRAVEL_PACKETS_PER_DESTINATION", "2"},
+                                            {"GRAVEL_EAGER_SIZE", "2K"},
+                                            {"GRAVEL_SLOT_SIZE", "4K"},
+                                            {"GRAVEL_SLOTS", "4"},
+                                            {"GRAVEL_WARP_SLOTS", "4"},
+                                            {"GRAVEL_REPLY_CELLS", "64"},
+                                            {"GRAVEL_SYMMETRIC_SIZE", "64K"},
+                                            {"GRAVEL_AGGREGATOR_THREADS", "1"}};
   for (const auto& [name, value] : shape.settings) values[name] = value;
   values_ = settings_with(values);
   n_planes_ = static_cast<uint32_t>(values_.aggregator_threads);
@@ -158,7 +162,8 @@ void fake_job::make_peers(uint32_t pe) {
   for (uint32_t other : topology_.pes_of(p.node)) {
     if (other == pe) continue;
     fake_pe& o = *pes_[other];
-    p.peers.links[other] = {o.at<char>(0), shape.ring(area_of(p), pe, area_of(o), other), &p.peers.lines[other], other, other, static_cast<uint32_t>(p.peers.pes.size()), &p.peers.bell};
+    p.peers.links[other] = {o.at<char>(0), shape.ring(area_of(p), pe, area_of(o), other), &p.peers.lines[other], other,
+                            other,         static_cast<uint32_t>(p.peers.pes.size()),     &p.peers.bell};
     p.peers.pes.push_back(other);
     p.peers.sources[other] = shape.ring(area_of(o), other, area_of(p), pe);
   }
@@ -206,8 +211,7 @@ void fake_job::make_node(uint32_t node) {
     auto& links = n.links.emplace_back();
     std::vector<remote_link*> pointers;
     for (uint32_t to = 0; to < topology_.n_nodes(); ++to) {
-      links.push_back(to == node ? nullptr
-                                 : std::make_unique<fake_link>(static_cast<uint32_t>(values_.packets_per_destination)));
+      links.push_back(to == node ? nullptr : std::make_unique<fake_link>(static_cast<uint32_t>(values_.packets_per_destination)));
       pointers.push_back(links.back().get());
     }
     n.planes.push_back(std::make_unique<plane>(n.setup, i, pointers, reinterpret_cast<char*>(n.staging[i].data()),
@@ -219,8 +223,7 @@ void fake_job::make_node(uint32_t node) {
 uint64_t fake_job::stat_of(stat s) const {
   uint64_t sum = 0;
   for (const auto& n : nodes_)
-    for (uint32_t p = 0; p < n_planes_; ++p)
-      sum += load_relaxed(&n->setup.local[0]->control()->stats[p][static_cast<uint32_t>(s)]);
+    for (uint32_t p = 0; p < n_planes_; ++p) sum += load_relaxed(&n->setup.local[0]->control()->stats[p][static_cast<uint32_t>(s)]);
   return sum;
 }
 
@@ -253,8 +256,8 @@ bool fake_job::deliver(uint32_t from, uint32_t to, uint32_t index, random_number
   if (tamper) tamper(d);
   fake_node& n = *nodes_[to];
   if (d.local) {
-    std::span<std::byte> memory = d.region < n.setup.local.size() ? n.setup.local[d.region]->landing_memory()
-                                                                  : std::as_writable_bytes(std::span(n.transit));
+    std::span<std::byte> memory =
+        d.region < n.setup.local.size() ? n.setup.local[d.region]->landing_memory() : std::as_writable_bytes(std::span(n.transit));
     if (d.offset > memory.size() || d.bytes > memory.size() - d.offset)
       fail("a put outside region {} of node {}: offset {}, {} bytes of {}", d.region, to, d.offset, d.bytes, memory.size());
     std::memcpy(memory.data() + d.offset, d.local, d.bytes);

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "host/gravel.cuh"
 #include "host/aggregator/collective.hpp"
+#include "host/aggregator/plane.hpp"
+#include "host/gravel.cuh"
 #include "host/pe/collective_member.hpp"
 #include "host/pe/peers.hpp"
-#include "host/aggregator/plane.hpp"
 #include "host/pe/receiver.hpp"
 #include "test/fake_link.hpp"
 
@@ -50,13 +50,13 @@ struct fake_pe {
   /// Route `peer`, as host/pe/peers.cpp makes it.
   struct rings {
     static constexpr uint32_t chunks = 4, lanes = 3;  ///< lanes: that serve each ring into this PE
-    std::vector<unit> area;                ///< peer_area
-    std::vector<ring_line> lines;          ///< [destination]
+    std::vector<unit> area;                           ///< peer_area
+    std::vector<ring_line> lines;                     ///< [destination]
     std::vector<peer_link> links;
     std::vector<uint32_t> pes;
     std::vector<peer_ring> sources;
-    std::vector<uint64_t> drawn;           ///< [source]
-    std::vector<ring_place> places;        ///< [lane][source]
+    std::vector<uint64_t> drawn;     ///< [source]
+    std::vector<ring_place> places;  ///< [lane][source]
     uint64_t bell = 0;
   };
   rings peers;
@@ -111,8 +111,8 @@ class fake_job {
   /// Sum over the planes of the job.
   uint64_t stat_of(stat) const;
 
-  uint64_t now = 1'000'000;     ///< us
-  uint32_t clock_step = 3;      ///< the clock advances by 0 to clock_step - 1 us a step; 0: the test moves it
+  uint64_t now = 1'000'000;      ///< us
+  uint32_t clock_step = 3;       ///< the clock advances by 0 to clock_step - 1 us a step; 0: the test moves it
   bool handlers_paused = false;  ///< receivers are not stepped
   /// May change what arrives.
   std::function<void(fake_link::delivery&)> tamper;
@@ -152,8 +152,7 @@ class fake_job {
   void quiet(uint32_t pe);
   void quiet_all();
   /// All PEs call a collective of this kind and contribute; the words that each of them got.
-  std::vector<collective_words> combine(const std::vector<collective_words>& mine,
-                                        collective_kind kind = collective_kind::barrier);
+  std::vector<collective_words> combine(const std::vector<collective_words>& mine, collective_kind kind = collective_kind::barrier);
   /// The same with data, which all get (collective_member::result_data).
   void exchange(const std::vector<std::vector<std::byte>>& mine);
 

@@ -34,8 +34,7 @@ class fake_link final : public remote_link {
   explicit fake_link(uint32_t packets, bool prefers_messages = false) : packets_(packets), prefers_messages_(prefers_messages) {}
   bool prefers_messages() const override { return prefers_messages_; }
 
-  void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset,
-                      const plane_header& notice) override {
+  void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, const plane_header& notice) override {
     std::lock_guard lock(mutex_);
     check_credit(notice);
     pending_.push_back({notice, {}, local, bytes, region, offset});

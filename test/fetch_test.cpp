@@ -74,8 +74,7 @@ void fetch_adds() {
     const uint32_t n = job.n_pes();
     std::vector<std::vector<T>> old(n);
     const auto add = [&](const gravel_t& g) {
-      for (uint32_t pe = 0; pe < n; ++pe)
-        old[pe].push_back(gravel_fetch_add(g, reinterpret_cast<T*>(g.heap), T{2}, static_cast<int>(pe)));
+      for (uint32_t pe = 0; pe < n; ++pe) old[pe].push_back(gravel_fetch_add(g, reinterpret_cast<T*>(g.heap), T{2}, static_cast<int>(pe)));
     };
     for (uint32_t pe = 0; pe < n; ++pe) {
       job.launch(1, lanes, seed, [&] { add(job.pe(pe).kernel); });
@@ -317,7 +316,9 @@ TEST_CASE("blocking reads under 100 schedules, with more lanes than reply cells"
 TEST_CASE("a storm of gets at a PE with a slow way out needs no more memory than gets may be under way") {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     INFO("seed " << seed);
-    const auto job = fake_job::with<>({.nodes = seed % 2 ? 1u : 3u, .pes_per_node = seed % 2 ? 3u : 1u, .seed = seed,
+    const auto job = fake_job::with<>({.nodes = seed % 2 ? 1u : 3u,
+                                       .pes_per_node = seed % 2 ? 3u : 1u,
+                                       .seed = seed,
                                        .self_in_place = false,
                                        .settings = {{"GRAVEL_SPILL_SIZE", "64K"}, {"GRAVEL_REPLY_CELLS", "1024"}}});
     constexpr uint32_t words = 64, gets = 9000;  // 144 KB of answers for each PE
@@ -327,7 +328,8 @@ TEST_CASE("a storm of gets at a PE with a slow way out needs no more memory than
       uint64_t* const heap = reinterpret_cast<uint64_t*>(g.heap);
       for (uint32_t i = lane; i < gets; i += n_lanes) {
         // What PE 0 answers to the others waits until they have asked as much as they may.
-        const uint64_t under_way = g.counters->gets.issued[0] + g.counters->gets.issued[1] - g.counters->gets.done[0] - g.counters->gets.done[1];
+        const uint64_t under_way =
+            g.counters->gets.issued[0] + g.counters->gets.issued[1] - g.counters->gets.done[0] - g.counters->gets.done[1];
         job->pe(pe).receiving[0] = pe != 0 && under_way + 32 < 1024 && i + 1024 < gets;
         most = std::max(most, under_way);
         gravel_get(g, heap + words + i % words, heap + i % words, 0);
@@ -405,8 +407,15 @@ TEST_CASE("gravel_wait_until knows all six comparisons") {
 }
 
 TEST_CASE("whatever would block in a handler is an error that names it") {
-  for (auto [which, what] : {std::pair{0u, op::fetch_add}, {1u, op::compare_swap}, {2u, op::get}, {3u, op::none}, {4u, op::none},
-                             {5u, op::none}, {6u, op::swap}, {7u, op::fetch}, {8u, op::fetch_min}}) {
+  for (auto [which, what] : {std::pair{0u, op::fetch_add},
+                             {1u, op::compare_swap},
+                             {2u, op::get},
+                             {3u, op::none},
+                             {4u, op::none},
+                             {5u, op::none},
+                             {6u, op::swap},
+                             {7u, op::fetch},
+                             {8u, op::fetch_min}}) {
     const auto job = fake_job::with<blocks>({});
     gravel_am<blocks>(job->pe(0).host_thread, 1, which);
     job->settle();

@@ -58,7 +58,8 @@ int main() {
   for (uint64_t* from : {got, of_host}) {
     gravel_copy(here.data(), from, words * sizeof(uint64_t));
     for (size_t i = 0; i < words && !errors; ++i)
-      if (here[i] != values[i]) errors += wrong(from == got ? "a word that the kernel got" : "a word that the host got", here[i], values[i]);
+      if (here[i] != values[i])
+        errors += wrong(from == got ? "a word that the kernel got" : "a word that the host got", here[i], values[i]);
   }
   if (gravel_my_pe() == 0) {
     uint64_t counts[3];

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "device/simt.hpp"
 #include "device/cpu/simt_block.hpp"
+#include "device/simt.hpp"
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
 

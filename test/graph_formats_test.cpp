@@ -17,11 +17,12 @@ const read_options weighted{.names = {}, .weights = true};
 
 /// A Galois file. `T`: of the weights, if there are any.
 template <class T = uint32_t>
-std::string galois(uint64_t version, const std::vector<uint64_t>& ends, const std::vector<uint64_t>& targets, const std::vector<T>& weights = {},
-                   bool fills = true) {
+std::string galois(uint64_t version, const std::vector<uint64_t>& ends, const std::vector<uint64_t>& targets,
+                   const std::vector<T>& weights = {}, bool fills = true) {
   std::string text;
   const auto append = [&](auto value) { text.append(reinterpret_cast<const char*>(&value), sizeof(value)); };
-  for (const uint64_t word : {version, uint64_t{weights.empty() ? 0 : sizeof(T)}, uint64_t{ends.size()}, uint64_t{targets.size()}}) append(word);
+  for (const uint64_t word : {version, uint64_t{weights.empty() ? 0 : sizeof(T)}, uint64_t{ends.size()}, uint64_t{targets.size()}})
+    append(word);
   for (const uint64_t end : ends) append(end);
   for (const uint64_t target : targets) version == 1 ? append(static_cast<uint32_t>(target)) : append(target);
   if (version == 1 && targets.size() % 2 && fills) append(uint32_t{0});
@@ -69,7 +70,8 @@ TEST_CASE("Galois: both versions, with and without weights") {
     CHECK(read_graph(files.write(wide), {}, {.weights = true, .real_weights = true}).weights == numbers{0.1, 1, 0});
     for (size_t size = 8; size < whole.size(); ++size) {
       const std::string said = error_of([&] { read_graph(files.write(whole.substr(0, size)), {}, weighted); });
-      if (said.find("graph ends at byte " + std::to_string(size)) == std::string::npos && said.find("graph ends at byte 0") == std::string::npos)
+      if (said.find("graph ends at byte " + std::to_string(size)) == std::string::npos &&
+          said.find("graph ends at byte 0") == std::string::npos)
         FAIL(size << ": " << said);
     }
   }
@@ -90,8 +92,10 @@ TEST_CASE("Galois: what is wrong is said") {
   CHECK_THAT(said(galois(1, {2}, {0, 0}) + "x"), contains_text("graph: expected the end of the file"));
   CHECK_THAT(said(galois(1, {1}, {0}), weighted), contains_text("have no weights"));
   CHECK_THAT(said(galois(1, {1}, {0}, std::vector<uint16_t>{1})), contains_text("weights of 2 bytes"));
-  CHECK_THAT(said(galois(1, {1}, {0}, std::vector<float>{-1}), {.weights = true, .real_weights = true}), contains_text("the weight -1 of edge 0"));
-  CHECK_THAT(said(galois(1, {1}, {0}, std::vector<float>{NAN}), {.weights = true, .real_weights = true}), contains_text("of edge 0 of vertex 0"));
+  CHECK_THAT(said(galois(1, {1}, {0}, std::vector<float>{-1}), {.weights = true, .real_weights = true}),
+             contains_text("the weight -1 of edge 0"));
+  CHECK_THAT(said(galois(1, {1}, {0}, std::vector<float>{NAN}), {.weights = true, .real_weights = true}),
+             contains_text("of edge 0 of vertex 0"));
   std::string many = galois(1, {1}, {0});
   many[16 + 5] = 1;  // 2^40 vertices in a file of some bytes: no reason to ask for the memory
   CHECK_THAT(said(many), contains_text("within its ends of rows"));
@@ -144,7 +148,8 @@ TEST_CASE("weights and METIS: errors name the file, the line, and what was expec
 
 TEST_CASE("weights of Matrix Market and SNAP") {
   const scratch files;
-  const edge_list matrix = read_graph(files.write("%%MatrixMarket matrix coordinate real symmetric\n3 3 3\n1 1 0\n2 1 0.25\n3 2 1e3\n"), {}, weighted);
+  const edge_list matrix =
+      read_graph(files.write("%%MatrixMarket matrix coordinate real symmetric\n3 3 3\n1 1 0\n2 1 0.25\n3 2 1e3\n"), {}, weighted);
   CHECK(matrix.edges == edges{{0, 0}, {1, 0}, {0, 1}, {2, 1}, {1, 2}});
   CHECK(matrix.weights == numbers{0, 0.25, 0.25, 1000, 1000});
   const edge_list snap = read_graph(files.write("7 9 +2.5\n9 9 0\n"), {}, weighted);

@@ -38,7 +38,8 @@ bool is_symmetric(const edge_list& list) {
 uint64_t cut_of(const csr& whole, const partition& by) {
   uint64_t cut = 0;
   for (uint64_t v = 0; v < whole.rows(); ++v)
-    for (uint64_t e = whole.offsets[v]; e < whole.offsets[v + 1]; ++e) cut += by.owner(by.number_of(v)) != by.owner(by.number_of(whole.targets[e]));
+    for (uint64_t e = whole.offsets[v]; e < whole.offsets[v + 1]; ++e)
+      cut += by.owner(by.number_of(v)) != by.owner(by.number_of(whole.targets[e]));
   return cut;
 }
 
@@ -46,9 +47,9 @@ uint64_t cut_of(const csr& whole, const partition& by) {
 
 TEST_CASE("cage: as many vertices and entries as the published matrices") {
   // Of the SuiteSparse Matrix Collection, cage3 to cage12.
-  const std::map<int, std::pair<uint64_t, uint64_t>> published = {{3, {5, 19}},         {4, {9, 49}},          {5, {37, 233}},        {6, {93, 785}},
-                                                                  {7, {340, 3084}},     {8, {1015, 11003}},    {9, {3534, 41594}},    {10, {11397, 150645}},
-                                                                  {11, {39082, 559722}}, {12, {130228, 2032536}}};
+  const std::map<int, std::pair<uint64_t, uint64_t>> published = {
+      {3, {5, 19}},       {4, {9, 49}},       {5, {37, 233}},        {6, {93, 785}},        {7, {340, 3084}},
+      {8, {1015, 11003}}, {9, {3534, 41594}}, {10, {11397, 150645}}, {11, {39082, 559722}}, {12, {130228, 2032536}}};
   for (const auto& [monomers, size] : published) {
     INFO(monomers);
     const edge_list list = cage(monomers);
@@ -188,7 +189,8 @@ TEST_CASE("partitions by edges have nearly the same work") {
     const partition by = by_edges(whole, parts);
     for (int part = 0; part < parts; ++part) {
       const csr rows = rows_of(whole, by, part);
-      const double work = static_cast<double>(rows.rows() + rows.targets.size()), fair = static_cast<double>(whole.rows() + whole.targets.size()) / parts;
+      const double work = static_cast<double>(rows.rows() + rows.targets.size()),
+                   fair = static_cast<double>(whole.rows() + whole.targets.size()) / parts;
       CHECK(std::abs(work - fair) <= static_cast<double>(longest + 1));
     }
   }
@@ -217,7 +219,8 @@ TEST_CASE("METIS cuts fewer edges of a scattered mesh than blocks do") {
 }
 
 TEST_CASE("vertex codes: owner and place in 32 bits") {
-  for (const auto& [most, parts] : {std::pair<uint64_t, int>{1, 1}, {1, 8}, {5, 3}, {1 << 23, 8}, {uint64_t{1} << 31, 2}, {uint64_t{1} << 31, 1}}) {
+  for (const auto& [most, parts] :
+       {std::pair<uint64_t, int>{1, 1}, {1, 8}, {5, 3}, {1 << 23, 8}, {uint64_t{1} << 31, 2}, {uint64_t{1} << 31, 1}}) {
     const vertex_code codes = vertex_code::of(most, parts);
     for (const int owner : {0, parts - 1})
       for (const uint64_t place : {uint64_t{0}, most - 1}) {

@@ -29,8 +29,7 @@ std::string content(const std::string& path) {
 }
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) text.replace(at, from.size(), to);
   return text;
 }
 
@@ -70,13 +69,10 @@ TEST_CASE("Matrix Market: symmetric adds the mirrored edge, but not of the diago
 
 TEST_CASE("Matrix Market: the other legal headers") {
   const scratch files;
-  CHECK(read_graph(files.write("%%matrixmarket MATRIX Coordinate Integer General\n2 2 2\n1 2 -7\n2 2 +3\n"))
-            .edges == edges{{0, 1}, {1, 1}});
-  CHECK(
-      read_graph(files.write("%%MatrixMarket matrix coordinate integer symmetric\n2 2 1\n2\t1\t9\n")).edges ==
-      edges{{1, 0}, {0, 1}});
-  CHECK(read_graph(files.write("%%MatrixMarket matrix coordinate pattern general\n\n%\n 3 3 0\n")).vertices ==
-        3);
+  CHECK(read_graph(files.write("%%matrixmarket MATRIX Coordinate Integer General\n2 2 2\n1 2 -7\n2 2 +3\n")).edges ==
+        edges{{0, 1}, {1, 1}});
+  CHECK(read_graph(files.write("%%MatrixMarket matrix coordinate integer symmetric\n2 2 1\n2\t1\t9\n")).edges == edges{{1, 0}, {0, 1}});
+  CHECK(read_graph(files.write("%%MatrixMarket matrix coordinate pattern general\n\n%\n 3 3 0\n")).vertices == 3);
 }
 
 TEST_CASE("gzip, CRLF and a missing last line end change nothing") {
@@ -85,9 +81,8 @@ TEST_CASE("gzip, CRLF and a missing last line end change nothing") {
     INFO(name);
     const edge_list plain = read_graph(data + name);
     const std::string text = content(data + name), crlf = replaced(text, "\n", "\r\n");
-    for (const std::string& path :
-         {files.write_gzip(text), files.write(crlf, "crlf"), files.write_gzip(crlf, "crlf.gz"),
-          files.write(text.substr(0, text.size() - 1), "no-end")}) {
+    for (const std::string& path : {files.write_gzip(text), files.write(crlf, "crlf"), files.write_gzip(crlf, "crlf.gz"),
+                                    files.write(text.substr(0, text.size() - 1), "no-end")}) {
       INFO(path);
       const edge_list list = read_graph(path);
       CHECK(list.vertices == plain.vertices);
@@ -106,8 +101,7 @@ TEST_CASE("a gzip file of two members, as cat makes it, is read to its end") {
 TEST_CASE("names: the lines of the names file are the vertices") {
   const edge_list list = read_graph(data + "packages.txt", {}, {.names = names_path_of(data + "packages.txt")});
   REQUIRE(list.vertices == 6);  // also hermit, which has no edges
-  CHECK(list.names ==
-        std::vector<std::string>{"aquarium", "base-files", "hermit", "libanimal", "libfish", "zoo"});
+  CHECK(list.names == std::vector<std::string>{"aquarium", "base-files", "hermit", "libanimal", "libfish", "zoo"});
   CHECK(list.original_ids.empty());
   CHECK(list.edges == edges{{0, 1}, {0, 3}, {0, 4}, {3, 1}, {4, 3}, {5, 1}, {5, 3}});
 
@@ -135,10 +129,8 @@ TEST_CASE("names: errors") {
                     contains_text("graph:3: vertex 3 has no name") && contains_text("3 lines"));
   CHECK_THROWS_WITH(read_graph(data + "graph.mtx", {}, {.names = three}),
                     contains_text("graph.mtx:4: the matrix has 5 rows, but the names file has 3 lines"));
-  CHECK_THROWS_WITH(read_graph(data + "graph.mtx", {}, {.names = files.path("absent")}),
-                    contains_text("absent: No such file"));
-  CHECK_THROWS_WITH(read_names(files.write("a\n\nc\n")),
-                    contains_text("graph:2: expected the name of vertex 1"));
+  CHECK_THROWS_WITH(read_graph(data + "graph.mtx", {}, {.names = files.path("absent")}), contains_text("absent: No such file"));
+  CHECK_THROWS_WITH(read_names(files.write("a\n\nc\n")), contains_text("graph:2: expected the name of vertex 1"));
   CHECK_THROWS_WITH(read_names(files.write("")), contains_text("graph is empty"));
 }
 
@@ -166,16 +158,14 @@ TEST_CASE("errors name the file, the line, and what was expected") {
       {"%%MatrixMarket matrix array real general\n", "graph:1: expected", "'array': a dense matrix"},
       {"%%MatrixMarket matrix coordinate complex general\n", "graph:1: expected", "the field 'complex'"},
       {"%%MatrixMarket matrix coordinate real hermitian\n", "graph:1: expected", "the symmetry 'hermitian'"},
-      {"%%MatrixMarket matrix coordinate real skew-symmetric\n", "graph:1: expected",
-       "the symmetry 'skew-symmetric'"},
+      {"%%MatrixMarket matrix coordinate real skew-symmetric\n", "graph:1: expected", "the symmetry 'skew-symmetric'"},
       {"%%MatrixMarket\n", "graph:1: expected", "the object ''"},
       {"%%MatrixMarket matrix coordinate real general now\n", "graph:1: expected", "found more words"},
       {header, "graph ends before the size line", "'rows columns entries'"},
       {header + "% c\n3 3\n", "graph:3: expected the size line 'rows columns entries'", "found '3 3'"},
       {header + "3 4 1\n1 1\n", "graph:2: the matrix is 3 x 4", "square"},
       {header + "0 0 0\n", "graph:2: the matrix has no rows", "at least one vertex"},
-      {header + "999999999999999999 999999999999999999 0\n",
-       "graph:2: the matrix has 999999999999999999 rows", "more"},
+      {header + "999999999999999999 999999999999999999 0\n", "graph:2: the matrix has 999999999999999999 rows", "more"},
       {header + "3 3 1\n4 1\n", "graph:3: entry (4, 1) is outside the matrix", "from 1 to 3"},
       {header + "3 3 1\n1 4\n", "graph:3: entry (1, 4) is outside the matrix", "from 1 to 3"},
       {header + "3 3 1\n0 1\n", "graph:3: entry (0, 1) is outside the matrix", "from 1 to 3"},
@@ -184,20 +174,15 @@ TEST_CASE("errors name the file, the line, and what was expected") {
       {header + "3 3 1\n1 x\n", "graph:3: expected 'row column'", "found '1 x'"},
       {header + "3 3 2\n1 1\n", "graph ends after 1 entries", "promises 2"},
       {header + "3 3 1\n1 1\n2 2\n", "graph:4: expected the end of the file after the 1 entries", "promises"},
-      {replaced(header, "pattern", "real") + "3 3 1\n1 1\n", "graph:3: expected 'row column real-number'",
-       "'1 1'"},
-      {replaced(header, "pattern", "real") + "3 3 1\n1 1 1,5\n", "graph:3: expected 'row column real-number'",
-       "1,5"},
-      {replaced(header, "pattern", "integer") + "3 3 1\n1 1 1.5\n",
-       "graph:3: expected 'row column whole-number'", "1.5"},
+      {replaced(header, "pattern", "real") + "3 3 1\n1 1\n", "graph:3: expected 'row column real-number'", "'1 1'"},
+      {replaced(header, "pattern", "real") + "3 3 1\n1 1 1,5\n", "graph:3: expected 'row column real-number'", "1,5"},
+      {replaced(header, "pattern", "integer") + "3 3 1\n1 1 1.5\n", "graph:3: expected 'row column whole-number'", "1.5"},
   };
   for (const auto& [text, where, what] : table) {
     INFO(text.substr(0, 80));
-    CHECK_THROWS_WITH(read_graph(files.write(text)),
-                      contains_text(files.directory) && contains_text(where) && contains_text(what));
+    CHECK_THROWS_WITH(read_graph(files.write(text)), contains_text(files.directory) && contains_text(where) && contains_text(what));
     if (!text.empty()) {
-      CHECK_THROWS_WITH(read_graph(files.write_gzip(text, "graph")),
-                        contains_text(where) && contains_text(what));
+      CHECK_THROWS_WITH(read_graph(files.write_gzip(text, "graph")), contains_text(where) && contains_text(what));
     }
   }
   for (auto [part, parts] : {std::pair{-1, 2}, {2, 2}, {0, 0}, {0, -1}})
@@ -216,8 +201,7 @@ TEST_CASE("a gzip file cut off anywhere is an error") {
   const scratch files;
   std::string text;
   std::mt19937_64 random(1);
-  for (int i = 0; i < 100; ++i)
-    text += std::to_string(random() % 100000) + "\t" + std::to_string(random()) + "\n";
+  for (int i = 0; i < 100; ++i) text += std::to_string(random() % 100000) + "\t" + std::to_string(random()) + "\n";
   const std::string whole = content(files.write_gzip(text));
   REQUIRE(read_graph(files.write(whole)).total_edges == 100);
   for (size_t size = 2; size < whole.size(); ++size) {
@@ -248,10 +232,9 @@ TEST_CASE("a line may have 1 MiB, and no more") {
   const std::string longest(line_reader::longest_line - 1, 'x'), start = "1 2\n", end = "\n2 3\n";
   CHECK(read_graph(files.write(start + "#" + longest + end)).total_edges == 2);
   CHECK(read_graph(files.write(start + "#" + longest)).total_edges == 1);
-  for (const std::string& text : {start + "#x" + longest + end, start + "#x" + longest,
-                                  start + std::string(5 * line_reader::longest_line, '1')}) {
-    CHECK_THROWS_WITH(read_graph(files.write(text)),
-                      contains_text("graph:2: the line is longer than 1048576 bytes"));
+  for (const std::string& text :
+       {start + "#x" + longest + end, start + "#x" + longest, start + std::string(5 * line_reader::longest_line, '1')}) {
+    CHECK_THROWS_WITH(read_graph(files.write(text)), contains_text("graph:2: the line is longer than 1048576 bytes"));
     CHECK_THROWS_WITH(read_graph(files.write_gzip(text)), contains_text("gz:2: the line is longer"));
   }
 }
@@ -291,8 +274,7 @@ TEST_CASE("round trip of a random graph with scattered ids") {
   std::string text;
   for (uint64_t i = 0; i < 40000; ++i) {
     expected.push_back({i < ids.size() ? i : random() % ids.size(), random() % ids.size()});
-    text += std::to_string(ids[expected.back().source]) + (i % 2 ? "\t" : "  ") +
-            std::to_string(ids[expected.back().target]) + "\n";
+    text += std::to_string(ids[expected.back().source]) + (i % 2 ? "\t" : "  ") + std::to_string(ids[expected.back().target]) + "\n";
   }
   const edge_list list = read_graph(files.write_gzip(text));
   CHECK(list.original_ids == ids);
@@ -303,11 +285,26 @@ TEST_CASE("the parts of a file or a generated graph are together the whole") {
   using reader = std::function<edge_list(int, int)>;
   const std::string names = data + "packages.names";
   const std::map<std::string, reader> graphs = {
-      {"snap", [](int part, int parts) { return read_graph(data + "graph.txt", {part, parts}); }},
-      {"general", [](int part, int parts) { return read_graph(data + "graph.mtx", {part, parts}); }},
-      {"symmetric", [](int part, int parts) { return read_graph(data + "symmetric.mtx", {part, parts}); }},
-      {"named", [&](int part, int parts) { return read_graph(data + "packages.txt", {part, parts}, {.names = names}); }},
-      {"rmat", [](int part, int parts) { return rmat(8, 5, 42, {part, parts}); }},
+      {"snap",
+       [](int part, int parts) {
+         return read_graph(data + "graph.txt", {part, parts});
+       }},
+      {"general",
+       [](int part, int parts) {
+         return read_graph(data + "graph.mtx", {part, parts});
+       }},
+      {"symmetric",
+       [](int part, int parts) {
+         return read_graph(data + "symmetric.mtx", {part, parts});
+       }},
+      {"named",
+       [&](int part, int parts) {
+         return read_graph(data + "packages.txt", {part, parts}, {.names = names});
+       }},
+      {"rmat",
+       [](int part, int parts) {
+         return rmat(8, 5, 42, {part, parts});
+       }},
   };
   for (const auto& [name, get] : graphs) {
     const edge_list whole = get(0, 1);
@@ -334,8 +331,7 @@ TEST_CASE("the parts of a file or a generated graph are together the whole") {
       CHECK(sorted(together) == sorted(whole.edges));
       // Rows are in the order of the vertices, and a row's targets in the order of the file.
       edges stable = whole.edges;
-      std::stable_sort(stable.begin(), stable.end(),
-                       [](const edge& x, const edge& y) { return x.source < y.source; });
+      std::stable_sort(stable.begin(), stable.end(), [](const edge& x, const edge& y) { return x.source < y.source; });
       CHECK(by_row == stable);
     }
   }
@@ -363,11 +359,9 @@ TEST_CASE("block distribution covers every vertex once, in order") {
 }
 
 TEST_CASE("csr errors") {
-  const edge_list foreign{
-      .vertices = 4, .total_edges = 1, .edges = {{3, 0}}, .weights = {}, .names = {}, .original_ids = {}};
+  const edge_list foreign{.vertices = 4, .total_edges = 1, .edges = {{3, 0}}, .weights = {}, .names = {}, .original_ids = {}};
   CHECK_THROWS_WITH(make_csr(foreign, 0, 2), contains_text("edge 3 -> 0 does not belong to part 0 of 2"));
-  const edge_list outside{
-      .vertices = 4, .total_edges = 1, .edges = {{4, 0}}, .weights = {}, .names = {}, .original_ids = {}};
+  const edge_list outside{.vertices = 4, .total_edges = 1, .edges = {{4, 0}}, .weights = {}, .names = {}, .original_ids = {}};
   CHECK_THROWS_WITH(make_csr(outside), contains_text("edge 4 -> 0 does not belong"));
 }
 
@@ -405,8 +399,7 @@ TEST_CASE("rmat: a function of its arguments, with the skew of its parameters") 
     ++pairs[e];
   }
   const auto top = [](const auto& counts) {
-    return *std::max_element(counts.begin(), counts.end(),
-                             [](auto& x, auto& y) { return x.second < y.second; });
+    return *std::max_element(counts.begin(), counts.end(), [](auto& x, auto& y) { return x.second < y.second; });
   };
   // The vertex of ten zero bits has 0.76^10 of the edges on either side: 1053 of 16384, standard deviation
   // 31; its loop has 0.57^10: 59, standard deviation 8. The limits are five deviations away.
@@ -417,8 +410,7 @@ TEST_CASE("rmat: a function of its arguments, with the skew of its parameters") 
   CHECK(std::abs(top(pairs).second - 59) < 40);
 
   // Numbers are scattered: no half of the vertices has far more than half of the edges.
-  const auto lower =
-      std::count_if(list.edges.begin(), list.edges.end(), [](const edge& e) { return e.source < 512; });
+  const auto lower = std::count_if(list.edges.begin(), list.edges.end(), [](const edge& e) { return e.source < 512; });
   CHECK(std::abs(static_cast<double>(lower) / 16384 - 0.5) < 0.15);
 }
 

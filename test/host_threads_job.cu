@@ -245,7 +245,8 @@ int main() {
   check_bulk();
   check_waiting();
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures.load()));
-  if (gravel_my_pe() == 0) printf("%s: %d PEs on %d nodes, %s\n", all ? "FAILED" : "ok", gravel_n_pes(), gravel_n_nodes(), gravel_backend());
+  if (gravel_my_pe() == 0)
+    printf("%s: %d PEs on %d nodes, %s\n", all ? "FAILED" : "ok", gravel_n_pes(), gravel_n_nodes(), gravel_backend());
   gravel_finalize();
   return all ? 1 : 0;
 }

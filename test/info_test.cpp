@@ -81,8 +81,7 @@ TEST_CASE("a pair without peer access says why") {
   findings f = good_machine();
   f.gpus.pairs[0][1] = {};
   f.gpus.pairs[0][1].status = "chipset not supported";
-  CHECK_THAT(find(f, "GPU 0", "GPU 1").why,
-             contains_text("GPU 0 and GPU 1 have no peer access (chipset not supported)"));
+  CHECK_THAT(find(f, "GPU 0", "GPU 1").why, contains_text("GPU 0 and GPU 1 have no peer access (chipset not supported)"));
   CHECK(find(f, "GPU 1", "GPU 0").route == "peer");
 }
 
@@ -186,16 +185,13 @@ TEST_CASE("each problem is found, and says what to do") {
 
 TEST_CASE("the table of variables shows what is set and what is wrong") {
   bool faulty = true;
-  const auto lookup = [](const char* name) -> const char* {
-    return std::string(name) == "GRAVEL_PACKET_SIZE" ? "128K" : nullptr;
-  };
+  const auto lookup = [](const char* name) -> const char* { return std::string(name) == "GRAVEL_PACKET_SIZE" ? "128K" : nullptr; };
   std::string text = variables_text(lookup, &faulty);
   CHECK(!faulty);
   CHECK_THAT(text, contains_text("* GRAVEL_PACKET_SIZE=128K\n"));
   CHECK_THAT(text, contains_text("default 64K; 4K to 1M bytes"));
   CHECK_THAT(text, contains_text("  GRAVEL_TIMEOUT_US=125\n"));
-  text = variables_text([](const char* name) { return std::string(name) == "GRAVEL_SLOTS" ? "3" : nullptr; },
-                        &faulty);
+  text = variables_text([](const char* name) { return std::string(name) == "GRAVEL_SLOTS" ? "3" : nullptr; }, &faulty);
   CHECK(faulty);
   CHECK_THAT(text, contains_text("CANNOT BE USED"));
   const json rows = variables_json(lookup);
@@ -274,19 +270,15 @@ TEST_CASE("gravel-info on four GPUs of a fake driver") {
   CHECK(check.status == 0);
   CHECK_THAT(check.out, contains_text("GPU 0 -> GPU 1: peer. peer access over NVLink (18 links)"));
   CHECK_THAT(check.out, contains_text("peer access over NVLink (18 links)"));
-  CHECK_THAT(check.out,
-             contains_text("peer access over PCIe (same PCIe host bridge), without native atomics"));
-  CHECK_THAT(check.out,
-             contains_text("GPU 0 and GPU 3 have no peer access (the GPUs are behind different I/O hubs)"));
+  CHECK_THAT(check.out, contains_text("peer access over PCIe (same PCIe host bridge), without native atomics"));
+  CHECK_THAT(check.out, contains_text("GPU 0 and GPU 3 have no peer access (the GPUs are behind different I/O hubs)"));
 
   const json j = json::parse(info_on_fake_gpus({"--json"}).out);
   CHECK(j.value("gpus", json::array()).size() == 4);
   CHECK(j.value("gpu_pairs", json::array()).size() == 12);
   CHECK(j.value("cuda_ipc", json::object()).value("works", false));
 
-  CHECK_THAT(info_on_fake_gpus({}, "ipc").out,
-             contains_text("does not work: cuIpcOpenMemHandle: CUDA_ERROR_INVALID_VALUE"));
+  CHECK_THAT(info_on_fake_gpus({}, "ipc").out, contains_text("does not work: cuIpcOpenMemHandle: CUDA_ERROR_INVALID_VALUE"));
   CHECK_THAT(info_on_fake_gpus({}, "none").out, contains_text("finds no GPU"));
-  CHECK_THAT(info_on_fake_gpus({}, "broken").out,
-             contains_text("CUDA_ERROR_NO_DEVICE: no CUDA-capable device"));
+  CHECK_THAT(info_on_fake_gpus({}, "broken").out, contains_text("CUDA_ERROR_NO_DEVICE: no CUDA-capable device"));
 }

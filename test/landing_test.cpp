@@ -44,9 +44,7 @@ struct ring_memory {
 };
 
 /// Adds 1 to a word: message `i` of a sender goes to word first + i, so each word must be 1 in the end.
-unit add_one(uint64_t word) {
-  return {{make_word0(op::add, static_cast<uint8_t>(value_type::u64), word * 8), 1}};
-}
+unit add_one(uint64_t word) { return {{make_word0(op::add, static_cast<uint8_t>(value_type::u64), word * 8), 1}}; }
 
 void send_words(outbound& out, uint64_t first, uint64_t n, random_numbers& draw) {
   for (uint64_t i = 0; i < n;) {
@@ -85,8 +83,8 @@ bool run_local(uint64_t seed, uint32_t channels, bool planted) {
   spill_budget spill;
   std::vector<std::unique_ptr<outbound>> out;
   for (uint32_t c = 0; c < channels; ++c)
-    out.push_back(std::make_unique<outbound>(outbound::common{0, c, packets, packet_size, 0, &spill, &stats}, memory.ring, c,
-                                             &memory.arrivals));
+    out.push_back(
+        std::make_unique<outbound>(outbound::common{0, c, packets, packet_size, 0, &spill, &stats}, memory.ring, c, &memory.arrivals));
   host_receiver receiver(memory.ring, sink_kind::device, memory.handle);
   hasty_receiver hasty{memory.ring};
   uint32_t ended = 0;

@@ -115,18 +115,14 @@ void check_refusals(uint64_t* counter) {
   expect_refusal("a block of none", "block of (0,1,1)", [&] { gravel_launch(increment, 1, 0, g, counter); });
   expect_refusal("a grid of none", "grid of (0,1,1)", [&] { gravel_launch(increment, 0, 32, g, counter); });
   expect_refusal("a high grid", "grid of (1,70000,1)", [&] { gravel_launch(increment, dim3(1, 70000), 32, g, counter); });
-  expect_refusal("much shared memory", "shared memory", [&] {
-    gravel_launch(increment, gravel_launch_config{.grid = 1, .block = 32, .shared_bytes = 1 << 20}, g, counter);
-  });
-  expect_refusal("a cooperative grid that has no room", "cooperative grid of 1000000", [&] {
-    gravel_launch(increment, gravel_launch_config{.grid = 1000000, .block = 1024, .cooperative = true}, g, counter);
-  });
-  expect_refusal("a cluster of 64", "cluster", [&] {
-    gravel_launch(increment, gravel_launch_config{.grid = 64, .block = 32, .cluster = dim3(64)}, g, counter);
-  });
-  expect_refusal("a flat cluster", "cluster of (0,2,1)", [&] {
-    gravel_launch(increment, gravel_launch_config{.grid = 64, .block = 32, .cluster = dim3(0, 2)}, g, counter);
-  });
+  expect_refusal("much shared memory", "shared memory",
+                 [&] { gravel_launch(increment, gravel_launch_config{.grid = 1, .block = 32, .shared_bytes = 1 << 20}, g, counter); });
+  expect_refusal("a cooperative grid that has no room", "cooperative grid of 1000000",
+                 [&] { gravel_launch(increment, gravel_launch_config{.grid = 1000000, .block = 1024, .cooperative = true}, g, counter); });
+  expect_refusal("a cluster of 64", "cluster",
+                 [&] { gravel_launch(increment, gravel_launch_config{.grid = 64, .block = 32, .cluster = dim3(64)}, g, counter); });
+  expect_refusal("a flat cluster", "cluster of (0,2,1)",
+                 [&] { gravel_launch(increment, gravel_launch_config{.grid = 64, .block = 32, .cluster = dim3(0, 2)}, g, counter); });
   // Nothing of it is left: the resolver still comes and goes, and this ends.
   gravel_launch(fetch, 2, 64, g, counter);
   gravel_synchronize();
@@ -281,9 +277,8 @@ void check_exceptions(uint64_t* words) {
   expect(read(words) == 0 && read(words + 1) == 64 && read(words + 2) == 32, "kernels around one that throws");
   gravel_launch(call_host, 1, 1);
   expect_refusal("a host call in a kernel", "inside a kernel", [] { gravel_synchronize(); });
-  expect_refusal("a stream that is none", "not a stream of gravel_stream_create", [&] {
-    gravel_launch(increment, gravel_launch_config{.stream = reinterpret_cast<gravel_stream_t>(words)}, g, words);
-  });
+  expect_refusal("a stream that is none", "not a stream of gravel_stream_create",
+                 [&] { gravel_launch(increment, gravel_launch_config{.stream = reinterpret_cast<gravel_stream_t>(words)}, g, words); });
 }
 #endif
 
@@ -311,7 +306,8 @@ int main(int argc, char** argv) {
     gravel_free(words);
   }
   const uint64_t all = gravel_sum_all(uint64_t(failures));
-  if (gravel_my_pe() == 0) printf("%s: %d PEs on %d nodes, %s\n", all ? "FAILED" : "ok", gravel_n_pes(), gravel_n_nodes(), gravel_backend());
+  if (gravel_my_pe() == 0)
+    printf("%s: %d PEs on %d nodes, %s\n", all ? "FAILED" : "ok", gravel_n_pes(), gravel_n_nodes(), gravel_backend());
   gravel_finalize();
   return all ? 1 : 0;
 }

@@ -114,7 +114,9 @@ struct passing {
   }
   GRAVEL_BOTH bool destination(const team& t, uint64_t ticket, found& result) const {
     const slot& s = slots[ticket & 1];
-    const auto arrived = [&] { return O == order::kept ? ring<S>::arrived(&s.published, ticket) : load_relaxed<S>(&s.published) == ticket + 1; };
+    const auto arrived = [&] {
+      return O == order::kept ? ring<S>::arrived(&s.published, ticket) : load_relaxed<S>(&s.published) == ticket + 1;
+    };
     if (!t.from_leader(!t.is_leader() || wait_for(arrived))) return false;
     t.sync();
     if (O == order::reversed) mark(t, ticket);
@@ -230,7 +232,8 @@ struct memory {
   bool on_host;
   memory(int gpu, uint64_t n) : on_host(gpu < 0) {
     if (!on_host) check(cudaSetDevice(gpu), "cudaSetDevice");
-    check(on_host ? cudaHostAlloc(&at, n * sizeof(T), cudaHostAllocPortable | cudaHostAllocMapped) : cudaMalloc(&at, n * sizeof(T)), "memory");
+    check(on_host ? cudaHostAlloc(&at, n * sizeof(T), cudaHostAllocPortable | cudaHostAllocMapped) : cudaMalloc(&at, n * sizeof(T)),
+          "memory");
     if (on_host) std::memset(static_cast<void*>(at), 0, n * sizeof(T));
     else check(cudaMemset(at, 0, n * sizeof(T)), "cudaMemset"), check(cudaDeviceSynchronize(), "cudaMemset");
   }
@@ -301,7 +304,8 @@ void run_all(uint64_t n) {
   pass_all<scope::system>("landing ring: host to GPU", -1, 0, -1, -1, n / 4);
   if (gpus > 1) cudaDeviceCanAccessPeer(&forth, 0, 1), cudaDeviceCanAccessPeer(&back, 1, 0);
   if (forth && back) {
-    for (int gpu : {0, 1}) check(cudaSetDevice(gpu), "cudaSetDevice"), check(cudaDeviceEnablePeerAccess(1 - gpu, 0), "cudaDeviceEnablePeerAccess");
+    for (int gpu : {0, 1})
+      check(cudaSetDevice(gpu), "cudaSetDevice"), check(cudaDeviceEnablePeerAccess(1 - gpu, 0), "cudaDeviceEnablePeerAccess");
     pass_all<scope::system>("peer ring: GPU to GPU", 0, 1, 1, 0, n / 4);
   } else {
     std::puts("skipped: peer ring, which needs two GPUs that reach each other");

@@ -12,9 +12,7 @@ struct sorted_positions {
   uint32_t n_messages, n_rows;
 };
 
-__device__ __forceinline__ uint32_t rank_in_block() {
-  return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-}
+__device__ __forceinline__ uint32_t rank_in_block() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 
 /// Each block sorts messages with the CAPACITY keys of its own, and does so `times` times. `lanes`: 0: the whole block sorts;
 /// else these lanes of the first warp.

@@ -98,7 +98,8 @@ TEST_CASE("units of each operation") {
   for (op o : {op::put, op::add, op::bit_and, op::bit_or, op::bit_xor, op::min, op::max, op::get, op::put_reply, op::cell_reply})
     CHECK(units_of(make_word0(o, 3, 0), 0) == 1);
   for (op o : fetching_ops) CHECK(units_of(make_word0(o, 3, 0), 0) == 2);
-  for (auto [bytes, units] : {std::pair{0, 1}, {1, 1}, {8, 1}, {9, 2}, {24, 2}, {25, 3}, {40, 3}, {41, 4}, {56, 4}, {57, 5}, {248, 16}, {249, 17}, {256, 17}})
+  for (auto [bytes, units] :
+       {std::pair{0, 1}, {1, 1}, {8, 1}, {9, 2}, {24, 2}, {25, 3}, {40, 3}, {41, 4}, {56, 4}, {57, 5}, {248, 16}, {249, 17}, {256, 17}})
     CHECK(units_of(make_am_word0(0, static_cast<uint32_t>(bytes)), 0) == static_cast<uint32_t>(units));
   CHECK(units_of(make_am_word0(0, 257), 0) == 0);
   CHECK(max_am_units == 17);
@@ -123,8 +124,7 @@ TEST_CASE("which types an operation takes") {
     for (op o : {op::bit_and, op::bit_or, op::bit_xor}) CHECK(made_message(o, t, 8).check() == bits);
     for (op o : {op::fetch_and, op::fetch_or, op::fetch_xor, op::compare_swap}) CHECK(made_message(o, t, 8).check(2) == bits);
   }
-  for (op o : {op::put, op::add, op::get, op::min})
-    CHECK(made_message(o, value_type::count, 8).check() == message_fault::bad_type);
+  for (op o : {op::put, op::add, op::get, op::min}) CHECK(made_message(o, value_type::count, 8).check() == message_fault::bad_type);
   CHECK(made_message(op::fetch_add, static_cast<value_type>(0x7f), 8).check(2) == message_fault::bad_type);
 }
 
@@ -144,8 +144,7 @@ TEST_CASE("what is no operation") {
 
 TEST_CASE("the size must be that of the operation") {
   for (uint32_t units : {0u, 2u, 3u, 4u}) CHECK(made_message(op::put, value_type::u64, 0).check(units) == message_fault::bad_size);
-  for (uint32_t units : {0u, 1u, 3u, 4u})
-    CHECK(made_message(op::fetch_add, value_type::u64, 0).check(units) == message_fault::bad_size);
+  for (uint32_t units : {0u, 1u, 3u, 4u}) CHECK(made_message(op::fetch_add, value_type::u64, 0).check(units) == message_fault::bad_size);
   made_message am(op::am, value_type::u8, offset_of(make_am_word0(0, 24)));
   CHECK(am.check(2) == message_fault::fine);
   CHECK(am.check(1) == message_fault::bad_size);
@@ -237,9 +236,8 @@ TEST_CASE("every operation and every fault has a name of its own") {
   CHECK(std::string(name_of(op::swap)) == "gravel_swap");
   CHECK(std::string(name_of(static_cast<op>(99))) == "unknown operation");
   for (message_fault f : {message_fault::bad_op, message_fault::bad_type, message_fault::bad_size, message_fault::outside_heap,
-                          message_fault::misaligned, message_fault::bad_handler, message_fault::bad_pe,
-                          message_fault::blocking_handler, message_fault::team_call_in_handler, message_fault::outside_kernel,
-                          message_fault::on_host})
+                          message_fault::misaligned, message_fault::bad_handler, message_fault::bad_pe, message_fault::blocking_handler,
+                          message_fault::team_call_in_handler, message_fault::outside_kernel, message_fault::on_host})
     CHECK(std::string(name_of(f)).size() > 5);
   for (int c = 0; c < static_cast<int>(other_call::count); ++c) CHECK(std::string(name_of(static_cast<other_call>(c))).size() > 5);
 }

@@ -93,8 +93,7 @@ TEST_CASE("who waits for an end that neither writes nor reads is told so after t
   CHECK_THROWS_WITH(a.receive(), contains_text("no answer") && contains_text("GRAVEL_CONNECT_TIMEOUT_S"));
   a.limit_sends(1);
   // More than the socket takes by itself.
-  CHECK_THROWS_WITH(a.send(large(16 << 20)),
-                    contains_text("nobody read") && contains_text("GRAVEL_CONNECT_TIMEOUT_S"));
+  CHECK_THROWS_WITH(a.send(large(16 << 20)), contains_text("nobody read") && contains_text("GRAVEL_CONNECT_TIMEOUT_S"));
 }
 
 TEST_CASE("a descriptor travels with its frame") {
@@ -247,7 +246,8 @@ TEST_CASE("a process of another user is refused") {
     std::strncpy(address.sun_path, listener.path().c_str(), sizeof(address.sun_path) - 1);
     const bool connected = setuid(65534) == 0 && connect(s, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
     char byte;
-    if (connected) [[maybe_unused]] const auto n = read(s, &byte, 1);
+    if (connected) [[maybe_unused]]
+      const auto n = read(s, &byte, 1);
     _exit(connected ? 0 : 1);
   }
   {

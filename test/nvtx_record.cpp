@@ -27,8 +27,7 @@ nvtxDomainHandle_t domain_create(const char* name) { return reinterpret_cast<nvt
 std::string name_of(nvtxDomainHandle_t domain) { return domain ? reinterpret_cast<const char*>(domain) : "(none)"; }
 
 int range_push(nvtxDomainHandle_t domain, const nvtxEventAttributes_t* event) {
-  const bool sound = event->version == NVTX_VERSION && event->size == sizeof(*event) &&
-                     event->messageType == NVTX_MESSAGE_TYPE_ASCII;
+  const bool sound = event->version == NVTX_VERSION && event->size == sizeof(*event) && event->messageType == NVTX_MESSAGE_TYPE_ASCII;
   record(thread_number() + " push " + name_of(domain) + " " + (sound ? event->message.ascii : "(unsound)"));
   return 0;
 }
@@ -51,8 +50,7 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(N
   const auto listen = [&](NvtxCallbackModule module, unsigned id, auto* function) {
     NvtxFunctionTable table = nullptr;
     unsigned size = 0;
-    if (callbacks->GetModuleFunctionTable(module, &table, &size) && id < size)
-      *table[id] = reinterpret_cast<NvtxFunctionPointer>(function);
+    if (callbacks->GetModuleFunctionTable(module, &table, &size) && id < size) *table[id] = reinterpret_cast<NvtxFunctionPointer>(function);
   };
   listen(NVTX_CB_MODULE_CORE2, NVTX_CBID_CORE2_DomainCreateA, domain_create);
   listen(NVTX_CB_MODULE_CORE2, NVTX_CBID_CORE2_DomainRangePushEx, range_push);

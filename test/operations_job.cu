@@ -37,7 +37,8 @@ __global__ void one_sided(gravel_t g, cells<T>* c) {
   const T value = static_cast<T>(lane + gravel_my_pe(g));
   if constexpr (sizeof(T) < 4) {
     if (lane % 3) gravel_put(g, &c->put[lane], value, next);
-    else for (int i = 0; i <= lane % 5; ++i) gravel_put(g, &c->put[lane], value, next);
+    else
+      for (int i = 0; i <= lane % 5; ++i) gravel_put(g, &c->put[lane], value, next);
   } else if (lane % 3 == 0) {
     gravel_put(g, &c->put[lane], value, next);
   } else if (lane % 3 == 1 || !gravel::is_atomic_integer<T>) {
@@ -399,7 +400,7 @@ void check_active_messages() {
 
 // --- bulk, host producers, waiting ----------------------------------------------------------------------------------
 enum class bulk_way { put_by_block, get_by_block, put_by_warps, get_by_warps, put_by_some_lanes, signal_by_block, signal_by_warp };
-constexpr bulk_way bulk_ways[] = {bulk_way::put_by_block, bulk_way::get_by_block,      bulk_way::put_by_warps,  bulk_way::get_by_warps,
+constexpr bulk_way bulk_ways[] = {bulk_way::put_by_block,      bulk_way::get_by_block,    bulk_way::put_by_warps,  bulk_way::get_by_warps,
                                   bulk_way::put_by_some_lanes, bulk_way::signal_by_block, bulk_way::signal_by_warp};
 
 __device__ char bulk_pattern(uint64_t i, int pe) { return static_cast<char>(i * 7 + static_cast<uint64_t>(pe)); }
@@ -543,7 +544,8 @@ int main() {
   check_host_producer();
   check_waiting();
   const uint64_t all = gravel_sum_all(uint64_t(failures));
-  if (gravel_my_pe() == 0) printf("%s: %d PEs on %d nodes, %s\n", all ? "FAILED" : "ok", gravel_n_pes(), gravel_n_nodes(), gravel_backend());
+  if (gravel_my_pe() == 0)
+    printf("%s: %d PEs on %d nodes, %s\n", all ? "FAILED" : "ok", gravel_n_pes(), gravel_n_nodes(), gravel_backend());
   gravel_finalize();
   return all ? 1 : 0;
 }

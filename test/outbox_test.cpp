@@ -50,13 +50,15 @@ struct world {
     if (!r.arrived(next[ring])) return false;
     chunk_header* const c = r.chunk(next[ring]);
     const unit* m = peer_ring::payload(c);
-    if (c->units == 0 || c->messages * c->units > chunk_units || c->pe >= n_pes || (ring != me && c->pe != ring)) throw std::runtime_error("a corrupt chunk");
+    if (c->units == 0 || c->messages * c->units > chunk_units || c->pe >= n_pes || (ring != me && c->pe != ring))
+      throw std::runtime_error("a corrupt chunk");
     passed_on += c->pe != ring;
     ++chunks_seen;
     empty += c->messages == 0;
     for (uint32_t i = 0; i < c->messages; ++i, m += c->units) {
       for (uint32_t u = 0; u < c->units; ++u)
-        if (m[u].word[0] != m[0].word[0] || m[u].word[1] != (uint64_t{c->pe} << 8 | c->units)) throw std::runtime_error("a message of another destination or size");
+        if (m[u].word[0] != m[0].word[0] || m[u].word[1] != (uint64_t{c->pe} << 8 | c->units))
+          throw std::runtime_error("a message of another destination or size");
       if (!arrived[c->pe].insert(m[0].word[0]).second) throw std::runtime_error("a message arrived twice");
     }
     r.mark_done(next[ring]++);
@@ -160,7 +162,7 @@ TEST_CASE("what handlers send arrives once, or its sender is told") {
         counted += w.arrived[pe].size();
         refused += w.refused[pe].size();
         REQUIRE(w.lines[pe].tickets == w.next[pe]);  // all that was claimed was published
-      empty += w.empty;
+        empty += w.empty;
       }
       CHECK(w.counters.in_place() + w.counters.to_peers() == counted);
       passed_on += w.passed_on;

@@ -18,8 +18,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t bytes) {
   // The last 4 bytes choose what is expected; the rest is the packet.
   if (bytes < 4 || bytes - 4 > pages.bytes()) return 0;
   const uint8_t* choice = data + bytes - 4;
-  const gravel::packet_expectation expect{
-      choice[0] & 1 ? 4096u : 65536u, choice[1], choice[2] & 1 ? gravel::transit_sink : choice[2] / 2u, choice[3] + 1u};
+  const gravel::packet_expectation expect{choice[0] & 1 ? 4096u : 65536u, choice[1], choice[2] & 1 ? gravel::transit_sink : choice[2] / 2u,
+                                          choice[3] + 1u};
   gravel::check_and_walk(pages.at_end(data, bytes - 4), bytes - 4, expect);
   return 0;
 }

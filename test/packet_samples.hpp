@@ -82,8 +82,7 @@ inline packet_fault check_and_walk(const packet_header* p, uint64_t available, c
 }
 
 /// A valid packet for `sink` with random rows, as bytes.
-inline std::vector<uint8_t> sample_packet(random_bits& draw, uint64_t packet_size, uint64_t sequence, uint32_t sink,
-                                          uint32_t n_sinks) {
+inline std::vector<uint8_t> sample_packet(random_bits& draw, uint64_t packet_size, uint64_t sequence, uint32_t sink, uint32_t n_sinks) {
   alignas(64) static thread_local char memory[64 * 1024];
   packet_writer writer;
   writer.open(memory, packet_size);

@@ -81,7 +81,7 @@ TEST_CASE("a packet takes what fits and no more") {
 TEST_CASE("the row table has an end") {
   open_packet p;
   for (uint32_t i = 0; i < max_packet_rows; ++i) REQUIRE(p.append(1, 1, i % 2) == 1);
-  CHECK(p.append(1, 1, 0) == 0);  // another row
+  CHECK(p.append(1, 1, 0) == 0);                          // another row
   CHECK(p.append(1, 1, (max_packet_rows - 1) % 2) == 1);  // the last one still grows
   packet_header* h = p.close(7, transit_sink);
   CHECK(h->n_rows == max_packet_rows);
@@ -205,6 +205,5 @@ TEST_CASE("10^5 mutated packets: found out, or safe to walk") {
 }
 
 TEST_CASE("every fault has a name") {
-  for (int f = 0; f <= static_cast<int>(packet_fault::bad_total); ++f)
-    CHECK(std::string(name_of(static_cast<packet_fault>(f))).size() > 5);
+  for (int f = 0; f <= static_cast<int>(packet_fault::bad_total); ++f) CHECK(std::string(name_of(static_cast<packet_fault>(f))).size() > 5);
 }

@@ -43,7 +43,8 @@ class device_with_handlers final : public backend {
 };
 
 struct pe {
-  settings values = with({{"GRAVEL_SYMMETRIC_SIZE", "64K"}, {"GRAVEL_AGGREGATOR_THREADS", "2"}, {"GRAVEL_WARP_SLOTS", "16"}, {"GRAVEL_SLOTS", "8"}});
+  settings values =
+      with({{"GRAVEL_SYMMETRIC_SIZE", "64K"}, {"GRAVEL_AGGREGATOR_THREADS", "2"}, {"GRAVEL_WARP_SLOTS", "16"}, {"GRAVEL_SLOTS", "8"}});
   topology nodes{{0, 0}, 32};
   device_with_handlers device;
   pe_segment segment = pe_segment::create(make_segment_shape(values, nodes, 0), 1);

@@ -20,9 +20,7 @@ namespace {
 cpu_set cpus(const char* text) { return cpu_set::parse(text); }
 
 /// Two sockets of 8 processors; GPUs 0 and 1 near the first, 2 near the second.
-machine_places two_sockets(std::vector<std::vector<uint32_t>> near) {
-  return {cpus("0-15"), {cpus("0-7"), cpus("8-15")}, std::move(near)};
-}
+machine_places two_sockets(std::vector<std::vector<uint32_t>> near) { return {cpus("0-15"), {cpus("0-7"), cpus("8-15")}, std::move(near)}; }
 
 class topology {
  public:
@@ -144,9 +142,7 @@ TEST_CASE("hwloc's GPUs and NUMA nodes") {
   CHECK(near({"0000:D8:00.0", "0000:3B:00.0"}) == std::vector<std::vector<uint32_t>>{{1}, {0}});
   CHECK(near({"0000:05:00.0"}) == std::vector<std::vector<uint32_t>>{{0, 1}});
   CHECK(near({"0000:77:00.0", "nonsense", ""}) == std::vector<std::vector<uint32_t>>(3));
-  const auto place = [&](std::vector<std::string> ids) {
-    return place_near_gpus(find_places(machine, ids, cpus("0-3")), 2).threads;
-  };
+  const auto place = [&](std::vector<std::string> ids) { return place_near_gpus(find_places(machine, ids, cpus("0-3")), 2).threads; };
   CHECK(place({"0000:D8:00.0"}) == std::vector<cpu_set>(2, cpus("2-3")));
   CHECK(place({"0000:D8:00.0", "0000:3B:00.0"}) == std::vector<cpu_set>{cpus("0-1"), cpus("2-3")});
   CHECK(place({"0000:D8:00.0", "0000:05:00.0"}).empty());
@@ -154,8 +150,7 @@ TEST_CASE("hwloc's GPUs and NUMA nodes") {
 
 TEST_CASE("hwloc's NUMA nodes: those without processors do not count, those with the same count once") {
   const auto nodes = [](const char* description) {
-    return find_places(topology([&](hwloc_topology_t t) { return hwloc_topology_set_synthetic(t, description); }), {}, {})
-        .numa_nodes;
+    return find_places(topology([&](hwloc_topology_t t) { return hwloc_topology_set_synthetic(t, description); }), {}, {}).numa_nodes;
   };
   CHECK(nodes("pack:2 [numa] core:2 pu:2") == std::vector<cpu_set>{cpus("0-3"), cpus("4-7")});
   CHECK(nodes("[numa] pack:2 core:4 pu:1") == std::vector<cpu_set>{cpus("0-7")});

@@ -133,8 +133,8 @@ TEST_CASE("a packet leaves when full, at its age, when asked, or when idle; each
 TEST_CASE("a flush is done only when the messages are applied") {
   for (uint32_t nodes : {1u, 2u, 4u}) {
     INFO(nodes << " nodes");
-    const auto job = fake_job::with<>(
-        {.nodes = nodes, .pes_per_node = nodes == 1 ? 4u : 4 / nodes, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}}});
+    const auto job =
+        fake_job::with<>({.nodes = nodes, .pes_per_node = nodes == 1 ? 4u : 4 / nodes, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}}});
     job->handlers_paused = true;
     put_word(*job, 0, 3, 5, 77);
     const queue& q = job->pe(0).host_thread.direct;
@@ -238,7 +238,9 @@ TEST_CASE("two hops: everything arrives, and quiet waits for the far end") {
   for (uint32_t nodes : {4u, 5u, 7u, 9u})
     for (uint64_t seed = 1; seed <= 12; ++seed) {
       INFO(nodes << " nodes, seed " << seed);
-      const auto job = fake_job::with<>({.nodes = nodes, .pes_per_node = seed % 3 ? 1u : 2u, .seed = seed,
+      const auto job = fake_job::with<>({.nodes = nodes,
+                                         .pes_per_node = seed % 3 ? 1u : 2u,
+                                         .seed = seed,
                                          .settings = {{"GRAVEL_TWO_HOP_NODES", "4"},
                                                       {"GRAVEL_AGGREGATOR_THREADS", seed % 2 ? "1" : "2"},
                                                       {"GRAVEL_EAGER_SIZE", seed % 4 ? "2K" : "0"}}});
@@ -333,7 +335,9 @@ TEST_CASE("a busy destination does not hold up the rest of a queue, up to the by
 TEST_CASE("what is put aside is in order, complete, and flushed, in all shapes, with slow receivers") {
   for (uint64_t seed = 1; seed <= 16; ++seed) {
     INFO("seed " << seed);
-    const auto job = fake_job::with<>({.nodes = seed % 2 ? 5u : 2u, .pes_per_node = seed % 2 ? 1u : 2u, .seed = seed,
+    const auto job = fake_job::with<>({.nodes = seed % 2 ? 5u : 2u,
+                                       .pes_per_node = seed % 2 ? 1u : 2u,
+                                       .seed = seed,
                                        .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}, {"GRAVEL_TIMEOUT_US", seed % 3 ? "10" : "0"}}});
     const uint32_t n = job->n_pes();
     random_numbers draw(seed);
@@ -432,16 +436,28 @@ TEST_CASE("a corrupt slot is refused, with PE and queue") {
       {"transit sink", [](message_row* r, unit*, uint32_t&, uint32_t&) { r->sink = transit_sink; }},
       {"no units", [](message_row* r, unit*, uint32_t&, uint32_t& u) { r->units = 0, u = 0; }},
       {"two bulk messages in a run",
-       [](message_row* r, unit* p, uint32_t&, uint32_t& u) { *r = {0, 2, 6}, u = 12, p->word[0] = make_word0(op::put_bulk, 0, 0); }},
-      {"two messages in a row that are larger than active messages", [](message_row* r, unit*, uint32_t&, uint32_t& u) { *r = {0, 2, 18}, u = 36; }},
+       [](message_row* r, unit* p, uint32_t&, uint32_t& u) {
+         *r = {0, 2, 6}, u = 12, p->word[0] = make_word0(op::put_bulk, 0, 0);
+       }},
+      {"two messages in a row that are larger than active messages",
+       [](message_row* r, unit*, uint32_t&, uint32_t& u) {
+         *r = {0, 2, 18}, u = 36;
+       }},
       {"units that the rows do not have", [](message_row*, unit*, uint32_t&, uint32_t& u) { u = 2; }},
       {"rows beyond the units", [](message_row* r, unit*, uint32_t&, uint32_t&) { r->messages = 0xffff; }},
-      {"more units than a slot has", [](message_row* r, unit*, uint32_t&, uint32_t& u) { *r = {0, 129, 1}, u = 129; }},
-      {"more rows than a slot has", [](message_row* r, unit*, uint32_t& n, uint32_t& u) {
+      {"more units than a slot has",
+       [](message_row* r, unit*, uint32_t&, uint32_t& u) {
+         *r = {0, 129, 1}, u = 129;
+       }},
+      {"more rows than a slot has",
+       [](message_row* r, unit*, uint32_t& n, uint32_t& u) {
          for (n = 0; n < 32; ++n) r[n] = {0, 1, 1};
          n = u = 33;
        }},
-      {"all ones", [](message_row* r, unit*, uint32_t& n, uint32_t& u) { *r = {~0u, 0xffff, 0xffff}, n = u = ~0u; }},
+      {"all ones",
+       [](message_row* r, unit*, uint32_t& n, uint32_t& u) {
+         *r = {~0u, 0xffff, 0xffff}, n = u = ~0u;
+       }},
   };
   for (const row& r : table) {
     INFO(r.what);
@@ -575,10 +591,17 @@ TEST_CASE("a credit that cannot be true is refused") {
     const char* text;
   };
   const row table[] = {
-      {1, 2, 0, 2, 0, "1 were sent"},        {1, 2, 0, 1, 2, "2 applied"},     {1, 2, 0, ~0ull, 0, "1 were sent"},
-      {1, 3, 0, 1, 1, "0 were sent"},        {1, 0, 0, 0, 0, "nothing was sent"}, {1, 4, 0, 0, 0, "nothing was sent"},
-      {1, transit_sink, 0, 0, 0, "nothing was sent"}, {1, 77, 0, 0, 0, "nothing was sent"}, {0, 2, 0, 0, 0, "node 0"},
-      {9, 2, 0, 0, 0, "node 9"},             {1, 2, 5, 0, 0, "plane 5"},
+      {1, 2, 0, 2, 0, "1 were sent"},
+      {1, 2, 0, 1, 2, "2 applied"},
+      {1, 2, 0, ~0ull, 0, "1 were sent"},
+      {1, 3, 0, 1, 1, "0 were sent"},
+      {1, 0, 0, 0, 0, "nothing was sent"},
+      {1, 4, 0, 0, 0, "nothing was sent"},
+      {1, transit_sink, 0, 0, 0, "nothing was sent"},
+      {1, 77, 0, 0, 0, "nothing was sent"},
+      {0, 2, 0, 0, 0, "node 0"},
+      {9, 2, 0, 0, 0, "node 9"},
+      {1, 2, 5, 0, 0, "plane 5"},
   };
   for (const row& r : table) {
     INFO(r.text << ", sink " << r.sink);
@@ -630,6 +653,7 @@ TEST_CASE("statistics tell where messages went") {
   CHECK(job->stat_of(stat::messages_to_self) == 1);
   CHECK(job->stat_of(stat::messages_off_node) == 12);
   CHECK(job->stat_of(stat::slots_taken) == 15);
-  CHECK(job->stat_of(stat::packets) == job->stat_of(stat::packets_local) + job->stat_of(stat::packets_eager) + job->stat_of(stat::packets_put));
+  CHECK(job->stat_of(stat::packets) ==
+        job->stat_of(stat::packets_local) + job->stat_of(stat::packets_eager) + job->stat_of(stat::packets_put));
   CHECK(job->stat_of(stat::packet_bytes) == job->stat_of(stat::packets) * packet_payload_offset + 15 * sizeof(unit));
 }

@@ -83,8 +83,8 @@ process_record read_record(const std::string& path) {
 /// This process is recorded, too, from its first range on.
 const scratch_directory& own_folder() {
   static const scratch_directory folder;
-  static const bool told = setenv("NVTX_INJECTION64_PATH", built("test/nvtx_record.so").c_str(), 1) == 0 &&
-                           setenv("NVTX_RECORD", folder.path().c_str(), 1) == 0;
+  static const bool told =
+      setenv("NVTX_INJECTION64_PATH", built("test/nvtx_record.so").c_str(), 1) == 0 && setenv("NVTX_RECORD", folder.path().c_str(), 1) == 0;
   REQUIRE(told);
   return folder;
 }
@@ -150,10 +150,11 @@ TEST_CASE("a job: what PEs and aggregators do, without a range for every look in
   const scratch_directory folder, results;
   const std::string stats = results.path() + "/stats.json";
   const command_result done = run_command(
-      {built("transport/ucx-run"), "-n", "2", "--nodes", "2", "--stats=" + stats, built("examples/ring_of_messages-cpu"),
-       "--messages", "50", "--hops", "20"},
-      {{{"NVTX_INJECTION64_PATH", built("test/nvtx_record.so")}, {"NVTX_RECORD", folder.path()},
-        {"GRAVEL_AGGREGATOR_THREADS", "2"}}, "", false});
+      {built("transport/ucx-run"), "-n", "2", "--nodes", "2", "--stats=" + stats, built("examples/ring_of_messages-cpu"), "--messages",
+       "50", "--hops", "20"},
+      {{{"NVTX_INJECTION64_PATH", built("test/nvtx_record.so")}, {"NVTX_RECORD", folder.path()}, {"GRAVEL_AGGREGATOR_THREADS", "2"}},
+       "",
+       false});
   INFO(done.err);
   REQUIRE(done.status == 0);
 
@@ -169,9 +170,9 @@ TEST_CASE("a job: what PEs and aggregators do, without a range for every look in
 
   for (const auto& pe : processes["ring_of_messages-cpu"]) {
     const auto main_thread = pe.paths("");
-    for (const char* range : {"gravel_init", "gravel_launch", "gravel_barrier_all", "gravel_barrier_all/gravel_quiet",
-                              "gravel_wait_quiescent", "gravel_wait_quiescent/gravel_quiet", "gravel_finalize",
-                              "gravel_finalize/gravel_quiet"}) {
+    for (const char* range :
+         {"gravel_init", "gravel_launch", "gravel_barrier_all", "gravel_barrier_all/gravel_quiet", "gravel_wait_quiescent",
+          "gravel_wait_quiescent/gravel_quiet", "gravel_finalize", "gravel_finalize/gravel_quiet"}) {
       INFO(range);
       CHECK(main_thread.count(range) == 1);
     }
@@ -188,8 +189,7 @@ TEST_CASE("a job: what PEs and aggregators do, without a range for every look in
       CHECK(paths.count("idle") == 1);
       CHECK(paths.count("receive") == 1);
     }
-    for (const char* range : {"take slots", "send packet", "flush", "receive", "wait", "idle"})
-      ranges[range] += aggregator.count(range);
+    for (const char* range : {"take slots", "send packet", "flush", "receive", "wait", "idle"}) ranges[range] += aggregator.count(range);
   }
   const auto counted = nlohmann::json::parse(std::ifstream(stats));
   CHECK(ranges["send packet"] == counted["packets"]);

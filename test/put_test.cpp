@@ -123,9 +123,7 @@ void all_operations(fake_shape shape, uint64_t kernel_seed) {
   operations<T> ops(*job);
   const uint32_t n = job->n_pes();
   for (uint32_t pe = 0; pe < n; ++pe) {
-    job->launch(2, lanes / 2, kernel_seed, [&] {
-      ops.run(job->pe(pe).kernel, pe, blockIdx.x * blockDim.x + threadIdx.x, false);
-    });
+    job->launch(2, lanes / 2, kernel_seed, [&] { ops.run(job->pe(pe).kernel, pe, blockIdx.x * blockDim.x + threadIdx.x, false); });
     for (uint32_t lane = 0; lane < lanes; ++lane) ops.run(job->pe(pe).host_thread, n + pe, lane, false);
   }
   job->quiet_all();
@@ -166,9 +164,7 @@ struct nothing {
 };
 struct one_byte {
   static constexpr const char* name = "one byte";
-  GRAVEL_HANDLER void operator()(const gravel_t& g, uint8_t b) const {
-    add_in_place(reinterpret_cast<uint64_t*>(g.heap) + 1, uint64_t{b});
-  }
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint8_t b) const { add_in_place(reinterpret_cast<uint64_t*>(g.heap) + 1, uint64_t{b}); }
 };
 struct mixed_types {
   static constexpr const char* name = "mixed types";
@@ -234,8 +230,8 @@ TEST_CASE("every operation under 200 schedules, with 3 planes and two nodes") {
 TEST_CASE("active messages carry their arguments, whatever their sizes, from kernels, hosts and handlers") {
   for (uint64_t seed = 1; seed <= 40; ++seed) {
     INFO("seed " << seed);
-    const auto job = fake_job::with<nothing, one_byte, mixed_types, largest, at_host, passes_on>(
-        {.nodes = 2, .pes_per_node = 2, .seed = seed});
+    const auto job =
+        fake_job::with<nothing, one_byte, mixed_types, largest, at_host, passes_on>({.nodes = 2, .pes_per_node = 2, .seed = seed});
     const auto everything = [&](const gravel_t& g, uint64_t i) {
       const int pe = static_cast<int>(i % g.n_pes);
       gravel_am<nothing>(g, pe);

@@ -46,10 +46,8 @@ TEST_CASE("gups: updates fall on all words of all PEs alike") {
       }
       const double even = static_cast<double>(total) / (16 * map.n_targets);
       for (uint32_t word = 0; word < hits.size(); ++word) {
-        if (remote_only && word / 16 == me)
-          REQUIRE(hits[word] == 0);
-        else
-          REQUIRE(std::abs(static_cast<double>(hits[word]) - even) < 0.25 * even);
+        if (remote_only && word / 16 == me) REQUIRE(hits[word] == 0);
+        else REQUIRE(std::abs(static_cast<double>(hits[word]) - even) < 0.25 * even);
       }
     }
 }

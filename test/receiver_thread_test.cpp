@@ -38,7 +38,8 @@ class counting final : public backend {
 TEST_CASE("it receives until it is stopped, once, and checks in every round") {
   counting device;
   std::atomic<int> checks{0};
-  receiver_thread thread(device, [&] { ++checks; }, [](const std::string&) {});
+  receiver_thread thread(
+      device, [&] { ++checks; }, [](const std::string&) {});
   while (device.rounds < 100) std::this_thread::yield();
   CHECK(device.on_its_thread);
   CHECK_FALSE(receiver_thread::is_this);
@@ -55,7 +56,8 @@ TEST_CASE("what is thrown while receiving is told") {
   device.throws_at = 3;
   std::string text;
   {
-    receiver_thread thread(device, [] {}, [&](const std::string& why) { text = why; });
+    receiver_thread thread(
+        device, [] {}, [&](const std::string& why) { text = why; });
     while (device.rounds < 3) std::this_thread::yield();
   }
   CHECK(text == "a corrupt packet arrived");

@@ -24,7 +24,8 @@ struct answerer {
   };
   uint32_t* answers;
   __device__ void operator()(const gravel_server<answerer>& here, const gravel_service_batch<message>& batch) const {
-    for (uint32_t i = here.rank(); i < batch.size(); i += here.size()) gravel::store_release<gravel::scope::device>(&answers[batch[i].slot], batch[i].value);
+    for (uint32_t i = here.rank(); i < batch.size(); i += here.size())
+      gravel::store_release<gravel::scope::device>(&answers[batch[i].slot], batch[i].value);
   }
 };
 
@@ -70,8 +71,8 @@ int main(int argc, char** argv) {
     for (uint32_t round = 1; round <= rounds; ++round) {
       // In turn with the largest shared memory, and without: those blocks may share multiprocessors with servers.
       const size_t bytes = round % 2 ? shared : 0;
-      gravel_launch(ask, gravel_launch_config{.grid = blocks, .block = 256, .shared_bytes = bytes}, service.handle(), answers, counter, round,
-                    static_cast<uint32_t>(bytes / sizeof(uint32_t)));
+      gravel_launch(ask, gravel_launch_config{.grid = blocks, .block = 256, .shared_bytes = bytes}, service.handle(), answers, counter,
+                    round, static_cast<uint32_t>(bytes / sizeof(uint32_t)));
 #if GRAVEL_CUDA
       void* memory = nullptr;
       gravel::cuda_check(cudaMalloc(&memory, 16 << 20), "cudaMalloc beside a service");
@@ -102,7 +103,8 @@ int main(int argc, char** argv) {
   wrong += counted != uint64_t{rounds} * blocks;
   const uint64_t all_wrong = gravel_sum_all(wrong);
   if (gravel_my_pe() == 0)
-    std::printf("%s: %u rounds of %u blocks beside %u servers, %d PEs, %s\n", all_wrong ? "FAILED" : "ok", rounds, blocks, servers, gravel_n_pes(), gravel_backend());
+    std::printf("%s: %u rounds of %u blocks beside %u servers, %d PEs, %s\n", all_wrong ? "FAILED" : "ok", rounds, blocks, servers,
+                gravel_n_pes(), gravel_backend());
   gravel_finalize();
   return all_wrong ? 1 : 0;
 }

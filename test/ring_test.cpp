@@ -210,8 +210,8 @@ constexpr instance named(const char* name) {
   return {name, &run_schedule<Ring>};
 }
 constexpr instance instances[] = {
-    named<queue_instance<1>>("queue, 1 plane"),   named<queue_instance<2>>("queue, 2 planes"),
-    named<queue_instance<3>>("queue, 3 planes"),  named<landing_instance>("landing ring"),
+    named<queue_instance<1>>("queue, 1 plane"),        named<queue_instance<2>>("queue, 2 planes"),
+    named<queue_instance<3>>("queue, 3 planes"),       named<landing_instance>("landing ring"),
     named<chunk_instance<scope::system>>("peer ring"), named<chunk_instance<scope::device>>("ring of one GPU"),
 };
 
@@ -301,7 +301,8 @@ TEST_CASE("lanes that look together find the first ticket that is not done") {
     for (uint64_t target : {0, 1, 3, 40, 250, 256, 300, 700}) {
       constexpr uint32_t many = 256;
       std::vector<uint64_t> done(many);
-      for (uint64_t missing : {uint64_t{0}, uint64_t{1}, uint64_t{7}, uint64_t{31}, uint64_t{39}, uint64_t{255}, uint64_t{260}, uint64_t{699}, uint64_t{700}}) {
+      for (uint64_t missing : {uint64_t{0}, uint64_t{1}, uint64_t{7}, uint64_t{31}, uint64_t{39}, uint64_t{255}, uint64_t{260},
+                               uint64_t{699}, uint64_t{700}}) {
         if (missing + many < target) continue;  // that slot has been used again
         INFO(lanes << " lanes, target " << target << ", missing " << missing);
         std::fill(done.begin(), done.end(), 0);
@@ -313,9 +314,8 @@ TEST_CASE("lanes that look together find the first ticket that is not done") {
         std::vector<uint64_t> found(lanes);
         simt::launch_options options{};
         options.seed = 3;
-        simt::launch(1, lanes, options, [&] {
-          found[threadIdx.x] = words.first_missing(0, target, lane_group::converged_warp(threadIdx.x, lanes));
-        });
+        simt::launch(1, lanes, options,
+                     [&] { found[threadIdx.x] = words.first_missing(0, target, lane_group::converged_warp(threadIdx.x, lanes)); });
         for (uint64_t f : found) CHECK(f == expected);
       }
     }

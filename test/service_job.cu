@@ -78,8 +78,7 @@ struct counter {
 struct relay {
   static constexpr const char* name = "relay";
   GRAVEL_HANDLER void operator()(const gravel_t& g, uint32_t server, uint32_t amount) const {
-    gravel_am<gravel_service_delivery<adder>>(g, static_cast<int>((g.my_pe + 1) % g.n_pes), server,
-                                                adder::message{server, amount, 0});
+    gravel_am<gravel_service_delivery<adder>>(g, static_cast<int>((g.my_pe + 1) % g.n_pes), server, adder::message{server, amount, 0});
   }
 };
 
@@ -129,8 +128,8 @@ total read(const tally* tallies, uint32_t servers) {
   return {gravel_sum_all(t.messages), gravel_sum_all(t.sum), gravel_sum_all(t.wrong)};
 }
 void expect_total(const char* what, const total& found, uint64_t messages, uint64_t sum) {
-  const std::string text = ": " + std::to_string(found.messages) + " messages of " + std::to_string(messages) + ", sum " + std::to_string(found.sum) +
-                           " of " + std::to_string(sum) + ", at wrong servers " + std::to_string(found.wrong);
+  const std::string text = ": " + std::to_string(found.messages) + " messages of " + std::to_string(messages) + ", sum " +
+                           std::to_string(found.sum) + " of " + std::to_string(sum) + ", at wrong servers " + std::to_string(found.wrong);
   expect(found.messages == messages && found.sum == sum && found.wrong == 0, what, text);
 }
 
@@ -188,15 +187,14 @@ void others_send() {
   expect(counted == uint64_t{blocks} * lanes * each, "the second service counts");
   service.close();
   const uint64_t direct = uint64_t{blocks} * lanes * each, relayed = lanes * uint64_t{lanes - 1} / 2;
-  expect_total("from kernels, handlers and the host", read(tallies, servers), n_pes * (direct + lanes + 1), n_pes * (direct + relayed + 1000));
+  expect_total("from kernels, handlers and the host", read(tallies, servers), n_pes * (direct + lanes + 1),
+               n_pes * (direct + relayed + 1000));
   gravel_free(slots);
   gravel_free(tallies);
 }
 
 void refusals() {
-  const auto open = [](gravel_service_options how) {
-    return [how] { gravel_service<adder> service(adder{nullptr}, how); };
-  };
+  const auto open = [](gravel_service_options how) { return [how] { gravel_service<adder> service(adder{nullptr}, how); }; };
   expect_refusal("no server", "0 servers", open({.servers = 0}));
   expect_refusal("too many servers", "257 servers", open({.servers = 257}));
   expect_refusal("no chunk", "0 chunks", open({.chunks = 0}));

@@ -37,9 +37,14 @@ TEST_CASE("sizes") {
 }
 
 TEST_CASE("a bad value names the variable, the value and the bounds") {
-  for (auto [name, value] : {std::pair{"GRAVEL_PACKET_SIZE", "1"}, {"GRAVEL_PACKET_SIZE", "65537"},
-                             {"GRAVEL_TIMEOUT_US", "soon"}, {"GRAVEL_STATS", "maybe"},
-                             {"GRAVEL_WARP_SLOTS", "1000"}, {"GRAVEL_LOG", "loud"}, {"GRAVEL_ROUTES", "air"}, {"GRAVEL_PARTITION", "half"}}) {
+  for (auto [name, value] : {std::pair{"GRAVEL_PACKET_SIZE", "1"},
+                             {"GRAVEL_PACKET_SIZE", "65537"},
+                             {"GRAVEL_TIMEOUT_US", "soon"},
+                             {"GRAVEL_STATS", "maybe"},
+                             {"GRAVEL_WARP_SLOTS", "1000"},
+                             {"GRAVEL_LOG", "loud"},
+                             {"GRAVEL_ROUTES", "air"},
+                             {"GRAVEL_PARTITION", "half"}}) {
     INFO(name << "=" << value);
     CHECK_THROWS_WITH(with({{name, value}}), contains_text(name) && contains_text(value));
   }

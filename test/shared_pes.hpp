@@ -75,7 +75,7 @@ struct shared_pe {
 
 /// All PEs at once, as the exchange is collective. PE `refusing` can map nothing.
 inline std::vector<std::unique_ptr<shared_pe>> start(const std::vector<uint32_t>& node_of_pe, std::vector<settings> values,
-                                           uint32_t refusing = ~0u, uint64_t heap_words = 64, uint64_t own_ring = 0) {
+                                                     uint32_t refusing = ~0u, uint64_t heap_words = 64, uint64_t own_ring = 0) {
   const topology nodes(node_of_pe, 32);
   const auto n = static_cast<uint32_t>(node_of_pe.size());
   std::vector<std::unique_ptr<shared_pe>> pes;
@@ -104,6 +104,5 @@ inline std::vector<std::unique_ptr<shared_pe>> start(const std::vector<uint32_t>
     });
   return pes;
 }
-
 
 }  // namespace gravel

@@ -8,23 +8,18 @@
 
 namespace kernels {
 
-__device__ __forceinline__ uint32_t lane_of_block() {
-  return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
-}
-__device__ __forceinline__ uint32_t block_of_grid() {
-  return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z);
-}
+__device__ __forceinline__ uint32_t lane_of_block() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
+__device__ __forceinline__ uint32_t block_of_grid() { return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z); }
 
 struct place {
   uint32_t lane[3], block[3], lanes[3], blocks[3];
 };
 
 __global__ void indices(place* out) {
-  out[block_of_grid() * blockDim.x * blockDim.y * blockDim.z + lane_of_block()] = {
-      {threadIdx.x, threadIdx.y, threadIdx.z},
-      {blockIdx.x, blockIdx.y, blockIdx.z},
-      {blockDim.x, blockDim.y, blockDim.z},
-      {gridDim.x, gridDim.y, gridDim.z}};
+  out[block_of_grid() * blockDim.x * blockDim.y * blockDim.z + lane_of_block()] = {{threadIdx.x, threadIdx.y, threadIdx.z},
+                                                                                   {blockIdx.x, blockIdx.y, blockIdx.z},
+                                                                                   {blockDim.x, blockDim.y, blockDim.z},
+                                                                                   {gridDim.x, gridDim.y, gridDim.z}};
 }
 
 /// Each lane's value goes once round the block, one step per two barriers, through dynamic shared memory.
@@ -182,8 +177,7 @@ __global__ void atomics(atomic_words* w) {
 __global__ void sum(const uint32_t* values, uint32_t count, unsigned long long* total) {
   __shared__ unsigned long long of_warp[32];
   unsigned long long mine = 0;
-  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
-    mine += values[i];
+  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) mine += values[i];
   for (int by = 16; by > 0; by /= 2) mine += __shfl_down_sync(~0u, mine, static_cast<unsigned>(by));
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
   __syncthreads();

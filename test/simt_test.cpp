@@ -64,9 +64,8 @@ TEST_CASE("indices in three dimensions, x fastest") {
             for (uint32_t y = 0; y < 4; ++y)
               for (uint32_t x = 0; x < 5; ++x) {
                 const kernels::place& p = out[i++];
-                const bool right = p.lane[0] == x && p.lane[1] == y && p.lane[2] == z && p.block[0] == bx &&
-                                   p.block[1] == by && p.block[2] == bz && p.lanes[0] == 5 &&
-                                   p.lanes[1] == 4 && p.lanes[2] == 3 && p.blocks[0] == 3 &&
+                const bool right = p.lane[0] == x && p.lane[1] == y && p.lane[2] == z && p.block[0] == bx && p.block[1] == by &&
+                                   p.block[2] == bz && p.lanes[0] == 5 && p.lanes[1] == 4 && p.lanes[2] == 3 && p.blocks[0] == 3 &&
                                    p.blocks[1] == 2 && p.blocks[2] == 4;
                 REQUIRE(right);
               }
@@ -210,8 +209,7 @@ TEST_CASE("shuffles of every width") {
         }
       }
   });
-  CHECK_THAT(error_of([] { launch(1, 32, {}, [] { __shfl_sync(~0u, 1, 0, 12); }); }),
-             contains_text("width 12"));
+  CHECK_THAT(error_of([] { launch(1, 32, {}, [] { __shfl_sync(~0u, 1, 0, 12); }); }), contains_text("width 12"));
 }
 
 TEST_CASE("a full mask in a block that is no multiple of a warp") {
@@ -379,8 +377,7 @@ TEST_CASE("a ticket lock under all seeds") {
   for (uint64_t seed = 0; seed <= seeds; ++seed) {
     INFO("seed " << seed);
     uint32_t tickets = 0, serving = 0, guarded = 0;
-    launch(2, 16, {.threads = 2, .seed = seed},
-           [&] { kernels::ticket_lock(&tickets, &serving, &guarded, 3); });
+    launch(2, 16, {.threads = 2, .seed = seed}, [&] { kernels::ticket_lock(&tickets, &serving, &guarded, 3); });
     REQUIRE(guarded == 2 * 16 * 3);
   }
 }
@@ -404,8 +401,7 @@ TEST_CASE("groups of lanes that stand together") {
     constexpr uint32_t lanes = 70, rounds = 3;
     std::vector<uint32_t> numbers(lanes * rounds);
     uint32_t next = 0, largest = 0;
-    launch(1, lanes, {.threads = 1, .seed = seed},
-           [&] { kernels::take_numbers(&next, numbers.data(), &largest, rounds); });
+    launch(1, lanes, {.threads = 1, .seed = seed}, [&] { kernels::take_numbers(&next, numbers.data(), &largest, rounds); });
     uint32_t expected = 0;
     for (uint32_t t = 0; t < lanes; ++t)
       for (uint32_t r = 0; r < rounds; ++r) expected += (t + r) % 3 != 0;
@@ -614,8 +610,8 @@ TEST_CASE("a seed replays the schedule of a cooperative launch, and seeds differ
     });
     REQUIRE(trace.size() == 3 * 20);
     for (size_t i = 0; i < trace.size(); ++i)  // the barrier is one
-      REQUIRE(std::count(trace.begin() + static_cast<long>(i / 20 * 20), trace.begin() + static_cast<long>(i / 20 * 20 + 20),
-                         trace[i]) == 1);
+      REQUIRE(std::count(trace.begin() + static_cast<long>(i / 20 * 20), trace.begin() + static_cast<long>(i / 20 * 20 + 20), trace[i]) ==
+              1);
     REQUIRE(own == std::vector<uint32_t>(12, 1));
     return trace;
   };
@@ -687,8 +683,7 @@ TEST_CASE("several threads launch at once") {
   std::vector<uint32_t> ones(1000, 1);
   for (auto& total : totals)
     hosts.emplace_back([&] {
-      for (int i = 0; i < 20; ++i)
-        launch(4, 64, {.threads = 3}, [&] { kernels::sum(ones.data(), 1000, &total); });
+      for (int i = 0; i < 20; ++i) launch(4, 64, {.threads = 3}, [&] { kernels::sum(ones.data(), 1000, &total); });
     });
   for (auto& host : hosts) host.join();
   for (auto total : totals) CHECK(total == 20'000);
@@ -697,8 +692,7 @@ TEST_CASE("several threads launch at once") {
 // ---- errors
 
 TEST_CASE("bad shapes") {
-  for (dim3 block :
-       {dim3(0), dim3(1025), dim3(32, 33), dim3(1, 1, 65), dim3(1u << 31, 2), dim3(65536, 65536, 1)})
+  for (dim3 block : {dim3(0), dim3(1025), dim3(32, 33), dim3(1, 1, 65), dim3(1u << 31, 2), dim3(65536, 65536, 1)})
     CHECK_THROWS_WITH(launch(1, block, {}, [] {}), contains_text("block of"));
   for (dim3 grid : {dim3(0), dim3(1, 0), dim3(1, 65536), dim3(0x80000000u)})
     CHECK_THROWS_WITH(launch(grid, 1, {}, [] {}), contains_text("grid of"));
@@ -720,26 +714,18 @@ TEST_CASE("a launch from a kernel, and kernel functions outside one") {
 
 TEST_CASE("deadlocks are found and described") {
   with_some_seeds([](simt::launch_options options) {
-    const auto message = [&](auto kernel) {
-      return error_of([&] { launch(dim3(1, 2), 64, options, kernel); });
-    };
+    const auto message = [&](auto kernel) { return error_of([&] { launch(dim3(1, 2), 64, options, kernel); }); };
     const std::string two_barriers = message([] {
       if (blockIdx.y == 0) return;
-      if (threadIdx.x < 20)
-        __syncthreads();
-      else
-        __syncthreads_count(1);
+      if (threadIdx.x < 20) __syncthreads();
+      else __syncthreads_count(1);
     });
-    CHECK_THAT(two_barriers, contains_text("block (0,1,0): deadlock") &&
-                                 contains_text("20 wait in __syncthreads;") &&
+    CHECK_THAT(two_barriers, contains_text("block (0,1,0): deadlock") && contains_text("20 wait in __syncthreads;") &&
                                  contains_text("44 wait in __syncthreads_count;"));
     const std::string warp_and_block = message([] {
-      if (threadIdx.x == 40)
-        __syncwarp();
-      else if (threadIdx.x != 41)
-        __syncthreads();
-      else
-        __syncwarp();
+      if (threadIdx.x == 40) __syncwarp();
+      else if (threadIdx.x != 41) __syncthreads();
+      else __syncwarp();
     });
     CHECK_THAT(warp_and_block, contains_text("deadlock") && contains_text("62 wait in __syncthreads;") &&
                                    contains_text("2 of warp 1 (lanes 0x00000300) wait in __syncwarp"));
@@ -749,8 +735,7 @@ TEST_CASE("deadlocks are found and described") {
     CHECK_THAT(ended, contains_text("__ballot_sync with mask 0xffffffff, which names lane 5"));
     const std::string other_mask = message([] { __syncwarp(threadIdx.x % 2 ? ~0u : 0x55555555u); });
     CHECK_THAT(other_mask, contains_text("with mask 0xffffffff"));
-    const std::string not_named =
-        message([] { __syncwarp(1u << (threadIdx.x + 1) % 32 | 1u << (threadIdx.x + 2) % 32); });
+    const std::string not_named = message([] { __syncwarp(1u << (threadIdx.x + 1) % 32 | 1u << (threadIdx.x + 2) % 32); });
     CHECK_THAT(not_named, contains_text("does not name the caller"));
     CHECK_THAT(message([] { __trap(); }), contains_text("__trap()"));
   });

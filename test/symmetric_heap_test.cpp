@@ -81,7 +81,8 @@ TEST_CASE("an allocation that fails at another PE is undone here") {
   h.others = {};
   CHECK_THROWS_WITH(h.heap.allocate(17 << 20), contains_text("the largest free piece of the symmetric heap has 16777216"));
   h.others.most = 0x1000;
-  CHECK_THROWS_WITH(h.heap.allocate(100), contains_text("the symmetric heaps differ: 100 bytes would lie at offsets 0x0 to 0x1000, here at 0x0"));
+  CHECK_THROWS_WITH(h.heap.allocate(100),
+                    contains_text("the symmetric heaps differ: 100 bytes would lie at offsets 0x0 to 0x1000, here at 0x0"));
   h.others = {};
   CHECK(h.heap.allocate(16 << 20) == h.base);  // nothing was lost
   CHECK(h.calls.size() == 5);

@@ -68,7 +68,8 @@ int main() {
     for (uint64_t value : part) sum += value;
   }
   const uint64_t all = gravel_sum_all(sum), wanted = uint64_t(blocks) * 256 * each * rounds * uint64_t(gravel_n_pes());
-  if (gravel_my_pe() == 0) printf("%s: %llu increments, expected %llu\n", all == wanted ? "ok" : "FAILED", (unsigned long long)all, (unsigned long long)wanted);
+  if (gravel_my_pe() == 0)
+    printf("%s: %llu increments, expected %llu\n", all == wanted ? "ok" : "FAILED", (unsigned long long)all, (unsigned long long)wanted);
   gravel_finalize();
   return all != wanted;
 }

@@ -28,12 +28,15 @@ struct two_workers {
   std::unique_ptr<ucx_link> link;
 
   two_workers() {
-    b.on_am(plane_am, [](void* self, std::span<const std::byte> header, std::span<const std::byte>) {
-      plane_header h;
-      REQUIRE(header.size() == sizeof(h));
-      std::memcpy(&h, header.data(), sizeof(h));
-      static_cast<two_workers*>(self)->notices.push_back(h);
-    }, this);
+    b.on_am(
+        plane_am,
+        [](void* self, std::span<const std::byte> header, std::span<const std::byte>) {
+          plane_header h;
+          REQUIRE(header.size() == sizeof(h));
+          std::memcpy(&h, header.data(), sizeof(h));
+          static_cast<two_workers*>(self)->notices.push_back(h);
+        },
+        this);
     a.on_error([](const std::string&) {});
     b.on_error([](const std::string&) {});
     link = std::make_unique<ucx_link>(a, b.address(), std::vector<std::vector<std::byte>>{landing.packed_key()}, "worker b", staging);

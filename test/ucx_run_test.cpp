@@ -29,8 +29,7 @@ struct job {
     return result;
   }
   /// Runs it to its end and checks that nothing is left.
-  command_result run(std::vector<std::string> run_options, std::vector<std::string> task,
-                     const std::string& input = "") {
+  command_result run(std::vector<std::string> run_options, std::vector<std::string> task, const std::string& input = "") {
     command running(words(std::move(run_options), std::move(task)), options);
     if (!input.empty()) running.type(input);
     running.close_input();
@@ -141,8 +140,7 @@ TEST_CASE("a PE that is killed takes with it PEs that resist, and their orphans"
   job it;
   const auto result = it.run({"-n", "4"}, {"stubborn", "2"});
   CHECK(result.status == 137);
-  for (const char* pe : {"PE 0", "PE 1", "PE 3"})
-    CHECK_THAT(result.out, contains_text(std::string(pe) + " heard: PE 2 (pid "));
+  for (const char* pe : {"PE 0", "PE 1", "PE 3"}) CHECK_THAT(result.out, contains_text(std::string(pe) + " heard: PE 2 (pid "));
 }
 
 TEST_CASE("a PE that is killed from outside ends the job") {
@@ -186,8 +184,7 @@ TEST_CASE("--tag-output keeps lines whole and streams apart") {
   for (int pe = 0; pe < 4; ++pe) {
     const auto& lines = by_pe[std::string(1, '[') + std::to_string(pe) + "] "];
     REQUIRE(lines.size() == 501);
-    for (int i = 0; i < 500; ++i)
-      CHECK(lines[static_cast<size_t>(i)] == "line " + std::to_string(i) + " of PE " + std::to_string(pe));
+    for (int i = 0; i < 500; ++i) CHECK(lines[static_cast<size_t>(i)] == "line " + std::to_string(i) + " of PE " + std::to_string(pe));
     CHECK(lines[500] == "unended");
   }
   for (const auto& line : lines_of(result.err)) CHECK_THAT(line, contains_text("] complaint "));
@@ -199,8 +196,7 @@ TEST_CASE("input goes to PE 0, the others read nothing") {
   const auto result = it.run({"-n", "3"}, {"echo"}, "first\nsecond\n");
   CHECK(result.status == 0);
   CHECK_THAT(result.out, contains_text("PE 0 read first\n") && contains_text("PE 0 read second\n"));
-  for (const char* pe : {"0", "1", "2"})
-    CHECK_THAT(result.out, contains_text(std::string("PE ") + pe + " at end of input\n"));
+  for (const char* pe : {"0", "1", "2"}) CHECK_THAT(result.out, contains_text(std::string("PE ") + pe + " at end of input\n"));
   CHECK(lines_of(result.out).size() == 5);
 }
 
@@ -310,12 +306,10 @@ TEST_CASE("a program that cannot be started is an error that says why") {
     std::string text;
   };
   for (const row& expected :
-       {row{"no-such-program", 127, "program not found in PATH"},
-        row{"./no-such-program", 127, "program not found"}, row{"/no/such/program", 127, "program not found"},
-        row{it.temporary.path(), 126, "it is a directory"},
+       {row{"no-such-program", 127, "program not found in PATH"}, row{"./no-such-program", 127, "program not found"},
+        row{"/no/such/program", 127, "program not found"}, row{it.temporary.path(), 126, "it is a directory"},
         row{it.temporary.path() + "/plain", 126, "cannot be executed: Permission denied"},
-        row{it.temporary.path() + "/no-first-line", 126, "#!/bin/sh"},
-        row{it.temporary.path() + "/no-interpreter", 126, "interpreter"}}) {
+        row{it.temporary.path() + "/no-first-line", 126, "#!/bin/sh"}, row{it.temporary.path() + "/no-interpreter", 126, "interpreter"}}) {
     INFO(expected.program);
     command running(job::words({"-n", "2", expected.program}, {}), it.options);
     const auto result = running.finish();
@@ -331,18 +325,15 @@ TEST_CASE("options reach the PEs") {
   scratch_directory elsewhere;
   const std::string json = elsewhere.path() + "/net.json";
   it.options.environment["PROBE_VARIABLE"] = "inherited";
-  auto result = it.run({"-n", "4", "--nodes", "2", "--stats=" + json, "-x", "PROBE_VARIABLE=given", "--wdir",
-                        elsewhere.path()},
-                       {"environment"});
+  auto result =
+      it.run({"-n", "4", "--nodes", "2", "--stats=" + json, "-x", "PROBE_VARIABLE=given", "--wdir", elsewhere.path()}, {"environment"});
   CHECK(result.status == 0);
-  for (const auto& line :
-       {std::string("GRAVEL_NODES=2"), std::string("GRAVEL_STATS=1"), "GRAVEL_STATS_JSON=" + json,
-        std::string("PROBE_VARIABLE=given"), "in " + elsewhere.path()})
+  for (const auto& line : {std::string("GRAVEL_NODES=2"), std::string("GRAVEL_STATS=1"), "GRAVEL_STATS_JSON=" + json,
+                           std::string("PROBE_VARIABLE=given"), "in " + elsewhere.path()})
     CHECK_THAT(result.out, contains_text(line + "\n"));
   result = it.run({"-n", "1", "--stats"}, {"environment"});
   CHECK_THAT(result.out, contains_text("GRAVEL_STATS=1\n") && contains_text("GRAVEL_STATS_JSON=(unset)\n") &&
-                             contains_text("GRAVEL_NODES=(unset)\n") &&
-                             contains_text("PROBE_VARIABLE=inherited\n"));
+                             contains_text("GRAVEL_NODES=(unset)\n") && contains_text("PROBE_VARIABLE=inherited\n"));
 }
 
 TEST_CASE("a job inside a job is a job of its own") {

@@ -140,8 +140,7 @@ struct second_process {
     socket = ends[0];
     setenv("TEST_SOCKET", std::to_string(ends[1]).c_str(), 1);
     const char* arguments[] = {"ucx_test", "the second process", nullptr};
-    REQUIRE(posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, const_cast<char**>(arguments), environ) ==
-            0);
+    REQUIRE(posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, const_cast<char**>(arguments), environ) == 0);
     unsetenv("TEST_SOCKET");
     close(ends[1]);
   }
@@ -176,8 +175,7 @@ TEST_CASE("version and transports") {
   CHECK(ucx_version().find('.') != std::string::npos);
   const auto transports = ucx_transports();
   // Every machine has it; the name of its device differs between releases.
-  CHECK(std::any_of(transports.begin(), transports.end(),
-                    [](const auto& t) { return t.starts_with("self/memory"); }));
+  CHECK(std::any_of(transports.begin(), transports.end(), [](const auto& t) { return t.starts_with("self/memory"); }));
 }
 
 TEST_CASE("what this UCX prints has the form that is known") {
@@ -207,7 +205,8 @@ TEST_CASE("texts of another form are no answer, and the safe way is taken") {
   }
   const std::string lanes = "#  lane[0]:  2:tcp/eth0.0 md[1] -> md[1]/tcp/sysdev[255] rma_bw#0 am am_bw#0 wireup\n";
   CHECK(sends_messages_over_tcp(lanes) == true);
-  CHECK(sends_messages_over_tcp("#  lane[0]:  5:posix/memory.0 md[3] -> md[3]/posix am\n#  lane[1]: 2:tcp/eth0.0 md[1] rma_bw#0\n") == false);
+  CHECK(sends_messages_over_tcp("#  lane[0]:  5:posix/memory.0 md[3] -> md[3]/posix am\n#  lane[1]: 2:tcp/eth0.0 md[1] rma_bw#0\n") ==
+        false);
   CHECK(uses_shared_memory("#      resource 0  :  md 0  dev 0  flags -- self/memory0\n") == false);
   CHECK(uses_shared_memory("#      resource 9  :  md 4  dev 3  flags -- posix/memory\n") == true);
 }
@@ -252,17 +251,15 @@ TEST_CASE("a put writes its bytes and no others") {
   CHECK(remote.bytes() == target.bytes);
   CHECK(remote.address() == reinterpret_cast<uint64_t>(target.data));
   unsigned seed = 0;
-  for (size_t bytes :
-       {size_t(1), size_t(2), size_t(7), size_t(8), size_t(63), size_t(64), size_t(1000), size_t(4096),
-        size_t(8191), size_t(8193), size_t(65536), size_t(65537), most - 1, most})
+  for (size_t bytes : {size_t(1), size_t(2), size_t(7), size_t(8), size_t(63), size_t(64), size_t(1000), size_t(4096), size_t(8191),
+                       size_t(8193), size_t(65536), size_t(65537), most - 1, most})
     for (size_t shift : {size_t(0), size_t(3)}) {
       if (bytes + shift > most) continue;
       INFO(bytes << " bytes, shifted by " << shift);
       fill(source.all(), ++seed);
       std::memset(target.data, int(poison), target.bytes);
       outcome put;
-      pair.to_b->put(source.data + shift, bytes, local, remote.address() + margin + shift, remote,
-                     outcome::note, &put);
+      pair.to_b->put(source.data + shift, bytes, local, remote.address() + margin + shift, remote, outcome::note, &put);
       CHECK(put.calls == 0);  // never from inside the call
       pair.until([&] { return put.calls > 0; });
       CHECK(put.calls == 1);
@@ -384,8 +381,7 @@ TEST_CASE("many operations in flight end once each") {
       &seen);
   std::vector<outcome> puts(count), messages(count);
   for (uint64_t i = 0; i < count; ++i) {
-    pair.to_b->put(source.data + i * bytes, bytes, local, remote.address() + i * bytes, remote, outcome::note,
-                   &puts[i]);
+    pair.to_b->put(source.data + i * bytes, bytes, local, remote.address() + i * bytes, remote, outcome::note, &puts[i]);
     pair.to_b->send_am(notice, bytes_of(i), {source.data, 128}, outcome::note, &messages[i]);
   }
   const auto ended = [](const outcome& o) { return o.calls > 0; };
@@ -432,8 +428,7 @@ TEST_CASE("destroying an endpoint ends what is pending") {
   const ucx_remote_memory remote(*pair.to_b, landing.packed_key());
   pair.b.expect_disconnects();
   std::vector<outcome> ended(200);
-  for (auto& put : ended)
-    pair.to_b->put(source.data, source.bytes, local, remote.address(), remote, outcome::note, &put);
+  for (auto& put : ended) pair.to_b->put(source.data, source.bytes, local, remote.address(), remote, outcome::note, &put);
   for (int i = 0; i < 3; ++i) pair.a.progress();
   pair.to_b.reset();
   for (int i = 0; i < 1000; ++i) pair.a.progress(), pair.b.progress();
@@ -475,8 +470,7 @@ TEST_CASE("messages are preferred over TCP, puts elsewhere") {
   const std::string transports = std::getenv("UCX_TLS") ? std::getenv("UCX_TLS") : "";
   INFO(pair.to_b->describe());
   if (transports == "tcp" || transports == "tcp,self") CHECK(pair.to_b->prefers_messages());
-  if (transports == "" || transports == "sysv" || transports == "posix,self")
-    CHECK_FALSE(pair.to_b->prefers_messages());
+  if (transports == "" || transports == "sysv" || transports == "posix,self") CHECK_FALSE(pair.to_b->prefers_messages());
 }
 
 TEST_CASE("threads with a worker each share a context") {
@@ -507,10 +501,7 @@ TEST_CASE("threads with a worker each share a context") {
       std::memset(target.data + number * bytes, int(poison), bytes);
       forth.put(
           seen.expected, bytes, local, remote.address() + number * bytes, remote,
-          [](void* endpoint, ucs_status_t) {
-            static_cast<ucx_endpoint*>(endpoint)->send_am(notice, {}, {}, nullptr, nullptr);
-          },
-          &forth);
+          [](void* endpoint, ucs_status_t) { static_cast<ucx_endpoint*>(endpoint)->send_am(notice, {}, {}, nullptr, nullptr); }, &forth);
       while (seen.arrived < round)
         if (!(near.progress() | far.progress())) sched_yield();
     }
@@ -570,8 +561,7 @@ TEST_CASE("two processes: no notice overtakes its data") {
       state.busy[slot] = true;
       const uint64_t words = 1 + (sequence * 2654435761u) % (party::slot_bytes / 8);
       const size_t offset = slot * party::slot_bytes;
-      for (uint64_t i = 0; i < words; ++i)
-        reinterpret_cast<uint64_t*>(staging.data + offset)[i] = word_of(sequence, i);
+      for (uint64_t i = 0; i < words; ++i) reinterpret_cast<uint64_t*>(staging.data + offset)[i] = word_of(sequence, i);
       state.headers[slot] = {sequence, slot, words * 8, {}};
       ++sequence;
       self.endpoint->put(
@@ -591,8 +581,7 @@ TEST_CASE("two processes: no notice overtakes its data") {
   CHECK(state.failures == 0);
   CHECK(*state.wrong_words == 0);
   self.worker.expect_disconnects();
-  CHECK(write(child.socket, "x", 1) ==
-        1);  // both have seen the end of the traffic: the barrier of a real job
+  CHECK(write(child.socket, "x", 1) == 1);  // both have seen the end of the traffic: the barrier of a real job
   CHECK(self.worker.close_endpoints(std::chrono::seconds(100)));
   local.reset();
   here.reset();  // the other end needs this worker either to make progress or to be gone
@@ -613,16 +602,11 @@ TEST_CASE("two processes: killed with SIGKILL") {
   std::deque<outcome> operations;
   const auto post = [&] {
     const notice_header header{~0ull, 0, 0, {}};
-    self.endpoint->put(staging.data, staging.bytes, local, self.remote.address(), self.remote, outcome::note,
-                       &operations.emplace_back());
-    self.endpoint->send_am(credit, bytes_of(header), {staging.data, 4096}, outcome::note,
-                           &operations.emplace_back());
+    self.endpoint->put(staging.data, staging.bytes, local, self.remote.address(), self.remote, outcome::note, &operations.emplace_back());
+    self.endpoint->send_am(credit, bytes_of(header), {staging.data, 4096}, outcome::note, &operations.emplace_back());
     self.endpoint->send_am(credit, bytes_of(header), {staging.data, 4096}, nullptr, nullptr);
   };
-  const auto pending = [&] {
-    return size_t(
-        std::count_if(operations.begin(), operations.end(), [](const auto& o) { return !o.calls; }));
-  };
+  const auto pending = [&] { return size_t(std::count_if(operations.begin(), operations.end(), [](const auto& o) { return !o.calls; })); };
   post();
   self.until([&] { return pending() == 0; });  // connected
   if (state == "stalled") self.endpoint->send_am(start_stall, {}, {}, nullptr, nullptr);
@@ -681,8 +665,7 @@ TEST_CASE("the second process", "[.]") {
   self.worker.on_am(
       stop, [](void* context, auto, auto) { static_cast<receiver*>(context)->stopped = true; }, &state);
   self.worker.on_am(
-      start_stall, [](void* context, auto, auto) { static_cast<receiver*>(context)->stalled = true; },
-      &state);
+      start_stall, [](void* context, auto, auto) { static_cast<receiver*>(context)->stalled = true; }, &state);
   while (!state.stopped && !self.endpoint->failed()) {
     if (state.stalled) pause();
     if (!self.worker.progress()) sched_yield();

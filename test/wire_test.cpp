@@ -52,12 +52,20 @@ const std::vector<kind_of_message>& all_kinds() {
     words.sequence = 5;
     words.bytes = 3;
     return std::vector<kind_of_message>{
-        row(h), row(w), row(all_wirings{{to_wire(w), to_wire(w)}}), row(ready_word{}), row(goodbye_word{}), row(abort_word{"why"}),
+        row(h),
+        row(w),
+        row(all_wirings{{to_wire(w), to_wire(w)}}),
+        row(ready_word{}),
+        row(goodbye_word{}),
+        row(abort_word{"why"}),
         row(staged_values{{{"gravel.socket", bytes_of("/tmp/s")}, {"", {}}}}),
         row(program_description{"0.1", "cpu", {1, 2, 3, 4, 5, 6, 7}, {{"visit", 16, true}, {"", 0, false}}}),
-        row(peer_description{"heap", "", 4, 256, "0000:3B:00.0", true, false}), row(reached_peers{5}),
-        row(memory_description{1, 2, 3, 4}), row(collective::contribution{words, {1, 2}, bytes_of("abc")}),
-        row(collective::result{words, bytes_of("abc")}), row(ucx_address{1013, {1, 2, 3, 4}, bytes_of("UCX's")}),
+        row(peer_description{"heap", "", 4, 256, "0000:3B:00.0", true, false}),
+        row(reached_peers{5}),
+        row(memory_description{1, 2, 3, 4}),
+        row(collective::contribution{words, {1, 2}, bytes_of("abc")}),
+        row(collective::result{words, bytes_of("abc")}),
+        row(ucx_address{1013, {1, 2, 3, 4}, bytes_of("UCX's")}),
         row(ucx_memory_key{1013, 0x7f0000, 4096, bytes_of("UCX's")})};
   }();
   return table;
@@ -119,8 +127,9 @@ TEST_CASE("a message that is cut anywhere is refused, with its kind and its send
       const std::string text = error_of([&] { read_at_the_end(k, {k.sample.begin(), k.sample.begin() + static_cast<long>(n)}); });
       INFO(name_of(k.kind) << ", " << n << " bytes: " << text);
       if (n < sizeof(wire_header)) CHECK(text == fmt::format("PE 3: a message is cut off ({} bytes)", n));
-      else CHECK(text == fmt::format("PE 3: '{}' has {} bytes where {} were announced", name_of(k.kind), n - sizeof(wire_header),
-                                     k.sample.size() - sizeof(wire_header)));
+      else
+        CHECK(text == fmt::format("PE 3: '{}' has {} bytes where {} were announced", name_of(k.kind), n - sizeof(wire_header),
+                                  k.sample.size() - sizeof(wire_header)));
     }
 }
 

@@ -31,10 +31,10 @@ struct bootstrap::state {
   std::optional<size_t> event_handler;
   launched_job job;
   uint32_t rank() const { return launched ? self.rank : 0; }
-  uint64_t fences = 0;       ///< fences completed; fence n carried "gravel.n"
-  uint64_t waits = 0;        ///< fences begun, for messages
-  staged_values staged;      ///< put since the last fence
-  value_map own;             ///< of a job of one PE: what it has put
+  uint64_t fences = 0;   ///< fences completed; fence n carried "gravel.n"
+  uint64_t waits = 0;    ///< fences begun, for messages
+  staged_values staged;  ///< put since the last fence
+  value_map own;         ///< of a job of one PE: what it has put
   // What one PE has put, all fences together. PMIx keeps the values anyway, so one PE at a time is enough
   // here.
   std::optional<uint32_t> cached_pe;
@@ -56,10 +56,8 @@ struct bootstrap::state {
 
   void listen_for_deaths() {
     const pmix_status_t code = death_notices::start();
-    if (code < 0)
-      log_warning("the launcher does not report the death of PEs ({})", PMIx_Error_string(code));
-    else
-      event_handler = static_cast<size_t>(code);
+    if (code < 0) log_warning("the launcher does not report the death of PEs ({})", PMIx_Error_string(code));
+    else event_handler = static_cast<size_t>(code);
   }
 };
 
@@ -69,10 +67,8 @@ std::unique_ptr<bootstrap> bootstrap::connect() {
   if (connected.exchange(true)) fail("this process has joined its job already");
   try {
     auto made = std::make_unique<state>();
-    if (has_pmix_launcher())
-      made->join();
-    else
-      refuse_other_launchers();
+    if (has_pmix_launcher()) made->join();
+    else refuse_other_launchers();
     return std::unique_ptr<bootstrap>(new bootstrap(std::move(made)));
   } catch (...) {
     connected = false;
@@ -101,8 +97,7 @@ void bootstrap::put(std::string_view key, std::span<const std::byte> value) {
 
 std::vector<std::byte> bootstrap::get(uint32_t pe, std::string_view key) {
   state& s = *state_;
-  if (pe >= s.job.size)
-    fail("get of '{}': there is no PE {}, the job has {} (0 to {})", key, pe, s.job.size, s.job.size - 1);
+  if (pe >= s.job.size) fail("get of '{}': there is no PE {}, the job has {} (0 to {})", key, pe, s.job.size, s.job.size - 1);
   if (s.launched && (s.cached_pe != pe || s.cached_fences != s.fences)) {
     // Of the PE asked last only what came since; if this fails halfway, all is fetched again.
     const uint64_t first = s.cached_pe == pe ? s.cached_fences : 0;
@@ -113,25 +108,18 @@ std::vector<std::byte> bootstrap::get(uint32_t pe, std::string_view key) {
       auto& with = call.with();
       with.proc = s.proc(pe);
       with.key = fence_key(number);
-      const pmix_status_t code =
-          PMIx_Get_nb(&with.proc, with.key.c_str(), nullptr, 0, pmix_call::value_arrived, call.cookie());
+      const pmix_status_t code = PMIx_Get_nb(&with.proc, with.key.c_str(), nullptr, 0, pmix_call::value_arrived, call.cookie());
       if (code != PMIX_SUCCESS) {
         call.refused();
         fail("cannot get '{}' of PE {}: {}", key, pe, PMIx_Error_string(code));
       }
       switch (call.wait(current_settings().connect_timeout_s)) {
-        case pmix_call::outcome::death:
-          let_cause_speak();
-          fail("cannot get '{}' of PE {}: {}", key, pe, death_notices::first());
-        case pmix_call::outcome::timeout:
-          fail("cannot get '{}' of PE {}: the launcher does not answer", key, pe);
-        case pmix_call::outcome::answered:
-          break;
+        case pmix_call::outcome::death: let_cause_speak(); fail("cannot get '{}' of PE {}: {}", key, pe, death_notices::first());
+        case pmix_call::outcome::timeout: fail("cannot get '{}' of PE {}: the launcher does not answer", key, pe);
+        case pmix_call::outcome::answered: break;
       }
-      if (call.status() != PMIX_SUCCESS)
-        fail("cannot get '{}' of PE {}: {}", key, pe, PMIx_Error_string(call.status()));
-      for (auto& [name, value] : from_wire<staged_values>(call.value(), fmt::format("PE {}", pe)).values)
-        s.cached[name] = std::move(value);
+      if (call.status() != PMIX_SUCCESS) fail("cannot get '{}' of PE {}: {}", key, pe, PMIx_Error_string(call.status()));
+      for (auto& [name, value] : from_wire<staged_values>(call.value(), fmt::format("PE {}", pe)).values) s.cached[name] = std::move(value);
     }
     s.cached_pe = pe;
     s.cached_fences = s.fences;
@@ -150,14 +138,12 @@ void bootstrap::fence() {
     pmix_value_t value;
     PMIX_VALUE_CONSTRUCT(&value);
     value.type = PMIX_BYTE_OBJECT;
-    std::vector<std::byte> packed = to_wire(s.staged);  // never empty, which PMIx would not take
+    std::vector<std::byte> packed = to_wire(s.staged);             // never empty, which PMIx would not take
     value.data.bo.bytes = reinterpret_cast<char*>(packed.data());  // PMIx copies
     value.data.bo.size = packed.size();
     pmix_status_t code = PMIx_Put(PMIX_GLOBAL, fence_key(s.fences).c_str(), &value);
     if (code == PMIX_SUCCESS) code = PMIx_Commit();
-    if (code != PMIX_SUCCESS)
-      fail("PE {} cannot hand {} bytes to the launcher: {}", s.rank(), packed.size(),
-           PMIx_Error_string(code));
+    if (code != PMIX_SUCCESS) fail("PE {} cannot hand {} bytes to the launcher: {}", s.rank(), packed.size(), PMIx_Error_string(code));
     wait_for_all();
   }
   s.staged.values.clear();
@@ -171,8 +157,8 @@ void bootstrap::wait_for_all() {
   auto& with = call.with();
   with.proc = s.proc(PMIX_RANK_WILDCARD);
   with.options.add(PMIX_COLLECT_DATA, true);
-  const pmix_status_t code = PMIx_Fence_nb(&with.proc, 1, with.options.data(), with.options.size(),
-                                           pmix_call::operation_done, call.cookie());
+  const pmix_status_t code =
+      PMIx_Fence_nb(&with.proc, 1, with.options.data(), with.options.size(), pmix_call::operation_done, call.cookie());
   if (code != PMIX_SUCCESS) {
     call.refused();
     if (code == PMIX_OPERATION_SUCCEEDED) return;
@@ -180,9 +166,7 @@ void bootstrap::wait_for_all() {
   }
   const uint64_t limit = current_settings().connect_timeout_s;
   switch (call.wait(limit)) {
-    case pmix_call::outcome::death:
-      let_cause_speak();
-      fail("fence {} of the job cannot complete: {}", s.waits, death_notices::first());
+    case pmix_call::outcome::death: let_cause_speak(); fail("fence {} of the job cannot complete: {}", s.waits, death_notices::first());
     case pmix_call::outcome::timeout:
       fail(
           "not all {} PEs came to fence {} of the job within {} s. Check that every PE runs the same program "
@@ -191,20 +175,16 @@ void bootstrap::wait_for_all() {
           "GRAVEL_CONNECT_TIMEOUT_S sets "
           "the limit",
           s.job.size, s.waits, limit);
-    case pmix_call::outcome::answered:
-      break;
+    case pmix_call::outcome::answered: break;
   }
   // "Partial success" is how PMIx says that the fence went on without a PE that is gone.
   if (call.status() != PMIX_SUCCESS) {
     let_cause_speak();
-    fail("fence {} of the job failed: a PE has died or left the job ({})", s.waits,
-         PMIx_Error_string(call.status()));
+    fail("fence {} of the job failed: a PE has died or left the job ({})", s.waits, PMIx_Error_string(call.status()));
   }
 }
 
-void bootstrap::on_abort(std::function<void(std::string)> callback) {
-  death_notices::on_first(std::move(callback));
-}
+void bootstrap::on_abort(std::function<void(std::string)> callback) { death_notices::on_first(std::move(callback)); }
 
 void bootstrap::finalize() {
   state& s = *state_;
@@ -216,8 +196,7 @@ void bootstrap::finalize() {
     pmix_info_list options;
     options.add(PMIX_EMBED_BARRIER, false);
     const pmix_status_t code = PMIx_Finalize(options.data(), options.size());
-    if (code != PMIX_SUCCESS)
-      fail("PE {} could not leave the job cleanly: {}", s.rank(), PMIx_Error_string(code));
+    if (code != PMIX_SUCCESS) fail("PE {} could not leave the job cleanly: {}", s.rank(), PMIx_Error_string(code));
   }
 }
 

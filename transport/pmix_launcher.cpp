@@ -49,20 +49,13 @@ std::optional<uint64_t> launcher_number(const pmix_proc_t& proc, const char* key
   const value_handle value = launcher_value(proc, key);
   if (!value) return {};
   switch (value->type) {
-    case PMIX_UINT16:
-      return value->data.uint16;
-    case PMIX_UINT32:
-      return value->data.uint32;
-    case PMIX_UINT64:
-      return value->data.uint64;
-    case PMIX_INT:
-      return value->data.integer;
-    case PMIX_PROC_RANK:
-      return value->data.rank;
-    case PMIX_SIZE:
-      return value->data.size;
-    default:
-      return {};
+    case PMIX_UINT16: return value->data.uint16;
+    case PMIX_UINT32: return value->data.uint32;
+    case PMIX_UINT64: return value->data.uint64;
+    case PMIX_INT: return value->data.integer;
+    case PMIX_PROC_RANK: return value->data.rank;
+    case PMIX_SIZE: return value->data.size;
+    default: return {};
   }
 }
 std::string launcher_text(const pmix_proc_t& proc, const char* key) {
@@ -79,8 +72,10 @@ std::jthread limit_on_init(uint64_t seconds) {
     std::unique_lock lock(mutex);
     never.wait_for(lock, over, std::chrono::seconds(seconds), [] { return false; });
     if (over.stop_requested()) return;
-    log_error("the launcher does not answer PMIx_Init within {} s (GRAVEL_CONNECT_TIMEOUT_S); is one of the job's "
-              "processes stopped?", seconds);
+    log_error(
+        "the launcher does not answer PMIx_Init within {} s (GRAVEL_CONNECT_TIMEOUT_S); is one of the job's "
+        "processes stopped?",
+        seconds);
     _exit(1);
   });
 }
@@ -89,9 +84,8 @@ std::jthread limit_on_init(uint64_t seconds) {
 bool is_private_directory(const std::string& path) {
   struct stat found {};
   constexpr size_t longest = 80;  // of the 108 characters of a socket's address
-  return !path.empty() && path.size() <= longest && lstat(path.c_str(), &found) == 0 &&
-         S_ISDIR(found.st_mode) && found.st_uid == geteuid() && (found.st_mode & 022) == 0 &&
-         access(path.c_str(), W_OK | X_OK) == 0;
+  return !path.empty() && path.size() <= longest && lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) &&
+         found.st_uid == geteuid() && (found.st_mode & 022) == 0 && access(path.c_str(), W_OK | X_OK) == 0;
 }
 
 void find_hosts(launched_job& job, const pmix_proc_t& self) {
@@ -102,9 +96,7 @@ void find_hosts(launched_job& job, const pmix_proc_t& self) {
     // The number tells hosts apart even where they share a name; the name serves launchers that give no
     // number.
     const std::string host = node ? fmt::format("#{}", *node) : launcher_text(process(self, pe), PMIX_HOSTNAME);
-    if (host.empty())
-      fail("the launcher does not tell on which host PE {} runs (neither PMIX_NODEID nor PMIX_HOSTNAME)",
-           pe);
+    if (host.empty()) fail("the launcher does not tell on which host PE {} runs (neither PMIX_NODEID nor PMIX_HOSTNAME)", pe);
     job.host_of[pe] = number.emplace(host, static_cast<uint32_t>(number.size())).first->second;
   }
   const auto mine = job.host_of.begin() + self.rank;
@@ -158,9 +150,10 @@ pmix_proc_t join_launcher(uint64_t limit_s) {
     code = PMIx_Init(&self, nullptr, 0);
   }
   if (code != PMIX_SUCCESS)
-    fail("cannot join the job: PMIx_Init: {}. A PMIx launcher started this process (PMIX_NAMESPACE={}, PMIX_RANK={}) but does not "
-         "answer. Check that the launcher still runs and that it uses a PMIx as new as this one ({})",
-         PMIx_Error_string(code), std::getenv("PMIX_NAMESPACE"), std::getenv("PMIX_RANK"), PMIx_Get_version());
+    fail(
+        "cannot join the job: PMIx_Init: {}. A PMIx launcher started this process (PMIX_NAMESPACE={}, PMIX_RANK={}) but does not "
+        "answer. Check that the launcher still runs and that it uses a PMIx as new as this one ({})",
+        PMIx_Error_string(code), std::getenv("PMIX_NAMESPACE"), std::getenv("PMIX_RANK"), PMIx_Get_version());
   return self;
 }
 

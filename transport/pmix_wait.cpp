@@ -24,17 +24,13 @@ notices& the_notices() {
 }
 
 std::string describe_death(pmix_status_t code, const pmix_proc_t* source, pmix_info_t* info, size_t n_info) {
-  if (code == PMIX_ERR_LOST_CONNECTION)
-    return "the connection to the launcher is lost: it was killed or it crashed";
+  if (code == PMIX_ERR_LOST_CONNECTION) return "the connection to the launcher is lost: it was killed or it crashed";
   const pmix_proc_t* who = source;
   for (size_t i = 0; i < n_info; ++i) {
-    if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && info[i].value.type == PMIX_PROC)
-      who = info[i].value.data.proc;
-    if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_TEXT_MESSAGE) && info[i].value.type == PMIX_STRING)
-      return info[i].value.data.string;
+    if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_AFFECTED_PROC) && info[i].value.type == PMIX_PROC) who = info[i].value.data.proc;
+    if (PMIX_CHECK_KEY(&info[i], PMIX_EVENT_TEXT_MESSAGE) && info[i].value.type == PMIX_STRING) return info[i].value.data.string;
   }
-  if (who && PMIX_RANK_IS_VALID(who->rank))
-    return fmt::format("PE {} died or left the job ({})", who->rank, PMIx_Error_string(code));
+  if (who && PMIX_RANK_IS_VALID(who->rank)) return fmt::format("PE {} died or left the job ({})", who->rank, PMIx_Error_string(code));
   return fmt::format("a PE died or left the job ({})", PMIx_Error_string(code));
 }
 
@@ -51,8 +47,8 @@ void note_death(std::string text) {
   if (callback) callback(std::move(text));
 }
 
-void event_arrived(size_t, pmix_status_t code, const pmix_proc_t* source, pmix_info_t info[], size_t n_info,
-                   pmix_info_t*, size_t, pmix_event_notification_cbfunc_fn_t done, void* cookie) {
+void event_arrived(size_t, pmix_status_t code, const pmix_proc_t* source, pmix_info_t info[], size_t n_info, pmix_info_t*, size_t,
+                   pmix_event_notification_cbfunc_fn_t done, void* cookie) {
   const std::string text = describe_death(code, source, info, n_info);
   if (done) done(PMIX_EVENT_ACTION_COMPLETE, nullptr, 0, nullptr, nullptr, cookie);
   note_death(text);
@@ -102,11 +98,9 @@ void pmix_call::value_arrived(pmix_status_t status, pmix_value_t* value, void* c
 pmix_call::outcome pmix_call::wait(uint64_t seconds) {
   auto& shared = the_notices();
   std::unique_lock lock(shared.mutex);
-  const bool woken = shared.changed.wait_for(lock, std::chrono::seconds(seconds),
-                                             [&] { return state_->status || !shared.death.empty(); });
+  const bool woken = shared.changed.wait_for(lock, std::chrono::seconds(seconds), [&] { return state_->status || !shared.death.empty(); });
   if (state_->status == PMIX_SUCCESS) return outcome::answered;
-  if (!shared.death.empty())
-    return outcome::death;  // tells more than the status of a call that failed for it
+  if (!shared.death.empty()) return outcome::death;  // tells more than the status of a call that failed for it
   return woken ? outcome::answered : outcome::timeout;
 }
 
@@ -118,10 +112,9 @@ pmix_status_t pmix_call::status() const {
 std::vector<std::byte>& pmix_call::value() { return state_->value; }
 
 pmix_status_t death_notices::start() {
-  pmix_status_t codes[] = {PMIX_ERR_PROC_ABORTED,        PMIX_ERR_PROC_REQUESTED_ABORT,
-                           PMIX_ERR_PROC_TERM_WO_SYNC,   PMIX_ERR_PROC_KILLED_BY_CMD,
-                           PMIX_ERR_PROC_ABORTED_BY_SIG, PMIX_ERR_EXIT_NONZERO_TERM,
-                           PMIX_ERR_LOST_CONNECTION,     PMIX_EVENT_NODE_DOWN};
+  pmix_status_t codes[] = {PMIX_ERR_PROC_ABORTED,       PMIX_ERR_PROC_REQUESTED_ABORT, PMIX_ERR_PROC_TERM_WO_SYNC,
+                           PMIX_ERR_PROC_KILLED_BY_CMD, PMIX_ERR_PROC_ABORTED_BY_SIG,  PMIX_ERR_EXIT_NONZERO_TERM,
+                           PMIX_ERR_LOST_CONNECTION,    PMIX_EVENT_NODE_DOWN};
   return PMIx_Register_event_handler(codes, std::size(codes), nullptr, 0, event_arrived, nullptr, nullptr);
 }
 

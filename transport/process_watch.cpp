@@ -46,8 +46,8 @@ process_watch::~process_watch() {
 
 bool process_watch::add(const process_identity& process, void* tag) {
   const process_identity self = this_process();
-  if (!self.boot || !self.pid_namespace || process.boot != self.boot ||
-      process.pid_namespace != self.pid_namespace || process.pid == self.pid)
+  if (!self.boot || !self.pid_namespace || process.boot != self.boot || process.pid_namespace != self.pid_namespace ||
+      process.pid == self.pid)
     return false;
   const int file = static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(process.pid), 0));
   if (file < 0) {
@@ -85,10 +85,8 @@ void process_watch::remove(void* tag) {
 void* process_watch::ended() {
   void* tag = nullptr;
   epoll_event event;
-  if (!gone_.empty())
-    tag = gone_.back();
-  else if (!files_.empty() && epoll_wait(poll_, &event, 1, 0) == 1)
-    tag = event.data.ptr;
+  if (!gone_.empty()) tag = gone_.back();
+  else if (!files_.empty() && epoll_wait(poll_, &event, 1, 0) == 1) tag = event.data.ptr;
   if (tag) remove(tag);
   return tag;
 }

@@ -29,12 +29,10 @@ ucp_context_h make_context(const ucp_params_t& params, bool shared_memory_report
   // A process that is killed while it makes a System V segment leaves it behind. POSIX segments are as fast, and in the
   // aggregator they have no name that could be left (transport/ucx_quirks.hpp).
   if (!in_environment({"UCX_TLS"})) ucx_check(ucp_config_modify(raw, "TLS", "^sysv"), "UCX: cannot set TLS");
-  if (shared_memory_reports_death)
-    ucx_check(ucp_config_modify(raw, "MM_ERROR_HANDLING", "y"), "UCX: cannot set MM_ERROR_HANDLING");
+  if (shared_memory_reports_death) ucx_check(ucp_config_modify(raw, "MM_ERROR_HANDLING", "y"), "UCX: cannot set MM_ERROR_HANDLING");
   ucp_context_h context = nullptr;
   const char* transports = std::getenv("UCX_TLS");
-  ucx_check(ucp_init(&params, raw, &context),
-            "UCX {} cannot start (UCX_TLS={}; `gravel-info` lists the transports of this machine)",
+  ucx_check(ucp_init(&params, raw, &context), "UCX {} cannot start (UCX_TLS={}; `gravel-info` lists the transports of this machine)",
             ucx_version(), transports ? transports : "not set");
   return context;
 }
@@ -43,14 +41,13 @@ ucp_context_h make_context(const ucp_params_t& params, bool shared_memory_report
 
 ucx_context::ucx_context(unsigned workers, size_t peers, const std::string& name) {
   ucp_params_t params{};
-  params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED |
-                      UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_NAME;
+  params.field_mask =
+      UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_NAME;
   params.features = UCP_FEATURE_RMA | UCP_FEATURE_AM;
   params.mt_workers_shared = workers > 1;
   params.estimated_num_eps = peers;
   params.name = name.c_str();
-  const bool may_set =
-      !in_environment({"UCX_MM_ERROR_HANDLING", "UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING"});
+  const bool may_set = !in_environment({"UCX_MM_ERROR_HANDLING", "UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING"});
   handle_ = make_context(params, may_set);
   // Each worker would warn about a setting that no transport in use knows; so without shared memory it is not
   // set.
@@ -69,8 +66,7 @@ std::vector<std::string> ucx_transports() {
   uct_component_h* components = nullptr;
   unsigned count = 0;
   ucx_check(uct_query_components(&components, &count), "UCX: cannot list its components");
-  const std::unique_ptr<uct_component_h, void (*)(uct_component_h*)> list(components,
-                                                                          uct_release_component_list);
+  const std::unique_ptr<uct_component_h, void (*)(uct_component_h*)> list(components, uct_release_component_list);
   for (unsigned c = 0; c < count; ++c) {
     uct_component_attr_t attributes{};
     attributes.field_mask = UCT_COMPONENT_ATTR_FIELD_MD_RESOURCE_COUNT;
@@ -90,8 +86,7 @@ std::vector<std::string> ucx_transports() {
       uct_tl_resource_desc_t* resources = nullptr;
       unsigned resource_count = 0;
       if (uct_md_query_tl_resources(opened, &resources, &resource_count) == UCS_OK) {
-        for (unsigned r = 0; r < resource_count; ++r)
-          found.push_back(fmt::format("{}/{}", resources[r].tl_name, resources[r].dev_name));
+        for (unsigned r = 0; r < resource_count; ++r) found.push_back(fmt::format("{}/{}", resources[r].tl_name, resources[r].dev_name));
         uct_release_tl_resource_list(resources);
       }
       uct_md_close(opened);

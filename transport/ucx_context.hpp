@@ -15,8 +15,7 @@ namespace gravel {
 /// Throws gravel::error "<what>: <text of status>" unless `status` is UCS_OK.
 template <class... Args>
 void ucx_check(ucs_status_t status, fmt::format_string<Args...> what, Args&&... args) {
-  if (status != UCS_OK)
-    fail("{}: {}", fmt::format(what, std::forward<Args>(args)...), ucs_status_string(status));
+  if (status != UCS_OK) fail("{}: {}", fmt::format(what, std::forward<Args>(args)...), ucs_status_string(status));
 }
 
 /// Every UCX_* variable of the environment (UCX_TLS, UCX_NET_DEVICES, ...) is respected. Where the

@@ -14,8 +14,7 @@ ucx_endpoint::ucx_endpoint(ucx_worker& worker, std::span<const std::byte> addres
   state->worker = &worker;
   state->peer = std::move(peer);
   ucp_ep_params_t params{};
-  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
-                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
   params.address = reinterpret_cast<const ucp_address_t*>(theirs.address.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.arg = state.get();
@@ -30,16 +29,14 @@ ucx_endpoint::ucx_endpoint(ucx_worker& worker, std::span<const std::byte> addres
     status = ucp_ep_create(worker.handle(), &params, &state->handle);
   }
   const char* transports = std::getenv("UCX_TLS");
-  ucx_check(status, "UCX: cannot connect to {} (UCX_TLS={})", state->peer,
-            transports ? transports : "not set");
+  ucx_check(status, "UCX: cannot connect to {} (UCX_TLS={})", state->peer, transports ? transports : "not set");
   worker.endpoints_.push_back(state.get());
   state_.reset(state.release());
   if (worker.peers_.add(theirs.process, state_.get())) state_->notices_death = true;
   const std::string description = describe();
   state_->prefers_messages = seen_in(description, sends_messages_over_tcp, false);
   log_debug("endpoint to {}:\n{}", state_->peer, description);
-  if (!state_->notices_death)
-    log_warning("no transport that UCX may use to reach {} reports its death; widen UCX_TLS", state_->peer);
+  if (!state_->notices_death) log_warning("no transport that UCX may use to reach {} reports its death; widen UCX_TLS", state_->peer);
 }
 
 ucx_endpoint::~ucx_endpoint() = default;
@@ -58,18 +55,16 @@ void ucx_endpoint::check_open(const char* what) const {
   if (state_->closing) fail("UCX: {} to {} after its endpoint was closed", what, state_->peer);
 }
 
-void ucx_endpoint::put(const void* local, size_t bytes, const ucx_memory& local_memory,
-                       uint64_t remote_address, const ucx_remote_memory& remote_memory, done_callback done,
-                       void* argument) {
+void ucx_endpoint::put(const void* local, size_t bytes, const ucx_memory& local_memory, uint64_t remote_address,
+                       const ucx_remote_memory& remote_memory, done_callback done, void* argument) {
   check_open("put");
   if (!local_memory.contains(local, bytes))
-    fail("UCX: put to {} of {} bytes at {}: outside the registered {} bytes at {}", state_->peer, bytes,
-         local, local_memory.bytes(), local_memory.address());
+    fail("UCX: put to {} of {} bytes at {}: outside the registered {} bytes at {}", state_->peer, bytes, local, local_memory.bytes(),
+         local_memory.address());
   const uint64_t offset = remote_address - remote_memory.address_;  // wraps to a huge one below the memory
-  if (remote_memory.endpoint_ != state_.get() || offset > remote_memory.bytes_ ||
-      bytes > remote_memory.bytes_ - offset)
-    fail("UCX: put of {} bytes to {:#x} of {}: outside its {} bytes at {:#x}", bytes, remote_address,
-         state_->peer, remote_memory.bytes_, remote_memory.address_);
+  if (remote_memory.endpoint_ != state_.get() || offset > remote_memory.bytes_ || bytes > remote_memory.bytes_ - offset)
+    fail("UCX: put of {} bytes to {:#x} of {}: outside its {} bytes at {:#x}", bytes, remote_address, state_->peer, remote_memory.bytes_,
+         remote_memory.address_);
   ucx_worker& worker = *state_->worker;
   ucx_operation* operation = worker.acquire(state_.get(), done, argument);
   if (failed()) return worker.event(operation, state_->failure);
@@ -80,23 +75,20 @@ void ucx_endpoint::put(const void* local, size_t bytes, const ucx_memory& local_
     worker.dirty_.push_back(state_.get());
   }
   ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                       UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH;
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH;
   param.cb.send = ucx_worker::completed;
   param.user_data = operation;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   param.memh = local_memory.handle();
-  worker.start(operation,
-               ucp_put_nbx(state_->handle, local, bytes, remote_address, remote_memory.key_, &param));
+  worker.start(operation, ucp_put_nbx(state_->handle, local, bytes, remote_address, remote_memory.key_, &param));
 }
 
-void ucx_endpoint::send_am(unsigned id, std::span<const std::byte> header, std::span<const std::byte> data,
-                           done_callback done, void* argument) {
+void ucx_endpoint::send_am(unsigned id, std::span<const std::byte> header, std::span<const std::byte> data, done_callback done,
+                           void* argument) {
   check_open("message");
   ucx_worker& worker = *state_->worker;
   if (header.size() > worker.max_header())
-    fail("UCX: message {} to {}: header of {} bytes is longer than {}", id, state_->peer, header.size(),
-         worker.max_header());
+    fail("UCX: message {} to {}: header of {} bytes is longer than {}", id, state_->peer, header.size(), worker.max_header());
   ucx_operation* operation = worker.acquire(state_.get(), done, argument);
   if (failed()) return worker.event(operation, state_->failure);
   // UCX before 1.14 reads the header until the message is complete, so it is copied in any case.
@@ -108,18 +100,15 @@ void ucx_endpoint::send_am(unsigned id, std::span<const std::byte> header, std::
     data = std::span(operation->copy).subspan(header.size());
   }
   ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS |
-                       UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_MEMORY_TYPE;
   param.cb.send = ucx_worker::completed;
   param.user_data = operation;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   param.flags = UCP_AM_SEND_FLAG_EAGER;
-  const ucs_status_ptr_t result = ucp_am_send_nbx(state_->handle, id, operation->copy.data(), header.size(),
-                                                  data.data(), data.size(), &param);
-  if (!done && !result)
-    worker.release(operation);
-  else
-    worker.start(operation, result);
+  const ucs_status_ptr_t result =
+      ucp_am_send_nbx(state_->handle, id, operation->copy.data(), header.size(), data.data(), data.size(), &param);
+  if (!done && !result) worker.release(operation);
+  else worker.start(operation, result);
 }
 
 void ucx_endpoint::close(ucx_endpoint_state& state) {
@@ -155,12 +144,10 @@ std::string ucx_endpoint::describe() const {
   return printed(state_->handle);
 }
 
-ucx_remote_memory::ucx_remote_memory(ucx_endpoint& endpoint, std::span<const std::byte> packed_key)
-    : endpoint_(endpoint.state_.get()) {
+ucx_remote_memory::ucx_remote_memory(ucx_endpoint& endpoint, std::span<const std::byte> packed_key) : endpoint_(endpoint.state_.get()) {
   const ucx_memory_key theirs = read_ucx_memory_key(packed_key, endpoint.peer());
   endpoint.check_open("memory key");
-  ucx_check(ucp_ep_rkey_unpack(endpoint_->handle, theirs.key.data(), &key_),
-            "UCX: cannot use the memory key of {}", endpoint.peer());
+  ucx_check(ucp_ep_rkey_unpack(endpoint_->handle, theirs.key.data(), &key_), "UCX: cannot use the memory key of {}", endpoint.peer());
   endpoint_->keys.push_back(key_);
   address_ = theirs.address;
   bytes_ = theirs.bytes;

@@ -5,18 +5,15 @@
 
 namespace gravel {
 
-ucx_memory::ucx_memory(ucx_context& context, void* address, size_t bytes)
-    : context_(context), address_(address), bytes_(bytes) {
+ucx_memory::ucx_memory(ucx_context& context, void* address, size_t bytes) : context_(context), address_(address), bytes_(bytes) {
   if (!address || !bytes) fail("UCX: cannot register {} bytes at {}", bytes, address);
   ucp_mem_map_params_t params{};
-  params.field_mask =
-      UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
+  params.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
   params.address = address;
   params.length = bytes;
   params.memory_type = UCS_MEMORY_TYPE_HOST;
   ucx_check(ucp_mem_map(context.handle(), &params, &handle_),
-            "UCX: cannot register {} bytes at {} (the limit on locked memory, `ulimit -l`, may be too low)",
-            bytes, address);
+            "UCX: cannot register {} bytes at {} (the limit on locked memory, `ulimit -l`, may be too low)", bytes, address);
 }
 
 ucx_memory::~ucx_memory() { ucp_mem_unmap(context_.handle(), handle_); }
@@ -24,8 +21,7 @@ ucx_memory::~ucx_memory() { ucp_mem_unmap(context_.handle(), handle_); }
 std::vector<std::byte> ucx_memory::packed_key() const {
   void* key = nullptr;
   size_t key_bytes = 0;
-  ucx_check(ucp_rkey_pack(context_.handle(), handle_, &key, &key_bytes),
-            "UCX: cannot pack the key of {} bytes at {}", bytes_, address_);
+  ucx_check(ucp_rkey_pack(context_.handle(), handle_, &key, &key_bytes), "UCX: cannot pack the key of {} bytes at {}", bytes_, address_);
   const auto* const first = static_cast<const std::byte*>(key);
   const ucx_memory_key packed{ucx_release(), reinterpret_cast<uint64_t>(address_), bytes_, {first, first + key_bytes}};
   ucp_rkey_buffer_release(key);

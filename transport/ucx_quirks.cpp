@@ -68,8 +68,9 @@ bool seen_in(const std::string& text, std::optional<bool> (*look)(const std::str
   const std::optional<bool> seen = known ? look(text) : std::nullopt;
   static std::atomic<bool> said{false};
   if (!seen && !said.exchange(true))
-    log_warning("UCX {} {}: Gravel cannot tell which transports it uses, and takes the safe way", ucp_get_version_string(),
-                known ? "prints what it does in another form than others" : "is none of the releases that Gravel was checked with (1.13 to 1.22)");
+    log_warning(
+        "UCX {} {}: Gravel cannot tell which transports it uses, and takes the safe way", ucp_get_version_string(),
+        known ? "prints what it does in another form than others" : "is none of the releases that Gravel was checked with (1.13 to 1.22)");
   return seen.value_or(otherwise);
 }
 

@@ -8,8 +8,8 @@ namespace {
 
 void check(wire_kind kind, uint32_t release, const std::vector<std::byte>& of_ucx, const std::string& owner) {
   if (release != ucx_release())
-    fail("{} of {}: made by UCX {}.{}, but this process runs UCX {}.{}; install one release of UCX on all nodes", name_of(kind),
-         owner, release / 1000, release % 1000, ucx_release() / 1000, ucx_release() % 1000);
+    fail("{} of {}: made by UCX {}.{}, but this process runs UCX {}.{}; install one release of UCX on all nodes", name_of(kind), owner,
+         release / 1000, release % 1000, ucx_release() / 1000, ucx_release() % 1000);
   if (of_ucx.empty()) fail("{} of {}: it is empty", name_of(kind), owner);
 }
 

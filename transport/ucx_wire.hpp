@@ -14,7 +14,7 @@ namespace gravel {
 
 struct ucx_address {
   static constexpr wire_kind kind = wire_kind::worker_address;
-  uint32_t release;  ///< of UCX: ucx_release()
+  uint32_t release;          ///< of UCX: ucx_release()
   process_identity process;  ///< whose worker it is
   std::vector<std::byte> address;
   static auto fields(auto& m) { return std::tie(m.release, m.process, m.address); }

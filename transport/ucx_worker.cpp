@@ -70,25 +70,23 @@ void ucx_worker::on_am(unsigned id, am_handler handler, void* context) {
   if (id > 0xffff) fail("UCX: active message id {} is above 65535", id);
   am_slot& slot = am_slots_[id] = {this, handler, context};  // a map's elements do not move
   ucp_am_handler_param_t params{};
-  params.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS |
-                      UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+  params.field_mask =
+      UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_FLAGS | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
   params.id = id;
   params.flags = UCP_AM_FLAG_WHOLE_MSG;
   params.cb = received;
   params.arg = &slot;
-  ucx_check(ucp_worker_set_am_recv_handler(handle_, &params),
-            "UCX: cannot set the handler of active message {}", id);
+  ucx_check(ucp_worker_set_am_recv_handler(handle_, &params), "UCX: cannot set the handler of active message {}", id);
 }
 
-ucs_status_t ucx_worker::received(void* slot_address, const void* header, size_t header_bytes, void* data,
-                                  size_t data_bytes, const ucp_am_recv_param_t* param) {
+ucs_status_t ucx_worker::received(void* slot_address, const void* header, size_t header_bytes, void* data, size_t data_bytes,
+                                  const ucp_am_recv_param_t* param) {
   const am_slot& slot = *static_cast<am_slot*>(slot_address);
   if (!slot.handler) return UCS_OK;
   slot.worker->guarded([&] {
     if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV)  // send_am always asks for eager
       fail("UCX: an active message of {} bytes came by rendezvous; its sender is not Gravel", data_bytes);
-    slot.handler(slot.context, {static_cast<const std::byte*>(header), header_bytes},
-                 {static_cast<const std::byte*>(data), data_bytes});
+    slot.handler(slot.context, {static_cast<const std::byte*>(header), header_bytes}, {static_cast<const std::byte*>(data), data_bytes});
   });
   return UCS_OK;
 }
@@ -112,8 +110,7 @@ ucx_operation* ucx_worker::acquire(ucx_endpoint_state* endpoint, done_callback d
 
 void ucx_worker::release(ucx_operation* operation) {
   if (ucx_endpoint_state* endpoint = operation->endpoint) {
-    (operation->previous_pending ? operation->previous_pending->next_pending : endpoint->pending) =
-        operation->next_pending;
+    (operation->previous_pending ? operation->previous_pending->next_pending : endpoint->pending) = operation->next_pending;
     if (operation->next_pending) operation->next_pending->previous_pending = operation->previous_pending;
     operation->endpoint = nullptr;
   }
@@ -138,10 +135,8 @@ void ucx_worker::event(ucx_operation* operation, ucs_status_t status) {
     event(put, status);
   }
   if (--operation->waits > 0) return;
-  if (operation->endpoint)
-    ready_.push(operation);
-  else
-    release(operation);
+  if (operation->endpoint) ready_.push(operation);
+  else release(operation);
 }
 
 void ucx_worker::flush_puts(ucx_endpoint_state& endpoint, done_callback done, void* argument) {
@@ -184,8 +179,7 @@ void ucx_worker::watch_peers() {
   if (now - watched_ < std::chrono::milliseconds(20)) return;
   watched_ = now;
   while (void* endpoint = peers_.ended())
-    mark_failed(*static_cast<ucx_endpoint_state*>(endpoint), UCS_ERR_CONNECTION_RESET,
-                "its process has ended");
+    mark_failed(*static_cast<ucx_endpoint_state*>(endpoint), UCS_ERR_CONNECTION_RESET, "its process has ended");
 }
 
 bool ucx_worker::report_failures() {
@@ -196,12 +190,9 @@ bool ucx_worker::report_failures() {
     failed_.pop_back();
     const std::string text = fmt::format("lost the connection to {}: {}", endpoint.peer, endpoint.reason);
     guarded([&] {
-      if (disconnects_expected_ || endpoint.closing)
-        log_debug("{} (expected: the job is ending)", text);
-      else if (on_error_)
-        on_error_(text);
-      else
-        log_error("{}", text);
+      if (disconnects_expected_ || endpoint.closing) log_debug("{} (expected: the job is ending)", text);
+      else if (on_error_) on_error_(text);
+      else log_error("{}", text);
     });
     complete_all(endpoint, endpoint.failure);
   }
@@ -209,8 +200,7 @@ bool ucx_worker::report_failures() {
 }
 
 bool ucx_worker::deliver() {
-  ucx_operation_queue round =
-      std::exchange(ready_, {});  // what callbacks post now is delivered in the next round
+  ucx_operation_queue round = std::exchange(ready_, {});  // what callbacks post now is delivered in the next round
   const bool any = round.first;
   while (ucx_operation* operation = round.pop()) {
     ucx_endpoint_state* endpoint = operation->endpoint;
@@ -220,10 +210,8 @@ bool ucx_worker::deliver() {
     release(operation);
     if (!endpoint) continue;  // it has been completed already
     if (endpoint->failure != UCS_OK) status = endpoint->failure;
-    if (done)
-      guarded([&] { done(argument, status); });
-    else if (status != UCS_OK)
-      mark_failed(*endpoint, status);  // a message that nobody waits for must not get lost silently
+    if (done) guarded([&] { done(argument, status); });
+    else if (status != UCS_OK) mark_failed(*endpoint, status);  // a message that nobody waits for must not get lost silently
   }
   return any;
 }
@@ -233,18 +221,15 @@ void ucx_worker::start_closing() {
 }
 
 bool ucx_worker::closed() const {
-  return std::all_of(endpoints_.begin(), endpoints_.end(),
-                     [](const auto* endpoint) { return endpoint->closed; });
+  return std::all_of(endpoints_.begin(), endpoints_.end(), [](const auto* endpoint) { return endpoint->closed; });
 }
 
 bool ucx_worker::close_endpoints(std::chrono::milliseconds limit) {
   const auto end = std::chrono::steady_clock::now() + limit;
   start_closing();
   for (relax wait; !closed() && std::chrono::steady_clock::now() < end;)
-    if (progress())
-      wait.reset();
-    else
-      wait();
+    if (progress()) wait.reset();
+    else wait();
   return closed();
 }
 

@@ -30,8 +30,7 @@ class ucx_worker {
  public:
   /// Receives one active message; `header` and `data` are valid during the call only, and not aligned. May
   /// post operations. What it throws comes out of progress().
-  using am_handler = void (*)(void* context, std::span<const std::byte> header,
-                              std::span<const std::byte> data);
+  using am_handler = void (*)(void* context, std::span<const std::byte> header, std::span<const std::byte> data);
   using error_handler = std::function<void(const std::string& text)>;
 
   explicit ucx_worker(ucx_context& context);
@@ -97,8 +96,8 @@ class ucx_worker {
   void guarded(F&& code);
 
   static void completed(void* request, ucs_status_t status, void* operation);
-  static ucs_status_t received(void* slot, const void* header, size_t header_bytes, void* data,
-                               size_t data_bytes, const ucp_am_recv_param_t* param);
+  static ucs_status_t received(void* slot, const void* header, size_t header_bytes, void* data, size_t data_bytes,
+                               const ucp_am_recv_param_t* param);
 
   ucx_context& context_;
   ucp_worker_h handle_ = nullptr;
@@ -117,8 +116,7 @@ class ucx_worker {
   std::vector<ucx_endpoint_state*> failed_;  ///< failed, not yet reported
   process_watch peers_;                      ///< of this machine
   std::chrono::steady_clock::time_point watched_;
-  std::vector<ucp_rkey_h>
-      retired_keys_;  ///< of destroyed endpoints; requests inside UCX may still point to them
+  std::vector<ucp_rkey_h> retired_keys_;  ///< of destroyed endpoints; requests inside UCX may still point to them
 };
 
 }  // namespace gravel

@@ -91,8 +91,7 @@ __global__ void update(update_job job, uint32_t me) {
 __global__ void send(send_job job) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (job.op == operation::put)
-    for (uint64_t i = lane; i < job.count; i += lanes)
-      nvshmem_uint64_p(&job.words[job.word_of(i)], job.salt + i, static_cast<int>(job.pe));
+    for (uint64_t i = lane; i < job.count; i += lanes) nvshmem_uint64_p(&job.words[job.word_of(i)], job.salt + i, static_cast<int>(job.pe));
   else
     for (uint64_t i = lane; i < job.count; i += lanes) nvshmem_uint64_atomic_inc(&job.words[job.word_of(i)], static_cast<int>(job.pe));
 }
@@ -115,7 +114,8 @@ int main(int argc, char** argv) {
   auto* table = static_cast<uint64_t*>(nvshmem_malloc(words * sizeof(uint64_t)));
   if (!table) fail("nvshmem_malloc of " + std::to_string(words * 8) + " bytes (see NVSHMEM_SYMMETRIC_SIZE)");
   const update_job updates{map, table, o.count};
-  send_job sends{o.work == "put" ? operation::put : operation::inc, table, o.count - 1, o.count, (uint64_t{me} + 1) << 40, (me + 1) % n_pes, 0};
+  send_job sends{
+      o.work == "put" ? operation::put : operation::inc, table, o.count - 1, o.count, (uint64_t{me} + 1) << 40, (me + 1) % n_pes, 0};
   send_job arriving = sends;
   arriving.salt = uint64_t{(me + n_pes - 1) % n_pes + 1} << 40;
 

@@ -81,9 +81,7 @@ void launch_plain(void (*kernel)(P...), unsigned grid, unsigned block, A... argu
   launch_with_shared(kernel, grid, block, 0, arguments...);
 }
 
-inline double seconds_now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+inline double seconds_now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 /// The time of the slowest PE. Collective.
 inline double slowest(double seconds) { return static_cast<double>(gravel_max_all(static_cast<uint64_t>(seconds * 1e9))) / 1e9; }
 /// The mean over all PEs of a rate, to three digits behind a million. Collective.

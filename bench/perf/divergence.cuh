@@ -22,9 +22,7 @@ struct divergence_job {
     return x ^ x >> 31;
   }
   GRAVEL_BOTH static uint64_t seed_of(uint64_t item, uint32_t pe) { return mix((item + 1) * 0x9E3779B97F4A7C15u ^ uint64_t{pe} << 48); }
-  GRAVEL_BOTH uint32_t updates_of(uint64_t seed) const {
-    return (seed >> 32) % 100 < active ? 1 + static_cast<uint32_t>(seed % most) : 0;
-  }
+  GRAVEL_BOTH uint32_t updates_of(uint64_t seed) const { return (seed >> 32) % 100 < active ? 1 + static_cast<uint32_t>(seed % most) : 0; }
   GRAVEL_BOTH static uint64_t random_of(uint64_t seed, uint32_t update) { return mix(seed + update * 0x9E3779B97F4A7C15u); }
 };
 

@@ -49,7 +49,9 @@ inline measured run_updates(const options& o, bool remote_only, const std::strin
     fill_with(table, map.words(), poison);
     gravel_barrier_all();
     const double begin = seconds_now();
-    if (scope == "block") gravel_launch(n_pes > 2 ? update_by_block<lanes_of_block, 3> : update_by_block<lanes_of_block, 1>, grid, lanes_of_block, gravel_handle(), job);
+    if (scope == "block")
+      gravel_launch(n_pes > 2 ? update_by_block<lanes_of_block, 3> : update_by_block<lanes_of_block, 1>, grid, lanes_of_block,
+                    gravel_handle(), job);
     else gravel_launch(update_by_warp, grid, lanes_of_block, gravel_handle(), job);
     gravel_barrier_all();
     const double took = slowest(seconds_now() - begin);
@@ -78,16 +80,17 @@ inline void gups_rows(report& r, const options& o, const limits& l, bool with_pa
       const double limit_rate = remote_only ? std::min(most.per_s / sizeof(unit), l.increments) : most.per_s;
       std::vector<cell> cells{{"targets", "targets", std::string(remote_only ? "remote" : "uniform")}};
       if (with_packet_size) cells.push_back({"packet_bytes", "packet B", current_settings().packet_size});
-      for (const cell& c : std::initializer_list<cell>{{"scope", "scope", scope},
-                                                      {"table_log2", "table log2", uint64_t{o.table_log2}},
-                                                      {"updates", "updates", o.updates},
-                                                      {"ms", "ms", m.seconds * 1e3},
-                                                      {"million_updates_per_s", "M upd/s", rate / 1e6},
-                                                      {"message_gb_per_s", "message GB/s", rate * sizeof(unit) / 1e9},
-                                                      {"gups_of_job", "GUPS (job)", rate * gravel_n_pes() / 1e9},
-                                                      {"limit", "limit", limit_rate == l.increments ? increments_limit(l).name : most.name},
-                                                      {"limit_million_per_s", "limit M/s", limit_rate / 1e6},
-                                                      {"ratio", "ratio", rate / limit_rate}})
+      for (const cell& c :
+           std::initializer_list<cell>{{"scope", "scope", scope},
+                                       {"table_log2", "table log2", uint64_t{o.table_log2}},
+                                       {"updates", "updates", o.updates},
+                                       {"ms", "ms", m.seconds * 1e3},
+                                       {"million_updates_per_s", "M upd/s", rate / 1e6},
+                                       {"message_gb_per_s", "message GB/s", rate * sizeof(unit) / 1e9},
+                                       {"gups_of_job", "GUPS (job)", rate * gravel_n_pes() / 1e9},
+                                       {"limit", "limit", limit_rate == l.increments ? increments_limit(l).name : most.name},
+                                       {"limit_million_per_s", "limit M/s", limit_rate / 1e6},
+                                       {"ratio", "ratio", rate / limit_rate}})
         cells.push_back(c);
       r.row(std::move(cells), m.check);
     }

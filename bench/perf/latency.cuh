@@ -14,12 +14,12 @@ enum class timed : uint32_t { put_quiet, inc_quiet, fetch_add, compare_swap, qui
 struct latency_job {
   timed op;
   uint32_t pe, iterations;
-  uint64_t* word;        ///< symmetric; the operation's destination
-  const char* from;      ///< put_bulk_quiet
-  char* to;              ///< symmetric
-  uint64_t size;         ///< of put_bulk; quiet: messages sent before it, untimed
-  uint64_t* ticks;       ///< of each iteration, by clock64
-  uint64_t* all;         ///< {ticks, nanoseconds} of the whole, and how many answers were wrong
+  uint64_t* word;    ///< symmetric; the operation's destination
+  const char* from;  ///< put_bulk_quiet
+  char* to;          ///< symmetric
+  uint64_t size;     ///< of put_bulk; quiet: messages sent before it, untimed
+  uint64_t* ticks;   ///< of each iteration, by clock64
+  uint64_t* all;     ///< {ticks, nanoseconds} of the whole, and how many answers were wrong
 };
 
 GRAVEL_DEVICE uint64_t nanoseconds_now() {
@@ -87,8 +87,8 @@ __global__ void play_ping_pong(gravel_t g, uint64_t* flag, uint32_t partner, boo
 }
 
 /// Microseconds, sorted.
-inline void latency_row(report& r, const limits& l, const char* what, const std::string& to, uint64_t size,
-                        std::vector<double> us, verified v) {
+inline void latency_row(report& r, const limits& l, const char* what, const std::string& to, uint64_t size, std::vector<double> us,
+                        verified v) {
   std::sort(us.begin(), us.end());
   const auto part = [&](double p) { return us[static_cast<size_t>(p * static_cast<double>(us.size() - 1))]; };
   r.row({{"operation", "operation", std::string(what)},
@@ -146,8 +146,7 @@ inline void time_row(report& r, const options& o, limits& l, timed op, const cha
     for (int i = 1; i < 8; ++i) wrong += got[i] != poison;
     std::vector<char> arrived(half);
     gravel_copy(arrived.data(), buffer, half);
-    for (uint64_t i = 0; i < half; ++i)
-      wrong += arrived[i] != (bulk && i < size ? pattern[i] : static_cast<char>(poison & 255));
+    for (uint64_t i = 0; i < half; ++i) wrong += arrived[i] != (bulk && i < size ? pattern[i] : static_cast<char>(poison & 255));
   }
   const verified v{gravel_sum_all(me == pe ? 16 + 2 * half : 0), gravel_sum_all(wrong)};
   std::vector<double> us(1);
@@ -181,8 +180,8 @@ inline void ping_pong_latency(report& r, const options& o, limits& l) {
     const device_array<uint64_t> ticks(o.iterations), all(2);
     gravel_barrier_all();
     if (me == 0 || me == partner)
-      gravel_launch(play_ping_pong, 1, 1, gravel_handle(), flag, static_cast<uint32_t>(me == 0 ? partner : 0), me == 0, asks,
-                    o.iterations, ticks.data(), all.data());
+      gravel_launch(play_ping_pong, 1, 1, gravel_handle(), flag, static_cast<uint32_t>(me == 0 ? partner : 0), me == 0, asks, o.iterations,
+                    ticks.data(), all.data());
     gravel_barrier_all();
     uint64_t got = 0;
     gravel_copy(&got, flag, sizeof(got));

@@ -17,18 +17,17 @@ constexpr uint32_t own_table_log2 = GRAVEL_CUDA ? 27 : 22;
 
 /// Per PE; 0: not there, or not measured yet.
 struct limits {
-  double host_bytes = 0;   ///< bytes/s: a kernel's 16-byte stores to pinned host memory; CPU backend: memcpy by one core
-  double peer_bytes = 0;   ///< bytes/s: a kernel's 16-byte stores to another GPU's memory
-  double increments = 0;   ///< 1/s: random 8-byte increments of own memory; CPU backend: a plain loop on one core
+  double host_bytes = 0;     ///< bytes/s: a kernel's 16-byte stores to pinned host memory; CPU backend: memcpy by one core
+  double peer_bytes = 0;     ///< bytes/s: a kernel's 16-byte stores to another GPU's memory
+  double increments = 0;     ///< 1/s: random 8-byte increments of own memory; CPU backend: a plain loop on one core
   double round_trip_us = 0;  ///< a flag from one lane to a host thread and back, over pinned memory
-  uint32_t table_log2 = 0;  ///< words of the table of `increments`
+  uint32_t table_log2 = 0;   ///< words of the table of `increments`
 };
 
 __global__ void store_lines(unit* to, uint64_t units, uint64_t salt, unsigned rounds) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
   for (unsigned round = 0; round < rounds; ++round)
-    for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < units; i += lanes)
-      store_unit(to + i, {{i + salt, round}});
+    for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < units; i += lanes) store_unit(to + i, {{i + salt, round}});
 }
 
 __global__ void increment_random(uint64_t* table, uint64_t mask, uint64_t count) {

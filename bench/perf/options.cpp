@@ -32,8 +32,7 @@ const entry entries[] = {
     {"barrier_latency", "Time of gravel_barrier_all", entry::latency},
     {"gups", "Random increments of a table over all PEs, to other PEs only and to all", entry::updates},
     {"queue", "From a kernel to host threads through the queue alone (figures 6 and 8 of the paper)", entry::queue},
-    {"packet_size", "gups with the GRAVEL_PACKET_SIZE of this job (figure 14; bench/run_perf runs it for several)",
-     entry::updates},
+    {"packet_size", "gups with the GRAVEL_PACKET_SIZE of this job (figure 14; bench/run_perf runs it for several)", entry::updates},
     {"destinations", "The queue with 1 to 1024 destinations, the host appends rows to packets", entry::queue},
     {"divergence", "GUPS-mod: few work-items send; predication, direct sends and block sender", entry::divergence},
 };
@@ -54,8 +53,7 @@ void add_options(CLI::App& app, options& o, const entry& e) {
         ->capture_default_str();
   if (e.takes & entry::bulk) list("--size", o.sizes, "Sizes in bytes")->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30));
   if (e.takes == entry::bulk) app.add_option("--bytes", o.bytes, "Bytes that a row moves, at most")->check(counts);
-  if (e.takes & entry::latency)
-    app.add_option("--iterations", o.iterations, "Timed operations")->check(CLI::Range(1u, 1u << 20));
+  if (e.takes & entry::latency) app.add_option("--iterations", o.iterations, "Timed operations")->check(CLI::Range(1u, 1u << 20));
   if (e.takes & (entry::updates | entry::divergence))
     app.add_option("--table-log2", o.table_log2, "Words of the table per PE, as a power of two")->check(CLI::Range(1, 34));
   if (e.takes & entry::updates) {
@@ -78,7 +76,8 @@ void add_options(CLI::App& app, options& o, const entry& e) {
         ->transform(CLI::AsSizeValue(false))
         ->check(CLI::Range(1024, 1 << 20))
         ->capture_default_str();
-    app.add_option("--slots", o.slots, "Slots, a power of two; 0: as a PE has, 4096 for blocks, 2048 for warps")->check(CLI::Range(0, 1 << 20));
+    app.add_option("--slots", o.slots, "Slots, a power of two; 0: as a PE has, 4096 for blocks, 2048 for warps")
+        ->check(CLI::Range(0, 1 << 20));
     app.add_option("--consume", o.consume, "What a consumer does: skip, sum (reads all), append (rows to packets)")
         ->check(CLI::IsMember({"skip", "sum", "append"}));
   }
@@ -87,8 +86,7 @@ void add_options(CLI::App& app, options& o, const entry& e) {
 /// Defaults that depend on the backend and on what runs; `brief` for `all`.
 void fill_in(options& o, bool gpu, bool brief) {
   const bool divergence = o.benchmark == "divergence", queue = o.benchmark == "queue" || o.benchmark == "destinations";
-  if (!o.messages)
-    o.messages = uint64_t{1} << (gpu ? (divergence ? 24 : queue ? 26 : 27) : queue ? 20 : 18);
+  if (!o.messages) o.messages = uint64_t{1} << (gpu ? (divergence ? 24 : queue ? 26 : 27) : queue ? 20 : 18);
   if (brief) o.messages >>= gpu ? 3 : 2;
   o.messages = std::bit_floor(o.messages);
   if (!o.iterations) o.iterations = brief ? 50 : 1000;
@@ -101,8 +99,7 @@ void fill_in(options& o, bool gpu, bool brief) {
   if (o.destinations.empty()) {
     if (o.benchmark == "destinations")
       for (unsigned n = 1; n <= 1024; n *= 4) o.destinations.push_back(n);
-    else
-      o.destinations = {8};
+    else o.destinations = {8};
   }
   if (o.consume.empty()) o.consume = o.benchmark == "destinations" ? "append" : "sum";
   if (o.benchmark == "destinations" && o.scopes.size() == 3) o.scopes = {"block"};
@@ -140,9 +137,10 @@ options settle(options o, const std::string& benchmark, bool gpu) {
 options parse_options(int argc, char** argv, bool gpu) {
   options o;
   std::string route;
-  CLI::App app("Measures Gravel: rates, latencies, the queue, and the applications' patterns. Every result is checked; a wrong "
-               "one ends the run with status 1.\nRun it alone or as a job: ucx-run -n 2 gravel-perf p_bw",
-               gpu ? "gravel-perf" : "gravel-perf-cpu");
+  CLI::App app(
+      "Measures Gravel: rates, latencies, the queue, and the applications' patterns. Every result is checked; a wrong "
+      "one ends the run with status 1.\nRun it alone or as a job: ucx-run -n 2 gravel-perf p_bw",
+      gpu ? "gravel-perf" : "gravel-perf-cpu");
   app.require_subcommand(1);
   app.fallthrough();
   app.add_option("--json", o.json, "Write the results to this file too");

@@ -29,8 +29,14 @@ class queue_rig {
  public:
   /// `by_block`: slots of thread blocks, of `payload_bytes`; otherwise those of warps.
   queue_rig(bool by_block, uint32_t slots, uint64_t payload_bytes, uint32_t consumers, uint32_t destinations)
-      : by_block_(by_block), destinations_(destinations), shape_(shape_of(by_block, slots, payload_bytes, consumers, destinations)),
-        memory_(shape_.bytes()), state_(1), counters_(1), error_(4096), heap_(8) {
+      : by_block_(by_block),
+        destinations_(destinations),
+        shape_(shape_of(by_block, slots, payload_bytes, consumers, destinations)),
+        memory_(shape_.bytes()),
+        state_(1),
+        counters_(1),
+        error_(4096),
+        heap_(8) {
     std::memset(memory_.data(), 0, sizeof(queue_control));
     const queue q = the_queue();
     for (uint64_t s = 0; s < shape_.slots; ++s) q.slot(s)->published = 0;  // all else stays poisoned
@@ -61,7 +67,8 @@ class queue_rig {
   }
   queue the_queue() const { return queue::in(memory_.data(), state_.data(), shape_); }
   void consume(uint32_t plane, const send_job& job, consume_mode mode, consumed_totals& totals);
-  void take(slot_header* slot, const send_job& job, consume_mode mode, consumed_totals& totals, char* packets, std::vector<uint32_t>& filled);
+  void take(slot_header* slot, const send_job& job, consume_mode mode, consumed_totals& totals, char* packets,
+            std::vector<uint32_t>& filled);
   void check_message(const unit* m, const gravel::message_row& row, const send_job& job, consumed_totals& totals);
 
   static constexpr uint64_t packet_bytes = 65536, unknown = ~uint64_t{0};
@@ -73,13 +80,13 @@ class queue_rig {
   device_array<device_counters> counters_;
   pinned_memory error_;
   device_array<uint64_t> heap_;
-  uint64_t begin_ = 0;                   ///< tickets of earlier runs
-  std::atomic<uint64_t> end_{unknown};   ///< tickets of this run, once its kernel has ended
+  uint64_t begin_ = 0;                             ///< tickets of earlier runs
+  std::atomic<uint64_t> end_{unknown};             ///< tickets of this run, once its kernel has ended
   std::unique_ptr<std::atomic<uint64_t>[]> seen_;  ///< check: one bit of each message
 };
 
 inline double queue_rig::transfer(const std::string& scope, unsigned grid, unsigned block, const send_job& job, consume_mode mode,
-                             consumed_totals& totals) {
+                                  consumed_totals& totals) {
   end_ = unknown;
   if (mode == consume_mode::check) seen_ = std::make_unique<std::atomic<uint64_t>[]>(job.count / 64 + 1);
   totals.of_sink.assign(destinations_, 0);
@@ -99,7 +106,8 @@ inline double queue_rig::transfer(const std::string& scope, unsigned grid, unsig
   const double begin = seconds_now();
   std::exception_ptr failure;
   try {
-    with_sending_kernel(scope, block, [&](auto kernel, unsigned shared) { launch_with_shared(kernel, grid, block, shared, handle(), job); });
+    with_sending_kernel(scope, block,
+                        [&](auto kernel, unsigned shared) { launch_with_shared(kernel, grid, block, shared, handle(), job); });
     gravel_synchronize();
     begin_ = state_.read().tickets;
   } catch (...) {
@@ -168,7 +176,7 @@ inline void queue_rig::check_message(const unit* m, const gravel::message_row& r
   const uint64_t* word = m->word;
   const uint64_t value = word[job.op == operation::put ? 1 : 2], i = value - job.salt;
   bool right = i < job.count && pe_of_sink(row.sink) == job.pe_of(i) && (row.sink & 1) == 0 &&
-               word[0] == (job.op == operation::put ? make_word0(op::put, static_cast<uint8_t>(value_type::u64), 0)
+               word[0] == (job.op == operation::put    ? make_word0(op::put, static_cast<uint8_t>(value_type::u64), 0)
                            : job.op == operation::am32 ? make_am_word0(handler_id<am32>::value, 24)
                                                        : make_am_word0(handler_id<am64>::value, 48));
   if (job.op != operation::put) {

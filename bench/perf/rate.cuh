@@ -25,7 +25,9 @@ struct measured {
 };
 
 /// Messages of a row: fewer where each has a slot of its own. A power of two.
-inline uint64_t count_of(const options& o, const std::string& scope) { return std::max<uint64_t>(o.messages / (scope == "thread" ? 32 : 1), 1); }
+inline uint64_t count_of(const options& o, const std::string& scope) {
+  return std::max<uint64_t>(o.messages / (scope == "thread" ? 32 : 1), 1);
+}
 
 /// Every word of this PE is written by exactly one message (puts), or counted up once (the others). Collective.
 inline measured run_messages(const options& o, operation op, const std::string& scope) {

@@ -42,9 +42,7 @@ std::string shown(const std::variant<std::string, uint64_t, double>& value) {
   return number < 1000 ? fmt::format("{:#.3g}", number) : fmt::format("{:.0f}", number);
 }
 
-size_t width(const cell& c) {
-  return std::max<size_t>(std::holds_alternative<std::string>(c.value) ? 12 : 8, std::strlen(c.heading));
-}
+size_t width(const cell& c) { return std::max<size_t>(std::holds_alternative<std::string>(c.value) ? 12 : 8, std::strlen(c.heading)); }
 
 }  // namespace
 

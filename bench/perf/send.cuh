@@ -47,7 +47,9 @@ struct direct {
   GRAVEL_DEVICE void put(uint64_t* dest, uint64_t value, int pe) { gravel_put(g, dest, value, pe); }
   GRAVEL_DEVICE void inc(uint64_t* dest, int pe) { gravel_inc(g, dest, pe); }
   template <class Handler, class... A>
-  GRAVEL_DEVICE void am(int pe, A... arguments) { gravel_am<Handler>(g, pe, arguments...); }
+  GRAVEL_DEVICE void am(int pe, A... arguments) {
+    gravel_am<Handler>(g, pe, arguments...);
+  }
 };
 
 /// Lane `lane` of `lanes` sends its part of the job.
@@ -56,15 +58,13 @@ GRAVEL_DEVICE void send_part(Sender& s, const gravel_t& g, const send_job& job, 
   const uint64_t words = static_cast<uint64_t>(reinterpret_cast<char*>(job.words) - g.heap);
   switch (job.op) {
     case operation::put:
-      for (uint64_t i = lane; i < job.count; i += lanes)
-        s.put(&job.words[job.word_of(i)], job.salt + i, static_cast<int>(job.pe_of(i)));
+      for (uint64_t i = lane; i < job.count; i += lanes) s.put(&job.words[job.word_of(i)], job.salt + i, static_cast<int>(job.pe_of(i)));
       break;
     case operation::inc:
       for (uint64_t i = lane; i < job.count; i += lanes) s.inc(&job.words[job.word_of(i)], static_cast<int>(job.pe_of(i)));
       break;
     case operation::am16:
-      for (uint64_t i = lane; i < job.count; i += lanes)
-        s.template am<am16>(static_cast<int>(job.pe_of(i)), words + 8 * job.word_of(i));
+      for (uint64_t i = lane; i < job.count; i += lanes) s.template am<am16>(static_cast<int>(job.pe_of(i)), words + 8 * job.word_of(i));
       break;
     case operation::am32:
       for (uint64_t i = lane; i < job.count; i += lanes) {
@@ -90,8 +90,9 @@ GRAVEL_DEVICE void send_part(Sender& s, const gravel_t& g, const send_job& job, 
 
 /// Dynamic shared memory of a block sender that is too large for static shared memory (48 KiB on a GPU), else 0.
 template <int BLOCK>
-constexpr unsigned dynamic_bytes =
-    GRAVEL_CUDA && sizeof(gravel_block_sender<BLOCK>) > 48 * 1024 ? static_cast<unsigned>(sizeof(gravel_block_sender<BLOCK>)) : 0u;
+constexpr unsigned dynamic_bytes = GRAVEL_CUDA && sizeof(gravel_block_sender<BLOCK>) > 48 * 1024
+                                       ? static_cast<unsigned>(sizeof(gravel_block_sender<BLOCK>))
+                                       : 0u;
 /// The block's sender, in shared memory of either kind.
 template <int BLOCK>
 GRAVEL_DEVICE gravel_block_sender<BLOCK>& shared_sender() {

@@ -65,15 +65,13 @@ void block_runner::prepare(launch_state& launch) {
   order_ = launch.order;
   if (!carriers_ || carriers_->stack_bytes() < launch.stack_bytes)
     carriers_ = std::make_unique<carriers>(
-        launch.stack_bytes,
-        [](void* owner, carrier& self) { static_cast<block_runner*>(owner)->carry(self); }, this);
+        launch.stack_bytes, [](void* owner, carrier& self) { static_cast<block_runner*>(owner)->carry(self); }, this);
   constexpr size_t alignment = 128;
   if (shared_bytes_ < launch.shared_bytes || !shared_) {
     shared_.reset(new char[launch.shared_bytes + alignment]);
     shared_bytes_ = launch.shared_bytes;
   }
-  dynamic_shared = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(shared_.get()) + alignment - 1) &
-                                           ~(alignment - 1));
+  dynamic_shared = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(shared_.get()) + alignment - 1) & ~(alignment - 1));
   dynamic_shared_bytes = launch.shared_bytes;
   blockDim = launch.block;
   gridDim = launch.grid;
@@ -105,8 +103,7 @@ void block_runner::run_share(launch_state& launch) {
 
 void block_runner::run_in_turn(uint64_t claimed) {
   // 128 bits, as the product may pass 64
-  const auto index = static_cast<uint64_t>(
-      (static_cast<unsigned __int128>(launch_->stride) * claimed + launch_->offset) % launch_->blocks);
+  const auto index = static_cast<uint64_t>((static_cast<unsigned __int128>(launch_->stride) * claimed + launch_->offset) % launch_->blocks);
   if (!order_) return run_block(index);
   claimed_ = static_cast<uint32_t>(claimed);
   if (!order_->join(claimed_)) return;
@@ -246,8 +243,9 @@ void block_runner::stop_lane() {
 
 const char* block_runner::cancelled::what() const noexcept {
   static thread_local std::string text;
-  text = "a lane that waits cannot be ended, for it catches what should end it, or waits in a destructor or noexcept function; "
-         "it is to end because of this: ";
+  text =
+      "a lane that waits cannot be ended, for it catches what should end it, or waits in a destructor or noexcept function; "
+      "it is to end because of this: ";
   try {
     std::lock_guard lock(launch.mutex);
     std::rethrow_exception(launch.error);
@@ -277,49 +275,33 @@ bool is_overflow(const void* address, overflow& found) { return in_launch && in_
 
 const char* name_of(warp_op op) {
   switch (op) {
-    case warp_op::sync:
-      return "__syncwarp";
-    case warp_op::ballot:
-      return "__ballot_sync";
-    case warp_op::all:
-      return "__all_sync";
-    case warp_op::any:
-      return "__any_sync";
-    case warp_op::shuffle:
-      return "a __shfl_sync";
-    case warp_op::match_any:
-      return "__match_any_sync";
-    case warp_op::match_all:
-      return "__match_all_sync";
-    default:
-      return "a __reduce_sync";
+    case warp_op::sync: return "__syncwarp";
+    case warp_op::ballot: return "__ballot_sync";
+    case warp_op::all: return "__all_sync";
+    case warp_op::any: return "__any_sync";
+    case warp_op::shuffle: return "a __shfl_sync";
+    case warp_op::match_any: return "__match_any_sync";
+    case warp_op::match_all: return "__match_all_sync";
+    default: return "a __reduce_sync";
   }
 }
 const char* name_of(block_op op) {
   switch (op) {
-    case block_op::sync:
-      return "__syncthreads";
-    case block_op::count:
-      return "__syncthreads_count";
-    case block_op::all:
-      return "__syncthreads_and";
-    default:
-      return "__syncthreads_or";
+    case block_op::sync: return "__syncthreads";
+    case block_op::count: return "__syncthreads_count";
+    case block_op::all: return "__syncthreads_and";
+    default: return "__syncthreads_or";
   }
 }
 
-void block_runner::fail_outside(const char* who) {
-  fail("{} called outside a kernel (only lanes of gravel::simt::launch may)", who);
-}
+void block_runner::fail_outside(const char* who) { fail("{} called outside a kernel (only lanes of gravel::simt::launch may)", who); }
 
 void block_runner::abandon_deadlocked() {
   launch_->record(std::make_exception_ptr(error(describe_deadlock())));
   stopping_ = true;
 }
 
-std::string block_runner::describe_block() const {
-  return fmt::format("block ({},{},{})", blockIdx.x, blockIdx.y, blockIdx.z);
-}
+std::string block_runner::describe_block() const { return fmt::format("block ({},{},{})", blockIdx.x, blockIdx.y, blockIdx.z); }
 std::string block_runner::place() const { return fmt::format("lane {} of {}", running_, describe_block()); }
 
 std::string block_runner::describe_deadlock() const {
@@ -334,8 +316,8 @@ std::string block_runner::describe_deadlock() const {
         const lane& l = lanes_[w * 32 + static_cast<uint32_t>(std::countr_zero(other))];
         if (l.op == first.op && l.mask == first.mask) same |= other & -other;
       }
-      text += fmt::format(" {} of warp {} (lanes {:#010x}) wait in {} with mask {:#010x};",
-                          std::popcount(same), w, same, name_of(first.op), first.mask);
+      text += fmt::format(" {} of warp {} (lanes {:#010x}) wait in {} with mask {:#010x};", std::popcount(same), w, same, name_of(first.op),
+                          first.mask);
       left &= ~same;
     }
   }

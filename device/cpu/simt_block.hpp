@@ -128,11 +128,10 @@ class block_runner {
 
   std::vector<lane> lanes_;
   uint32_t lanes_count_ = 0, warps_ = 0;
-  uint32_t running_ = 0;  ///< the lane
-  uint32_t live_ = 0;     ///< have not ended
-  uint32_t next_unstarted_ =
-      0;                   ///< without a seed: lanes from here on have not started; they go before others
-  bool stopping_ = false;  ///< the block is being abandoned
+  uint32_t running_ = 0;         ///< the lane
+  uint32_t live_ = 0;            ///< have not ended
+  uint32_t next_unstarted_ = 0;  ///< without a seed: lanes from here on have not started; they go before others
+  bool stopping_ = false;        ///< the block is being abandoned
   uint32_t stops_ignored_ = 0, stops_thrown_ = 0;
 
   std::array<uint16_t, max_lanes> queue_;  ///< ready lanes, a ring

@@ -75,8 +75,7 @@ void block_runner::complete_collective(uint32_t warp, uint32_t mask, warp_op op)
   };
   using u32 = uint32_t;
   switch (op) {
-    case warp_op::sync:
-      break;
+    case warp_op::sync: break;
     case warp_op::ballot:
     case warp_op::any:
     case warp_op::all: {
@@ -86,9 +85,7 @@ void block_runner::complete_collective(uint32_t warp, uint32_t mask, warp_op op)
       common = op == warp_op::ballot ? votes : op == warp_op::any ? votes != 0 : votes == mask;
       break;
     }
-    case warp_op::shuffle:
-      each([&](lane& to) { to.result = mask >> to.argument & 1 ? lanes[to.argument].value : ~to.value; });
-      return;
+    case warp_op::shuffle: each([&](lane& to) { to.result = mask >> to.argument & 1 ? lanes[to.argument].value : ~to.value; }); return;
     case warp_op::match_any:
       each([&](lane& to) {
         to.result = 0;
@@ -102,36 +99,19 @@ void block_runner::complete_collective(uint32_t warp, uint32_t mask, warp_op op)
       each([&](lane& other) { common = other.value == first ? common : 0; });
       break;
     }
-    case warp_op::add:
-      fold([](u32 a, u32 b) { return a + b; });
-      break;
-    case warp_op::min_unsigned:
-      fold([](u32 a, u32 b) { return std::min(a, b); });
-      break;
-    case warp_op::max_unsigned:
-      fold([](u32 a, u32 b) { return std::max(a, b); });
-      break;
-    case warp_op::min_signed:
-      fold([](u32 a, u32 b) { return u32(std::min(int32_t(a), int32_t(b))); });
-      break;
-    case warp_op::max_signed:
-      fold([](u32 a, u32 b) { return u32(std::max(int32_t(a), int32_t(b))); });
-      break;
-    case warp_op::bit_and:
-      fold([](u32 a, u32 b) { return a & b; });
-      break;
-    case warp_op::bit_or:
-      fold([](u32 a, u32 b) { return a | b; });
-      break;
-    case warp_op::bit_xor:
-      fold([](u32 a, u32 b) { return a ^ b; });
-      break;
+    case warp_op::add: fold([](u32 a, u32 b) { return a + b; }); break;
+    case warp_op::min_unsigned: fold([](u32 a, u32 b) { return std::min(a, b); }); break;
+    case warp_op::max_unsigned: fold([](u32 a, u32 b) { return std::max(a, b); }); break;
+    case warp_op::min_signed: fold([](u32 a, u32 b) { return u32(std::min(int32_t(a), int32_t(b))); }); break;
+    case warp_op::max_signed: fold([](u32 a, u32 b) { return u32(std::max(int32_t(a), int32_t(b))); }); break;
+    case warp_op::bit_and: fold([](u32 a, u32 b) { return a & b; }); break;
+    case warp_op::bit_or: fold([](u32 a, u32 b) { return a | b; }); break;
+    case warp_op::bit_xor: fold([](u32 a, u32 b) { return a ^ b; }); break;
   }
   each([&](lane& to) { to.result = common; });
 }
 
-__forceinline__ uint64_t block_runner::warp_collective(warp_op op, uint32_t mask, uint64_t value,
-                                                       uint32_t argument) {
+__forceinline__ uint64_t block_runner::warp_collective(warp_op op, uint32_t mask, uint64_t value, uint32_t argument) {
   stop_if_failed();
   if (stopping_) {
     stop_lane();
@@ -140,8 +120,7 @@ __forceinline__ uint64_t block_runner::warp_collective(warp_op op, uint32_t mask
   const uint32_t id = running_, warp = id / 32, bit = 1u << id % 32;
   lane& self = lanes_[id];
   mask &= existing(warp);
-  if (!(mask & bit))
-    fail("{}: {} with mask {:#010x}, which does not name the caller", place(), name_of(op), mask);
+  if (!(mask & bit)) fail("{}: {} with mask {:#010x}, which does not name the caller", place(), name_of(op), mask);
   self.op = op;
   self.mask = mask;
   self.value = value;
@@ -154,8 +133,7 @@ __forceinline__ uint64_t block_runner::warp_collective(warp_op op, uint32_t mask
   }
   complete_collective(warp, mask, op);
   posted_[warp] &= ~mask;
-  for (uint32_t left = mask & ~bit; left; left &= left - 1)
-    make_ready(warp * 32 + static_cast<uint32_t>(std::countr_zero(left)));
+  for (uint32_t left = mask & ~bit; left; left &= left - 1) make_ready(warp * 32 + static_cast<uint32_t>(std::countr_zero(left)));
   const uint64_t result = self.result;
   if (explores) interleave();
   return result;
@@ -217,12 +195,8 @@ void block_runner::release_group() {
 uint64_t warp_collective(warp_op op, uint32_t mask, uint64_t value, uint32_t argument) {
   return block_runner::current("a warp collective").warp_collective(op, mask, value, argument);
 }
-int block_collective(block_op op, bool predicate) {
-  return block_runner::current("__syncthreads").block_collective(op, predicate);
-}
-GRAVEL_NOINLINE uint32_t active_mask() {
-  return block_runner::current("__activemask").active_mask(__builtin_return_address(0));
-}
+int block_collective(block_op op, bool predicate) { return block_runner::current("__syncthreads").block_collective(op, predicate); }
+GRAVEL_NOINLINE uint32_t active_mask() { return block_runner::current("__activemask").active_mask(__builtin_return_address(0)); }
 void sleep(unsigned nanoseconds) {
   // A loop that waits may sleep here instead of relaxing: then the thread yields, but it is no reason to sleep for longer
   // than was asked.
@@ -232,8 +206,7 @@ void sleep(unsigned nanoseconds) {
 }
 void trap() { fail("{}: __trap()", block_runner::current("__trap").place()); }
 void bad_width(int width) {
-  fail("{}: a shuffle of width {}; it must be 1, 2, 4, 8, 16 or 32",
-       block_runner::current("a shuffle").place(), width);
+  fail("{}: a shuffle of width {}; it must be 1, 2, 4, 8, 16 or 32", block_runner::current("a shuffle").place(), width);
 }
 
 }  // namespace gravel::simt::detail

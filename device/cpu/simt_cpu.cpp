@@ -98,11 +98,9 @@ void check_launch(dim3 grid, dim3 block, const launch_options& options) {
   constexpr size_t most_shared = 227 * 1024;  // of any GPU
   const uint64_t lanes = uint64_t{block.x} * block.y * block.z;
   if (block.x > 1024 || block.y > 1024 || block.z > 64 || lanes == 0 || lanes > max_lanes)
-    fail("launch: a block of {} lanes; it must have 1 to {} lanes, and at most 64 in z", text_of(block),
-         max_lanes);
+    fail("launch: a block of {} lanes; it must have 1 to {} lanes, and at most 64 in z", text_of(block), max_lanes);
   if (grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 || grid.x == 0 || grid.y == 0 || grid.z == 0)
-    fail("launch: a grid of {} blocks; each extent must be at least 1, x below 2^31, y and z below 2^16",
-         text_of(grid));
+    fail("launch: a grid of {} blocks; each extent must be at least 1, x below 2^31, y and z below 2^16", text_of(grid));
   if (options.shared_bytes > most_shared)
     fail("launch: {} bytes of dynamic shared memory; a block has at most {}", options.shared_bytes, most_shared);
   // And those of threads.
@@ -124,14 +122,13 @@ void launch(dim3 grid, dim3 block, const launch_options& options, kernel_ref ker
   constexpr size_t usual_stack = 64 * 1024, least_stack = 16 * 1024;
   if (in_kernel()) fail("launch: called from inside a kernel; only host code may launch");
   check_launch(grid, block, options);
-  launch_state state{
-      .grid = grid,
-      .block = block,
-      .kernel = kernel,
-      .seed = options.seed,
-      .shared_bytes = options.shared_bytes,
-      .stack_bytes = std::max(options.stack_bytes ? options.stack_bytes : usual_stack, least_stack) * larger_frames,
-      .blocks = blocks_of(grid)};
+  launch_state state{.grid = grid,
+                     .block = block,
+                     .kernel = kernel,
+                     .seed = options.seed,
+                     .shared_bytes = options.shared_bytes,
+                     .stack_bytes = std::max(options.stack_bytes ? options.stack_bytes : usual_stack, least_stack) * larger_frames,
+                     .blocks = blocks_of(grid)};
   watch_for_overflows();
   uint64_t threads = options.threads ? options.threads : std::max(1u, std::thread::hardware_concurrency());
   std::optional<baton> order;

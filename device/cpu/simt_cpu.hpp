@@ -60,10 +60,10 @@ inline constexpr int warpSize = 32;
 namespace gravel::simt {
 
 struct launch_options {
-  unsigned threads = 0;  ///< OS threads that run blocks, the caller among them; 0: one per processor
-  uint64_t seed = 0;     ///< not 0: blocks and lanes run in an order drawn from it, one at a time
-  size_t shared_bytes = 0;  ///< dynamic shared memory of each block, at most 227 KiB
-  size_t stack_bytes = 0;   ///< of each lane, at least 16 KiB; 0: 64 KiB. Four times as much under a sanitizer
+  unsigned threads = 0;      ///< OS threads that run blocks, the caller among them; 0: one per processor
+  uint64_t seed = 0;         ///< not 0: blocks and lanes run in an order drawn from it, one at a time
+  size_t shared_bytes = 0;   ///< dynamic shared memory of each block, at most 227 KiB
+  size_t stack_bytes = 0;    ///< of each lane, at least 16 KiB; 0: 64 KiB. Four times as much under a sanitizer
   bool cooperative = false;  ///< all blocks run at the same time, each on its own thread, whatever `threads` is; at most 256
 };
 
@@ -175,9 +175,7 @@ inline char* gravel_dynamic_shared() { return gravel::simt::detail::dynamic_shar
 inline uint32_t gravel_dynamic_shared_bytes() { return static_cast<uint32_t>(gravel::simt::detail::dynamic_shared_bytes); }
 
 // ---- the block. As on the GPU, a barrier counts the lanes that have not ended.
-inline void __syncthreads() {
-  gravel::simt::detail::block_collective(gravel::simt::detail::block_op::sync, true);
-}
+inline void __syncthreads() { gravel::simt::detail::block_collective(gravel::simt::detail::block_op::sync, true); }
 inline int __syncthreads_count(int predicate) {
   return gravel::simt::detail::block_collective(gravel::simt::detail::block_op::count, predicate != 0);
 }
@@ -243,8 +241,7 @@ auto __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
 template <class T>
 auto __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 32) {
   using namespace gravel::simt::detail;
-  const uint32_t last = own_lane() | (~segment(width) & 31),
-                 source = own_lane() ^ static_cast<uint32_t>(lane_mask);
+  const uint32_t last = own_lane() | (~segment(width) & 31), source = own_lane() ^ static_cast<uint32_t>(lane_mask);
   return shuffle(mask, +value, source <= last ? source : own_lane());
 }
 template <class T>
@@ -261,10 +258,8 @@ unsigned __match_all_sync(unsigned mask, T value, int* predicate) {
   return same;
 }
 
-#define GRAVEL_SIMT_REDUCE(name, type, op)                                               \
-  inline type name(unsigned mask, type value) {                                          \
-    return gravel::simt::detail::reduce(gravel::simt::detail::warp_op::op, mask, value); \
-  }
+#define GRAVEL_SIMT_REDUCE(name, type, op) \
+  inline type name(unsigned mask, type value) { return gravel::simt::detail::reduce(gravel::simt::detail::warp_op::op, mask, value); }
 GRAVEL_SIMT_REDUCE(__reduce_add_sync, unsigned, add)
 GRAVEL_SIMT_REDUCE(__reduce_add_sync, int, add)
 GRAVEL_SIMT_REDUCE(__reduce_min_sync, unsigned, min_unsigned)

@@ -68,15 +68,14 @@ carrier& carriers::make() {
   __tsan_switch_to_fiber(c->tsan_fiber, 0);
 #endif
   const boost::context::preallocated place(stack.sp, stack.size, stack);
-  c->suspended =
-      boost::context::fiber(std::allocator_arg, place, std::move(allocator), [this, c](auto&& previous) {
-        arrive();
-        left_->suspended = std::move(previous);
-        while (!c->ending) run_(owner_, *c);
-        left_ = c;
-        running_ = main_;
-        return std::move(main_->suspended);
-      });
+  c->suspended = boost::context::fiber(std::allocator_arg, place, std::move(allocator), [this, c](auto&& previous) {
+    arrive();
+    left_->suspended = std::move(previous);
+    while (!c->ending) run_(owner_, *c);
+    left_ = c;
+    running_ = main_;
+    return std::move(main_->suspended);
+  });
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(&c->fake_stack, own_bottom, own_bytes);
   __sanitizer_finish_switch_fiber(own_fake_stack, nullptr, nullptr);

@@ -95,8 +95,8 @@ class plain_line {
 
 [[noreturn]] void end_by(const overflow& o) {
   plain_line line;
-  line << "gravel: " << log_name() << (log_name().empty() ? "" : ": ") << "error: lane " << o.lane << " of block (" << o.block[0]
-       << "," << o.block[1] << "," << o.block[2] << ") has used up its stack of " << o.stack_bytes
+  line << "gravel: " << log_name() << (log_name().empty() ? "" : ": ") << "error: lane " << o.lane << " of block (" << o.block[0] << ","
+       << o.block[1] << "," << o.block[2] << ") has used up its stack of " << o.stack_bytes
        << " bytes; GRAVEL_CPU_STACK_SIZE gives lanes a larger one\n";
   line.write_to(STDERR_FILENO);
   _exit(1);

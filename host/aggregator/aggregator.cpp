@@ -40,7 +40,8 @@ int aggregator::run() {
   placement_ = place_threads(setup_.values.aggregator_bind, here_.bus_ids, static_cast<uint32_t>(setup_.values.aggregator_threads));
   if (placement_.threads.empty()) log_info("threads are not bound: {}", placement_.reason);
   transit_ = map_pages(transit_bytes(setup_), "packets of other nodes");
-  for (uint64_t i = 0; i < setup_.values.aggregator_threads; ++i) staging_.push_back(map_pages(staging_bytes(setup_), "packets to other nodes"));
+  for (uint64_t i = 0; i < setup_.values.aggregator_threads; ++i)
+    staging_.push_back(map_pages(staging_bytes(setup_), "packets to other nodes"));
   if (setup_.nodes.n_nodes() > 1) connect_nodes();
   start_planes();
   for (auto& channel : here_.channels) channel.send(ready_word{});

@@ -27,8 +27,9 @@ void raise_descriptor_limit(uint64_t pes) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"gravel-aggregator: combines the messages of a node's PEs into packets and moves them.\n"
-               "Started by Gravel itself: one per node, by the node's first PE. See ucx-run."};
+  CLI::App app{
+      "gravel-aggregator: combines the messages of a node's PEs into packets and moves them.\n"
+      "Started by Gravel itself: one per node, by the node's first PE. See ucx-run."};
   int listener = -1;
   unsigned pes = 0, local_pes = 0;
   int parent = getppid();

@@ -79,13 +79,13 @@ bool collective::begun() const {
 void collective::receive(const plane_header& header, std::span<const std::byte> data) {
   if (header.sequence != sequence_ + 1 || header.source_node >= in_.size() ||
       (header.word == plane_word::contribution) != (setup_.node == 0))
-    fail("node {} sent a collective message that does not fit: sequence {}, {} bytes", header.source_node, header.sequence,
-         data.size());
+    fail("node {} sent a collective message that does not fit: sequence {}, {} bytes", header.source_node, header.sequence, data.size());
   const std::string from = fmt::format("node {}", header.source_node);
   if (header.word == plane_word::contribution) return contribute(header.source_node, from_wire<contribution>(data, from));
   const auto theirs = from_wire<result>(data, from);
   if (theirs.data.size() != theirs.words.bytes || theirs.data.size() > setup_.local[0]->shape().collective_bytes())
-    fail("{} sent a result of a collective that does not fit: {} bytes of data, {} announced", from, theirs.data.size(), theirs.words.bytes);
+    fail("{} sent a result of a collective that does not fit: {} bytes of data, {} announced", from, theirs.data.size(),
+         theirs.words.bytes);
   deliver(theirs);
 }
 
@@ -93,7 +93,8 @@ void collective::contribute(uint32_t node, const contribution& theirs) {
   if (in_[node]) fail("node {} contributed twice to collective {}", node, sequence_ + 1);
   const auto& pes = setup_.nodes.pes_of(node);
   const uint64_t bytes = std::accumulate(theirs.sizes.begin(), theirs.sizes.end(), uint64_t{0});
-  if (theirs.sizes.size() != (theirs.words.bytes ? pes.size() : 0) || theirs.data.size() != theirs.words.bytes || bytes != theirs.words.bytes)
+  if (theirs.sizes.size() != (theirs.words.bytes ? pes.size() : 0) || theirs.data.size() != theirs.words.bytes ||
+      bytes != theirs.words.bytes)
     fail("node {} sent a collective message that does not fit: {} bytes of data, {} announced", node, theirs.data.size(),
          theirs.words.bytes);
   in_[node] = 1;
@@ -138,8 +139,7 @@ std::string collective::describe() const {
   std::string text = fmt::format("collective {}: this node {}", sequence_ + 1, sent_ ? "has contributed" : "waits for");
   if (!sent_)
     for (size_t i = 0; i < setup_.local.size(); ++i)
-      if (load_acquire(&setup_.local[i]->control()->collective_in.sequence) != sequence_ + 1)
-        text += fmt::format(" PE {}", pe_of(i));
+      if (load_acquire(&setup_.local[i]->control()->collective_in.sequence) != sequence_ + 1) text += fmt::format(" PE {}", pe_of(i));
   return text + "\n";
 }
 
@@ -149,8 +149,7 @@ std::string why_not_leave(const std::vector<pe_segment*>& local, const std::vect
   for (size_t i = 0; i < local.size(); ++i) {
     const pe_control& control = *local[i]->control();
     collective_call call = call_of_waiting_word(load_acquire(&control.waiting), pes[i]);
-    if (load_acquire(&control.collective_in.sequence) != load_acquire(&control.collective_out.sequence))
-      call = control.collective_in.call;
+    if (load_acquire(&control.collective_in.sequence) != load_acquire(&control.collective_out.sequence)) call = control.collective_in.call;
     if (i != leaver && call.number) return fmt::format("PE {} waits in {}, PE {} has left the job", pes[i], text_of(call), pes[leaver]);
   }
   return fmt::format("PE {} has left the job before its end", pes[leaver]);

@@ -58,9 +58,9 @@ class collective {
   uint64_t sequence_ = 0;  ///< finished
   bool sent_ = false;      ///< this node has contributed to sequence_ + 1
   bool over_ = false;
-  std::vector<collective_call> calls_;             ///< of the local PEs, in one look
-  collective_words total_{};                       ///< node 0: of sequence_ + 1 so far
-  std::vector<char> in_;                           ///< node 0: which nodes have contributed
+  std::vector<collective_call> calls_;              ///< of the local PEs, in one look
+  collective_words total_{};                        ///< node 0: of sequence_ + 1 so far
+  std::vector<char> in_;                            ///< node 0: which nodes have contributed
   std::vector<std::vector<std::byte>> data_of_pe_;  ///< node 0: of sequence_ + 1; empty while nobody has sent any
 };
 

@@ -13,9 +13,7 @@ class injected_fault {
   /// Empty: none. Throws gravel::error if the text is not as above.
   explicit injected_fault(const std::string& setting);
   /// Counts a packet; true for the one to corrupt. Any thread.
-  bool corrupts_packet_for(uint32_t pe) {
-    return active_ && pe == pe_ && left_.fetch_sub(1, std::memory_order_relaxed) == 1;
-  }
+  bool corrupts_packet_for(uint32_t pe) { return active_ && pe == pe_ && left_.fetch_sub(1, std::memory_order_relaxed) == 1; }
 
  private:
   bool active_ = false;

@@ -19,7 +19,7 @@ struct local_pes {
   std::vector<pid_t> processes;
   std::vector<node_channel> channels;
   std::vector<pe_segment> segments;
-  std::vector<std::string> bus_ids;  ///< of their GPUs, those that have one
+  std::vector<std::string> bus_ids;                        ///< of their GPUs, those that have one
   std::vector<std::pair<uint32_t, std::string>> handlers;  ///< id, name
   /// Empty if there is none.
   std::string name_of_handler(uint32_t id) const;

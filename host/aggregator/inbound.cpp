@@ -9,8 +9,8 @@ namespace gravel {
 
 void inbound::check_arrival(uint64_t sequence) const {
   if (sequence - freed_ >= ring_.packets)
-    fail("node {} sent packet {} for {} without a credit: packets {} to {} have one", source_node_, sequence,
-         destination(), freed_, freed_ + ring_.packets - 1);
+    fail("node {} sent packet {} for {} without a credit: packets {} to {} have one", source_node_, sequence, destination(), freed_,
+         freed_ + ring_.packets - 1);
   if (sequence < expected_ || early_[sequence % ring_.packets])
     fail("node {} sent packet {} for {} twice", source_node_, sequence, destination());
 }
@@ -19,8 +19,7 @@ void inbound::on_notice(uint64_t sequence, uint64_t bytes) {
   check_arrival(sequence);
   const packet_header* packet = ring_.packet(channel_, sequence);
   const packet_fault fault = check_packet(packet, bytes, ring_.expectation(sequence));
-  if (fault != packet_fault::fine)
-    fail("corrupt packet from node {} for {}: {}", source_node_, destination(), name_of(fault));
+  if (fault != packet_fault::fine) fail("corrupt packet from node {} for {}: {}", source_node_, destination(), name_of(fault));
   early_[sequence % ring_.packets] = 1;
   while (early_[expected_ % ring_.packets]) publish_next();
 }
@@ -94,7 +93,8 @@ std::string inbound::destination() const {
 }
 
 std::string inbound::describe() const {
-  return fmt::format("from node {} to {}: {} packets arrived, {} freed, {} applied", source_node_, destination(), expected_, freed_, applied_);
+  return fmt::format("from node {} to {}: {} packets arrived, {} freed, {} applied", source_node_, destination(), expected_, freed_,
+                     applied_);
 }
 
 }  // namespace gravel

@@ -18,8 +18,7 @@ namespace gravel {
 class inbound {
  public:
   inbound(landing ring, uint32_t channel, uint64_t* arrivals, uint32_t source_node, remote_link& back)
-      : ring_(ring), channel_(channel), arrivals_(arrivals), source_node_(source_node), back_(&back),
-        early_(ring.packets) {}
+      : ring_(ring), channel_(channel), arrivals_(arrivals), source_node_(source_node), back_(&back), early_(ring.packets) {}
 
   /// The packet of this sequence is in the slot, put there by the sender. Checks it and publishes it to the receiver.
   void on_notice(uint64_t sequence, uint64_t bytes);
@@ -36,9 +35,7 @@ class inbound {
   bool listed = false;
 
   // Transit channels: the plane forwards packets in order and says so here.
-  const packet_header* next_to_forward() const {
-    return freed_ != expected_ ? ring_.packet(channel_, freed_) : nullptr;
-  }
+  const packet_header* next_to_forward() const { return freed_ != expected_ ? ring_.packet(channel_, freed_) : nullptr; }
   struct cursor {
     uint32_t row = 0, message = 0, unit = 0;
   } at;
@@ -60,8 +57,8 @@ class inbound {
   uint32_t source_node_;
   remote_link* back_;
   uint64_t expected_ = 0, freed_ = 0, applied_ = 0, reported_freed_ = 0, reported_applied_ = 0;
-  std::vector<char> early_;  ///< by sequence modulo packets: arrived, not yet published
-  uint64_t flush_below_ = 0, hurried_ = 0;  ///< waited for; of these, below which all were hurried
+  std::vector<char> early_;                    ///< by sequence modulo packets: arrived, not yet published
+  uint64_t flush_below_ = 0, hurried_ = 0;     ///< waited for; of these, below which all were hurried
   std::deque<std::vector<position>> waiting_;  ///< of packets applied_ .. freed_ - 1
 };
 

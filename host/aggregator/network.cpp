@@ -9,10 +9,13 @@ namespace gravel {
 plane_network::plane_network(ucx_context& context, std::span<char> staging, uint32_t n_nodes)
     : staging_(context, staging.data(), staging.size()), worker_(context), links_(n_nodes) {
   // Before anybody can know the address.
-  worker_.on_am(plane_am, [](void* self, std::span<const std::byte> header, std::span<const std::byte> data) {
-    const auto& me = *static_cast<plane_network*>(self);
-    me.receive_(me.receiver_context_, header, data);
-  }, this);
+  worker_.on_am(
+      plane_am,
+      [](void* self, std::span<const std::byte> header, std::span<const std::byte> data) {
+        const auto& me = *static_cast<plane_network*>(self);
+        me.receive_(me.receiver_context_, header, data);
+      },
+      this);
   worker_.on_error([this](const std::string& text) {
     if (!lost_.empty()) return;
     lost_ = text;

@@ -17,15 +17,10 @@ bool node_duties::step(uint64_t now_us) {
 
 bool node_duties::receive(const plane_header& header, std::span<const std::byte> data) {
   switch (header.word) {
-    case plane_word::pulse:
-      nodes_.receive(header);
-      return false;
+    case plane_word::pulse: nodes_.receive(header); return false;
     case plane_word::contribution:
-    case plane_word::result:
-      collectives_.receive(header, data);
-      return true;
-    default:
-      fail("node {} sent a message of unknown kind {}", header.source_node, static_cast<uint32_t>(header.word));
+    case plane_word::result: collectives_.receive(header, data); return true;
+    default: fail("node {} sent a message of unknown kind {}", header.source_node, static_cast<uint32_t>(header.word));
   }
 }
 

@@ -37,9 +37,7 @@ remote_slots remote_transit_of(const node_setup& s, uint32_t node, uint32_t sour
           transit_shape(s, node).slot_at(transit_channel_of(s, node, source, plane), 0)};
 }
 
-uint64_t transit_bytes(const node_setup& s) {
-  return transit_shape(s, s.node).bytes();
-}
+uint64_t transit_bytes(const node_setup& s) { return transit_shape(s, s.node).bytes(); }
 
 uint64_t staging_bytes(const node_setup& s) {
   uint64_t destinations = s.nodes.transits_of(s.node).size();

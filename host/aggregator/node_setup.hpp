@@ -15,8 +15,8 @@ namespace gravel {
 struct node_setup {
   topology nodes;
   uint32_t node = 0;
-  settings values;                  ///< aggregator_threads resolved
-  std::vector<pe_segment*> local;   ///< segments of the node's PEs, in order of PE
+  settings values;                 ///< aggregator_threads resolved
+  std::vector<pe_segment*> local;  ///< segments of the node's PEs, in order of PE
   spill_budget* spill = nullptr;
   injected_fault* fault = nullptr;  ///< may be missing
   /// Name of a handler id, for errors; may be empty.

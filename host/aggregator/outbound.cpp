@@ -15,8 +15,7 @@ outbound::outbound(const common& c, uint32_t sink, remote_link& link, remote_slo
     : c_(c), sink_(sink), link_(&link), remote_(remote), staging_(staging), counts_(c.packets) {}
 
 char* outbound::slot_memory(uint64_t sequence) const {
-  return is_local() ? reinterpret_cast<char*>(ring_.packet(channel_, sequence))
-                    : staging_ + sequence % c_.packets * c_.packet_size;
+  return is_local() ? reinterpret_cast<char*>(ring_.packet(channel_, sequence)) : staging_ + sequence % c_.packets * c_.packet_size;
 }
 
 uint32_t outbound::append(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, uint64_t now) {
@@ -61,8 +60,8 @@ void outbound::spill(uint32_t sink, const unit* from, uint32_t messages, uint32_
   waited_ += messages;
   // A piece has an end, so that its memory goes back also while the backlog never becomes empty.
   constexpr uint64_t most_units = 4096;
-  if (backlog_.empty() || backlog_.back().sink != sink || backlog_.back().units != units ||
-      backlog_.back().account != &account || backlog_.back().data.size() >= most_units)
+  if (backlog_.empty() || backlog_.back().sink != sink || backlog_.back().units != units || backlog_.back().account != &account ||
+      backlog_.back().data.size() >= most_units)
     backlog_.push_back({sink, units, &account, {}, 0});
   backlog_.back().data.insert(backlog_.back().data.end(), from, from + uint64_t{messages} * units);
 }
@@ -133,7 +132,7 @@ void outbound::close(close_cause cause) {
     ++s[stat::packets_local];
   } else if (packet->bytes <= c_.eager_size || link_->prefers_messages()) {
     link_->send_packet({plane_word::packet, c_.node, sink_, c_.plane, sequence_, packet->bytes, 0},
-                {reinterpret_cast<const std::byte*>(packet), packet->bytes});
+                       {reinterpret_cast<const std::byte*>(packet), packet->bytes});
     ++s[stat::packets_eager];
   } else {
     const uint64_t at = remote_.offset + landing_shape{1, c_.packets, c_.packet_size}.slot_at(0, sequence_) + sizeof(landing_header);
@@ -155,8 +154,8 @@ bool outbound::poll_done() {
 
 void outbound::credit(uint64_t freed, uint64_t applied) {
   if (freed < freed_ || freed > sequence_ || applied < applied_ || applied > freed)
-    fail("a credit for sink {} says {} freed, {} applied, where {} were sent, {} freed, {} applied", sink_, freed,
-         applied, sequence_, freed_, applied_);
+    fail("a credit for sink {} says {} freed, {} applied, where {} were sent, {} freed, {} applied", sink_, freed, applied, sequence_,
+         freed_, applied_);
   advance(freed, applied);
 }
 
@@ -169,12 +168,12 @@ void outbound::advance(uint64_t freed, uint64_t applied) {
 }
 
 std::string outbound::describe() const {
-  return fmt::format("to {}: {} packets sent, {} freed, {} applied, {} credits left, {} messages in the open packet, "
-                     "backlog of {} messages, {} bytes of it put aside",
-                     sink_ == transit_sink ? std::string("an intermediate node")
-                                           : fmt::format("PE {}{}", pe_of_sink(sink_), sink_ & 1 ? " (host)" : ""),
-                     sequence_, freed_, applied_, c_.packets - (sequence_ - freed_), writer_.is_open() ? writer_.messages() : 0, waited_ - drained_,
-                     aside_.load());
+  return fmt::format(
+      "to {}: {} packets sent, {} freed, {} applied, {} credits left, {} messages in the open packet, "
+      "backlog of {} messages, {} bytes of it put aside",
+      sink_ == transit_sink ? std::string("an intermediate node") : fmt::format("PE {}{}", pe_of_sink(sink_), sink_ & 1 ? " (host)" : ""),
+      sequence_, freed_, applied_, c_.packets - (sequence_ - freed_), writer_.is_open() ? writer_.messages() : 0, waited_ - drained_,
+      aside_.load());
 }
 
 }  // namespace gravel

@@ -25,7 +25,7 @@ enum class plane_word : uint32_t { packet, notice, credit, contribution, result,
 struct plane_header {
   plane_word word;
   uint32_t source_node;
-  uint32_t sink;      ///< packet, notice, credit, flush: the channel's sink, or transit_sink
+  uint32_t sink;  ///< packet, notice, credit, flush: the channel's sink, or transit_sink
   uint32_t plane;
   uint64_t sequence;  ///< packet, notice: of the packet; flush: packets below it; collectives: of the collective
   uint64_t a, b;      ///< notice: bytes; credit: freed, applied
@@ -38,8 +38,7 @@ class remote_link {
   virtual ~remote_link() = default;
   /// Writes into landing memory of the other node and, when the bytes are there, sends the notice. `local` stays
   /// untouched until the packet's credit has come back.
-  virtual void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset,
-                              const plane_header& notice) = 0;
+  virtual void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, const plane_header& notice) = 0;
   /// Sends header and data; both may be reused at once.
   virtual void send(const plane_header&, std::span<const std::byte> data) = 0;
   /// The same for a packet, which stays untouched until its credit has come back.
@@ -125,7 +124,7 @@ class outbound {
   uint64_t acked_messages() const { return acked_; }
   std::string describe() const;
 
-  bool listed = false;  ///< on the plane's list of busy outbounds
+  bool listed = false;           ///< on the plane's list of busy outbounds
   uint64_t listed_by_flush = 0;  ///< number of the plane's last flush that concerns it
 
  private:
@@ -158,7 +157,7 @@ class outbound {
   uint64_t hurried_ = 0;               ///< an intermediate node knows that packets below this are waited for
   uint64_t waited_ = 0, drained_ = 0;  ///< messages that ever went into the backlog, and came out of it
   std::atomic<uint64_t> aside_{0};     ///< bytes in the backlog that were put aside
-  std::vector<uint32_t> counts_;  ///< messages of the packets in flight, by sequence modulo a power of two
+  std::vector<uint32_t> counts_;       ///< messages of the packets in flight, by sequence modulo a power of two
   std::deque<piece> backlog_;
 };
 

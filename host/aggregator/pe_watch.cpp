@@ -10,7 +10,10 @@
 namespace gravel {
 
 pe_watch::pe_watch(local_pes& here, job_state& job, uint64_t watchdog_s, std::function<void(const std::string&)> tell_nodes)
-    : here_(here), job_(job), watchdog_s_(watchdog_s), tell_nodes_(std::move(tell_nodes)),
+    : here_(here),
+      job_(job),
+      watchdog_s_(watchdog_s),
+      tell_nodes_(std::move(tell_nodes)),
       // Twice as patient as the planes, whose reason is the better one if messages wait.
       heartbeats_(here.pes.size(), stall_watch(2 * heartbeat_looks)) {
   for (auto& segment : here.segments) segments_.push_back(&segment);

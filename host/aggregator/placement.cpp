@@ -70,8 +70,7 @@ placement place_near_gpus(const machine_places& machine, uint32_t n_threads) {
       break;
     }
   if (places.size() == 1 && all == machine.allowed) return {{}, "all usable processors are near the GPUs"};
-  if (all.count() < n_threads)
-    return {{}, fmt::format("only processors {} are near the GPUs, for {} threads", all.text(), n_threads)};
+  if (all.count() < n_threads) return {{}, fmt::format("only processors {} are near the GPUs, for {} threads", all.text(), n_threads)};
   placement result{{}, "near the GPUs"};
   for (uint32_t t = 0; t < n_threads; ++t) result.threads.push_back(places[t % places.size()]);
   return result;
@@ -96,8 +95,7 @@ machine_places find_places(hwloc_topology_t topology, const std::vector<std::str
     const hwloc_obj_t around = gpu ? hwloc_get_non_io_ancestor_obj(topology, gpu) : nullptr;
     if (!around || !around->nodeset) continue;
     for (const auto& [node, place] : place_of_node)
-      if (hwloc_bitmap_isset(around->nodeset, node) && std::find(near.begin(), near.end(), place) == near.end())
-        near.push_back(place);
+      if (hwloc_bitmap_isset(around->nodeset, node) && std::find(near.begin(), near.end(), place) == near.end()) near.push_back(place);
   }
   return found;
 }

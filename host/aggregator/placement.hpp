@@ -19,8 +19,8 @@ struct machine_places {
 };
 
 struct placement {
-  std::vector<cpu_set> threads;   ///< by thread; empty: none is bound
-  std::string reason;             ///< for both, in words
+  std::vector<cpu_set> threads;  ///< by thread; empty: none is bound
+  std::string reason;            ///< for both, in words
 };
 
 /// Threads take turns over the NUMA nodes of all GPUs. A thread is bound to a node's processors, never to one of them,

@@ -8,8 +8,11 @@
 namespace gravel {
 
 plane::plane(const node_setup& setup, uint32_t index, std::vector<remote_link*> links, char* staging, char* transit)
-    : setup_(setup), index_(index), routes_(setup, index, links, staging, transit, stats_),
-      counts_(&setup.local[0]->control()->counts[index]), stats_words_(setup.local[0]->control()->stats[index]) {
+    : setup_(setup),
+      index_(index),
+      routes_(setup, index, links, staging, transit, stats_),
+      counts_(&setup.local[0]->control()->counts[index]),
+      stats_words_(setup.local[0]->control()->stats[index]) {
   // Handlers' queues first: what they hold must never wait behind new work.
   for (uint32_t order = 0; order < n_queue_kinds; ++order) {
     const uint32_t kind = n_queue_kinds - 1 - order;
@@ -77,10 +80,8 @@ bool plane::receive(const plane_header& header, std::span<const std::byte> data,
   if (header.word == plane_word::flush) {
     if (!in->is_transit()) fail("node {} asks for a flush of packets for sink {}, which are not forwarded", node, header.sink);
     in->ask_flush(header.sequence);
-  } else if (header.word == plane_word::packet)
-    in->on_packet(header.sequence, data);
-  else
-    in->on_notice(header.sequence, header.a);
+  } else if (header.word == plane_word::packet) in->on_packet(header.sequence, data);
+  else in->on_notice(header.sequence, header.a);
   mark_busy(*in);
   return true;
 }
@@ -161,9 +162,10 @@ void plane::spill_exhausted(const plane_source& s, const unit* message) const {
     const std::string name = setup_.handler_name ? setup_.handler_name(handler_of(w0)) : "";
     what += " of handler '" + (name.empty() ? fmt::format("id {:#x}", handler_of(w0)) : name) + "'";
   }
-  fail("handlers of PE {} send faster than their destinations apply: {} exceeds GRAVEL_SPILL_SIZE ({} bytes); raise it, "
-       "or let the handler send less",
-       s.pe, what, setup_.spill->limit);
+  fail(
+      "handlers of PE {} send faster than their destinations apply: {} exceeds GRAVEL_SPILL_SIZE ({} bytes); raise it, "
+      "or let the handler send less",
+      s.pe, what, setup_.spill->limit);
 }
 
 bool plane::forward(inbound& in, uint64_t now) {
@@ -176,14 +178,13 @@ bool plane::forward(inbound& in, uint64_t now) {
       const message_row row = table[in.at.row];
       outbound& to = routes_.to(row.sink);
       const uint32_t node = setup_.nodes.node_of(pe_of_sink(row.sink));
-      if (setup_.nodes.next_hop(setup_.node, node) != node)
-        fail("a packet for PE {} came by a third node", pe_of_sink(row.sink));
+      if (setup_.nodes.next_hop(setup_.node, node) != node) fail("a packet for PE {} came by a third node", pe_of_sink(row.sink));
       mark_busy(to);
       const unit* const from = payload_of(packet) + in.at.unit;
       const uint32_t rest = row.messages - in.at.message;
       // Behind what local queues have put aside, which may never end.
-      const uint32_t took = to.has_backlog() ? to.put_aside(row.sink, from, rest, row.units)
-                                             : to.append(row.sink, from, rest, row.units, now);
+      const uint32_t took =
+          to.has_backlog() ? to.put_aside(row.sink, from, rest, row.units) : to.append(row.sink, from, rest, row.units, now);
       moved |= took != 0;
       taken_ += took;
       stats_[stat::messages_forwarded] += took;

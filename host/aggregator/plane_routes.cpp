@@ -36,8 +36,8 @@ plane_routes::plane_routes(const node_setup& setup, uint32_t index, const std::v
     if (node == me) continue;
     for (uint32_t pe : nodes.pes_of(node))
       for (uint32_t sink : {sink_of(pe, sink_kind::device), sink_of(pe, sink_kind::host)}) {
-        outbounds_.push_back(std::make_unique<outbound>(common, sink, *links[node],
-                                                        remote_slots_of(setup, node, sink, me, index), staging));
+        outbounds_.push_back(
+            std::make_unique<outbound>(common, sink, *links[node], remote_slots_of(setup, node, sink, me, index), staging));
         staging += staging_each;
         to_[sink] = credited_[node][sink] = outbounds_.back().get();
       }
@@ -45,21 +45,19 @@ plane_routes::plane_routes(const node_setup& setup, uint32_t index, const std::v
 
   // Intermediate nodes, and channels of nodes for which this one is intermediate.
   for (uint32_t node : nodes.transits_of(me)) {
-    outbounds_.push_back(std::make_unique<outbound>(common, transit_sink, *links[node],
-                                                    remote_transit_of(setup, node, me, index), staging));
+    outbounds_.push_back(
+        std::make_unique<outbound>(common, transit_sink, *links[node], remote_transit_of(setup, node, me, index), staging));
     staging += staging_each;
     transit_to_[node] = outbounds_.back().get();
   }
   for (uint32_t node = 0; node < nodes.n_nodes(); ++node)
     if (const uint32_t hop = nodes.next_hop(me, node); hop != node)
-      for (uint32_t pe : nodes.pes_of(node))
-        to_[sink_of(pe, sink_kind::device)] = to_[sink_of(pe, sink_kind::host)] = transit_to_[hop];
+      for (uint32_t pe : nodes.pes_of(node)) to_[sink_of(pe, sink_kind::device)] = to_[sink_of(pe, sink_kind::host)] = transit_to_[hop];
   const landing_shape forwarded = transit_shape(setup, me);
-  const landing transit_ring{transit, nullptr, nullptr, forwarded.channels, forwarded.packets, forwarded.packet_size, transit_sink,
-                             nodes.n_pes() * 2};
+  const landing transit_ring{transit,      nullptr,          nullptr, forwarded.channels, forwarded.packets, forwarded.packet_size,
+                             transit_sink, nodes.n_pes() * 2};
   for (uint32_t from : nodes.transit_sources_of(me)) {
-    inbounds_.push_back(std::make_unique<inbound>(transit_ring, transit_channel_of(setup, me, from, index), nullptr,
-                                                  from, *links[from]));
+    inbounds_.push_back(std::make_unique<inbound>(transit_ring, transit_channel_of(setup, me, from, index), nullptr, from, *links[from]));
     transit_from_[from] = inbounds_.back().get();
   }
 }

@@ -21,12 +21,17 @@ std::vector<remote_link*> links_of(const plane_network* network, const topology&
 
 plane_thread::plane_thread(const node_setup& setup, uint32_t index, plane_network* network, char* staging, char* transit,
                            const placement& places, job_state& job)
-    : setup_(setup), index_(index), network_(network), placement_(places), job_(job),
+    : setup_(setup),
+      index_(index),
+      network_(network),
+      placement_(places),
+      job_(job),
       plane_(setup, index, links_of(network, setup.nodes), staging, transit) {
   if (index == 0) duties_ = std::make_unique<node_duties>(setup, links_of(network, setup.nodes));
   if (!network) return;
   network->on_message([](void* self, std::span<const std::byte> header,
-                         std::span<const std::byte> data) { static_cast<plane_thread*>(self)->receive(header, data); }, this);
+                         std::span<const std::byte> data) { static_cast<plane_thread*>(self)->receive(header, data); },
+                      this);
 }
 
 void plane_thread::start() {
@@ -117,9 +122,10 @@ void plane_thread::run() {
       if (!busy) {
         last_progress = now;
       } else if (patience && now - last_progress > patience) {
-        return job_.fail(fmt::format("no progress for {} s (GRAVEL_WATCHDOG_S); a PE may be stopped, or its kernels may "
-                                     "leave no room for the resolver:\n{}",
-                                     setup_.values.watchdog_s, describe()));
+        return job_.fail(
+            fmt::format("no progress for {} s (GRAVEL_WATCHDOG_S); a PE may be stopped, or its kernels may "
+                        "leave no room for the resolver:\n{}",
+                        setup_.values.watchdog_s, describe()));
       }
       if (awake) continue;
       waiting.in_vain(busy ? "wait" : "idle");

@@ -10,17 +10,15 @@ struct ucx_link::pending_notice {
   plane_header notice;
 };
 
-ucx_link::ucx_link(ucx_worker& worker, std::span<const std::byte> address,
-                   const std::vector<std::vector<std::byte>>& keys, std::string peer, const ucx_memory& staging)
+ucx_link::ucx_link(ucx_worker& worker, std::span<const std::byte> address, const std::vector<std::vector<std::byte>>& keys,
+                   std::string peer, const ucx_memory& staging)
     : staging_(staging), endpoint_(worker, address, std::move(peer)) {
-  for (const auto& key : keys)
-    regions_.push_back(key.empty() ? ucx_remote_memory() : ucx_remote_memory(endpoint_, key));
+  for (const auto& key : keys) regions_.push_back(key.empty() ? ucx_remote_memory() : ucx_remote_memory(endpoint_, key));
 }
 
 ucx_link::~ucx_link() = default;
 
-void ucx_link::put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset,
-                              const plane_header& notice) {
+void ucx_link::put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, const plane_header& notice) {
   std::unique_ptr<pending_notice> pending;
   if (free_.empty()) {
     pending = std::make_unique<pending_notice>();
@@ -29,15 +27,16 @@ void ucx_link::put_and_notify(const void* local, uint64_t bytes, uint32_t region
     free_.pop_back();
   }
   *pending = {this, notice};
-  endpoint_.put(local, bytes, staging_, regions_.at(region).address() + offset, regions_[region],
-                [](void* argument, ucs_status_t status) {
-                  std::unique_ptr<pending_notice> done(static_cast<pending_notice*>(argument));
-                  ucx_link& link = *done->link;
-                  // The worker's error handler reports a failed endpoint; here only the notice must not go out.
-                  if (status == UCS_OK) link.send(done->notice, {});
-                  link.free_.push_back(std::move(done));
-                },
-                pending.release());
+  endpoint_.put(
+      local, bytes, staging_, regions_.at(region).address() + offset, regions_[region],
+      [](void* argument, ucs_status_t status) {
+        std::unique_ptr<pending_notice> done(static_cast<pending_notice*>(argument));
+        ucx_link& link = *done->link;
+        // The worker's error handler reports a failed endpoint; here only the notice must not go out.
+        if (status == UCS_OK) link.send(done->notice, {});
+        link.free_.push_back(std::move(done));
+      },
+      pending.release());
 }
 
 void ucx_link::send(const plane_header& header, std::span<const std::byte> data) {

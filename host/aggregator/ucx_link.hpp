@@ -13,11 +13,10 @@ constexpr unsigned plane_am = 1;  ///< active message id of planes' words
 class ucx_link final : public remote_link {
  public:
   /// `keys`: of the other node's regions: its PEs' landing memory in order, then its transit memory.
-  ucx_link(ucx_worker&, std::span<const std::byte> address, const std::vector<std::vector<std::byte>>& keys,
-           std::string peer, const ucx_memory& staging);
+  ucx_link(ucx_worker&, std::span<const std::byte> address, const std::vector<std::vector<std::byte>>& keys, std::string peer,
+           const ucx_memory& staging);
   ~ucx_link() override;
-  void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset,
-                      const plane_header& notice) override;
+  void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, const plane_header& notice) override;
   void send(const plane_header&, std::span<const std::byte> data) override;
   void send_packet(const plane_header&, std::span<const std::byte> packet) override;
   bool prefers_messages() const override { return endpoint_.prefers_messages(); }

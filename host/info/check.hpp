@@ -21,11 +21,11 @@ struct findings {
   std::string ucx_build_error;              ///< why a worker cannot be made with these settings; "": it can
   std::string settings_error;               ///< GRAVEL_* variables that cannot be used
   std::vector<std::string> unknown_variables;
-  std::string ipc_error;                    ///< why CUDA IPC does not work; "": it does, or there is no GPU
+  std::string ipc_error;                     ///< why CUDA IPC does not work; "": it does, or there is no GPU
   std::string routes = "auto";               ///< GRAVEL_ROUTES
   std::string partition = "hold";            ///< GRAVEL_PARTITION
   std::string aggregator, aggregator_error;  ///< path; or why it was not found
-  uint64_t registered = 0;  ///< bytes that a node registers with UCX for each PE of another node
+  uint64_t registered = 0;                   ///< bytes that a node registers with UCX for each PE of another node
   bool built_with_cuda = false;
 };
 

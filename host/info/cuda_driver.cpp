@@ -9,13 +9,12 @@ cuda_driver::cuda_driver() {
     why_not = fmt::format("no NVIDIA driver: {}", library.why_not());
     return;
   }
-  if (!init || !driver_version || !device_count || !device || !device_name || !device_memory ||
-      !device_bus_id || !device_attribute || !can_access_peer || !p2p_attribute) {
+  if (!init || !driver_version || !device_count || !device || !device_name || !device_memory || !device_bus_id || !device_attribute ||
+      !can_access_peer || !p2p_attribute) {
     why_not = "libcuda.so.1 is no CUDA driver of version 8 or later";
     return;
   }
-  if (const int result = init(0))
-    why_not = fmt::format("the CUDA driver does not start: {}", text_of(result));
+  if (const int result = init(0)) why_not = fmt::format("the CUDA driver does not start: {}", text_of(result));
 }
 
 std::string cuda_driver::text_of(int result) const {

@@ -27,11 +27,8 @@ std::string to_hex(const cuda_ipc_handle& handle) {
 }
 
 bool from_hex(const std::string& text, cuda_ipc_handle& handle) {
-  if (text.size() != 2 * sizeof(handle.bytes) ||
-      text.find_first_not_of("0123456789abcdef") != std::string::npos)
-    return false;
-  for (size_t i = 0; i < sizeof(handle.bytes); ++i)
-    handle.bytes[i] = static_cast<char>(std::stoi(text.substr(2 * i, 2), nullptr, 16));
+  if (text.size() != 2 * sizeof(handle.bytes) || text.find_first_not_of("0123456789abcdef") != std::string::npos) return false;
+  for (size_t i = 0; i < sizeof(handle.bytes); ++i) handle.bytes[i] = static_cast<char>(std::stoi(text.substr(2 * i, 2), nullptr, 16));
   return true;
 }
 
@@ -40,8 +37,8 @@ struct context {
   explicit context(const cuda_driver& d) : driver(d) {
     if (!d.why_not.empty()) {
       why_not = d.why_not;
-    } else if (!d.retain_context || !d.release_context || !d.set_context || !d.allocate || !d.release ||
-               !d.get_ipc_handle || !d.open_ipc_handle || !d.close_ipc_handle) {
+    } else if (!d.retain_context || !d.release_context || !d.set_context || !d.allocate || !d.release || !d.get_ipc_handle ||
+               !d.open_ipc_handle || !d.close_ipc_handle) {
       why_not = "the CUDA driver has no functions for it";
     } else {
       void* handle = nullptr;
@@ -85,8 +82,7 @@ std::string run_copy(const std::string& handle) {
   bool late = false;
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms);
   for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
     pollfd wait{ends[0], POLLIN, 0};
     if (left <= 0 || poll(&wait, 1, static_cast<int>(left)) == 0) {
       late = true;
@@ -114,14 +110,11 @@ std::string try_cuda_ipc() {
   const context here(cuda);
   if (!here.why_not.empty()) return here.why_not;
   uint64_t memory = 0;
-  if (const int result = cuda.allocate(&memory, 2 << 20))
-    return fmt::format("2 MiB of GPU memory: {}", cuda.text_of(result));
+  if (const int result = cuda.allocate(&memory, 2 << 20)) return fmt::format("2 MiB of GPU memory: {}", cuda.text_of(result));
   cuda_ipc_handle handle{};
   std::string why_not;
-  if (const int result = cuda.get_ipc_handle(&handle, memory))
-    why_not = fmt::format("cuIpcGetMemHandle: {}", cuda.text_of(result));
-  else
-    why_not = run_copy(to_hex(handle));
+  if (const int result = cuda.get_ipc_handle(&handle, memory)) why_not = fmt::format("cuIpcGetMemHandle: {}", cuda.text_of(result));
+  else why_not = run_copy(to_hex(handle));
   cuda.release(memory);
   return why_not;
 }

@@ -13,8 +13,7 @@
 namespace gravel {
 namespace {
 
-void describe_pair(const cuda_driver& cuda, const nvml& n, int from, int to, void* nvml_from, void* nvml_to,
-                   gpu_pair& pair) {
+void describe_pair(const cuda_driver& cuda, const nvml& n, int from, int to, void* nvml_from, void* nvml_to, gpu_pair& pair) {
   int value = 0;
   pair.access = cuda.can_access_peer(&value, from, to) == 0 && value != 0;
   pair.atomics = cuda.p2p_attribute(&value, cuda_driver::p2p_atomics, from, to) == 0 && value != 0;
@@ -23,12 +22,10 @@ void describe_pair(const cuda_driver& cuda, const nvml& n, int from, int to, voi
   if (n.p2p_status) {
     int status = 0;
     if (n.p2p_status(nvml_from, nvml_to, nvml::index_nvlink, &status) == 0) pair.nvlink = status == 0;
-    if (!pair.access && n.p2p_status(nvml_from, nvml_to, nvml::index_read, &status) == 0)
-      pair.status = nvml::p2p_reason(status);
+    if (!pair.access && n.p2p_status(nvml_from, nvml_to, nvml::index_read, &status) == 0) pair.status = nvml::p2p_reason(status);
   }
   int level = 0;
-  if (n.common_ancestor && n.common_ancestor(nvml_from, nvml_to, &level) == 0)
-    pair.path = nvml::path_of_level(level);
+  if (n.common_ancestor && n.common_ancestor(nvml_from, nvml_to, &level) == 0) pair.path = nvml::path_of_level(level);
 }
 
 }  // namespace
@@ -48,8 +45,7 @@ gpu_report find_gpus() {
   cuda.driver_version(&version);
   report.driver = fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
   char text[256] = "";
-  if (n.why_not.empty() && n.driver_version && n.driver_version(text, sizeof(text)) == 0)
-    report.driver += fmt::format(", driver {}", text);
+  if (n.why_not.empty() && n.driver_version && n.driver_version(text, sizeof(text)) == 0) report.driver += fmt::format(", driver {}", text);
   if (const int result = cuda.device_count(&count)) {
     report.why_none = fmt::format("the CUDA driver cannot count its devices: {}", cuda.text_of(result));
     return report;
@@ -109,8 +105,7 @@ mps_state find_mps() {
   pid_t pid = 0;
   if (!(file >> pid) || pid <= 0) return {false, fmt::format("not running (nothing in {})", folder)};
   // EPERM: it is there, and another user's.
-  if (kill(pid, 0) == 0 || errno == EPERM)
-    return {true, fmt::format("running (process {}, {})", pid, folder)};
+  if (kill(pid, 0) == 0 || errno == EPERM) return {true, fmt::format("running (process {}, {})", pid, folder)};
   return {false, fmt::format("not running (process {} of {} is gone)", pid, folder)};
 }
 

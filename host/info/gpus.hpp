@@ -30,10 +30,10 @@ struct gpu_pair {
 };
 
 struct gpu_report {
-  std::string why_none;  ///< if gpus is empty
-  std::string driver;    ///< "13.0 (driver 580.65.06)"
+  std::string why_none;         ///< if gpus is empty
+  std::string driver;           ///< "13.0 (driver 580.65.06)"
   bool green_contexts = false;  ///< the driver has them: parts of a GPU's multiprocessors
-  std::string nvml;      ///< why NVML was of no help; empty: it was
+  std::string nvml;             ///< why NVML was of no help; empty: it was
   std::vector<gpu> gpus;
   std::vector<std::vector<gpu_pair>> pairs;  ///< [i][j]
 };

@@ -102,9 +102,8 @@ trial try_cma() {
   if (reader < 0) return {false, fmt::format("fork: {}", std::strerror(fork_error))};
   if (!WIFEXITED(status)) return {false, "process_vm_readv: the process that tried it died"};
   if (WEXITSTATUS(status) == 0) return {true, ""};
-  return {false,
-          fmt::format("process_vm_readv between two processes of a user: {}",
-                      WEXITSTATUS(status) == 255 ? "unknown error" : std::strerror(WEXITSTATUS(status)))};
+  return {false, fmt::format("process_vm_readv between two processes of a user: {}",
+                             WEXITSTATUS(status) == 255 ? "unknown error" : std::strerror(WEXITSTATUS(status)))};
 }
 
 std::string yama() {
@@ -112,22 +111,17 @@ std::string yama() {
   int scope = 0;
   if (!(file >> scope)) return "not in this kernel";
   switch (scope) {
-    case 0:
-      return "0 (processes of one user may read each other)";
-    case 1:
-      return "1 (a process may read its descendants only)";
-    case 2:
-      return "2 (administrators only)";
-    default:
-      return fmt::format("{} (nobody may read another process)", scope);
+    case 0: return "0 (processes of one user may read each other)";
+    case 1: return "1 (a process may read its descendants only)";
+    case 2: return "2 (administrators only)";
+    default: return fmt::format("{} (nobody may read another process)", scope);
   }
 }
 
 bool has_cap_ipc_lock() {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);)
-    if (line.rfind("CapEff:", 0) == 0)
-      return std::stoull(line.substr(7), nullptr, 16) >> 14 & 1;  // CAP_IPC_LOCK
+    if (line.rfind("CapEff:", 0) == 0) return std::stoull(line.substr(7), nullptr, 16) >> 14 & 1;  // CAP_IPC_LOCK
   return false;
 }
 
@@ -138,13 +132,11 @@ machine_report look_at_machine(const std::vector<std::string>& bus_ids) {
   look_at_topology(m, bus_ids);
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
-  m.usable_threads = sched_getaffinity(0, sizeof(allowed), &allowed) == 0
-                         ? static_cast<uint32_t>(CPU_COUNT(&allowed))
-                         : static_cast<uint32_t>(sysconf(_SC_NPROCESSORS_ONLN));
+  m.usable_threads = sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? static_cast<uint32_t>(CPU_COUNT(&allowed))
+                                                                          : static_cast<uint32_t>(sysconf(_SC_NPROCESSORS_ONLN));
   m.memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   rlimit limit{};
-  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-    m.locked_memory = limit.rlim_cur;
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) m.locked_memory = limit.rlim_cur;
   m.may_lock_any = has_cap_ipc_lock();
   m.memfd = try_memfd();
   m.cma = try_cma();

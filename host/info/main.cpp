@@ -7,9 +7,9 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "host/node/aggregator_process.hpp"
 #include "host/info/report.hpp"
 #include "host/info/variables.hpp"
+#include "host/node/aggregator_process.hpp"
 #include "host/node/settings_resolved.hpp"
 #include "lib/base/error.hpp"
 
@@ -58,9 +58,7 @@ void print(const std::string& text) {
   if (std::fflush(stdout) != 0) fail_errno("writing to standard output");
 }
 /// Values of the environment may be anything: what is no UTF-8 is replaced.
-void print(const nlohmann::json& j) {
-  print(j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
-}
+void print(const nlohmann::json& j) { print(j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"); }
 
 int run(bool variables, bool check, bool markdown, bool json) {
   if (markdown) {
@@ -81,8 +79,7 @@ int run(bool variables, bool check, bool markdown, bool json) {
         fine = false;
       }
     if (json) all["variables"] = variables_json(environment);
-    for (const auto& name : unknown_settings(environ))
-      text += fmt::format("\n{} is set, but Gravel does not know it.\n", name);
+    for (const auto& name : unknown_settings(environ)) text += fmt::format("\n{} is set, but Gravel does not know it.\n", name);
   }
   if (check || !variables) {
     const software_report software = look_at_software();
@@ -98,25 +95,20 @@ int run(bool variables, bool check, bool markdown, bool json) {
       if (json) all.update(report_json(software, found));
     }
   }
-  if (json)
-    print(all);
-  else
-    print(text);
+  if (json) print(all);
+  else print(text);
   return fine ? 0 : 1;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"gravel-info: versions, GPUs, transports and limits that Gravel finds on this machine.",
-               "gravel-info"};
+  CLI::App app{"gravel-info: versions, GPUs, transports and limits that Gravel finds on this machine.", "gravel-info"};
   bool variables = false, check = false, markdown = false, json = false;
   std::string ipc_handle;
   app.set_version_flag("--version", "gravel-info " GRAVEL_VERSION);
-  app.add_flag("-c,--config", variables,
-               "every GRAVEL_* variable: value here, default, range, unit, meaning");
-  app.add_flag("--check", check,
-               "which route each pair of devices will use, why not a faster one, and what is wrong");
+  app.add_flag("-c,--config", variables, "every GRAVEL_* variable: value here, default, range, unit, meaning");
+  app.add_flag("--check", check, "which route each pair of devices will use, why not a faster one, and what is wrong");
   app.add_flag("--json", json, "the same as JSON");
   app.add_flag("--markdown", markdown, "with -c: the table of docs/configuration.md");
   app.add_option("--open-cuda-ipc", ipc_handle)->group("");  // the second process of try_cuda_ipc

@@ -38,39 +38,25 @@ std::optional<uint32_t> nvml::count_links(void* device) const {
 
 const char* nvml::p2p_reason(int status) {
   switch (status) {
-    case 0:
-      return "";
-    case 1:
-      return "chipset not supported";
-    case 2:
-      return "GPU not supported";
-    case 3:
-      return "the GPUs are behind different I/O hubs";
-    case 4:
-      return "disabled in the driver's configuration";
-    case 5:
-      return "not supported";
-    default:
-      return "unknown reason";
+    case 0: return "";
+    case 1: return "chipset not supported";
+    case 2: return "GPU not supported";
+    case 3: return "the GPUs are behind different I/O hubs";
+    case 4: return "disabled in the driver's configuration";
+    case 5: return "not supported";
+    default: return "unknown reason";
   }
 }
 
 const char* nvml::path_of_level(int level) {
   switch (level) {
-    case 0:
-      return "same board";
-    case 10:
-      return "same PCIe switch";
-    case 20:
-      return "several PCIe switches";
-    case 30:
-      return "same PCIe host bridge";
-    case 40:
-      return "same NUMA node";
-    case 50:
-      return "different NUMA nodes";
-    default:
-      return "";
+    case 0: return "same board";
+    case 10: return "same PCIe switch";
+    case 20: return "several PCIe switches";
+    case 30: return "same PCIe host bridge";
+    case 40: return "same NUMA node";
+    case 50: return "different NUMA nodes";
+    default: return "";
   }
 }
 

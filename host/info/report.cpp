@@ -10,19 +10,14 @@ namespace gravel {
 namespace {
 
 std::string yes_no(bool value) { return value ? "yes" : "no"; }
-std::string trial_text(const trial& t) {
-  return t.works ? "works" : fmt::format("does not work: {}", t.why_not);
-}
+std::string trial_text(const trial& t) { return t.works ? "works" : fmt::format("does not work: {}", t.why_not); }
 std::string gib(uint64_t bytes) { return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30)); }
 
-void row(std::string& text, const char* name, const std::string& value) {
-  text += fmt::format("  {:<20}{}\n", name, value);
-}
+void row(std::string& text, const char* name, const std::string& value) { text += fmt::format("  {:<20}{}\n", name, value); }
 
 std::string locked_memory_text(const machine_report& m) {
   if (!m.locked_memory) return "unlimited";
-  return fmt::format("{} KiB{}", *m.locked_memory / 1024,
-                     m.may_lock_any ? " (does not bind this user: CAP_IPC_LOCK)" : "");
+  return fmt::format("{} KiB{}", *m.locked_memory / 1024, m.may_lock_any ? " (does not bind this user: CAP_IPC_LOCK)" : "");
 }
 
 /// One letter per pair, so that the matrix of eight GPUs fits a terminal.
@@ -45,19 +40,17 @@ void add_gpus(std::string& text, const findings& f) {
   for (const gpu& g : r.gpus) {
     const auto near = f.machine.locality.find(g.bus_id);
     row(text, fmt::format("GPU {}", g.ordinal).c_str(),
-        fmt::format("{}, {}, sm_{}{}, {} multiprocessors, {}{}{}", g.name, gib(g.memory), g.major, g.minor,
-                    g.multiprocessors, g.bus_id, near == f.machine.locality.end() ? "" : ", " + near->second,
+        fmt::format("{}, {}, sm_{}{}, {} multiprocessors, {}{}{}", g.name, gib(g.memory), g.major, g.minor, g.multiprocessors, g.bus_id,
+                    near == f.machine.locality.end() ? "" : ", " + near->second,
                     g.nvlinks && *g.nvlinks ? fmt::format(", {} NVLinks", *g.nvlinks) : ""));
   }
   const auto all = [&](auto member) {
     std::string values;
     for (const gpu& g : r.gpus) values += fmt::format("{}{}", values.empty() ? "" : ", ", yes_no(g.*member));
-    const bool same = std::all_of(r.gpus.begin(), r.gpus.end(),
-                                  [&](const gpu& g) { return g.*member == r.gpus[0].*member; });
+    const bool same = std::all_of(r.gpus.begin(), r.gpus.end(), [&](const gpu& g) { return g.*member == r.gpus[0].*member; });
     return same ? yes_no(r.gpus[0].*member) : values;
   };
-  row(text, "host atomics",
-      fmt::format("{} (hostNativeAtomicSupported; Gravel does not need it)", all(&gpu::host_native_atomics)));
+  row(text, "host atomics", fmt::format("{} (hostNativeAtomicSupported; Gravel does not need it)", all(&gpu::host_native_atomics)));
   row(text, "CUDA IPC", f.ipc_error.empty() ? "works" : fmt::format("does not work: {}", f.ipc_error));
   row(text, "MPS", f.mps.text);
   row(text, "residency", residency_of(f));
@@ -77,10 +70,9 @@ void add_machine(std::string& text, const machine_report& m) {
   text += "machine\n";
   if (m.hwloc_error.empty())
     row(text, "cores",
-        fmt::format("{} package(s), {} cores, {} hardware threads of which {} may be used, {} NUMA node(s)",
-                    m.packages, m.cores, m.hardware_threads, m.usable_threads, m.numa_nodes));
-  else
-    row(text, "cores", m.hwloc_error);
+        fmt::format("{} package(s), {} cores, {} hardware threads of which {} may be used, {} NUMA node(s)", m.packages, m.cores,
+                    m.hardware_threads, m.usable_threads, m.numa_nodes));
+  else row(text, "cores", m.hwloc_error);
   if (m.numa.size() > 1)
     for (const auto& node : m.numa) row(text, "NUMA node", node);
   row(text, "memory", gib(m.memory));
@@ -101,8 +93,7 @@ std::string report_text(const software_report& s, const findings& f) {
   row(text, "PMIx", s.pmix);
   row(text, "hwloc", s.hwloc);
   row(text, "UCX", s.ucx);
-  row(text, "UCX transports",
-      s.ucx_error.empty() ? fmt::format("{}", fmt::join(s.ucx_transports, " ")) : s.ucx_error);
+  row(text, "UCX transports", s.ucx_error.empty() ? fmt::format("{}", fmt::join(s.ucx_transports, " ")) : s.ucx_error);
   add_gpus(text, f);
   add_machine(text, f.machine);
   text +=
@@ -113,8 +104,7 @@ std::string report_text(const software_report& s, const findings& f) {
 
 std::string check_text(const findings& f) {
   std::string text = "routes\n";
-  for (const route& r : find_routes(f))
-    text += fmt::format("  {} -> {}: {}. {}\n", r.from, r.to, r.route, r.why);
+  for (const route& r : find_routes(f)) text += fmt::format("  {} -> {}: {}. {}\n", r.from, r.to, r.route, r.why);
   if (f.gpus.gpus.empty()) text += fmt::format("  (no GPU: {})\n", f.gpus.why_none);
   const auto problems = find_problems(f);
   text += "problems\n";
@@ -129,14 +119,11 @@ std::string check_text(const findings& f) {
 
 nlohmann::json report_json(const software_report& s, const findings& f) {
   using nlohmann::json;
-  const auto trial_json = [](const trial& t) {
-    return t.works ? json{{"works", true}} : json{{"works", false}, {"why_not", t.why_not}};
-  };
+  const auto trial_json = [](const trial& t) { return t.works ? json{{"works", true}} : json{{"works", false}, {"why_not", t.why_not}}; };
   json j;
   j["version"] = s.version;
   j["build"] = {{"compiler", s.compiler}, {"type", s.build_type}, {"cuda", s.built_with_cuda}};
-  j["aggregator"] =
-      f.aggregator.empty() ? json{{"why_not", f.aggregator_error}} : json{{"path", f.aggregator}};
+  j["aggregator"] = f.aggregator.empty() ? json{{"why_not", f.aggregator_error}} : json{{"path", f.aggregator}};
   j["pmix"] = s.pmix;
   j["hwloc"] = s.hwloc;
   j["ucx"] = {{"version", s.ucx}, {"transports", s.ucx_transports}};
@@ -152,8 +139,7 @@ nlohmann::json report_json(const software_report& s, const findings& f) {
                 {"multiprocessors", g.multiprocessors},
                 {"host_native_atomics", g.host_native_atomics}};
     if (g.nvlinks) one["nvlinks"] = *g.nvlinks;
-    if (const auto near = f.machine.locality.find(g.bus_id); near != f.machine.locality.end())
-      one["locality"] = near->second;
+    if (const auto near = f.machine.locality.find(g.bus_id); near != f.machine.locality.end()) one["locality"] = near->second;
     gpus.push_back(std::move(one));
   }
   json pairs = json::array();
@@ -197,8 +183,7 @@ nlohmann::json report_json(const software_report& s, const findings& f) {
 nlohmann::json check_json(const findings& f) {
   using nlohmann::json;
   json routes = json::array(), problems = json::array();
-  for (const route& r : find_routes(f))
-    routes.push_back({{"from", r.from}, {"to", r.to}, {"route", r.route}, {"why", r.why}});
+  for (const route& r : find_routes(f)) routes.push_back({{"from", r.from}, {"to", r.to}, {"route", r.route}, {"why", r.why}});
   bool runs = true;
   for (const problem& p : find_problems(f)) {
     problems.push_back({{"fatal", p.fatal}, {"text", p.text}});

@@ -51,8 +51,7 @@ software_report look_at_software() {
 #endif
   s.build_type = GRAVEL_BUILD_TYPE;
   s.built_with_cuda = std::string(GRAVEL_NVCC).size() != 0;
-  s.cuda = s.built_with_cuda ? "on (" GRAVEL_NVCC ", for sm_" GRAVEL_CUDA_ARCHS " and PTX of sm_80)"
-                             : "off (no nvcc when it was built)";
+  s.cuda = s.built_with_cuda ? "on (" GRAVEL_NVCC ", for sm_" GRAVEL_CUDA_ARCHS " and PTX of sm_80)" : "off (no nvcc when it was built)";
   s.ucx = ucx_version();
   s.pmix = short_pmix(PMIx_Get_version());
   s.hwloc = HWLOC_VERSION;  // that of its header: the library does not tell its own

@@ -26,16 +26,11 @@ std::string short_size(uint64_t bytes) {
 std::string range_of(const setting_row& row) {
   if (row.kind == setting_kind::flag) return "yes or no";
   if (row.kind == setting_kind::text) return "";
-  const auto number = [&](uint64_t value) {
-    return row.kind == setting_kind::size ? short_size(value) : std::to_string(value);
-  };
-  return row.most == unbounded ? fmt::format("from {}", number(row.least))
-                               : fmt::format("{} to {}", number(row.least), number(row.most));
+  const auto number = [&](uint64_t value) { return row.kind == setting_kind::size ? short_size(value) : std::to_string(value); };
+  return row.most == unbounded ? fmt::format("from {}", number(row.least)) : fmt::format("{} to {}", number(row.least), number(row.most));
 }
 
-std::string unit_of(const setting_row& row) {
-  return row.kind == setting_kind::flag ? "yes or no" : row.unit;
-}
+std::string unit_of(const setting_row& row) { return row.kind == setting_kind::flag ? "yes or no" : row.unit; }
 
 /// What is wrong with this variable's value alone; "" if nothing.
 std::string fault_of(const setting_row& row, const char* value) {
@@ -58,8 +53,7 @@ std::string cell(std::string text) {
 }  // namespace
 
 std::string variables_text(const variable_lookup& lookup, bool* faulty) {
-  std::string text =
-      "# Variables of Gravel. '*': set in this environment. Sizes may be written as 65536, 64K or 64KiB.\n\n";
+  std::string text = "# Variables of Gravel. '*': set in this environment. Sizes may be written as 65536, 64K or 64KiB.\n\n";
   *faulty = false;
   for (const setting_row& row : setting_table()) {
     const char* found = lookup(row.name);
@@ -82,9 +76,8 @@ std::string variables_markdown() {
   std::string text = "| variable | default | range | unit | meaning |\n|---|---|---|---|---|\n";
   for (const setting_row& row : setting_table()) {
     const std::string range = row.kind == setting_kind::flag ? "" : range_of(row);
-    text += fmt::format("| `{}` | {} | {} | {} | {} |\n", row.name,
-                        *row.default_value ? fmt::format("`{}`", row.default_value) : "", range, unit_of(row),
-                        cell(row.meaning));
+    text += fmt::format("| `{}` | {} | {} | {} | {} |\n", row.name, *row.default_value ? fmt::format("`{}`", row.default_value) : "", range,
+                        unit_of(row), cell(row.meaning));
   }
   return text;
 }

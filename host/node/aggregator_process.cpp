@@ -54,9 +54,8 @@ std::string find_aggregator(const std::string& setting) {
 pid_t spawn_aggregator(const std::string& path, int listener, uint32_t pes, uint32_t host_pes) {
   const std::string fd = "--listen-fd=3", n = "--pes=" + std::to_string(pes), h = "--host-pes=" + std::to_string(host_pes),
                     p = "--parent=" + std::to_string(getpid());
-  char* arguments[] = {const_cast<char*>("gravel-aggregator"), const_cast<char*>(fd.c_str()),
-                       const_cast<char*>(n.c_str()), const_cast<char*>(h.c_str()),
-                       const_cast<char*>(p.c_str()), nullptr};
+  char* arguments[] = {const_cast<char*>("gravel-aggregator"), const_cast<char*>(fd.c_str()), const_cast<char*>(n.c_str()),
+                       const_cast<char*>(h.c_str()),           const_cast<char*>(p.c_str()),  nullptr};
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);

@@ -8,11 +8,11 @@
 namespace gravel {
 namespace {
 
-constexpr const char* names[] = {
-    "no collective",  "gravel_init",   "gravel_barrier_all", "gravel_wait_quiescent", "gravel_malloc",         "gravel_free",
-    "gravel_broadcast", "gravel_allgather", "gravel_sum_all", "gravel_min_all",       "gravel_max_all",        "gravel_and_all",
-    "gravel_or_all",  "gravel_xor_all", "gravel_scan_exclusive", "gravel_scan_inclusive", "gravel_finalize",
-    "gravel_service", "gravel_service::close"};
+constexpr const char* names[] = {"no collective",   "gravel_init",    "gravel_barrier_all",    "gravel_wait_quiescent",
+                                 "gravel_malloc",   "gravel_free",    "gravel_broadcast",      "gravel_allgather",
+                                 "gravel_sum_all",  "gravel_min_all", "gravel_max_all",        "gravel_and_all",
+                                 "gravel_or_all",   "gravel_xor_all", "gravel_scan_exclusive", "gravel_scan_inclusive",
+                                 "gravel_finalize", "gravel_service", "gravel_service::close"};
 static_assert(std::size(names) == static_cast<size_t>(collective_kind::count));
 
 std::string name_of_type(uint64_t type) {
@@ -31,14 +31,11 @@ std::string text_of(const collective_call& call) {
   const char* const name = name_of(call.kind);
   const auto [a, b] = call.arguments;
   switch (call.kind) {
-    case collective_kind::allocate:
-      return fmt::format("{} of {} bytes", name, a);
+    case collective_kind::allocate: return fmt::format("{} of {} bytes", name, a);
     case collective_kind::release:
       return a == no_object ? fmt::format("{} of a null pointer", name) : fmt::format("{} of the object at offset {:#x}", name, a);
-    case collective_kind::broadcast:
-      return fmt::format("{} of {} bytes from PE {}", name, a, b);
-    case collective_kind::gather:
-      return fmt::format("{} of {} bytes", name, a);
+    case collective_kind::broadcast: return fmt::format("{} of {} bytes from PE {}", name, a, b);
+    case collective_kind::gather: return fmt::format("{} of {} bytes", name, a);
     default:
       const bool has_type = call.kind >= collective_kind::sum && call.kind <= collective_kind::inclusive_scan;
       return has_type ? fmt::format("{} of {} {}", name, a, name_of_type(b)) : name;
@@ -54,8 +51,8 @@ std::string mismatch(const collective_call& one, const collective_call& other) {
   for (const auto& [waits, leaves] : {std::pair{&a, &b}, {&b, &a}})
     if (leaves->kind == collective_kind::finalize && waits->kind != collective_kind::finalize)
       return fmt::format("PE {} waits in {}, PE {} has called gravel_finalize", waits->pe, text_of(*waits), leaves->pe);
-  return fmt::format("the PEs call different collectives: PE {} {}, PE {} {} (their collective calls number {} and {})", a.pe,
-                     text_of(a), b.pe, text_of(b), a.number, b.number);
+  return fmt::format("the PEs call different collectives: PE {} {}, PE {} {} (their collective calls number {} and {})", a.pe, text_of(a),
+                     b.pe, text_of(b), a.number, b.number);
 }
 
 }  // namespace gravel

@@ -7,9 +7,26 @@
 namespace gravel {
 
 enum class collective_kind : uint32_t {
-  none, init, barrier, quiescence, allocate, release, broadcast, gather,
-  sum, minimum, maximum, bit_and, bit_or, bit_xor, exclusive_scan, inclusive_scan, finalize,
-  open_service, close_service, count
+  none,
+  init,
+  barrier,
+  quiescence,
+  allocate,
+  release,
+  broadcast,
+  gather,
+  sum,
+  minimum,
+  maximum,
+  bit_and,
+  bit_or,
+  bit_xor,
+  exclusive_scan,
+  inclusive_scan,
+  finalize,
+  open_service,
+  close_service,
+  count
 };
 /// Of the call in programs.
 const char* name_of(collective_kind);

@@ -22,8 +22,7 @@ sockaddr_un address_of(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof(address.sun_path))
-    fail("the socket path '{}' is longer than the system's {} bytes; set TMPDIR to a shorter one", path,
-         sizeof(address.sun_path) - 1);
+    fail("the socket path '{}' is longer than the system's {} bytes; set TMPDIR to a shorter one", path, sizeof(address.sun_path) - 1);
   std::memcpy(address.sun_path, path.data(), path.size());
   return address;
 }
@@ -119,8 +118,7 @@ std::optional<frame> node_channel::receive() {
     }
   } unless_whole{&result.descriptor};
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c))
-    if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-      std::memcpy(&result.descriptor, CMSG_DATA(c), sizeof(int));
+    if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) std::memcpy(&result.descriptor, CMSG_DATA(c), sizeof(int));
   std::byte* const begin = result.bytes.data();
   if (!read_all(descriptor_, begin + got, sizeof(wire_header) - static_cast<size_t>(got))) return std::nullopt;
   const wire_header header = read_wire_header(result.bytes, "the node's socket");

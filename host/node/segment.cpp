@@ -44,8 +44,7 @@ struct segment_layout {
 }  // namespace
 
 const char* name_of(queue_kind kind) {
-  static constexpr const char* names[] = {"warp queue", "block queue", "host queue", "device handlers' queue",
-                                          "host handlers' queue"};
+  static constexpr const char* names[] = {"warp queue", "block queue", "host queue", "device handlers' queue", "host handlers' queue"};
   return names[static_cast<uint32_t>(kind)];
 }
 
@@ -93,8 +92,8 @@ pe_segment pe_segment::attach(int descriptor, const segment_shape& shape, uint32
   const uint64_t expected = bytes_of(shape);
   if (fstat(descriptor, &status) != 0 || static_cast<uint64_t>(status.st_size) != expected) {
     close(descriptor);
-    fail("the segment of PE {} has {} bytes where {} were expected: do all processes have the same GRAVEL_* settings?",
-         pe, status.st_size, expected);
+    fail("the segment of PE {} has {} bytes where {} were expected: do all processes have the same GRAVEL_* settings?", pe, status.st_size,
+         expected);
   }
   if (const int seals = fcntl(descriptor, F_GET_SEALS); seals < 0 || (seals & size_seals) != size_seals) {
     close(descriptor);

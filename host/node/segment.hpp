@@ -27,8 +27,8 @@ const char* name_of(queue_kind);
 /// Everything that determines the layout; equal on PE and aggregator, or the connection is refused.
 struct segment_shape {
   uint64_t packet_size;
-  uint32_t packets;      ///< per channel
-  uint32_t channels;     ///< inbound channels per sink kind: source nodes * planes
+  uint32_t packets;   ///< per channel
+  uint32_t channels;  ///< inbound channels per sink kind: source nodes * planes
   uint32_t n_planes;
   uint32_t n_pes;
   uint32_t slot_size, slots, warp_slots;
@@ -72,19 +72,19 @@ struct pe_control {
   struct alignas(64) {
     uint64_t packets;
     uint64_t spare[7];
-  } arrivals[2];                             ///< per sink kind; aggregator
-  collective_words collective_in;            ///< PE
-  collective_words collective_out;           ///< aggregator
+  } arrivals[2];                    ///< per sink kind; aggregator
+  collective_words collective_in;   ///< PE
+  collective_words collective_out;  ///< aggregator
   /// PE: waiting_word() of a collective in which it waits for PEs of its node without the aggregator; 0: none. Release, after
   /// what it was doing before; the aggregator acquires it, and compares it with what others call under that number.
   alignas(64) uint64_t waiting;
-  device_error error;                        ///< device
-  alignas(64) uint64_t aggregator_heartbeat;  ///< aggregator: changes while it runs
-  alignas(64) uint64_t pe_heartbeat;          ///< PE: changes while it runs
-  alignas(64) uint64_t attention;             ///< PE: its kernels run, so messages may come any moment
-  alignas(64) uint64_t peer_bells[max_peers];  ///< device: time of the last call to this local PE
-  alignas(64) uint64_t peer_bell;              ///< aggregator: changes when a peer has rung for this PE
-  plane_counts counts[max_planes];           ///< aggregator, plane p
+  device_error error;                                 ///< device
+  alignas(64) uint64_t aggregator_heartbeat;          ///< aggregator: changes while it runs
+  alignas(64) uint64_t pe_heartbeat;                  ///< PE: changes while it runs
+  alignas(64) uint64_t attention;                     ///< PE: its kernels run, so messages may come any moment
+  alignas(64) uint64_t peer_bells[max_peers];         ///< device: time of the last call to this local PE
+  alignas(64) uint64_t peer_bell;                     ///< aggregator: changes when a peer has rung for this PE
+  plane_counts counts[max_planes];                    ///< aggregator, plane p
   alignas(64) uint64_t stats[max_planes][max_stats];  ///< aggregator, plane p
 };
 

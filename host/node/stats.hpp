@@ -7,22 +7,25 @@
 namespace gravel {
 
 enum class stat : uint32_t {
-  messages_taken,        ///< from the queues of the node's PEs
-  messages_to_self,      ///< ... of these, for the PE that sent them
-  messages_off_node,     ///< ... of these, for another node
-  messages_in_place,     ///< applied by the sender itself on route `self` (block sender and handlers; not in the queue)
-  messages_to_peers,     ///< on route `peer`, one by one or in rings (not in the queue)
-  packets,               ///< closed, all hops
-  packet_bytes,          ///< header, table and messages
-  packets_full, packets_age, packets_flush, packets_idle,  ///< why they left
-  packets_local,         ///< built in the landing ring of a PE of the same node
-  packets_eager,         ///< sent inside an active message
-  packets_put,           ///< sent by an RDMA put
-  messages_forwarded,    ///< second hops
-  messages_spilled,      ///< of handlers, for want of credits
+  messages_taken,     ///< from the queues of the node's PEs
+  messages_to_self,   ///< ... of these, for the PE that sent them
+  messages_off_node,  ///< ... of these, for another node
+  messages_in_place,  ///< applied by the sender itself on route `self` (block sender and handlers; not in the queue)
+  messages_to_peers,  ///< on route `peer`, one by one or in rings (not in the queue)
+  packets,            ///< closed, all hops
+  packet_bytes,       ///< header, table and messages
+  packets_full,
+  packets_age,
+  packets_flush,
+  packets_idle,        ///< why they left
+  packets_local,       ///< built in the landing ring of a PE of the same node
+  packets_eager,       ///< sent inside an active message
+  packets_put,         ///< sent by an RDMA put
+  messages_forwarded,  ///< second hops
+  messages_spilled,    ///< of handlers, for want of credits
   slots_taken,
-  stalls,                ///< times a queue had to wait for a packet to a busy destination
-  busy_us,               ///< time of the aggregator's threads in rounds that moved something
+  stalls,   ///< times a queue had to wait for a packet to a busy destination
+  busy_us,  ///< time of the aggregator's threads in rounds that moved something
   count
 };
 constexpr uint32_t n_stats = static_cast<uint32_t>(stat::count);

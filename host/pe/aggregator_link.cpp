@@ -63,8 +63,7 @@ void aggregator_link::exchange_wiring() {
 
 void aggregator_link::leave() {
   channel_->send(goodbye_word{});
-  if (process_ > 0 && !wait_for_aggregator(process_, 5000))
-    log_warning("the aggregator of node {} did not end by itself", job_.node);
+  if (process_ > 0 && !wait_for_aggregator(process_, 5000)) log_warning("the aggregator of node {} did not end by itself", job_.node);
 }
 
 void aggregator_link::shut_down() {

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "host/pe/backend.hpp"
-#include "host/pe/launcher_cuda.cuh"
 #include "host/pe/cuda_program.cuh"
+#include "host/pe/launcher_cuda.cuh"
 #include "host/pe/receiver.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/profile.hpp"
@@ -56,8 +56,8 @@ class cuda_backend final : public backend, public cuda_launcher {
     cuda_check(cudaSetDevice(device_), "cudaSetDevice");
     cudaDeviceProp properties;
     cuda_check(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties");
-    description_ = "GPU " + std::to_string(device_) + ": " + properties.name + ", " +
-                   std::to_string(properties.multiProcessorCount) + " SMs";
+    description_ =
+        "GPU " + std::to_string(device_) + ": " + properties.name + ", " + std::to_string(properties.multiProcessorCount) + " SMs";
     open_launcher(properties);
     resolver_stream_ = new_stream(true);
     copy_ = new_stream(true);
@@ -95,8 +95,8 @@ class cuda_backend final : public backend, public cuda_launcher {
       cudaGetLastError();
       size_t free = 0, total = 0;
       cudaMemGetInfo(&free, &total);
-      fail_text(std::string(what) + " of " + std::to_string(bytes) + " bytes does not fit: GPU " + std::to_string(device_) +
-                " has " + std::to_string(free) + " of " + std::to_string(total) + " bytes free (see GRAVEL_SYMMETRIC_SIZE)");
+      fail_text(std::string(what) + " of " + std::to_string(bytes) + " bytes does not fit: GPU " + std::to_string(device_) + " has " +
+                std::to_string(free) + " of " + std::to_string(total) + " bytes free (see GRAVEL_SYMMETRIC_SIZE)");
     }
     zero(at, bytes);
     return at;
@@ -197,7 +197,8 @@ class cuda_backend final : public backend, public cuda_launcher {
     peer_barrier of = all ? *all : peer_barrier{};
     uint64_t to = all ? number : 1, *where = told;
     void* arguments[] = {&handle, &of, &to, &where};
-    cuda_check(cudaLaunchKernel(all ? program_.barrier : program_.quiet, 1, settle_threads, arguments, 0, mine.stream), "waiting on the device");
+    cuda_check(cudaLaunchKernel(all ? program_.barrier : program_.quiet, 1, settle_threads, arguments, 0, mine.stream),
+               "waiting on the device");
     uint32_t rounds = 0;
     for (relax wait; load_acquire(told) == 0; wait.attentively()) {  // [S2]
       if (++rounds % 1024 != 0) continue;
@@ -217,10 +218,13 @@ class cuda_backend final : public backend, public cuda_launcher {
     std::lock_guard lock(lock_);
     // Where each block may come to a multiprocessor of its own, an eighth of them stays for the program.
     const uint64_t needed = services_.has_parts() ? residency_cuda::processors_for(kernel) : kernel.blocks;
-    const uint64_t most = processors_count() - processors_count() / 8, taken = resolver_processors_ + resolvers_at_once_ * services_.blocks();
+    const uint64_t most = processors_count() - processors_count() / 8,
+                   taken = resolver_processors_ + resolvers_at_once_ * services_.blocks();
     if (resolvers_at_once_ * needed + taken <= most) return {};
-    return std::to_string(kernel.blocks) + " servers of " + std::to_string(kernel.threads) + " threads; beside the resolver and other services there is room for " +
-           std::to_string(taken < most ? (most - taken) / resolvers_at_once_ : 0) + " on the " + std::to_string(processors_count()) + " multiprocessors";
+    return std::to_string(kernel.blocks) + " servers of " + std::to_string(kernel.threads) +
+           " threads; beside the resolver and other services there is room for " +
+           std::to_string(taken < most ? (most - taken) / resolvers_at_once_ : 0) + " on the " + std::to_string(processors_count()) +
+           " multiprocessors";
   }
   void keep_resident(resident_kernel& kernel) override {
     const device_scope here(context_);
@@ -230,7 +234,9 @@ class cuda_backend final : public backend, public cuda_launcher {
     const auto begin = std::chrono::steady_clock::now();
     for (relax wait; tend_services(holding_), load_acquire(&kernel.mail->resident) == 0;) {  // [V3]; it may have had its time already
       const bool late = std::chrono::steady_clock::now() - begin > std::chrono::seconds(current_settings().connect_timeout_s);
-      if (late) fail_text("it has not become resident in " + std::to_string(current_settings().connect_timeout_s) + " s; what else runs on this GPU?");
+      if (late)
+        fail_text("it has not become resident in " + std::to_string(current_settings().connect_timeout_s) +
+                  " s; what else runs on this GPU?");
       lock.unlock();
       wait();
       lock.lock();
@@ -255,11 +261,16 @@ class cuda_backend final : public backend, public cuda_launcher {
     const uint64_t bytes = sizeof(resolver_state) + setup.device_ring.channels * sizeof(channel_state);
     state_ = static_cast<resolver_state*>(allocate(bytes, "resolver state"));
     if (setup.n_peer_sources) {
-      const uint64_t warps = ring_blocks_ * uint64_t{resolver_threads / 32}, all_warps = (blocks_ + ring_blocks_) * uint64_t{resolver_threads / 32};
+      const uint64_t warps = ring_blocks_ * uint64_t{resolver_threads / 32},
+                     all_warps = (blocks_ + ring_blocks_) * uint64_t{resolver_threads / 32};
       const std::vector<ring_place> nowhere(warps * 32, ring_place{ring_place::none, ring_place::none});
       const auto state = [&](uint64_t size) { return allocate(size, "resolver state"); };
-      rings_ = {setup.peer_sources, static_cast<uint64_t*>(state(setup.n_peer_sources * sizeof(uint64_t))),
-                static_cast<ring_place*>(state(nowhere.size() * sizeof(ring_place))), setup.n_peer_sources, ring_blocks_, setup.own_source,
+      rings_ = {setup.peer_sources,
+                static_cast<uint64_t*>(state(setup.n_peer_sources * sizeof(uint64_t))),
+                static_cast<ring_place*>(state(nowhere.size() * sizeof(ring_place))),
+                setup.n_peer_sources,
+                ring_blocks_,
+                setup.own_source,
                 static_cast<owed_tickets*>(state(all_warps * sizeof(owed_tickets)))};
       copy(rings_.places, nowhere.data(), nowhere.size() * sizeof(ring_place));
     }
@@ -308,13 +319,13 @@ class cuda_backend final : public backend, public cuda_launcher {
     copy(channels.data(), state_->channel, channels.size() * sizeof(channel_state));
     uint64_t seen = 0;
     for (const channel_state& c : channels) seen += c.arrived;
-    std::string text = "resolver: " + std::string(cudaGetErrorName(kernel)) + ", program: " + describe_launches() +
-                       "; packets arrived " + std::to_string(load_acquire(setup_.device_ring.arrivals)) + ", seen " +
-                       std::to_string(seen) + ", taken " + std::to_string(s.taken) + ", applied " +
-                       std::to_string(s.finished) + ", applied when the last kernel ended " +
-                       std::to_string(load_acquire(&mailbox_->taken)) + "; blocks resident " + std::to_string(s.resident) +
-                       ", left " + std::to_string(s.leaving) + ", stop " + std::to_string(s.stop) + "; hold " + std::to_string(load_acquire(&mailbox_->hold)) + ", seen " +
-                       std::to_string(load_acquire(&mailbox_->hold_seen)) + "; next packet by channel";
+    std::string text = "resolver: " + std::string(cudaGetErrorName(kernel)) + ", program: " + describe_launches() + "; packets arrived " +
+                       std::to_string(load_acquire(setup_.device_ring.arrivals)) + ", seen " + std::to_string(seen) + ", taken " +
+                       std::to_string(s.taken) + ", applied " + std::to_string(s.finished) + ", applied when the last kernel ended " +
+                       std::to_string(load_acquire(&mailbox_->taken)) + "; blocks resident " + std::to_string(s.resident) + ", left " +
+                       std::to_string(s.leaving) + ", stop " + std::to_string(s.stop) + "; hold " +
+                       std::to_string(load_acquire(&mailbox_->hold)) + ", seen " + std::to_string(load_acquire(&mailbox_->hold_seen)) +
+                       "; next packet by channel";
     for (const channel_state& c : channels) text += " " + std::to_string(c.next);
     if (const std::unique_lock lock(lock_, std::try_to_lock); lock) text += services_.describe();
     return text;
@@ -348,8 +359,9 @@ class cuda_backend final : public backend, public cuda_launcher {
     store_relaxed(&mailbox_->left_over, uint64_t{0});
     cuda_check(cudaMemsetAsync(&state_->resident, 0, 4 * sizeof(uint32_t), resolver_stream_), "cudaMemset");
     void* arguments[] = {&setup_.device_handle, &setup_.device_ring, &rings_, &state_, &mailbox_, &limits_};
-    cuda_check(cudaLaunchKernel(program_.resolver, blocks_ + rings_.blocks, resolver_threads, arguments, resolver_shared_bytes, resolver_stream_),
-               "starting the resolver kernel");
+    cuda_check(
+        cudaLaunchKernel(program_.resolver, blocks_ + rings_.blocks, resolver_threads, arguments, resolver_shared_bytes, resolver_stream_),
+        "starting the resolver kernel");
   }
 
   const cuda_program program_;

@@ -45,17 +45,16 @@ void gravel_allgather(T* all, gravel::same<T> mine) {
 }
 
 // name(to, from, count): to[i] = from[i] of PE 0, combined with that of PE 1, and so on; `to` may be `from`. name(value): of one.
-#define GRAVEL_REDUCTION(name, kind, takes, types)                                                              \
-  template <class T>                                                                                            \
-  void name(T* to, const T* from, uint64_t count) {                                                             \
-    static_assert(gravel::takes<T>, #name " takes " types);                                                     \
-    gravel::reduce(gravel::collective_kind::kind, gravel::value_type_of<T>(), to, from, count);                 \
-  }                                                                                                             \
-  template <class T>                                                                                            \
-  requires gravel::takes<T>                                                                                     \
-  T name(T value) {                                                                                             \
-    name(&value, &value, 1);                                                                                    \
-    return value;                                                                                               \
+#define GRAVEL_REDUCTION(name, kind, takes, types)                                              \
+  template <class T>                                                                            \
+  void name(T* to, const T* from, uint64_t count) {                                             \
+    static_assert(gravel::takes<T>, #name " takes " types);                                     \
+    gravel::reduce(gravel::collective_kind::kind, gravel::value_type_of<T>(), to, from, count); \
+  }                                                                                             \
+  template <class T>                                                                            \
+  requires gravel::takes<T> T name(T value) {                                                   \
+    name(&value, &value, 1);                                                                    \
+    return value;                                                                               \
   }
 /// Sum, minimum, maximum over all PEs. T: integers of 4 and 8 bytes (sums wrap around), float, double (for minimum and maximum -0
 /// is smaller than 0, and a value that is not a number changes nothing).

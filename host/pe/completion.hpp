@@ -19,8 +19,8 @@ class completion {
     pe_memory& memory;
     peers& routes;
     collective_member& collectives;
-    bool is_leader;  ///< the first PE of a node counts for its aggregator
-    std::function<void()> check;  ///< ends the job if a kernel or a handler has failed
+    bool is_leader;                                        ///< the first PE of a node counts for its aggregator
+    std::function<void()> check;                           ///< ends the job if a kernel or a handler has failed
     const std::vector<open_service*>* services = nullptr;  ///< those that are open
   };
   explicit completion(const parts& p) : p_(p) {}

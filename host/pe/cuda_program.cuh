@@ -10,7 +10,7 @@ namespace gravel {
 /// Made from the list of a program's handlers. Kernels are host functions' addresses, as cudaLaunchKernel takes them.
 struct cuda_program {
   handler_table handlers;
-  const void *resolver, *quiet, *barrier;                                                ///< kernels
+  const void *resolver, *quiet, *barrier;                                                   ///< kernels
   message_fault (*apply)(const gravel_t&, sink_kind, const unit* message, uint32_t units);  ///< apply_on_host, of host handlers
 
   template <class Handlers>

@@ -16,8 +16,10 @@ std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_by
   if (fault == message_fault::corrupt_packet)
     return fmt::format("a corrupt packet arrived: {}", name_of(static_cast<packet_fault>(found.offset)));
   if (fault == message_fault::bad_handler)
-    return fmt::format("an active message arrived from {} whose handler (id {}) was not given to gravel_init here, or takes other "
-                       "arguments", from, found.offset);
+    return fmt::format(
+        "an active message arrived from {} whose handler (id {}) was not given to gravel_init here, or takes other "
+        "arguments",
+        from, found.offset);
   if (fault == message_fault::no_context)
     return fmt::format("a message arrived for handler '{}' before gravel_set_context was called for it here",
                        name_of_handler(found.offset));
@@ -32,14 +34,15 @@ std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_by
   if (fault == message_fault::bad_block || fault == message_fault::bad_shared) return text_of_misfit(fault, found.offset, found.bytes);
   if (fault == message_fault::unknown_handler) {
     const auto* name = reinterpret_cast<const char*>(found.name);
-    return fmt::format("gravel_am to PE {}: handler '{}' was not given to gravel_init; add it on all PEs: gravel_init<..., {}>()",
-                       found.pe, name, name);
+    return fmt::format("gravel_am to PE {}: handler '{}' was not given to gravel_init; add it on all PEs: gravel_init<..., {}>()", found.pe,
+                       name, name);
   }
   if (fault == message_fault::other_collective)
     return fmt::format("the PEs' kernels call different collectives: {} here, {} at PE {}", name_of(static_cast<other_call>(found.offset)),
                        name_of(static_cast<other_call>(found.bytes)), found.pe);
   if (fault == message_fault::bad_destination) return fmt::format("{}: {}: {}", name_of(what), name_of(fault), place);
-  return fmt::format("{} {} PE {}: {}: {}", name_of(what), what == op::get || what == op::get_bulk || what == op::fetch ? "from" : "to", found.pe, name_of(fault), place);
+  return fmt::format("{} {} PE {}: {}: {}", name_of(what), what == op::get || what == op::get_bulk || what == op::fetch ? "from" : "to",
+                     found.pe, name_of(fault), place);
 }
 
 }  // namespace gravel

@@ -28,10 +28,12 @@ inline bool is_of_kernel(cudaError_t code) {
 inline void cuda_check(cudaError_t code, const char* what) {
   if (code == cudaSuccess) return;
   cudaGetLastError();  // what is told here shall not be told again elsewhere
-  const std::string who = is_of_kernel(code) ? "a kernel of gravel_launch, a handler, or a kernel of the program's own failed, seen by: " : "";
-  const char* const hint = code == cudaErrorLaunchFailure
-                               ? "; so ends a kernel that uses a gravel_t that neither gravel_handle() nor gravel_host_handle() made: it is empty"
-                               : "";
+  const std::string who =
+      is_of_kernel(code) ? "a kernel of gravel_launch, a handler, or a kernel of the program's own failed, seen by: " : "";
+  const char* const hint =
+      code == cudaErrorLaunchFailure
+          ? "; so ends a kernel that uses a gravel_t that neither gravel_handle() nor gravel_host_handle() made: it is empty"
+          : "";
   fail_text(who + what + ": " + cudaGetErrorString(code) + " (" + cudaGetErrorName(code) + ")" + hint);
 }
 

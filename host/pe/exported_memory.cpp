@@ -18,7 +18,8 @@ constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 
 }  // namespace
 
-exported_memory::exported_memory(uint64_t bytes, const char* what) : bytes_(bytes), descriptor_(memfd_create("gravel-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING)), at_(MAP_FAILED) {
+exported_memory::exported_memory(uint64_t bytes, const char* what)
+    : bytes_(bytes), descriptor_(memfd_create("gravel-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING)), at_(MAP_FAILED) {
   if (descriptor_ < 0) fail_errno(fmt::format("memfd_create for {}", what));
   if (ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0 && fcntl(descriptor_, F_ADD_SEALS, size_seals) == 0)
     at_ = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, descriptor_, 0);

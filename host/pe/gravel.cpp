@@ -42,8 +42,7 @@ void prepare_to_fail() {
 void at_exit(int status, void*) {
   if (!the_runtime) return;
   std::fflush(nullptr);
-  the_runtime->abort_job(fmt::format("the program ended with exit status {} without gravel_finalize", status),
-                         status ? status : 1);
+  the_runtime->abort_job(fmt::format("the program ended with exit status {} without gravel_finalize", status), status ? status : 1);
 }
 
 }  // namespace
@@ -152,9 +151,7 @@ gravel_t gravel_handle() { return current_runtime("gravel_handle").memory().of_k
 gravel_t gravel_host_handle() { return current_runtime("gravel_host_handle").memory().of_host(); }
 
 void gravel_free(void* symmetric) { gravel::waiting_runtime("gravel_free").heap().release(symmetric); }
-void gravel_copy(void* to, const void* from, uint64_t bytes) {
-  gravel::waiting_runtime("gravel_copy").device().copy(to, from, bytes);
-}
+void gravel_copy(void* to, const void* from, uint64_t bytes) { gravel::waiting_runtime("gravel_copy").device().copy(to, from, bytes); }
 
 void gravel_quiet() { gravel::waiting_runtime("gravel_quiet").done().quiet(); }
 void gravel_barrier_all() { gravel::waiting_runtime("gravel_barrier_all").done().barrier_all(); }

@@ -106,8 +106,9 @@ class cuda_launcher {
     // before by cudaFuncGetAttributes or cuFuncLoad is not enough for all kernels (docs/design.md).
     CUmoduleLoadingMode mode{};
     if (cuda_driver::get().loading_mode(&mode) != CUDA_SUCCESS || mode != CU_MODULE_EAGER_LOADING)
-      fail_text("CUDA loads this program's kernels when they are first used, which would hang beside the kernel that applies messages: "
-                "set CUDA_MODULE_LOADING=EAGER in the environment, as ucx-run does, or call gravel_init before all that uses CUDA");
+      fail_text(
+          "CUDA loads this program's kernels when they are first used, which would hang beside the kernel that applies messages: "
+          "set CUDA_MODULE_LOADING=EAGER in the environment, as ucx-run does, or call gravel_init before all that uses CUDA");
     cuda_check(cudaDeviceGetLimit(&local_bytes_, cudaLimitStackSize), "cudaDeviceGetLimit");
     processors_ = static_cast<uint64_t>(properties.multiProcessorCount);
     most_shared_ = properties.sharedMemPerBlockOptin;
@@ -129,9 +130,9 @@ class cuda_launcher {
   /// Makes room for a kernel's local memory. CUDA waits for all running kernels when it has to do that at a launch: for the
   /// resolver too, which a hold would keep for ever. With lock_ held, which is given up meanwhile.
   struct kernel_facts {
-    uint64_t most_threads;   ///< in a block
+    uint64_t most_threads;  ///< in a block
     size_t static_shared;
-    size_t dynamic_shared;   ///< that a launch may ask for as things are
+    size_t dynamic_shared;  ///< that a launch may ask for as things are
   };
   kernel_facts& prepare(const void* kernel, std::unique_lock<std::mutex>& lock) {
     if (const auto known = kernels_.find(kernel); known != kernels_.end()) return known->second;
@@ -184,7 +185,7 @@ class cuda_launcher {
   }
 
   std::mutex lock_;
-  CUcontext context_ = nullptr;       ///< of the PE's device
+  CUcontext context_ = nullptr;  ///< of the PE's device
   resolver_mailbox* mailbox_ = nullptr;
   uint64_t* attention_ = nullptr;
   bool holding_ = false;
@@ -200,8 +201,7 @@ class cuda_launcher {
     std::unique_lock<std::mutex>& lock;
     cudaEvent_t behind;
     bool recorded = false;
-    start_scope(cuda_launcher& launcher, std::unique_lock<std::mutex>& held, cudaEvent_t event)
-        : of(launcher), lock(held), behind(event) {
+    start_scope(cuda_launcher& launcher, std::unique_lock<std::mutex>& held, cudaEvent_t event) : of(launcher), lock(held), behind(event) {
       ++of.launching_;
     }
     ~start_scope() {
@@ -235,8 +235,9 @@ class cuda_launcher {
       lock.unlock();
       if (!told && std::chrono::steady_clock::now() - begin > std::chrono::seconds(10)) {
         told = true;
-        warn("gravel_launch has waited for 10 s: before there can be room for a kernel's local memory, all kernels that "
-             "run must end; if they wait for that kernel, launch it once before them");
+        warn(
+            "gravel_launch has waited for 10 s: before there can be room for a kernel's local memory, all kernels that "
+            "run must end; if they wait for that kernel, launch it once before them");
       }
       wait();
       lock.lock();
@@ -268,8 +269,9 @@ class cuda_launcher {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     cuda_check(cudaStreamIsCapturing(stream, &status), "gravel_launch: the stream");
     if (status != cudaStreamCaptureStatusNone)
-      fail_text("gravel_launch inside a stream capture: a graph starts its kernels without Gravel, which then does not know "
-                "that the resolver kernel has to run beside them; launch the kernel outside the graph");
+      fail_text(
+          "gravel_launch inside a stream capture: a graph starts its kernels without Gravel, which then does not know "
+          "that the resolver kernel has to run beside them; launch the kernel outside the graph");
   }
 
   /// Everything that would make the launch fail, or never start, when the hold is taken.
@@ -309,8 +311,8 @@ class cuda_launcher {
     const uint64_t most = left * static_cast<uint64_t>(on_one);
     if (blocks > most)
       fail_text("gravel_launch: a cooperative grid of " + std::to_string(blocks) + " blocks of " + std::to_string(threads) +
-                " threads with " + std::to_string(how.shared_bytes) + " bytes of dynamic shared memory; at most " +
-                std::to_string(most) + " of them run at once on the " + std::to_string(left) + " of " + std::to_string(processors_) +
+                " threads with " + std::to_string(how.shared_bytes) + " bytes of dynamic shared memory; at most " + std::to_string(most) +
+                " of them run at once on the " + std::to_string(left) + " of " + std::to_string(processors_) +
                 " multiprocessors that the resolver and services leave (GRAVEL_RESOLVER_BLOCKS, GRAVEL_RESOLVER_RING_BLOCKS)");
   }
 
@@ -336,15 +338,15 @@ class cuda_launcher {
     return "(" + std::to_string(v.x) + "," + std::to_string(v.y) + "," + std::to_string(v.z) + ")";
   }
 
-  cudaStream_t user_ = nullptr;          ///< the PE's own
-  std::vector<own_stream> streams_;      ///< that one, and those of create_stream
-  std::deque<cudaEvent_t> pending_;      ///< behind kernels in streams that are not Gravel's
-  std::vector<cudaEvent_t> events_;      ///< to be used again
+  cudaStream_t user_ = nullptr;                            ///< the PE's own
+  std::vector<own_stream> streams_;                        ///< that one, and those of create_stream
+  std::deque<cudaEvent_t> pending_;                        ///< behind kernels in streams that are not Gravel's
+  std::vector<cudaEvent_t> events_;                        ///< to be used again
   std::unordered_map<const void*, kernel_facts> kernels_;  ///< those that are loaded
   uint64_t hold_ = 0;
   int launching_ = 0;
-  int least_ = 0, greatest_ = 0;         ///< priorities
-  size_t local_bytes_ = 0;               ///< for each thread that CUDA has made room for
+  int least_ = 0, greatest_ = 0;  ///< priorities
+  size_t local_bytes_ = 0;        ///< for each thread that CUDA has made room for
   uint64_t processors_ = 0;
   size_t most_shared_ = 0;
   bool has_clusters_ = false;

@@ -36,7 +36,7 @@ class monitor {
   aggregator_link& link_;
   job_end& end_;
   pe_control& shared_;
-  peers* rings_ = nullptr;                ///< these two written before watching_
+  peers* rings_ = nullptr;  ///< these two written before watching_
   std::function<std::string()> describe_;
   std::atomic<bool> watching_{false};
   std::string launcher_text_;  ///< written before launcher_reports_

@@ -25,12 +25,14 @@ class partition_cuda {
   /// To be called once, with the device current. Returns why there are no green contexts; empty: there are.
   std::string open(int device) {
     if (cuDeviceGet_(&device_, device) != CUDA_SUCCESS) return "the driver does not know the device";
-    if (!find(&get_resource_, "cuDeviceGetDevResource") || !find(&split_, "cuDevSmResourceSplitByCount") || !find(&describe_, "cuDevResourceGenerateDesc") ||
-        !find(&create_, "cuGreenCtxCreate") || !find(&destroy_, "cuGreenCtxDestroy") || !find(&make_stream_, "cuGreenCtxStreamCreate"))
+    if (!find(&get_resource_, "cuDeviceGetDevResource") || !find(&split_, "cuDevSmResourceSplitByCount") ||
+        !find(&describe_, "cuDevResourceGenerateDesc") || !find(&create_, "cuGreenCtxCreate") || !find(&destroy_, "cuGreenCtxDestroy") ||
+        !find(&make_stream_, "cuGreenCtxStreamCreate"))
       return "the driver has no green contexts (they came with CUDA 12.4)";
     CUdevResource all{};
     unsigned n = 0;
-    if (get_resource_(device_, &all, CU_DEV_RESOURCE_TYPE_SM) != CUDA_SUCCESS) return "the driver does not say what multiprocessors there are";
+    if (get_resource_(device_, &all, CU_DEV_RESOURCE_TYPE_SM) != CUDA_SUCCESS)
+      return "the driver does not say what multiprocessors there are";
     if (split_(nullptr, &n, &all, nullptr, 0, group) != CUDA_SUCCESS || n == 0) return "the driver cannot split this GPU";
     groups_.resize(n);
     if (split_(groups_.data(), &n, &all, nullptr, 0, group) != CUDA_SUCCESS) return groups_.clear(), "the driver cannot split this GPU";
@@ -50,8 +52,8 @@ class partition_cuda {
       if (free == n) break;
     }
     if (p.first + n > groups_.size())
-      fail_text("GRAVEL_PARTITION: " + std::to_string(processors) + " multiprocessors of its own; the GPU's " + std::to_string(groups_.size() * group) +
-                " are taken by other parts");
+      fail_text("GRAVEL_PARTITION: " + std::to_string(processors) + " multiprocessors of its own; the GPU's " +
+                std::to_string(groups_.size() * group) + " are taken by other parts");
     p.n = n;
     CUdevResourceDesc description;
     check(describe_(&description, &groups_[p.first], static_cast<unsigned>(n)), "cuDevResourceGenerateDesc");
@@ -80,7 +82,8 @@ class partition_cuda {
     return known;
   }
   static void check(CUresult code, const char* what) {
-    if (code != CUDA_SUCCESS) fail_text(std::string("GRAVEL_PARTITION: ") + what + " failed with error " + std::to_string(code) + " of the driver");
+    if (code != CUDA_SUCCESS)
+      fail_text(std::string("GRAVEL_PARTITION: ") + what + " failed with error " + std::to_string(code) + " of the driver");
   }
   static CUresult cuDeviceGet_(CUdevice* device, int ordinal) {
     decltype(&cuDeviceGet) get = nullptr;

@@ -9,9 +9,7 @@
 
 namespace gravel {
 
-peers::peers(backend& device, const peers_setup& s, const exchange& all)
-    : device_(device),
-      bells_(s.bells) {
+peers::peers(backend& device, const peers_setup& s, const exchange& all) : device_(device), bells_(s.bells) {
   const std::vector<uint32_t>& local = s.nodes->pes_of(s.nodes->node_of(s.pe));
   const auto rank_of = [&](uint32_t pe) { return static_cast<uint32_t>(std::find(local.begin(), local.end(), pe) - local.begin()); };
   const uint32_t n_pes = s.nodes->n_pes();
@@ -51,13 +49,14 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all)
   const auto described = all(to_wire(mine));
   std::vector<peer_description> theirs;
   for (uint32_t pe : local) theirs.push_back(from_wire<peer_description>(described.at(pe), fmt::format("PE {}", pe)));
-  uint32_t reached = 0;  // local ranks
+  uint32_t reached = 0;    // local ranks
   bool all_beside = true;  // kernels of all of them may wait for each other
   for (uint32_t rank = 0; rank < n_local_; ++rank) {
     const peer_description& other = theirs[rank];
     all_beside &= other.stays_resident;
     for (uint32_t second = 0; second < rank; ++second)
-      all_beside &= other.bus_id.empty() || other.bus_id != theirs[second].bus_id || (other.runs_beside_others && theirs[second].runs_beside_others);
+      all_beside &=
+          other.bus_id.empty() || other.bus_id != theirs[second].bus_id || (other.runs_beside_others && theirs[second].runs_beside_others);
     if (rank == me_) continue;
     shares_gpu_ |= !mine.bus_id.empty() && other.bus_id == mine.bus_id && !(mine.runs_beside_others && other.runs_beside_others);
     const uint32_t pe = local[rank];
@@ -96,13 +95,15 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all)
     const uint32_t pe = m.pe, rank = rank_of(pe);
     if (!m.area || !(reached_by[rank] >> me_ & 1)) continue;
     char* const their_area = static_cast<char*>(m.area);
-    links[pe] = {static_cast<char*>(m.heap), shape_.ring(area_, me_, their_area, rank), line_of(rank), pe, rank, n_mapped_++, &s.bells[rank]};
+    links[pe] = {
+        static_cast<char*>(m.heap), shape_.ring(area_, me_, their_area, rank), line_of(rank), pe, rank, n_mapped_++, &s.bells[rank]};
     pes.push_back(pe);
     sources[rank] = shape_.ring(their_area, rank, area_, me_);
     words[rank] = reinterpret_cast<uint64_t*>(their_area + shape_.barrier_at(me_));
   }
   if (own_chunks_) {
-    own_ring_ = static_cast<char*>(device.allocate(peer_ring::bytes(own_chunks_, shape_.chunk_units), "the ring of a PE to itself (GRAVEL_OWN_RING_SIZE)"));
+    own_ring_ = static_cast<char*>(
+        device.allocate(peer_ring::bytes(own_chunks_, shape_.chunk_units), "the ring of a PE to itself (GRAVEL_OWN_RING_SIZE)"));
     sources[me_] = peer_ring::in(own_ring_, own_chunks_, shape_.chunk_units);
     links[s.pe] = {nullptr, sources[me_], line_of(me_), s.pe, me_, peer_link::no_bin, &s.bells[me_]};
   }
@@ -133,14 +134,16 @@ peers::~peers() {
 
 std::vector<ring_line> peers::read_lines() {
   std::vector<ring_line> lines(n_local_);
-  device_.read_words(reinterpret_cast<uint64_t*>(lines.data()), reinterpret_cast<const uint64_t*>(tables_), lines.size() * sizeof(ring_line) / sizeof(uint64_t));
+  device_.read_words(reinterpret_cast<uint64_t*>(lines.data()), reinterpret_cast<const uint64_t*>(tables_),
+                     lines.size() * sizeof(ring_line) / sizeof(uint64_t));
   return lines;
 }
 
 std::vector<uint64_t> peers::read_done(uint32_t rank) {
   const bool own = rank == me_;
   std::vector<uint64_t> done(own ? own_chunks_ : shape_.chunks);
-  const char* const from = own ? reinterpret_cast<char*>(peer_ring::in(own_ring_, own_chunks_, shape_.chunk_units).done) : area_ + shape_.done_at(rank);
+  const char* const from =
+      own ? reinterpret_cast<char*>(peer_ring::in(own_ring_, own_chunks_, shape_.chunk_units).done) : area_ + shape_.done_at(rank);
   device_.read_words(done.data(), reinterpret_cast<const uint64_t*>(from), done.size());
   return done;
 }
@@ -152,7 +155,8 @@ peers::counts peers::read() {
   if (n_mapped_) {
     std::vector<uint64_t> done(uint64_t{n_local_} * shape_.chunks);
     device_.read_words(done.data(), reinterpret_cast<const uint64_t*>(area_ + shape_.done_at(0)), done.size());
-    for (uint32_t rank = 0; rank < n_local_; ++rank) c.applied += done_words<>{&done[uint64_t{rank} * shape_.chunks], shape_.chunks}.count();
+    for (uint32_t rank = 0; rank < n_local_; ++rank)
+      c.applied += done_words<>{&done[uint64_t{rank} * shape_.chunks], shape_.chunks}.count();
   }
   for (const ring_line& line : read_lines()) c.tickets += line.tickets;
   return c;

@@ -24,9 +24,7 @@ namespace gravel {
 struct peer_area {
   uint32_t n_local, chunks, chunk_units;
 
-  uint64_t done_at(uint32_t destination) const {
-    return n_local * ring_bytes() + uint64_t{destination} * chunks * sizeof(uint64_t);
-  }
+  uint64_t done_at(uint32_t destination) const { return n_local * ring_bytes() + uint64_t{destination} * chunks * sizeof(uint64_t); }
   uint64_t barrier_at(uint32_t source) const { return (done_at(n_local) + 63) / 64 * 64 + uint64_t{source} * 64; }
   uint64_t bytes() const { return barrier_at(n_local); }
   /// The ring from `source`, whose area is mapped at `from`, to `destination`, whose area is mapped at `to`.
@@ -42,8 +40,8 @@ struct peers_setup {
   const topology* nodes;
   uint32_t pe;
   const settings* values;
-  char* heap;          ///< of this PE, exportable
-  uint64_t* bells;     ///< [max_peers], pinned: written by kernels, by local rank of the destination
+  char* heap;       ///< of this PE, exportable
+  uint64_t* bells;  ///< [max_peers], pinned: written by kernels, by local rank of the destination
 };
 
 class peers {

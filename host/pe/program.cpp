@@ -29,7 +29,8 @@ program_description describe_program(const backend& device, const settings& valu
 }
 
 std::string difference(const program_description& here, const program_description& there) {
-  if (here.version != there.version) return fmt::format("the version of Gravel differs: '{}' here, '{}' at PE 0", here.version, there.version);
+  if (here.version != there.version)
+    return fmt::format("the version of Gravel differs: '{}' here, '{}' at PE 0", here.version, there.version);
   if (here.backend != there.backend) return fmt::format("the backend differs: '{}' here, '{}' at PE 0", here.backend, there.backend);
   if (here.settings.size() != there.settings.size()) return "this PE and PE 0 have different versions of Gravel";
   for (size_t i = 0; i < std::min(here.settings.size(), std::size(common_settings)); ++i)

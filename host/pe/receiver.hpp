@@ -96,9 +96,8 @@ class host_receiver {
     if (fault == message_fault::bad_handler)
       fail_text("an active message arrived from node " + std::to_string(packet.source_node) + " whose handler (id " +
                 std::to_string(handler_of(w0)) + ") was not given to gravel_init here, or takes other arguments");
-    fail_text("a corrupt message arrived from node " + std::to_string(packet.source_node) + ": " +
-              gravel::name_of(op_of(w0)) + " with " + gravel::name_of(fault) + " (offset " +
-              std::to_string(offset_of(w0)) + ")");
+    fail_text("a corrupt message arrived from node " + std::to_string(packet.source_node) + ": " + gravel::name_of(op_of(w0)) + " with " +
+              gravel::name_of(fault) + " (offset " + std::to_string(offset_of(w0)) + ")");
   }
 
   landing ring_;

@@ -38,7 +38,8 @@ class residency_cuda {
   /// Multiprocessors on which the blocks of this kernel find room at once.
   static unsigned processors_for(const resident_kernel& kernel) {
     int on_one = 0;
-    cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, kernel.function, static_cast<int>(kernel.threads), 0), "a service: occupancy");
+    cuda_check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&on_one, kernel.function, static_cast<int>(kernel.threads), 0),
+               "a service: occupancy");
     return on_one == 0 ? ~0u : (kernel.blocks + static_cast<unsigned>(on_one) - 1) / static_cast<unsigned>(on_one);
   }
 
@@ -100,7 +101,10 @@ class residency_cuda {
     std::string text;
     for (const auto& k : all_)
       text += "; service '" + k->kernel->name + "': " + std::to_string(k->launches) + " launches, " +
-              (is_resident(*k) ? "resident" : k->stops ? "told to end" : k->runs ? "not resident yet" : "asleep");
+              (is_resident(*k) ? "resident"
+               : k->stops      ? "told to end"
+               : k->runs       ? "not resident yet"
+                               : "asleep");
     return text;
   }
 

@@ -9,11 +9,11 @@
 namespace gravel {
 
 struct resident_kernel {
-  std::string name;               ///< of the service
+  std::string name;  ///< of the service
   unsigned blocks, threads;
-  service_life* life;             ///< in device memory
-  service_mail* mail;             ///< in pinned host memory
-  const void* function;           ///< CUDA: the kernel
+  service_life* life;    ///< in device memory
+  service_mail* mail;    ///< in pinned host memory
+  const void* function;  ///< CUDA: the kernel
   /// CUDA: starts it in this cudaStream_t. CPU backend: runs one lane. `number` of this launch is written to mail->resident when all
   /// blocks have started.
   std::function<void(void* stream, uint64_t number)> run;

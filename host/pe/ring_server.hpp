@@ -47,7 +47,10 @@ class ring_server {
  public:
   /// `options`: seed and stack of the launches.
   ring_server(const receiver_setup& setup, const simt::launch_options& options)
-      : handle_(setup.device_handle), options_(options), drawn_(setup.n_peer_sources), places_(resolver_threads),
+      : handle_(setup.device_handle),
+        options_(options),
+        drawn_(setup.n_peer_sources),
+        places_(resolver_threads),
         owed_(resolver_threads / 32) {
     rings_ = {setup.peer_sources, drawn_.data(), places_.data(), setup.n_peer_sources, 1, setup.own_source, owed_.data()};
     options_.threads = 1;

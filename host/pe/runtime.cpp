@@ -17,7 +17,8 @@ runtime::runtime(std::unique_ptr<backend> device) : device_(std::move(device)) {
   set_up_messages();
   start_receiver();
   monitor_->watch(*peers_, [this] { return describe(); });
-  receiver_.emplace(*device_, [this] { check_errors(); }, [this](const std::string& text) { end_->abort(text, 1); });
+  receiver_.emplace(
+      *device_, [this] { check_errors(); }, [this](const std::string& text) { end_->abort(text, 1); });
   job_.boot->on_abort([this](const std::string& text) { monitor_->hear_of_launcher(text); });
   begin_collective(collective_kind::init).combine();
 }
@@ -76,7 +77,8 @@ void runtime::set_up_messages() {
                      [this](collective_kind kind, uint64_t argument, const collective_words& mine) {
                        return begin_collective(kind, argument).combine(mine);
                      });
-  completion_.emplace(completion::parts{*device_, *segment_, *memory_, *peers_, *collectives_, job_.is_leader(), [this] { check_errors(); }, &services_});
+  completion_.emplace(
+      completion::parts{*device_, *segment_, *memory_, *peers_, *collectives_, job_.is_leader(), [this] { check_errors(); }, &services_});
 }
 
 void runtime::start_receiver() {
@@ -108,8 +110,8 @@ std::string runtime::describe() {
     const queue q = segment_->queue_of(kind);
     if (states[kind].tickets == 0) continue;
     text += fmt::format("{}: {} tickets, below {} known to be consumed, {} are; flushed below {} of {} asked\n",
-                        name_of(static_cast<queue_kind>(kind)), states[kind].tickets, states[kind].consumed_below,
-                        q.read_consumed(), states[kind].flushed_below, states[kind].asked);
+                        name_of(static_cast<queue_kind>(kind)), states[kind].tickets, states[kind].consumed_below, q.read_consumed(),
+                        states[kind].flushed_below, states[kind].asked);
   }
   return text + peers_->describe() + "\n" + device_->describe_receiver();
 }

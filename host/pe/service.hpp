@@ -27,7 +27,8 @@ class gravel_service {
     inside.in_server = true;
     core_->start([inside, server, life = core_->life()](void* stream, uint64_t number) {
 #if GRAVEL_CUDA
-      gravel::serve<Server><<<inside.servers(), gravel::service_threads<Server>(), 0, static_cast<cudaStream_t>(stream)>>>(inside, server, life, number);
+      gravel::serve<Server>
+          <<<inside.servers(), gravel::service_threads<Server>(), 0, static_cast<cudaStream_t>(stream)>>>(inside, server, life, number);
 #else
       (void)stream;
       gravel::serve<Server>(inside, server, life, number);

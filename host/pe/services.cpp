@@ -80,7 +80,8 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
   auto* const here = reinterpret_cast<service_view*>(life_ + 1);
   device.copy(here, &view_, sizeof(view_));
   log_info("service '{}': {} servers of {} threads; {} bytes of device memory for 2 rings of {} chunks of {} messages of {} bytes for each",
-           what_.name, what_.shape.servers, what_.threads, bytes, what_.shape.chunks, what_.shape.chunk_messages, what_.shape.message_bytes);
+           what_.name, what_.shape.servers, what_.threads, bytes, what_.shape.chunks, what_.shape.chunk_messages,
+           what_.shape.message_bytes);
 }
 
 gravel_t open_service::handle() const { return job_->memory().of_kernels(); }

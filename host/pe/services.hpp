@@ -15,8 +15,8 @@ class runtime;
 struct service_description {
   std::string name;
   service_shape shape;
-  uint32_t threads;  ///< of a server
-  uint32_t handler;  ///< id of gravel_service_delivery
+  uint32_t threads;    ///< of a server
+  uint32_t handler;    ///< id of gravel_service_delivery
   const void* kernel;  ///< CUDA: the function
 };
 
@@ -53,7 +53,7 @@ class open_service {
 
   runtime* job_;
   service_description what_;
-  char* memory_ = nullptr;      ///< of the device: rings, then a service_life, then a copy of view_
+  char* memory_ = nullptr;  ///< of the device: rings, then a service_life, then a copy of view_
   service_life* life_ = nullptr;
   service_mail* mail_ = nullptr;  ///< pinned
   service_view view_{};

@@ -16,11 +16,13 @@ void* symmetric_heap::allocate(uint64_t bytes) {
   const auto offset = allocator_.allocate(bytes);
   std::string why;
   if (!offset) {
-    why = fmt::format("{} bytes do not fit: the largest free piece of the symmetric heap has {} of {} bytes; raise "
-                      "GRAVEL_SYMMETRIC_SIZE", bytes, allocator_.largest_free(), bytes_);
+    why = fmt::format(
+        "{} bytes do not fit: the largest free piece of the symmetric heap has {} of {} bytes; raise "
+        "GRAVEL_SYMMETRIC_SIZE",
+        bytes, allocator_.largest_free(), bytes_);
   } else if (allocator_.in_use() > device_.usable_bytes()) {
-    why = fmt::format("{} bytes do not fit: {} would be in use, and this host has {} bytes for each of its PEs", bytes,
-                      allocator_.in_use(), device_.usable_bytes());
+    why = fmt::format("{} bytes do not fit: {} would be in use, and this host has {} bytes for each of its PEs", bytes, allocator_.in_use(),
+                      device_.usable_bytes());
   } else {
     try {
       // The whole piece, before anybody knows of the object: nobody can send into it too early.
@@ -41,8 +43,8 @@ void* symmetric_heap::allocate(uint64_t bytes) {
   if (!why.empty()) fail("gravel_malloc: {}", why);
   if (all.sum[0] == 1) fail("gravel_malloc: {} bytes do not fit at PE {}", bytes, all.sum[1]);
   if (all.sum[0]) fail("gravel_malloc: {} bytes do not fit at {} PEs", bytes, all.sum[0]);
-  fail("gravel_malloc: the symmetric heaps differ: {} bytes would lie at offsets {:#x} to {:#x}, here at {:#x}", bytes, all.least,
-       all.most, *offset);
+  fail("gravel_malloc: the symmetric heaps differ: {} bytes would lie at offsets {:#x} to {:#x}, here at {:#x}", bytes, all.least, all.most,
+       *offset);
 }
 
 uint64_t symmetric_heap::offset_of(void* object) const {

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <functional>
 
+#include "host/node/segment.hpp"
 #include "host/pe/backend.hpp"
 #include "host/pe/heap.hpp"
-#include "host/node/segment.hpp"
 
 namespace gravel {
 

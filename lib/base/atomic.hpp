@@ -43,13 +43,11 @@ GRAVEL_BOTH T load(const T* word) {
 
 template <scope S = scope::system, class T>
 GRAVEL_BOTH T load_relaxed(const T* word) {
-  GRAVEL_ATOMIC(detail::from_bits<T>(detail::ptx_load_relaxed<S>(detail::raw(word))),
-                detail::load<__ATOMIC_RELAXED>(word))
+  GRAVEL_ATOMIC(detail::from_bits<T>(detail::ptx_load_relaxed<S>(detail::raw(word))), detail::load<__ATOMIC_RELAXED>(word))
 }
 template <scope S = scope::system, class T>
 GRAVEL_BOTH T load_acquire(const T* word) {
-  GRAVEL_ATOMIC(detail::from_bits<T>(detail::ptx_load_acquire<S>(detail::raw(word))),
-                detail::load<__ATOMIC_ACQUIRE>(word))
+  GRAVEL_ATOMIC(detail::from_bits<T>(detail::ptx_load_acquire<S>(detail::raw(word))), detail::load<__ATOMIC_ACQUIRE>(word))
 }
 /// Several acquiring loads at once: on the GPU they are relaxed, and ordered by acquire_now() behind the last.
 template <scope S = scope::system, class T>
@@ -68,13 +66,11 @@ GRAVEL_BOTH void acquire_now() {
 }
 template <scope S = scope::system, class T>
 GRAVEL_BOTH void store_relaxed(T* word, T value) {
-  GRAVEL_ATOMIC((detail::ptx_store_relaxed<S>(detail::raw(word), detail::to_bits(value))),
-                __atomic_store_n(word, value, __ATOMIC_RELAXED))
+  GRAVEL_ATOMIC((detail::ptx_store_relaxed<S>(detail::raw(word), detail::to_bits(value))), __atomic_store_n(word, value, __ATOMIC_RELAXED))
 }
 template <scope S = scope::system, class T>
 GRAVEL_BOTH void store_release(T* word, T value) {
-  GRAVEL_ATOMIC((detail::ptx_store_release<S>(detail::raw(word), detail::to_bits(value))),
-                __atomic_store_n(word, value, __ATOMIC_RELEASE))
+  GRAVEL_ATOMIC((detail::ptx_store_release<S>(detail::raw(word), detail::to_bits(value))), __atomic_store_n(word, value, __ATOMIC_RELEASE))
 }
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T fetch_add(T* word, T value) {

@@ -30,60 +30,63 @@ __device__ __forceinline__ auto raw(T* word) {
   return reinterpret_cast<std::conditional_t<std::is_const_v<T>, const bits*, bits*>>(word);
 }
 
-#define GRAVEL_PTX_IN_SCOPE(before, after, ...)                                       \
+#define GRAVEL_PTX_IN_SCOPE(before, after, ...)                                          \
   if constexpr (S == scope::block) asm volatile(before ".cta." after __VA_ARGS__);       \
   else if constexpr (S == scope::device) asm volatile(before ".gpu." after __VA_ARGS__); \
   else asm volatile(before ".sys." after __VA_ARGS__)
 
-#define GRAVEL_PTX_LOAD(name, instruction, word, type, letter)                               \
-  template <scope S>                                                                         \
-  __device__ __forceinline__ word name(const word* at) {                                     \
-    word value;                                                                              \
+#define GRAVEL_PTX_LOAD(name, instruction, word, type, letter)                                     \
+  template <scope S>                                                                               \
+  __device__ __forceinline__ word name(const word* at) {                                           \
+    word value;                                                                                    \
     GRAVEL_PTX_IN_SCOPE(instruction, type " %0, [%1];", : "=" letter(value) : "l"(at) : "memory"); \
-    return value;                                                                            \
+    return value;                                                                                  \
   }
-#define GRAVEL_PTX_STORE(name, instruction, word, type, letter)                              \
-  template <scope S>                                                                         \
-  __device__ __forceinline__ void name(word* at, word value) {                               \
+#define GRAVEL_PTX_STORE(name, instruction, word, type, letter)                                 \
+  template <scope S>                                                                            \
+  __device__ __forceinline__ void name(word* at, word value) {                                  \
     GRAVEL_PTX_IN_SCOPE(instruction, type " [%0], %1;", : : "l"(at), letter(value) : "memory"); \
   }
-#define GRAVEL_PTX_UPDATE(name, instruction, word, type, letter)                             \
-  template <scope S>                                                                         \
-  __device__ __forceinline__ word name(word* at, word value) {                               \
-    word old;                                                                                \
+#define GRAVEL_PTX_UPDATE(name, instruction, word, type, letter)                                                    \
+  template <scope S>                                                                                                \
+  __device__ __forceinline__ word name(word* at, word value) {                                                      \
+    word old;                                                                                                       \
     GRAVEL_PTX_IN_SCOPE(instruction, type " %0, [%1], %2;", : "=" letter(old) : "l"(at), letter(value) : "memory"); \
-    return old;                                                                              \
+    return old;                                                                                                     \
   }
-#define GRAVEL_PTX_SWAP(name, instruction, word, type, letter)                               \
-  template <scope S>                                                                         \
-  __device__ __forceinline__ word name(word* at, word expected, word desired) {              \
-    word old;                                                                                \
-    GRAVEL_PTX_IN_SCOPE(instruction, type " %0, [%1], %2, %3;", : "=" letter(old) : "l"(at), letter(expected), letter(desired) : "memory"); \
-    return old;                                                                              \
+#define GRAVEL_PTX_SWAP(name, instruction, word, type, letter)                  \
+  template <scope S>                                                            \
+  __device__ __forceinline__ word name(word* at, word expected, word desired) { \
+    word old;                                                                   \
+    GRAVEL_PTX_IN_SCOPE(instruction, type " %0, [%1], %2, %3;",                 \
+                        : "=" letter(old)                                       \
+                        : "l"(at), letter(expected), letter(desired)            \
+                        : "memory");                                            \
+    return old;                                                                 \
   }
 
-#define GRAVEL_PTX_WORD(word, type, letter)                                         \
-  GRAVEL_PTX_LOAD(ptx_load_relaxed, "ld.relaxed", word, "b" type, letter)           \
-  GRAVEL_PTX_LOAD(ptx_load_acquire, "ld.acquire", word, "b" type, letter)           \
-  GRAVEL_PTX_STORE(ptx_store_relaxed, "st.relaxed", word, "b" type, letter)         \
-  GRAVEL_PTX_STORE(ptx_store_release, "st.release", word, "b" type, letter)         \
-  GRAVEL_PTX_UPDATE(ptx_add_relaxed, "atom.add.relaxed", word, "u" type, letter)    \
-  GRAVEL_PTX_UPDATE(ptx_add_release, "atom.add.release", word, "u" type, letter)    \
-  GRAVEL_PTX_UPDATE(ptx_add_acq_rel, "atom.add.acq_rel", word, "u" type, letter)    \
-  GRAVEL_PTX_UPDATE(ptx_max_relaxed, "atom.max.relaxed", word, "u" type, letter)    \
-  GRAVEL_PTX_UPDATE(ptx_max_acq_rel, "atom.max.acq_rel", word, "u" type, letter)    \
+#define GRAVEL_PTX_WORD(word, type, letter)                                      \
+  GRAVEL_PTX_LOAD(ptx_load_relaxed, "ld.relaxed", word, "b" type, letter)        \
+  GRAVEL_PTX_LOAD(ptx_load_acquire, "ld.acquire", word, "b" type, letter)        \
+  GRAVEL_PTX_STORE(ptx_store_relaxed, "st.relaxed", word, "b" type, letter)      \
+  GRAVEL_PTX_STORE(ptx_store_release, "st.release", word, "b" type, letter)      \
+  GRAVEL_PTX_UPDATE(ptx_add_relaxed, "atom.add.relaxed", word, "u" type, letter) \
+  GRAVEL_PTX_UPDATE(ptx_add_release, "atom.add.release", word, "u" type, letter) \
+  GRAVEL_PTX_UPDATE(ptx_add_acq_rel, "atom.add.acq_rel", word, "u" type, letter) \
+  GRAVEL_PTX_UPDATE(ptx_max_relaxed, "atom.max.relaxed", word, "u" type, letter) \
+  GRAVEL_PTX_UPDATE(ptx_max_acq_rel, "atom.max.acq_rel", word, "u" type, letter) \
   GRAVEL_PTX_SWAP(ptx_swap_acquire, "atom.cas.acquire", word, "b" type, letter)
 GRAVEL_PTX_WORD(uint64_t, "64", "l")
 GRAVEL_PTX_WORD(uint32_t, "32", "r")
 // Narrow words are only read: by gravel_wait_until.
 GRAVEL_PTX_LOAD(ptx_load_relaxed, "ld.relaxed", uint16_t, "b16", "h")
 GRAVEL_PTX_LOAD(ptx_load_acquire, "ld.acquire", uint16_t, "b16", "h")
-#define GRAVEL_PTX_LOAD_BYTE(name, instruction)                                                     \
-  template <scope S>                                                                                \
-  __device__ __forceinline__ uint8_t name(const uint8_t* at) {                                      \
-    uint16_t value; /* there is no register for a byte */                                           \
-    GRAVEL_PTX_IN_SCOPE(instruction, "b8 %0, [%1];", : "=h"(value) : "l"(at) : "memory");           \
-    return static_cast<uint8_t>(value);                                                             \
+#define GRAVEL_PTX_LOAD_BYTE(name, instruction)                                           \
+  template <scope S>                                                                      \
+  __device__ __forceinline__ uint8_t name(const uint8_t* at) {                            \
+    uint16_t value; /* there is no register for a byte */                                 \
+    GRAVEL_PTX_IN_SCOPE(instruction, "b8 %0, [%1];", : "=h"(value) : "l"(at) : "memory"); \
+    return static_cast<uint8_t>(value);                                                   \
   }
 GRAVEL_PTX_LOAD_BYTE(ptx_load_relaxed, "ld.relaxed")
 GRAVEL_PTX_LOAD_BYTE(ptx_load_acquire, "ld.acquire")

@@ -13,8 +13,8 @@ struct block_scratch {
   static constexpr uint32_t values = 16;  ///< of each PE in one step
   static_assert(max_pes <= 1u << rounds);
 
-  uint64_t epoch;       ///< barriers begun by this PE
-  uint64_t grids_met;   ///< barriers of grids passed by this PE; another word than the one that all blocks add to
+  uint64_t epoch;      ///< barriers begun by this PE
+  uint64_t grids_met;  ///< barriers of grids passed by this PE; another word than the one that all blocks add to
   uint64_t spare[6];
   alignas(64) uint64_t arrived;  ///< blocks of the grid that have come to the next of these
   uint64_t spare_too[7];

@@ -8,7 +8,7 @@ namespace gravel {
 struct alignas(64) device_error {
   uint64_t code;  ///< 0: none; else message_fault + 1, written last, release [E1]
   uint64_t operation, pe;
-  uint64_t offset;   ///< bad_handler: its id; corrupt_packet: the packet_fault
+  uint64_t offset;  ///< bad_handler: its id; corrupt_packet: the packet_fault
   uint64_t bytes;
   uint64_t arrived;  ///< 0: the caller's own mistake; node + 1: in a message from there; `from_peer`: in one over the route `peer`
   uint64_t name[8];  ///< unknown_handler: its name, cut off at 63 characters

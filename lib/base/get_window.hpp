@@ -47,7 +47,7 @@ struct get_window {
   }
 
   GRAVEL_BOTH bool all_done() const {
-    if (load_relaxed<scope::device>(&tickets) == 0) return true;  // of most programs
+    if (load_relaxed<scope::device>(&tickets) == 0) return true;                                               // of most programs
     const uint64_t even = load_acquire<scope::device>(&done[0]), odd = load_acquire<scope::device>(&done[1]);  // [G1]
     return even >= load_acquire<scope::device>(&issued[0]) && odd >= load_acquire<scope::device>(&issued[1]);
   }

@@ -23,9 +23,7 @@ struct landing_shape {
   uint64_t packet_size;
 
   GRAVEL_BOTH uint64_t slot_bytes() const { return sizeof(landing_header) + packet_size; }
-  GRAVEL_BOTH uint64_t slot_index(uint32_t channel, uint64_t sequence) const {
-    return uint64_t{channel} * packets + sequence % packets;
-  }
+  GRAVEL_BOTH uint64_t slot_index(uint32_t channel, uint64_t sequence) const { return uint64_t{channel} * packets + sequence % packets; }
   /// Where a packet's slot begins.
   GRAVEL_BOTH uint64_t slot_at(uint32_t channel, uint64_t sequence) const { return slot_index(channel, sequence) * slot_bytes(); }
   uint64_t n_slots() const { return uint64_t{channels} * packets; }
@@ -60,9 +58,7 @@ struct landing {
   /// Plane: is packet `sequence`, whose slot it has not used since, applied?
   bool is_done(uint32_t channel, uint64_t sequence) const { return ring<>::read_done(done_of(channel, sequence)) == sequence + 1; }
   GRAVEL_BOTH uint64_t* done_of(uint32_t channel, uint64_t sequence) const { return &done[shape().slot_index(channel, sequence)]; }
-  GRAVEL_BOTH packet_expectation expectation(uint64_t sequence) const {
-    return {packet_size, sequence, sink, n_sinks};
-  }
+  GRAVEL_BOTH packet_expectation expectation(uint64_t sequence) const { return {packet_size, sequence, sink, n_sinks}; }
 };
 
 }  // namespace gravel

@@ -23,16 +23,49 @@
 namespace gravel {
 
 enum class op : uint8_t {
-  none, put, add, bit_and, bit_or, bit_xor, min, max,  // one-sided, no answer
-  get,                                                 // answered by put_reply
-  fetch_add, fetch_and, fetch_or, fetch_xor, fetch_min, fetch_max, swap, fetch, compare_swap,  // by cell_reply
-  am, put_reply, cell_reply,
-  put_bulk, put_signal, get_bulk, bulk_reply,          // of any number of bytes
+  none,
+  put,
+  add,
+  bit_and,
+  bit_or,
+  bit_xor,
+  min,
+  max,  // one-sided, no answer
+  get,  // answered by put_reply
+  fetch_add,
+  fetch_and,
+  fetch_or,
+  fetch_xor,
+  fetch_min,
+  fetch_max,
+  swap,
+  fetch,
+  compare_swap,  // by cell_reply
+  am,
+  put_reply,
+  cell_reply,
+  put_bulk,
+  put_signal,
+  get_bulk,
+  bulk_reply,  // of any number of bytes
   count
 };
 /// Calls that are no operations, for error messages.
-enum class other_call : uint8_t { none, quiet, fence, wait_until, block_sender, local_operation, barrier_block, broadcast_block, sum_all_block,
-                                  min_all_block, max_all_block, barrier, count };
+enum class other_call : uint8_t {
+  none,
+  quiet,
+  fence,
+  wait_until,
+  block_sender,
+  local_operation,
+  barrier_block,
+  broadcast_block,
+  sum_all_block,
+  min_all_block,
+  max_all_block,
+  barrier,
+  count
+};
 
 enum class value_type : uint8_t { u8, u16, u32, u64, i32, i64, f32, f64, count };
 
@@ -74,9 +107,7 @@ GRAVEL_BOTH constexpr uint32_t handler_of(uint64_t word0) { return static_cast<u
 GRAVEL_BOTH constexpr uint32_t argument_bytes_of(uint64_t word0) { return static_cast<uint32_t>(word0 >> 48); }
 
 /// A reply address: 16 bits of PE, 48 bits of offset or cell.
-GRAVEL_BOTH constexpr uint64_t make_return(uint32_t pe, uint64_t where) {
-  return static_cast<uint64_t>(pe) << 48 | where;
-}
+GRAVEL_BOTH constexpr uint64_t make_return(uint32_t pe, uint64_t where) { return static_cast<uint64_t>(pe) << 48 | where; }
 GRAVEL_BOTH constexpr uint32_t return_pe(uint64_t word) { return static_cast<uint32_t>(word >> 48); }
 GRAVEL_BOTH constexpr uint64_t return_where(uint64_t word) { return word & max_offset; }
 
@@ -103,9 +134,17 @@ static_assert(update_of(op::fetch_and) == op::bit_and && update_of(op::fetch_max
 GRAVEL_BOTH constexpr bool takes_type(op o, value_type t) {
   const bool is_float = t == value_type::f32 || t == value_type::f64;
   switch (o) {
-    case op::put: case op::get: case op::put_reply: case op::fetch: return true;
-    case op::bit_and: case op::bit_or: case op::bit_xor:
-    case op::fetch_and: case op::fetch_or: case op::fetch_xor: case op::compare_swap: return bytes_of(t) >= 4 && !is_float;
+    case op::put:
+    case op::get:
+    case op::put_reply:
+    case op::fetch: return true;
+    case op::bit_and:
+    case op::bit_or:
+    case op::bit_xor:
+    case op::fetch_and:
+    case op::fetch_or:
+    case op::fetch_xor:
+    case op::compare_swap: return bytes_of(t) >= 4 && !is_float;
     default: return bytes_of(t) >= 4;
   }
 }
@@ -124,12 +163,28 @@ GRAVEL_BOTH constexpr uint32_t bulk_units(uint64_t bytes) {
 /// Units that a message with this first word has; 0: not a valid first word. put_bulk also depends on word 1.
 GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   switch (op_of(word0)) {
-    case op::put: case op::add: case op::bit_and: case op::bit_or: case op::bit_xor: case op::min: case op::max:
-    case op::get: case op::put_reply: case op::cell_reply: return 1;
-    case op::fetch_add: case op::fetch_and: case op::fetch_or: case op::fetch_xor: case op::fetch_min: case op::fetch_max:
-    case op::swap: case op::fetch: case op::compare_swap: return 2;
+    case op::put:
+    case op::add:
+    case op::bit_and:
+    case op::bit_or:
+    case op::bit_xor:
+    case op::min:
+    case op::max:
+    case op::get:
+    case op::put_reply:
+    case op::cell_reply: return 1;
+    case op::fetch_add:
+    case op::fetch_and:
+    case op::fetch_or:
+    case op::fetch_xor:
+    case op::fetch_min:
+    case op::fetch_max:
+    case op::swap:
+    case op::fetch:
+    case op::compare_swap: return 2;
     case op::am: return argument_bytes_of(word0) <= max_am_bytes ? am_units(argument_bytes_of(word0)) : 0;
-    case op::put_bulk: case op::bulk_reply: return word1 <= (1u << 20) ? bulk_units(word1) : 0;
+    case op::put_bulk:
+    case op::bulk_reply: return word1 <= (1u << 20) ? bulk_units(word1) : 0;
     case op::put_signal: return word1 <= (1u << 20) ? bulk_units(word1 + sizeof(unit)) : 0;
     case op::get_bulk: return bulk_units(0);
     default: return 0;
@@ -137,9 +192,28 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
 }
 
 /// Why a message may not be applied.
-enum class message_fault : uint8_t { fine, bad_op, bad_type, bad_size, outside_heap, misaligned, bad_handler, bad_pe, blocking_handler, corrupt_packet,
-                                     no_context, unknown_handler, bad_destination,
-                                     team_call_in_handler, outside_kernel, on_host, bad_block, bad_shared, other_collective, bad_server };
+enum class message_fault : uint8_t {
+  fine,
+  bad_op,
+  bad_type,
+  bad_size,
+  outside_heap,
+  misaligned,
+  bad_handler,
+  bad_pe,
+  blocking_handler,
+  corrupt_packet,
+  no_context,
+  unknown_handler,
+  bad_destination,
+  team_call_in_handler,
+  outside_kernel,
+  on_host,
+  bad_block,
+  bad_shared,
+  other_collective,
+  bad_server
+};
 /// The caller may not make this call: nothing arrived, and the operation need not be wrong.
 GRAVEL_BOTH constexpr bool is_wrong_caller(message_fault fault) {
   return fault == message_fault::blocking_handler || fault == message_fault::team_call_in_handler ||
@@ -153,8 +227,7 @@ GRAVEL_BOTH constexpr bool lies_in_heap(uint64_t offset, uint64_t bytes, uint64_
 
 /// What a receiver checks before a message touches memory. Shapes: a heap of `heap_bytes`, `n_pes` PEs,
 /// `reply_cells` cells; `m` has `units` units, of which the first two are read. Handler ids are checked where they are looked up.
-GRAVEL_BOTH message_fault check_message(const unit* m, uint32_t units, uint64_t heap_bytes, uint32_t n_pes,
-                                        uint64_t reply_cells) {
+GRAVEL_BOTH message_fault check_message(const unit* m, uint32_t units, uint64_t heap_bytes, uint32_t n_pes, uint64_t reply_cells) {
   const uint64_t w0 = m->word[0], w1 = m->word[1];
   const op o = op_of(w0);
   if (o == op::none || o >= op::count) return message_fault::bad_op;

@@ -16,8 +16,6 @@ GRAVEL_BOTH constexpr uint64_t mix(uint64_t x) {
 }
 
 /// 0 ... n-1 from the high half of a random number.
-GRAVEL_BOTH constexpr uint32_t pick(uint64_t random, uint32_t n) {
-  return static_cast<uint32_t>((random >> 32) * n >> 32);
-}
+GRAVEL_BOTH constexpr uint32_t pick(uint64_t random, uint32_t n) { return static_cast<uint32_t>((random >> 32) * n >> 32); }
 
 }  // namespace gravel

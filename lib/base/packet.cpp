@@ -12,8 +12,7 @@ uint32_t packet_writer::append(uint32_t sink, const unit* from, uint32_t message
   message_row* last = n_rows_ ? &table[n_rows_ - 1] : nullptr;
   // A bulk message is a row of its own: receivers move it with a whole block.
   const bool bulk = units > max_am_units || (units > max_small_units && is_bulk(op_of(from->word[0])));
-  const bool extends = last && last->sink == sink && last->units == units && !bulk && !last_is_bulk_ &&
-                       last->messages + taken <= 0xffff;
+  const bool extends = last && last->sink == sink && last->units == units && !bulk && !last_is_bulk_ && last->messages + taken <= 0xffff;
   if (extends) {
     last->messages += static_cast<uint16_t>(taken);
   } else {
@@ -45,8 +44,12 @@ packet_header* packet_writer::close(uint64_t sequence, uint32_t sink, uint32_t s
 }
 
 const char* name_of(packet_fault fault) {
-  static constexpr const char* names[] = {"no fault",       "no packet header",   "a length that does not fit",
-                                          "a wrong sequence number", "a wrong destination", "a bad table of rows",
+  static constexpr const char* names[] = {"no fault",
+                                          "no packet header",
+                                          "a length that does not fit",
+                                          "a wrong sequence number",
+                                          "a wrong destination",
+                                          "a bad table of rows",
                                           "totals that differ from the table"};
   return names[static_cast<int>(fault)];
 }

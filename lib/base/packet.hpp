@@ -48,24 +48,20 @@ GRAVEL_BOTH constexpr uint32_t packet_capacity_units(uint64_t packet_size) {
 }
 GRAVEL_BOTH message_row* rows_of(packet_header* p) { return reinterpret_cast<message_row*>(p + 1); }
 GRAVEL_BOTH const message_row* rows_of(const packet_header* p) { return reinterpret_cast<const message_row*>(p + 1); }
-GRAVEL_BOTH unit* payload_of(packet_header* p) {
-  return reinterpret_cast<unit*>(reinterpret_cast<char*>(p) + packet_payload_offset);
-}
+GRAVEL_BOTH unit* payload_of(packet_header* p) { return reinterpret_cast<unit*>(reinterpret_cast<char*>(p) + packet_payload_offset); }
 GRAVEL_BOTH const unit* payload_of(const packet_header* p) {
   return reinterpret_cast<const unit*>(reinterpret_cast<const char*>(p) + packet_payload_offset);
 }
 
-enum class packet_fault : uint8_t {
-  fine, bad_magic, bad_length, bad_sequence, bad_sink, bad_table, bad_total
-};
+enum class packet_fault : uint8_t { fine, bad_magic, bad_length, bad_sequence, bad_sink, bad_table, bad_total };
 const char* name_of(packet_fault);
 
 /// What the receiver expects of the packet in its hands.
 struct packet_expectation {
   uint64_t packet_size;
   uint64_t sequence;
-  uint32_t sink;    ///< or transit_sink
-  uint32_t n_sinks; ///< of the job
+  uint32_t sink;     ///< or transit_sink
+  uint32_t n_sinks;  ///< of the job
 };
 
 /// Checks everything a receiver relies on: lengths, table, totals. The messages themselves are checked one by one
@@ -73,18 +69,15 @@ struct packet_expectation {
 GRAVEL_BOTH packet_fault check_packet(const packet_header* p, uint64_t available, const packet_expectation& expect) {
   if (available < packet_payload_offset || p->magic != packet_magic) return packet_fault::bad_magic;
   if (p->bytes > available || p->bytes > expect.packet_size || p->n_rows > max_packet_rows ||
-      p->n_units > packet_capacity_units(expect.packet_size) ||
-      p->bytes != packet_payload_offset + uint64_t{p->n_units} * sizeof(unit))
+      p->n_units > packet_capacity_units(expect.packet_size) || p->bytes != packet_payload_offset + uint64_t{p->n_units} * sizeof(unit))
     return packet_fault::bad_length;
   if (p->sequence != expect.sequence) return packet_fault::bad_sequence;
   if (p->sink != expect.sink) return packet_fault::bad_sink;
   uint64_t units = 0, messages = 0;
   for (uint32_t i = 0; i < p->n_rows; ++i) {
     const message_row s = rows_of(p)[i];
-    if (s.messages == 0 || s.units == 0 || (s.units > max_am_units && s.messages != 1))
-      return packet_fault::bad_table;
-    if (s.sink >= expect.n_sinks || (expect.sink != transit_sink && s.sink != expect.sink))
-      return packet_fault::bad_sink;
+    if (s.messages == 0 || s.units == 0 || (s.units > max_am_units && s.messages != 1)) return packet_fault::bad_table;
+    if (s.sink >= expect.n_sinks || (expect.sink != transit_sink && s.sink != expect.sink)) return packet_fault::bad_sink;
     units += uint64_t{s.messages} * s.units;
     messages += s.messages;
   }

@@ -93,9 +93,9 @@ struct peer_link {
   peer_ring ring;   ///< slots == nullptr: there is none
   ring_line* line;  ///< of `ring`, in the source's memory
   uint32_t pe;
-  uint32_t rank;    ///< of that PE on the node
-  uint32_t bin;     ///< number among this PE's peers; no_bin: the PE itself
-  uint64_t* bell;   ///< pinned host word: any change wakes the resolver, should it sleep
+  uint32_t rank;   ///< of that PE on the node
+  uint32_t bin;    ///< number among this PE's peers; no_bin: the PE itself
+  uint64_t* bell;  ///< pinned host word: any change wakes the resolver, should it sleep
   static constexpr uint32_t no_bin = ~0u;
 };
 

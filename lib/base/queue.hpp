@@ -95,9 +95,7 @@ struct queue {
     return reinterpret_cast<slot_header*>(slots + (ticket & (shape.slots - 1)) * shape.slot_bytes());
   }
   GRAVEL_BOTH message_row* rows(slot_header* s) const { return reinterpret_cast<message_row*>(s + 1); }
-  GRAVEL_BOTH unit* payload(slot_header* s) const {
-    return reinterpret_cast<unit*>(reinterpret_cast<char*>(s) + shape.payload_offset());
-  }
+  GRAVEL_BOTH unit* payload(slot_header* s) const { return reinterpret_cast<unit*>(reinterpret_cast<char*>(s) + shape.payload_offset()); }
 
   /// Lowest ticket that is not yet consumed, read from the planes' words.
   GRAVEL_BOTH uint64_t read_consumed() const {
@@ -109,8 +107,7 @@ struct queue {
     const uint64_t ticket = fetch_add(&state->tickets, uint64_t{1});
     for (relax wait;; wait()) {
       if (slot_is_free(ticket, load_acquire<scope::device>(&state->consumed_below), shape.slots)) return ticket;
-      if (in_turn([&] { return slot_is_free(ticket, raise_to(&state->consumed_below, read_consumed()), shape.slots); }))
-        return ticket;
+      if (in_turn([&] { return slot_is_free(ticket, raise_to(&state->consumed_below, read_consumed()), shape.slots); })) return ticket;
     }
   }
 

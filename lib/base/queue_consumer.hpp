@@ -9,8 +9,7 @@ namespace gravel {
 class queue_consumer {
  public:
   queue_consumer() = default;
-  queue_consumer(const queue& q, uint32_t plane)
-      : q_(q), plane_(plane), taken_(load_relaxed(&q.control->plane[plane].consumed)) {}
+  queue_consumer(const queue& q, uint32_t plane) : q_(q), plane_(plane), taken_(load_relaxed(&q.control->plane[plane].consumed)) {}
 
   /// Slots taken by this plane.
   uint64_t taken() const { return taken_; }

@@ -71,9 +71,7 @@ struct done_words {
   GRAVEL_BOTH uint64_t* of(uint64_t ticket) const { return &word[ticket & (slots - 1)]; }
   GRAVEL_BOTH void mark(uint64_t ticket) const { ring<S>::mark_done(of(ticket), ticket + 1); }
   /// Source: may the holder of `ticket` write?
-  GRAVEL_BOTH bool is_free(uint64_t ticket) const {
-    return ticket < slots || ring<S>::read_done(of(ticket)) == ticket - slots + 1;
-  }
+  GRAVEL_BOTH bool is_free(uint64_t ticket) const { return ticket < slots || ring<S>::read_done(of(ticket)) == ticket - slots + 1; }
 
   /// Tickets done so far, from the words (a copy of them will do).
   uint64_t count() const {

@@ -29,12 +29,12 @@ namespace gravel {
 
 /// Of one server; in device memory, zeroed but for `room`. Lasts from one kernel to the next.
 struct service_server {
-  ring_line near;                      ///< its tickets; kernels'
-  alignas(64) uint64_t far_tickets;    ///< handlers'
-  uint64_t room;                       ///< chunks of the far ring that are free and not claimed; may be below 0 for a moment
-  alignas(64) uint64_t state;          ///< written by the server, and by who calls
-  alignas(64) uint64_t applied;        ///< chunks of both rings; these three are the server's
-  uint64_t near_next, far_next;        ///< tickets that it waits for
+  ring_line near;                    ///< its tickets; kernels'
+  alignas(64) uint64_t far_tickets;  ///< handlers'
+  uint64_t room;                     ///< chunks of the far ring that are free and not claimed; may be below 0 for a moment
+  alignas(64) uint64_t state;        ///< written by the server, and by who calls
+  alignas(64) uint64_t applied;      ///< chunks of both rings; these three are the server's
+  uint64_t near_next, far_next;      ///< tickets that it waits for
   static constexpr uint64_t asleep = 0, awake = 1, called = 2;
 };
 static_assert(sizeof(service_server) == 256);
@@ -47,7 +47,7 @@ struct service_life {
 
 /// Host memory that kernels reach.
 struct alignas(64) service_mail {
-  uint64_t bell;      ///< any change: there is something for a service that may sleep
+  uint64_t bell;                  ///< any change: there is something for a service that may sleep
   alignas(64) uint64_t resident;  ///< number of the launch whose blocks have all started [V3]
 };
 
@@ -56,7 +56,9 @@ struct service_shape {
   uint32_t servers, chunks, chunk_messages, message_bytes;
   static constexpr uint32_t most_servers = 256, most_chunks = 1u << 20, least_chunk_messages = 32, most_chunk_messages = 1024;
 
-  GRAVEL_BOTH uint32_t chunk_units() const { return (chunk_messages * message_bytes + uint32_t{sizeof(unit)} - 1) / uint32_t{sizeof(unit)}; }
+  GRAVEL_BOTH uint32_t chunk_units() const {
+    return (chunk_messages * message_bytes + uint32_t{sizeof(unit)} - 1) / uint32_t{sizeof(unit)};
+  }
   GRAVEL_BOTH uint64_t slots_bytes() const { return chunks * ((device_ring::chunk_bytes(chunk_units()) + 63) / 64 * 64); }
   /// Both rings of a server, and the done words of its near one.
   GRAVEL_BOTH uint64_t server_bytes() const { return 2 * slots_bytes() + (chunks * sizeof(uint64_t) + 63) / 64 * 64; }

@@ -16,12 +16,11 @@ namespace {
 constexpr uint64_t KiB = 1024, MiB = KiB * 1024, GiB = MiB * 1024;
 constexpr uint64_t unbounded = std::numeric_limits<int64_t>::max();
 
-setting_row number_row(const char* name, const char* value, const char* unit, uint64_t least, uint64_t most,
-                       uint64_t settings::*member, const char* meaning) {
+setting_row number_row(const char* name, const char* value, const char* unit, uint64_t least, uint64_t most, uint64_t settings::*member,
+                       const char* meaning) {
   return {name, setting_kind::number, value, unit, least, most, meaning, member, nullptr, nullptr};
 }
-setting_row size_row(const char* name, const char* value, uint64_t least, uint64_t most,
-                     uint64_t settings::*member, const char* meaning) {
+setting_row size_row(const char* name, const char* value, uint64_t least, uint64_t most, uint64_t settings::*member, const char* meaning) {
   return {name, setting_kind::size, value, "bytes", least, most, meaning, member, nullptr, nullptr};
 }
 setting_row flag_row(const char* name, const char* value, bool settings::*member, const char* meaning) {
@@ -34,8 +33,7 @@ setting_row text_row(const char* name, const char* value, std::string settings::
 uint64_t parse_number(std::string_view text) {
   uint64_t value = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || code != std::errc{} || end != text.data() + text.size())
-    fail("'{}' is not a whole number", text);
+  if (text.empty() || code != std::errc{} || end != text.data() + text.size()) fail("'{}' is not a whole number", text);
   return value;
 }
 
@@ -52,14 +50,12 @@ bool parse_flag(std::string_view text) {
 const std::vector<setting_row>& setting_table() {
   using s = settings;
   static const std::vector<setting_row> table = {
-      size_row("GRAVEL_SYMMETRIC_SIZE", "1G", 64 * KiB, 1ull << 47, &s::symmetric_size,
-               "symmetric heap of each PE"),
+      size_row("GRAVEL_SYMMETRIC_SIZE", "1G", 64 * KiB, 1ull << 47, &s::symmetric_size, "symmetric heap of each PE"),
       size_row("GRAVEL_PACKET_SIZE", "64K", 4 * KiB, 1 * MiB, &s::packet_size,
                "packet: what the aggregator sends to one destination at once"),
       number_row("GRAVEL_PACKETS_PER_DESTINATION", "3", "packets", 2, 1024, &s::packets_per_destination,
                  "packets in flight to one destination, per aggregator thread"),
-      number_row("GRAVEL_TIMEOUT_US", "125", "us", 0, 10'000'000, &s::timeout_us,
-                 "age at which a packet that is not full leaves"),
+      number_row("GRAVEL_TIMEOUT_US", "125", "us", 0, 10'000'000, &s::timeout_us, "age at which a packet that is not full leaves"),
       number_row("GRAVEL_IDLE_US", "20", "us", 0, 10'000'000, &s::idle_us,
                  "a packet leaves before its age when no message has come for this long and nothing is in "
                  "flight to its destination"),
@@ -68,8 +64,7 @@ const std::vector<setting_row>& setting_table() {
       text_row("GRAVEL_AGGREGATOR_BIND", "auto", &s::aggregator_bind,
                "where these threads run: auto (near the GPUs of the node's PEs, if hwloc knows them and they are not near "
                "the whole machine); none (not bound); or a list of processors such as 0-3,8"),
-      number_row("GRAVEL_TWO_HOP_NODES", "32", "nodes", 4, 65536, &s::two_hop_nodes,
-                 "number of nodes from which packets go in two hops"),
+      number_row("GRAVEL_TWO_HOP_NODES", "32", "nodes", 4, 65536, &s::two_hop_nodes, "number of nodes from which packets go in two hops"),
       size_row("GRAVEL_EAGER_SIZE", "4K", 0, 64 * KiB, &s::eager_size,
                "packets up to this size travel inside their arrival notice instead of by an RDMA put"),
       size_row("GRAVEL_SPILL_SIZE", "256M", 64 * KiB, unbounded, &s::spill_size,
@@ -77,12 +72,10 @@ const std::vector<setting_row>& setting_table() {
       size_row("GRAVEL_SLOT_SIZE", "16K", 4 * KiB, 64 * KiB, &s::slot_size,
                "queue slot of a thread block: what gravel_block_sender hands over at once"),
       number_row("GRAVEL_SLOTS", "4096", "slots", 4, 65536, &s::slots, "block slots in a PE's queue"),
-      number_row("GRAVEL_WARP_SLOTS", "2048", "slots", 4, 1 << 20, &s::warp_slots,
-                 "warp slots in each of a PE's queues for direct sends"),
+      number_row("GRAVEL_WARP_SLOTS", "2048", "slots", 4, 1 << 20, &s::warp_slots, "warp slots in each of a PE's queues for direct sends"),
       number_row("GRAVEL_PEER_CHUNKS", "2048", "chunks", 4, 65536, &s::peer_chunks,
                  "chunks of each ring between two GPUs of a node (route peer)"),
-      size_row("GRAVEL_PEER_CHUNK_SIZE", "4K", 4 * KiB, 1 * MiB, &s::peer_chunk_size,
-               "messages in one of these chunks"),
+      size_row("GRAVEL_PEER_CHUNK_SIZE", "4K", 4 * KiB, 1 * MiB, &s::peer_chunk_size, "messages in one of these chunks"),
       size_row("GRAVEL_OWN_RING_SIZE", "0", 0, unbounded, &s::own_ring_size,
                "memory for active messages of a PE to itself, and for those that its handlers send and peers have no room for "
                "yet, if the program has handlers on the device (0: a 16th of the GPU's memory; on the CPU backend 16M, and none "
@@ -96,8 +89,7 @@ const std::vector<setting_row>& setting_table() {
                  "CPU backend: threads that run a kernel's blocks (0: cores divided by PEs of the host)"),
       number_row("GRAVEL_CPU_SEED", "0", "", 0, unbounded, &s::cpu_seed,
                  "CPU backend: seed that permutes the order of lanes and blocks (0: plain order)"),
-      size_row("GRAVEL_CPU_STACK_SIZE", "64K", 16 * KiB, 1 * GiB, &s::cpu_stack_size,
-               "CPU backend: stack of each lane of a kernel"),
+      size_row("GRAVEL_CPU_STACK_SIZE", "64K", 16 * KiB, 1 * GiB, &s::cpu_stack_size, "CPU backend: stack of each lane of a kernel"),
       number_row("GRAVEL_RESOLVER_BLOCKS", "8", "blocks", 1, 1024, &s::resolver_blocks,
                  "CUDA: thread blocks of the kernel that applies arriving messages (at most a quarter of the multiprocessors)"),
       number_row("GRAVEL_RESOLVER_RING_BLOCKS", "36", "blocks", 1, 1024, &s::resolver_ring_blocks,
@@ -107,18 +99,19 @@ const std::vector<setting_row>& setting_table() {
       flag_row("GRAVEL_RESOLVER_RESIDENT", "yes", &s::resolver_resident,
                "CUDA: keep the resolver kernel running beside kernels of gravel_launch; no is for tools that run one "
                "kernel at a time (compute-sanitizer), and then kernels must not wait for answers"),
-      text_row("GRAVEL_PARTITION", "hold", &s::partition,
-               "CUDA: where kernels that stay resident run: hold (where they find room, before kernels of gravel_launch start); green (besides, "
-               "on multiprocessors of their own, green contexts of the driver; else the job ends); auto (green where the driver has it and there "
-               "is no MPS)"),
+      text_row(
+          "GRAVEL_PARTITION", "hold", &s::partition,
+          "CUDA: where kernels that stay resident run: hold (where they find room, before kernels of gravel_launch start); green (besides, "
+          "on multiprocessors of their own, green contexts of the driver; else the job ends); auto (green where the driver has it and "
+          "there "
+          "is no MPS)"),
       number_row("GRAVEL_WATCHDOG_S", "60", "s", 0, 86400, &s::watchdog_s,
                  "a wait without any progress for this long dumps the state and ends the job (0: never)"),
       number_row("GRAVEL_CONNECT_TIMEOUT_S", "60", "s", 1, 3600, &s::connect_timeout_s,
                  "time within which all processes of the job must have started and connected"),
       flag_row("GRAVEL_STATS", "no", &s::stats, "print network statistics when the job ends"),
       text_row("GRAVEL_STATS_JSON", "", &s::stats_json, "file to which PE 0 writes the statistics as JSON"),
-      text_row("GRAVEL_AGGREGATOR", "", &s::aggregator,
-               "path of gravel-aggregator (default: beside libgravel, its bin folder, then PATH)"),
+      text_row("GRAVEL_AGGREGATOR", "", &s::aggregator, "path of gravel-aggregator (default: beside libgravel, its bin folder, then PATH)"),
       text_row("GRAVEL_LOG", "warning", &s::log, "log level: debug, info, warning or error"),
       text_row("GRAVEL_ROUTES", "auto", &s::routes,
                "routes that may be used: auto; no-peer (self and net); net (even to this PE itself); peer (as auto, and where two PEs "
@@ -130,8 +123,7 @@ const std::vector<setting_row>& setting_table() {
 }
 
 uint64_t parse_size(const std::string& text) {
-  const size_t digits = std::find_if(text.begin(), text.end(), [](unsigned char c) { return !std::isdigit(c); }) -
-                        text.begin();
+  const size_t digits = std::find_if(text.begin(), text.end(), [](unsigned char c) { return !std::isdigit(c); }) - text.begin();
   std::string unit = text.substr(digits);
   std::transform(unit.begin(), unit.end(), unit.begin(), [](unsigned char c) { return std::toupper(c); });
   if (digits == 0) fail("'{}' is not a size (examples: 4096, 64K, 1GiB)", text);
@@ -158,8 +150,7 @@ settings read_settings(const std::function<const char*(const char*)>& lookup) {
         case setting_kind::flag: result.*row.flag = parse_flag(text); break;
         default: {
           const uint64_t value = row.kind == setting_kind::size ? parse_size(text) : parse_number(text);
-          if (value < row.least || value > row.most)
-            fail("'{}' is out of range: {} to {} {}", text, row.least, row.most, row.unit);
+          if (value < row.least || value > row.most) fail("'{}' is out of range: {} to {} {}", text, row.least, row.most, row.unit);
           result.*row.number = value;
         }
       }
@@ -173,9 +164,7 @@ settings read_settings(const std::function<const char*(const char*)>& lookup) {
                              {result.peer_chunk_size, "GRAVEL_PEER_CHUNK_SIZE"}})
     if (value % 4096) fail("{}: {} bytes is not a multiple of 4096", name, value);
   for (auto [value, name] :
-       {std::pair{result.slots, "GRAVEL_SLOTS"},
-        {result.warp_slots, "GRAVEL_WARP_SLOTS"},
-        {result.peer_chunks, "GRAVEL_PEER_CHUNKS"}})
+       {std::pair{result.slots, "GRAVEL_SLOTS"}, {result.warp_slots, "GRAVEL_WARP_SLOTS"}, {result.peer_chunks, "GRAVEL_PEER_CHUNKS"}})
     if (value & (value - 1)) fail("{}: {} is not a power of two", name, value);
   if (result.log != "debug" && result.log != "info" && result.log != "warning" && result.log != "error")
     fail("GRAVEL_LOG: '{}' is none of debug, info, warning, error", result.log);
@@ -199,8 +188,7 @@ std::vector<std::string> unknown_settings(char** environment) {
     if (!text.starts_with("GRAVEL_")) continue;
     const std::string name(text.substr(0, text.find('=')));
     const auto& table = setting_table();
-    if (std::none_of(table.begin(), table.end(), [&](const auto& row) { return name == row.name; }))
-      unknown.push_back(name);
+    if (std::none_of(table.begin(), table.end(), [&](const auto& row) { return name == row.name; })) unknown.push_back(name);
   }
   return unknown;
 }

@@ -50,7 +50,7 @@ enum class setting_kind { number, size, flag, text };
 
 /// One row of the table.
 struct setting_row {
-  const char* name;           ///< "GRAVEL_PACKET_SIZE"
+  const char* name;  ///< "GRAVEL_PACKET_SIZE"
   setting_kind kind;
   const char* default_value;  ///< as a user would write it
   const char* unit;           ///< "bytes", "us", "threads", ... or ""

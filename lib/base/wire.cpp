@@ -10,10 +10,22 @@ namespace {
 
 constexpr uint32_t magic = 0x4c565247;  // "GRVL", on little-endian machines
 
-constexpr const char* names[] = {"nothing", "hello", "wiring", "wirings", "ready", "goodbye", "abort",
-                                 "start-up values", "description of the program", "description as a peer", "list of peers",
-                                 "description of memory", "contribution to a collective", "result of a collective",
-                                 "UCX address", "UCX memory key"};
+constexpr const char* names[] = {"nothing",
+                                 "hello",
+                                 "wiring",
+                                 "wirings",
+                                 "ready",
+                                 "goodbye",
+                                 "abort",
+                                 "start-up values",
+                                 "description of the program",
+                                 "description as a peer",
+                                 "list of peers",
+                                 "description of memory",
+                                 "contribution to a collective",
+                                 "result of a collective",
+                                 "UCX address",
+                                 "UCX memory key"};
 static_assert(std::size(names) == static_cast<size_t>(wire_kind::count));
 
 /// FNV-1a, but by 8 bytes at a time. A step is one-to-one in the sum and in the word, so no single wrong word goes unseen.

@@ -31,8 +31,22 @@ namespace gravel {
 
 /// All kinds of messages; a number is never given to another kind. Those up to `abort` are words between a PE and its aggregator.
 enum class wire_kind : uint16_t {
-  hello = 1, wiring, all_wirings, ready, goodbye, abort,
-  staged_values, program, peer, reached_peers, exported_memory, contribution, result, worker_address, memory_key, count
+  hello = 1,
+  wiring,
+  all_wirings,
+  ready,
+  goodbye,
+  abort,
+  staged_values,
+  program,
+  peer,
+  reached_peers,
+  exported_memory,
+  contribution,
+  result,
+  worker_address,
+  memory_key,
+  count
 };
 /// "wiring", in the words of an error.
 const char* name_of(wire_kind);
@@ -54,9 +68,13 @@ static_assert(sizeof(wire_header) == 24);
 wire_header read_wire_header(std::span<const std::byte> bytes, std::string_view from);
 
 template <class T>
-concept wire_record = requires(T& value) { T::fields(value); };
+concept wire_record = requires(T& value) {
+  T::fields(value);
+};
 template <class T>
-concept wire_message = wire_record<T> && requires { { T::kind } -> std::convertible_to<wire_kind>; };
+concept wire_message = wire_record<T> && requires {
+  { T::kind } -> std::convertible_to<wire_kind>;
+};
 /// Travels as it lies in memory: so it has no gaps, and no value that would be none (bool).
 template <class T>
 concept wire_plain = !wire_record<T> && !std::is_same_v<T, bool> && !std::is_pointer_v<T> && std::is_trivially_copyable_v<T> &&

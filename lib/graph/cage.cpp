@@ -136,8 +136,7 @@ edge_list cage(int monomers, const graph_share& share) {
     for (int i = 1; i + 1 < monomers; ++i)
       if (at(i - 1) == at(i + 1)) each_place(c, i, at(i - 1), add);
     make_unique(next);
-    for (const state s : next)
-      keeper.add({v, static_cast<uint64_t>(std::lower_bound(states.begin(), states.end(), s) - states.begin())});
+    for (const state s : next) keeper.add({v, static_cast<uint64_t>(std::lower_bound(states.begin(), states.end(), s) - states.begin())});
   }
   return list;
 }

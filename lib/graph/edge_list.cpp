@@ -8,7 +8,8 @@
 namespace gravel {
 namespace {
 const graph_share& checked(const graph_share& share) {
-  if (share.parts < 1 || share.part < 0 || share.part >= share.parts) fail("part {} of {} of a graph does not exist", share.part, share.parts);
+  if (share.parts < 1 || share.part < 0 || share.part >= share.parts)
+    fail("part {} of {} of a graph does not exist", share.part, share.parts);
   return share;
 }
 }  // namespace

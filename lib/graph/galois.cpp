@@ -78,11 +78,14 @@ void read_galois(const std::string& path, const graph_share& share, const read_o
   file.read(head, sizeof(head), "first four words");
   const auto [version, weight_bytes, vertices, edges] = head;
   if (version != 1 && version != 2) fail("{}: expected a Galois file of version 1 or 2, found {}", path, version);
-  if (weight_bytes != 0 && weight_bytes != 4 && weight_bytes != 8) fail("{}: weights of {} bytes; there may be 0, 4 or 8", path, weight_bytes);
+  if (weight_bytes != 0 && weight_bytes != 4 && weight_bytes != 8)
+    fail("{}: weights of {} bytes; there may be 0, 4 or 8", path, weight_bytes);
   if (options.weights && weight_bytes == 0) fail("{}: the edges of this graph have no weights", path);
   if (vertices == 0) fail("{}: the graph has no vertices: it needs at least one", path);
-  if (vertices > most_vertices || edges > most_vertices) fail("{}: {} vertices and {} edges are more than the {} supported", path, vertices, edges, most_vertices);
-  if (list.vertices && list.vertices != vertices) fail("{}: the graph has {} vertices, but the names file has {} lines", path, vertices, list.vertices);
+  if (vertices > most_vertices || edges > most_vertices)
+    fail("{}: {} vertices and {} edges are more than the {} supported", path, vertices, edges, most_vertices);
+  if (list.vertices && list.vertices != vertices)
+    fail("{}: the graph has {} vertices, but the names file has {} lines", path, vertices, list.vertices);
   list.vertices = vertices;
   edge_keeper keeper(list, share);
   if (options.weights) keeper.with_weights();
@@ -115,7 +118,8 @@ void read_galois(const std::string& path, const graph_share& share, const read_o
       double weight = 0;
       if (options.weights) {
         weight = weight_of(e);
-        if (!std::isfinite(weight) || weight < 0) fail("{}: the weight {} of edge {} of vertex {} is not a finite number from 0 on", path, weight, e, v);
+        if (!std::isfinite(weight) || weight < 0)
+          fail("{}: the weight {} of edge {} of vertex {} is not a finite number from 0 on", path, weight, e, v);
       }
       keeper.add({v, target}, weight);
     }

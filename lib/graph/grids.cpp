@@ -10,7 +10,8 @@ namespace {
 
 void check_sides(const char* what, uint64_t width, uint64_t height) {
   constexpr uint64_t most = 1 << 20;
-  if (width < 1 || height < 1 || width > most || height > most) fail("a {} of {} x {}: each side is from 1 to {}", what, width, height, most);
+  if (width < 1 || height < 1 || width > most || height > most)
+    fail("a {} of {} x {}: each side is from 1 to {}", what, width, height, most);
 }
 
 // Both directions; what share.undirected would do.

@@ -39,8 +39,7 @@ class id_index {
     std::vector<uint64_t> ids;
     ids.reserve(count);
     for (const group* g : order)
-      for (uint64_t bits = g->present; bits; bits &= bits - 1)
-        ids.push_back(g->key << 6 | static_cast<uint64_t>(__builtin_ctzll(bits)));
+      for (uint64_t bits = g->present; bits; bits &= bits - 1) ids.push_back(g->key << 6 | static_cast<uint64_t>(__builtin_ctzll(bits)));
     return ids;
   }
 

@@ -18,8 +18,7 @@ line_reader::line_reader(std::string path) : path_(std::move(path)), buffer_(lon
   struct stat status;
   if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
     close(fd);
-    fail("{} is not a regular file: every PE reads it by itself, so a pipe or a directory will not do",
-         path_);
+    fail("{} is not a regular file: every PE reads it by itself, so a pipe or a directory will not do", path_);
   }
   file_.reset(gzdopen(fd, "rb"));
   if (!file_) {
@@ -42,8 +41,7 @@ bool line_reader::next(std::string_view& line) {
     ++line_number_;
     size_t length = line_end ? static_cast<size_t>(line_end - begin) : size;
     begin_ += line_end ? length + 1 : length;
-    if (length > longest_line)
-      fail_here("the line is longer than {} bytes; is this a text file?", longest_line);
+    if (length > longest_line) fail_here("the line is longer than {} bytes; is this a text file?", longest_line);
     if (length && begin[length - 1] == '\r') --length;
     line = {begin, length};
     return true;
@@ -66,12 +64,10 @@ void line_reader::fill() {
   int code = Z_OK;
   const char* text = gzerror(file_.get(), &code);
   // zlib gives out all it can decompress before it reports that the end is missing, here and not earlier.
-  if (code == Z_BUF_ERROR)
-    fail("{}: the gzip data are cut off after line {}; fetch or write the file again", path_, line_number_);
+  if (code == Z_BUF_ERROR) fail("{}: the gzip data are cut off after line {}; fetch or write the file again", path_, line_number_);
   if (code == Z_ERRNO) fail_errno("cannot read " + path_);
   if (got < 0 || code != Z_OK)
-    fail("{}: the gzip data are damaged after line {} ({}); fetch or write the file again", path_,
-         line_number_, text);
+    fail("{}: the gzip data are damaged after line {} ({}); fetch or write the file again", path_, line_number_, text);
   at_end_ = true;
 }
 
@@ -86,12 +82,9 @@ std::string quoted(std::string_view text) {
   constexpr size_t most = 60;
   std::string out = "'";
   for (const char c : text.substr(0, most)) {
-    if (c >= ' ' && c <= '~')
-      out += c;
-    else if (c == '\t')
-      out += "\\t";
-    else
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    if (c >= ' ' && c <= '~') out += c;
+    else if (c == '\t') out += "\\t";
+    else out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   }
   return out + (text.size() > most ? "...'" : "'");
 }

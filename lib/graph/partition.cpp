@@ -81,8 +81,8 @@ partition by_metis([[maybe_unused]] const csr& whole, int parts, [[maybe_unused]
   METIS_SetDefaultOptions(options);
   options[METIS_OPTION_SEED] = static_cast<idx_t>(seed & 0x7fffffff);
   auto vertices = static_cast<idx_t>(graph.rows()), constraints = idx_t{1}, n_parts = static_cast<idx_t>(parts), cut = idx_t{0};
-  const int status = METIS_PartGraphKway(&vertices, &constraints, offsets.data(), targets.data(), weights.data(), nullptr, nullptr, &n_parts, nullptr,
-                                         nullptr, options, &cut, part_of.data());
+  const int status = METIS_PartGraphKway(&vertices, &constraints, offsets.data(), targets.data(), weights.data(), nullptr, nullptr,
+                                         &n_parts, nullptr, nullptr, options, &cut, part_of.data());
   if (status != METIS_OK) fail("METIS could not divide a graph of {} vertices into {} parts (status {})", graph.rows(), parts, status);
   partition by;
   by.first.assign(static_cast<size_t>(parts) + 1, 0);

@@ -41,7 +41,9 @@ struct vertex_code {
 
   /// For parts of up to `most` vertices. Throws gravel::error if 32 bits are too few.
   static vertex_code of(uint64_t most, int parts);
-  GRAVEL_BOTH uint32_t code(int owner, uint64_t place) const { return static_cast<uint32_t>(owner) << shift | static_cast<uint32_t>(place); }
+  GRAVEL_BOTH uint32_t code(int owner, uint64_t place) const {
+    return static_cast<uint32_t>(owner) << shift | static_cast<uint32_t>(place);
+  }
   GRAVEL_BOTH int owner(uint32_t code) const { return static_cast<int>(code >> shift); }
   GRAVEL_BOTH uint32_t place(uint32_t code) const { return code & ((1u << shift) - 1); }
 };

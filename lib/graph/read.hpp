@@ -10,8 +10,8 @@ namespace gravel {
 enum class graph_format { automatic, snap, matrix_market, metis, galois };
 
 struct read_options {
-  std::string names = {};  ///< a file of one name per line: see read_graph
-  bool weights = false;    ///< edges have weights, finite numbers from 0 on; without it what a file says of them is not kept
+  std::string names = {};     ///< a file of one name per line: see read_graph
+  bool weights = false;       ///< edges have weights, finite numbers from 0 on; without it what a file says of them is not kept
   bool real_weights = false;  ///< 4-byte weights of a Galois file, which does not say, are float; else unsigned integers
   graph_format format = graph_format::automatic;
 };

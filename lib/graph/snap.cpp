@@ -17,12 +17,13 @@ void each_edge(line_reader& reader, bool weights, Visit&& visit) {
     if (!take_number(rest, e.source) || !take_number(rest, e.target))
       reader.fail_here("expected two vertex ids (whole numbers from 0 to 2^64-1), 'source target', found {}", quoted(line));
     if (weights) {
-      if (!take_number(rest, weight)) reader.fail_here("expected a weight behind two vertex ids, 'source target weight', found {}", quoted(line));
+      if (!take_number(rest, weight))
+        reader.fail_here("expected a weight behind two vertex ids, 'source target weight', found {}", quoted(line));
       check_weight(reader, weight);
     }
     if (!at_end(rest))
-      reader.fail_here("expected the end of the line after two vertex ids{}, found {}; cut further columns off", weights ? " and a weight" : "",
-                       quoted(line));
+      reader.fail_here("expected the end of the line after two vertex ids{}, found {}; cut further columns off",
+                       weights ? " and a weight" : "", quoted(line));
     visit(e, weight);
   }
 }
@@ -57,7 +58,8 @@ void read_snap(line_reader& reader, const graph_share& share, const read_options
   reader.rewind();
   each_edge(reader, options.weights, [&](edge e, double weight) {
     edge numbered;
-    if (!index.find(e.source, numbered.source) || !index.find(e.target, numbered.target)) reader.fail_here("the file changed while it was read");
+    if (!index.find(e.source, numbered.source) || !index.find(e.target, numbered.target))
+      reader.fail_here("the file changed while it was read");
     keeper.add(numbered, weight);
   });
 }

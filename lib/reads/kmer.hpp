@@ -18,7 +18,9 @@ struct kmer_shape {
   /// Without the first base, and with `base` behind the last.
   GRAVEL_BOTH constexpr uint64_t append(uint64_t kmer, unsigned base) const { return (kmer << 2 | base) & mask(); }
   /// The same for the reverse complement of a k-mer to which `base` is appended.
-  GRAVEL_BOTH constexpr uint64_t append_reverse(uint64_t kmer, unsigned base) const { return kmer >> 2 | uint64_t{3 - base} << (2 * k - 2); }
+  GRAVEL_BOTH constexpr uint64_t append_reverse(uint64_t kmer, unsigned base) const {
+    return kmer >> 2 | uint64_t{3 - base} << (2 * k - 2);
+  }
   GRAVEL_BOTH constexpr unsigned last(uint64_t kmer) const { return static_cast<unsigned>(kmer & 3); }
   GRAVEL_BOTH constexpr unsigned first(uint64_t kmer) const { return static_cast<unsigned>(kmer >> (2 * k - 2)); }
   GRAVEL_BOTH constexpr uint64_t reverse_complement(uint64_t kmer) const {

@@ -39,10 +39,10 @@ read_set read_reads(const std::string& path, read_share share = {});
 std::vector<std::string> read_sequences(const std::string& path);
 
 struct genome_shape {
-  uint64_t length = 0;        ///< bases
-  double coverage = 30;       ///< how often a base is read, on average
-  unsigned read_length = 100; ///< at most `length`
-  double errors = 0;          ///< share of read bases that are another base
+  uint64_t length = 0;         ///< bases
+  double coverage = 30;        ///< how often a base is read, on average
+  unsigned read_length = 100;  ///< at most `length`
+  double errors = 0;           ///< share of read bases that are another base
   uint64_t seed = 1;
   uint64_t reads() const { return static_cast<uint64_t>(coverage * static_cast<double>(length) / read_length + 0.5); }
 };

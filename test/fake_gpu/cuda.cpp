@@ -30,30 +30,18 @@ int cuGetErrorString(int code, const char** text) {
 int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
 int cuDeviceGetCount(int* count) { return *count = says("none") ? 0 : 4, 0; }
 int cuDeviceGet(int* device, int ordinal) { return *device = ordinal, 0; }
-int cuDeviceGetName(char* name, int bytes, int) {
-  return std::snprintf(name, static_cast<size_t>(bytes), "Fake GPU"), 0;
-}
+int cuDeviceGetName(char* name, int bytes, int) { return std::snprintf(name, static_cast<size_t>(bytes), "Fake GPU"), 0; }
 int cuDeviceTotalMem_v2(size_t* bytes, int) { return *bytes = size_t{8} << 30, 0; }
 int cuDeviceGetPCIBusId(char* id, int bytes, int device) {
   return std::snprintf(id, static_cast<size_t>(bytes), "00F0:0%d:00.0", device), 0;
 }
 int cuDeviceGetAttribute(int* value, int attribute, int) {
   switch (attribute) {
-    case 16:
-      *value = 132;
-      return 0;
-    case 75:
-      *value = 9;
-      return 0;
-    case 76:
-      *value = 0;
-      return 0;
-    case 99:
-      *value = 1;
-      return 0;
-    default:
-      *value = 0;
-      return 0;
+    case 16: *value = 132; return 0;
+    case 75: *value = 9; return 0;
+    case 76: *value = 0; return 0;
+    case 99: *value = 1; return 0;
+    default: *value = 0; return 0;
   }
 }
 int cuDeviceCanAccessPeer(int* can, int device, int peer) { return *can = device != 3 && peer != 3, 0; }

@@ -34,8 +34,7 @@ std::vector<char*> c_array(const std::vector<std::string>& texts) {
 }
 
 /// Between fork and exec of a process with threads: only functions that are safe in signal handlers.
-[[noreturn]] void become_program(const child_setup& setup, char* const* arguments, char* const* environment,
-                                 pid_t parent, int report) {
+[[noreturn]] void become_program(const child_setup& setup, char* const* arguments, char* const* environment, pid_t parent, int report) {
   const auto give_up = [&](int step) {
     const child_error error{step, errno};
     if (write(report, &error, sizeof error) < 0) _exit(125);
@@ -80,8 +79,7 @@ std::string find_program(const std::string& name, const std::string& working_dir
   if (name.find('/') != std::string::npos) {
     const bool relative = name[0] != '/' && !working_directory.empty();
     if (!check_executable(relative ? working_directory + "/" + name : name))
-      throw start_failure{127, fmt::format("{}: program not found{}", name,
-                                           relative ? " in " + working_directory : std::string())};
+      throw start_failure{127, fmt::format("{}: program not found{}", name, relative ? " in " + working_directory : std::string())};
     return name;  // the child looks it up after its chdir
   }
   const char* path = std::getenv("PATH");
@@ -89,8 +87,7 @@ std::string find_program(const std::string& name, const std::string& working_dir
   for (std::string directory; std::getline(directories, directory, ':');) {
     const std::string candidate = (directory.empty() ? "." : directory) + "/" + name;
     struct stat found {};
-    if (stat(candidate.c_str(), &found) == 0 && S_ISREG(found.st_mode) &&
-        access(candidate.c_str(), X_OK) == 0) {
+    if (stat(candidate.c_str(), &found) == 0 && S_ISREG(found.st_mode) && access(candidate.c_str(), X_OK) == 0) {
       char* absolute = realpath(candidate.c_str(), nullptr);
       const std::string result = absolute ? absolute : candidate;
       std::free(absolute);
@@ -128,13 +125,11 @@ pid_t start_child(const child_setup& setup) {
   if (got != sizeof error) return pid;  // executed: the pipe was closed without a word
   waitpid(pid, nullptr, 0);
   const std::string why = std::strerror(error.code);
-  if (error.step == in_chdir)
-    throw start_failure{1, fmt::format("--wdir {}: {}", setup.working_directory, why)};
+  if (error.step == in_chdir) throw start_failure{1, fmt::format("--wdir {}: {}", setup.working_directory, why)};
   if (error.step == in_set_up) throw start_failure{1, fmt::format("cannot set up a process: {}", why)};
-  const std::string advice = error.code == ENOEXEC ? " (a script needs a first line like #!/bin/sh)"
-                             : error.code == ENOENT
-                                 ? " (the interpreter in its first line, or its dynamic loader, is missing)"
-                                 : "";
+  const std::string advice = error.code == ENOEXEC  ? " (a script needs a first line like #!/bin/sh)"
+                             : error.code == ENOENT ? " (the interpreter in its first line, or its dynamic loader, is missing)"
+                                                    : "";
   throw start_failure{126, fmt::format("{}: cannot be executed: {}{}", setup.program, why, advice)};
 }
 
@@ -145,9 +140,7 @@ std::string describe_wait_status(int wait_status) {
   return fmt::format("ended with exit status {}", WEXITSTATUS(wait_status));
 }
 
-int shell_status(int wait_status) {
-  return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
-}
+int shell_status(int wait_status) { return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status); }
 
 std::vector<pid_t> own_children() {
   std::vector<pid_t> result;

@@ -56,8 +56,7 @@ std::vector<std::string> variables_to_export(const run_options& options) {
   std::vector<std::string> names;
   for (char** entry = environ; *entry; ++entry) {
     const std::string_view text(*entry);
-    if (text.starts_with("GRAVEL_") || text.starts_with("UCX_"))
-      names.emplace_back(text.substr(0, text.find('=')));
+    if (text.starts_with("GRAVEL_") || text.starts_with("UCX_")) names.emplace_back(text.substr(0, text.find('=')));
   }
   for (const auto& [name, value] : options.exports) names.push_back(name);
   std::sort(names.begin(), names.end());
@@ -71,9 +70,8 @@ std::string shell_quoted(const std::vector<std::string>& words) {
   std::string result;
   for (const auto& word : words) {
     if (!result.empty()) result += ' ';
-    const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](unsigned char c) {
-      return std::isalnum(c) || std::strchr("_-./:,=+@%", c);
-    });
+    const bool plain = !word.empty() && std::all_of(word.begin(), word.end(),
+                                                    [](unsigned char c) { return std::isalnum(c) || std::strchr("_-./:,=+@%", c); });
     if (plain) {
       result += word;
       continue;
@@ -88,8 +86,7 @@ std::string shell_quoted(const std::vector<std::string>& words) {
 std::optional<launcher> find_launcher(bool in_slurm) {
   const auto srun = []() -> std::optional<launcher> {
     const auto path = in_path("srun");
-    if (path && contains(output_of({*path, "--mpi=list"}), "pmix"))
-      return launcher{launcher_kind::srun, *path};
+    if (path && contains(output_of({*path, "--mpi=list"}), "pmix")) return launcher{launcher_kind::srun, *path};
     return std::nullopt;
   };
   if (in_slurm)
@@ -103,8 +100,8 @@ std::optional<launcher> find_launcher(bool in_slurm) {
   return std::nullopt;
 }
 
-std::vector<std::string> launcher_command(const launcher& with, const run_options& options,
-                                          const std::vector<std::string>& variables, bool as_root) {
+std::vector<std::string> launcher_command(const launcher& with, const run_options& options, const std::vector<std::string>& variables,
+                                          bool as_root) {
   const uint32_t slots = total_slots(options.hosts);
   const uint32_t n_pes = options.n_pes.value_or(slots);
   std::vector<std::string> command{with.path};
@@ -113,35 +110,28 @@ std::vector<std::string> launcher_command(const launcher& with, const run_option
   if (with.kind == launcher_kind::srun) {
     add({"--mpi=pmix", "-n", std::to_string(n_pes), "--nodelist", host_list(options.hosts, false), "--nodes",
          std::to_string(options.hosts.size())});
-    const bool equal = std::all_of(options.hosts.begin(), options.hosts.end(),
-                                   [&](const host_slots& h) { return h.slots == options.hosts[0].slots; });
+    const bool equal =
+        std::all_of(options.hosts.begin(), options.hosts.end(), [&](const host_slots& h) { return h.slots == options.hosts[0].slots; });
     if (equal && n_pes == slots) add({"--ntasks-per-node", std::to_string(options.hosts[0].slots)});
     if (n_pes > slots) add({"--overcommit"});
     if (!options.working_directory.empty()) add({"--chdir", options.working_directory});
     if (options.tag_output) add({"--label"});
-    if (options.timeout_s)
-      add({fmt::format("--time={}:{:02}", options.timeout_s / 60, options.timeout_s % 60)});
+    if (options.timeout_s) add({fmt::format("--time={}:{:02}", options.timeout_s / 60, options.timeout_s % 60)});
     // The environment goes along as a whole.
   } else {
     const bool prte = with.kind == launcher_kind::prterun;
     add({"-n", std::to_string(n_pes)});
-    if (options.hostfile.empty())
-      add({"--host", host_list(options.hosts, true)});
-    else
-      add({"--hostfile", options.hostfile});
+    if (options.hostfile.empty()) add({"--host", host_list(options.hosts, true)});
+    else add({"--hostfile", options.hostfile});
     if (n_pes > slots) {
-      if (prte)
-        add({"--map-by", ":OVERSUBSCRIBE"});
-      else
-        add({"--oversubscribe"});
+      if (prte) add({"--map-by", ":OVERSUBSCRIBE"});
+      else add({"--oversubscribe"});
     }
     if (as_root) add({"--allow-run-as-root"});
     if (!options.working_directory.empty()) add({"--wdir", options.working_directory});
     if (options.tag_output) {
-      if (prte)
-        add({"--output", "tag"});
-      else
-        add({"--tag-output"});
+      if (prte) add({"--output", "tag"});
+      else add({"--tag-output"});
     }
     if (options.timeout_s) add({"--timeout", std::to_string(options.timeout_s)});
     for (const auto& name : variables) add({"-x", name});

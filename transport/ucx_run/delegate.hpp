@@ -21,8 +21,8 @@ std::optional<launcher> find_launcher(bool in_slurm);
 
 /// The command that starts the job. `variables`: names of the environment variables that shall reach the PEs;
 /// their values are in the environment of the launcher.
-std::vector<std::string> launcher_command(const launcher& with, const run_options& options,
-                                          const std::vector<std::string>& variables, bool as_root);
+std::vector<std::string> launcher_command(const launcher& with, const run_options& options, const std::vector<std::string>& variables,
+                                          bool as_root);
 
 /// Becomes the launcher; with --dry-run prints its command line and returns 0. Throws gravel::error if there
 /// is none.

@@ -24,10 +24,9 @@ uint32_t parse_slots(const std::string& text, const std::string& where) {
 
 void add(std::vector<host_slots>& hosts, const std::string& name, uint32_t slots, const std::string& where) {
   // A name that begins with a dash would be an option of the launcher we hand it to.
-  const bool valid =
-      !name.empty() && name[0] != '-' && std::all_of(name.begin(), name.end(), [](unsigned char c) {
-        return std::isalnum(c) || c == '-' || c == '.' || c == '_' || c == ':' || c == '[' || c == ']';
-      });
+  const bool valid = !name.empty() && name[0] != '-' && std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '-' || c == '.' || c == '_' || c == ':' || c == '[' || c == ']';
+  });
   if (!valid) fail("{}: '{}' is not the name of a host", where, name);
   for (auto& host : hosts)
     if (host.name == name) {
@@ -38,11 +37,10 @@ void add(std::vector<host_slots>& hosts, const std::string& name, uint32_t slots
 }
 
 /// Splits "name:slots". Several colons are an IPv6 address without slots, unless it stands in brackets.
-void add_with_colon(std::vector<host_slots>& hosts, const std::string& text, uint32_t slots,
-                    const std::string& where) {
+void add_with_colon(std::vector<host_slots>& hosts, const std::string& text, uint32_t slots, const std::string& where) {
   const size_t colon = text.rfind(':');
-  const bool has_slots = colon != std::string::npos && (std::count(text.begin(), text.end(), ':') == 1 ||
-                                                        (colon > 0 && text[colon - 1] == ']'));
+  const bool has_slots =
+      colon != std::string::npos && (std::count(text.begin(), text.end(), ':') == 1 || (colon > 0 && text[colon - 1] == ']'));
   if (!has_slots) return add(hosts, text, slots, where);
   add(hosts, text.substr(0, colon), parse_slots(text.substr(colon + 1), where), where);
 }
@@ -68,8 +66,7 @@ std::vector<host_slots> parse_hostfile(std::istream& lines, const std::string& n
     if (!(words >> host)) continue;
     uint32_t slots = 1;
     while (words >> word) {
-      if (word.starts_with("slots="))
-        slots = parse_slots(word.substr(6), where);
+      if (word.starts_with("slots=")) slots = parse_slots(word.substr(6), where);
       else if (!word.starts_with("max_slots=") && !word.starts_with("max-slots="))
         fail("{}: '{}' is not understood; expected `HOST [slots=N]`", where, word);
     }
@@ -101,8 +98,8 @@ bool all_local(const std::vector<host_slots>& hosts) {
   const std::string own = own_hostname();
   const std::string short_name = own.substr(0, own.find('.'));
   return std::all_of(hosts.begin(), hosts.end(), [&](const host_slots& host) {
-    return host.name == "localhost" || host.name == "127.0.0.1" || host.name == "::1" ||
-           host.name == "[::1]" || host.name == own || host.name == short_name;
+    return host.name == "localhost" || host.name == "127.0.0.1" || host.name == "::1" || host.name == "[::1]" || host.name == own ||
+           host.name == short_name;
   });
 }
 

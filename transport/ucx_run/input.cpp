@@ -53,18 +53,14 @@ void job_input::service() {
     if (poll(&ready, 1, 0) > 0) {
       char buffer[4096];
       const ssize_t got = read(0, buffer, sizeof buffer);
-      if (got > 0)
-        pending_.assign(buffer, static_cast<size_t>(got));
-      else if (got == 0 || (errno != EINTR && errno != EAGAIN))
-        at_end_ = true;
+      if (got > 0) pending_.assign(buffer, static_cast<size_t>(got));
+      else if (got == 0 || (errno != EINTR && errno != EAGAIN)) at_end_ = true;
     }
   }
   if (!pending_.empty()) {
     const ssize_t written = write(write_end_, pending_.data(), pending_.size());
-    if (written > 0)
-      pending_.erase(0, static_cast<size_t>(written));
-    else if (errno != EINTR && errno != EAGAIN)
-      return close_write_end();  // PE 0 has closed its input
+    if (written > 0) pending_.erase(0, static_cast<size_t>(written));
+    else if (errno != EINTR && errno != EAGAIN) return close_write_end();  // PE 0 has closed its input
   }
   if (at_end_ && pending_.empty()) close_write_end();
 }

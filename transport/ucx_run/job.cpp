@@ -44,8 +44,7 @@ void raise_descriptor_limit(uint32_t n_pes) {
 
 class job {
  public:
-  job(const run_options& options, uint32_t n_pes)
-      : options_(options), server_(n_pes, session_.path()), pes_(n_pes) {}
+  job(const run_options& options, uint32_t n_pes) : options_(options), server_(n_pes, session_.path()), pes_(n_pes) {}
 
   ~job() {
     // After an exception; otherwise there is nothing left to kill.
@@ -58,10 +57,8 @@ class job {
     while (step()) {
     }
     finished_ = true;
-    if (abandon_output_)
-      output_.abandon();
-    else
-      output_.drain();
+    if (abandon_output_) output_.abandon();
+    else output_.drain();
     return exit_status_.value_or(0);
   }
 
@@ -72,9 +69,7 @@ class job {
     if (write(2, line.data(), line.size()) < 0) return;  // nobody listens
   }
 
-  std::string name_of(uint32_t pe) const {
-    return fmt::format("PE {} (pid {}, {})", pe, pes_[pe].pid, options_.program[0]);
-  }
+  std::string name_of(uint32_t pe) const { return fmt::format("PE {} (pid {}, {})", pe, pes_[pe].pid, options_.program[0]); }
 
   void start_all() {
     const std::string program = find_program(options_.program[0], options_.working_directory);
@@ -177,24 +172,19 @@ class job {
   void ended(uint32_t pe) {
     const int wait_status = pes_[pe].wait_status;
     const auto aborts = server_.aborts();
-    const auto abort =
-        std::find_if(aborts.begin(), aborts.end(), [&](const abort_request& a) { return a.pe == pe; });
+    const auto abort = std::find_if(aborts.begin(), aborts.end(), [&](const abort_request& a) { return a.pe == pe; });
     const pe_membership membership = server_.memberships()[pe];
-    if (abort != aborts.end())
-      add_abort(*abort);
+    if (abort != aborts.end()) add_abort(*abort);
     else if (wait_status != 0)
-      verdict_.add({pe, shell_status(wait_status), name_of(pe) + " " + describe_wait_status(wait_status)},
-                   is_cause(wait_status), clock::now());
+      verdict_.add({pe, shell_status(wait_status), name_of(pe) + " " + describe_wait_status(wait_status)}, is_cause(wait_status),
+                   clock::now());
     else if (membership.connected && !membership.finalized)
-      verdict_.add({pe, 1, name_of(pe) + " left the job without finalizing (it ended with exit status 0)"},
-                   true, clock::now());
+      verdict_.add({pe, 1, name_of(pe) + " left the job without finalizing (it ended with exit status 0)"}, true, clock::now());
   }
 
   void add_abort(const abort_request& request) {
     const int status = request.status >= 1 && request.status <= 255 ? request.status : 1;
-    verdict_.add(
-        {request.pe, status, fmt::format("{} aborted the job with status {}", name_of(request.pe), status)},
-        false, clock::now());
+    verdict_.add({request.pe, status, fmt::format("{} aborted the job with status {}", name_of(request.pe), status)}, false, clock::now());
   }
 
   void look_at_memberships() {
@@ -202,16 +192,15 @@ class job {
     for (const auto& request : server_.aborts()) add_abort(request);
     if (pes_.alive() == pes_.size()) return;
     const auto memberships = server_.memberships();
-    const auto member = std::find_if(memberships.begin(), memberships.end(),
-                                     [](const pe_membership& m) { return m.connected && !m.finalized; });
+    const auto member =
+        std::find_if(memberships.begin(), memberships.end(), [](const pe_membership& m) { return m.connected && !m.finalized; });
     if (member == memberships.end()) return;
     for (uint32_t pe = 0; pe < pes_.size(); ++pe)
       if (pes_[pe].pid && !pes_[pe].alive && pes_[pe].wait_status == 0 && !memberships[pe].connected)
-        verdict_.add(
-            {pe, 1,
-             fmt::format("{} ended with exit status 0 without joining the job, which PE {} has joined",
-                         name_of(pe), member - memberships.begin())},
-            false, clock::now());
+        verdict_.add({pe, 1,
+                      fmt::format("{} ended with exit status 0 without joining the job, which PE {} has joined", name_of(pe),
+                                  member - memberships.begin())},
+                     false, clock::now());
   }
 
   void report(const failure& what) {

@@ -19,8 +19,7 @@ namespace {
 uint32_t count_cores() {
   hwloc_topology_t topology;
   if (hwloc_topology_init(&topology) != 0) return 1;
-  const int cores =
-      hwloc_topology_load(topology) == 0 ? hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) : 1;
+  const int cores = hwloc_topology_load(topology) == 0 ? hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) : 1;
   hwloc_topology_destroy(topology);
   return cores > 0 ? static_cast<uint32_t>(cores) : 1;
 }
@@ -39,10 +38,8 @@ void open_standard_descriptors() {
 int run(const gravel::run_options& options) {
   const bool here = gravel::all_local(options.hosts);
   uint32_t n_pes = 0;
-  if (options.n_pes)
-    n_pes = *options.n_pes;
-  else
-    n_pes = options.hosts.empty() ? count_cores() : gravel::total_slots(options.hosts);
+  if (options.n_pes) n_pes = *options.n_pes;
+  else n_pes = options.hosts.empty() ? count_cores() : gravel::total_slots(options.hosts);
   if (options.nodes > n_pes) {
     std::fprintf(stderr,
                  "ucx-run: --nodes %u: a node needs at least one PE, but there %s only %u; use -n %u or "
@@ -52,14 +49,11 @@ int run(const gravel::run_options& options) {
     return 2;
   }
   for (const auto& [name, value] : options.exports)
-    if (!value && !std::getenv(name.c_str()))
-      std::fprintf(stderr, "ucx-run: warning: -x %s: this variable is not set\n", name.c_str());
+    if (!value && !std::getenv(name.c_str())) std::fprintf(stderr, "ucx-run: warning: -x %s: this variable is not set\n", name.c_str());
   if (!here) return gravel::delegate_job(options);
   if (options.dry_run) {
-    std::printf("# %u PE%s on this host, without another launcher, each with\n", n_pes,
-                n_pes == 1 ? "" : "s");
-    for (const auto& variable : gravel::job_variables(options))
-      std::printf("%s ", gravel::shell_quoted({variable}).c_str());
+    std::printf("# %u PE%s on this host, without another launcher, each with\n", n_pes, n_pes == 1 ? "" : "s");
+    for (const auto& variable : gravel::job_variables(options)) std::printf("%s ", gravel::shell_quoted({variable}).c_str());
     std::printf("%s\n", gravel::shell_quoted(options.program).c_str());
     return 0;
   }

@@ -38,9 +38,7 @@ Exit status: 0 if all PEs end with 0; else that of the first PE that failed, 128
 /// CLI11 knows nothing of a program and its arguments.
 class help_text : public CLI::Formatter {
  public:
-  std::string make_usage(const CLI::App*, std::string) const override {
-    return "Usage: ucx-run [OPTIONS] [--] PROGRAM [ARGUMENTS...]\n";
-  }
+  std::string make_usage(const CLI::App*, std::string) const override { return "Usage: ucx-run [OPTIONS] [--] PROGRAM [ARGUMENTS...]\n"; }
   std::string make_option_name(const CLI::Option* option, bool positional) const override {
     if (option->check_name("--stats")) return "--stats[=FILE.json]";  // else it shows the default in braces
     return CLI::Formatter::make_option_name(option, positional);
@@ -49,8 +47,8 @@ class help_text : public CLI::Formatter {
 
 /// Open MPI's spellings with one dash.
 std::string modern_spelling(const std::string& argument) {
-  for (const char* old : {"-np", "-host", "-hostfile", "-machinefile", "-wdir", "-wd", "-nodes", "-timeout",
-                          "-tag-output", "-oversubscribe", "-stats", "-version", "-help"})
+  for (const char* old : {"-np", "-host", "-hostfile", "-machinefile", "-wdir", "-wd", "-nodes", "-timeout", "-tag-output",
+                          "-oversubscribe", "-stats", "-version", "-help"})
     if (argument == old) return "-" + argument;
   return argument;
 }
@@ -71,9 +69,7 @@ size_t find_program(const CLI::App& app, const std::vector<std::string>& argumen
     if (argument.size() < 2 || argument[0] != '-') return i;
     const bool is_long = argument[1] == '-';
     // "--name=value" and "-n4" hold their value themselves.
-    if (argument.find('=') == std::string::npos && (is_long || argument.size() == 2) &&
-        takes_value(app, argument))
-      ++i;
+    if (argument.find('=') == std::string::npos && (is_long || argument.size() == 2) && takes_value(app, argument)) ++i;
   }
   end_of_options = arguments.size();
   return arguments.size();
@@ -97,18 +93,14 @@ std::string usable_output_file(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code code;
   const fs::path absolute = fs::absolute(path, code).lexically_normal();
-  if (!fs::is_directory(absolute.parent_path(), code))
-    fail("--stats={}: there is no directory {}", path, absolute.parent_path().string());
+  if (!fs::is_directory(absolute.parent_path(), code)) fail("--stats={}: there is no directory {}", path, absolute.parent_path().string());
   if (fs::is_directory(absolute, code)) fail("--stats={}: this is a directory, not a file", path);
   const std::string must_be_writable = fs::exists(absolute, code) ? absolute : absolute.parent_path();
-  if (access(must_be_writable.c_str(), W_OK) != 0)
-    fail("--stats={}: {} is not writable", path, must_be_writable);
+  if (access(must_be_writable.c_str(), W_OK) != 0) fail("--stats={}: {} is not writable", path, must_be_writable);
   return absolute;
 }
 
-std::string with_advice(const std::string& message) {
-  return "ucx-run: " + message + "\n(ucx-run --help tells all options)\n";
-}
+std::string with_advice(const std::string& message) { return "ucx-run: " + message + "\n(ucx-run --help tells all options)\n"; }
 
 }  // namespace
 
@@ -118,8 +110,7 @@ parsed_options parse_options(const std::vector<std::string>& given) {
   app.formatter(std::make_shared<help_text>());
   app.footer(footer);
   app.set_help_flag("-h,--help", "Print this help");
-  const std::string version =
-      std::string("ucx-run (Gravel) " GRAVEL_VERSION ", ") + PMIx_Get_version() + "\n";
+  const std::string version = std::string("ucx-run (Gravel) " GRAVEL_VERSION ", ") + PMIx_Get_version() + "\n";
   app.set_version_flag("-V,--version", version);
 
   int64_t n_pes = 0, nodes = 0, timeout = 0;
@@ -132,14 +123,11 @@ parsed_options parse_options(const std::vector<std::string>& given) {
                                         "one per slot of the listed hosts)")
                              ->option_text("N")
                              ->check(CLI::Range(int64_t{1}, most_pes));
-  app.add_option("--nodes", nodes,
-                 "Split the PEs of each host into K emulated nodes, each with its own aggregator")
+  app.add_option("--nodes", nodes, "Split the PEs of each host into K emulated nodes, each with its own aggregator")
       ->option_text("K")
       ->check(CLI::Range(int64_t{1}, most_pes));
-  app.add_option("-H,--host", hosts, "Hosts to run on, each with the number of PEs it takes (default 1)")
-      ->option_text("HOST[:SLOTS],...");
-  app.add_option("--hostfile,--machinefile", run.hostfile,
-                 "File with one host a line: `HOST [slots=N]`; # begins a comment")
+  app.add_option("-H,--host", hosts, "Hosts to run on, each with the number of PEs it takes (default 1)")->option_text("HOST[:SLOTS],...");
+  app.add_option("--hostfile,--machinefile", run.hostfile, "File with one host a line: `HOST [slots=N]`; # begins a comment")
       ->option_text("FILE");
   app.add_flag("--stats{-}", stats,
                "Print network statistics at the end (GRAVEL_STATS); --stats=FILE.json: write them "
@@ -148,8 +136,7 @@ parsed_options parse_options(const std::vector<std::string>& given) {
   app.add_option("--timeout", timeout, "Kill the job after S seconds (exit status 124)")
       ->option_text("S")
       ->check(CLI::Range(int64_t{1}, int64_t{100'000'000}));
-  app.add_option("-x", exports,
-                 "Environment variable to set for the PEs, or to take along to other hosts (repeatable)")
+  app.add_option("-x", exports, "Environment variable to set for the PEs, or to take along to other hosts (repeatable)")
       ->option_text("VAR[=VALUE]")
       ->expected(1)
       ->take_all();
@@ -173,8 +160,7 @@ parsed_options parse_options(const std::vector<std::string>& given) {
   }
   const size_t program = find_program(app, arguments, options_end);
   try {
-    std::vector<std::string> reversed(arguments.begin(),
-                                      arguments.begin() + static_cast<ptrdiff_t>(options_end));
+    std::vector<std::string> reversed(arguments.begin(), arguments.begin() + static_cast<ptrdiff_t>(options_end));
     std::reverse(reversed.begin(), reversed.end());
     app.parse(std::move(reversed));
   } catch (const CLI::CallForHelp&) {
@@ -186,14 +172,12 @@ parsed_options parse_options(const std::vector<std::string>& given) {
   }
 
   try {
-    run.program.assign(arguments.begin() + static_cast<ptrdiff_t>(std::min(program, arguments.size())),
-                       arguments.end());
+    run.program.assign(arguments.begin() + static_cast<ptrdiff_t>(std::min(program, arguments.size())), arguments.end());
     if (run.program.empty() || run.program[0].empty()) fail("no program given: ucx-run -n 4 ./program");
     if (n_option->count()) run.n_pes = static_cast<uint32_t>(n_pes);
     run.nodes = static_cast<uint32_t>(nodes);
     run.timeout_s = static_cast<uint32_t>(timeout);
-    if (!hosts.empty() && !run.hostfile.empty())
-      fail("--host and --hostfile exclude each other: use one of them");
+    if (!hosts.empty() && !run.hostfile.empty()) fail("--host and --hostfile exclude each other: use one of them");
     if (!hosts.empty()) run.hosts = parse_host_list(hosts);
     if (!run.hostfile.empty()) run.hosts = read_hostfile(run.hostfile);
     if (app.count("--stats")) {

@@ -82,8 +82,7 @@ void tagged_output::pass_on(std::vector<stream> streams) {
       const ssize_t got = read(s.fd, buffer.get(), chunk);
       if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
       const bool end = got <= 0;
-      const std::string text =
-          end ? s.tagger.finish() : s.tagger.feed({buffer.get(), static_cast<size_t>(got)});
+      const std::string text = end ? s.tagger.finish() : s.tagger.feed({buffer.get(), static_cast<size_t>(got)});
       if (!write_all(s.target, text)) target_lost[s.target] = true;
       if (end) {
         close(s.fd);

@@ -57,8 +57,7 @@ void contain_crashes() {
   for (const int number : {SIGSEGV, SIGBUS, SIGABRT}) std::signal(number, contain_crash);
 }
 
-pmix_status_t client_connected(const pmix_proc_t* proc, void*, pmix_info_t*, size_t, pmix_op_cbfunc_t,
-                               void*) {
+pmix_status_t client_connected(const pmix_proc_t* proc, void*, pmix_info_t*, size_t, pmix_op_cbfunc_t, void*) {
   auto& state = the_state();
   std::lock_guard lock(state.mutex);
   if (proc->rank < state.memberships.size()) state.memberships[proc->rank].connected = true;
@@ -74,8 +73,7 @@ pmix_status_t client_finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t,
   return PMIX_OPERATION_SUCCEEDED;
 }
 
-pmix_status_t client_aborted(const pmix_proc_t* proc, void*, int status, const char*, pmix_proc_t*, size_t,
-                             pmix_op_cbfunc_t, void*) {
+pmix_status_t client_aborted(const pmix_proc_t* proc, void*, int status, const char*, pmix_proc_t*, size_t, pmix_op_cbfunc_t, void*) {
   auto& state = the_state();
   std::lock_guard lock(state.mutex);
   state.aborts.push_back({proc->rank, status});
@@ -84,25 +82,20 @@ pmix_status_t client_aborted(const pmix_proc_t* proc, void*, int status, const c
 }
 
 /// All PEs are here when PMIx calls this, so the data of all is complete: it goes back as it came.
-pmix_status_t fence(const pmix_proc_t*, size_t, const pmix_info_t*, size_t, char* data, size_t n_data,
-                    pmix_modex_cbfunc_t done, void* cookie) {
+pmix_status_t fence(const pmix_proc_t*, size_t, const pmix_info_t*, size_t, char* data, size_t n_data, pmix_modex_cbfunc_t done,
+                    void* cookie) {
   if (done) done(PMIX_SUCCESS, data, n_data, cookie, std::free, data);
   return PMIX_SUCCESS;
 }
 
 /// Asked only for PEs on other hosts, of which there are none.
-pmix_status_t direct_modex(const pmix_proc_t*, const pmix_info_t*, size_t, pmix_modex_cbfunc_t, void*) {
-  return PMIX_ERR_NOT_FOUND;
-}
+pmix_status_t direct_modex(const pmix_proc_t*, const pmix_info_t*, size_t, pmix_modex_cbfunc_t, void*) { return PMIX_ERR_NOT_FOUND; }
 
 pmix_status_t register_events(pmix_status_t*, size_t, const pmix_info_t*, size_t, pmix_op_cbfunc_t, void*) {
   return PMIX_OPERATION_SUCCEEDED;
 }
-pmix_status_t deregister_events(pmix_status_t*, size_t, pmix_op_cbfunc_t, void*) {
-  return PMIX_OPERATION_SUCCEEDED;
-}
-pmix_status_t notify_event(pmix_status_t, const pmix_proc_t*, pmix_data_range_t, pmix_info_t*, size_t,
-                           pmix_op_cbfunc_t, void*) {
+pmix_status_t deregister_events(pmix_status_t*, size_t, pmix_op_cbfunc_t, void*) { return PMIX_OPERATION_SUCCEEDED; }
+pmix_status_t notify_event(pmix_status_t, const pmix_proc_t*, pmix_data_range_t, pmix_info_t*, size_t, pmix_op_cbfunc_t, void*) {
   return PMIX_OPERATION_SUCCEEDED;
 }
 
@@ -159,8 +152,7 @@ void set_default(const char* variable, const std::string& value) { setenv(variab
 
 }  // namespace
 
-pmix_server::pmix_server(uint32_t n_pes, const std::string& directory)
-    : namespace_(fmt::format("ucx-run-{}", getpid())) {
+pmix_server::pmix_server(uint32_t n_pes, const std::string& directory) : namespace_(fmt::format("ucx-run-{}", getpid())) {
   auto& state = the_state();
   if (state.change_fd >= 0) fail("a process can hold one PMIx server only");
   change_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -182,8 +174,7 @@ pmix_server::pmix_server(uint32_t n_pes, const std::string& directory)
   if (code != PMIX_SUCCESS) {
     close(change_fd_);
     state.change_fd = -1;
-    fail("cannot start the PMIx server: {} (PMIx {}, files under {})", PMIx_Error_string(code),
-         PMIx_Get_version(), directory);
+    fail("cannot start the PMIx server: {} (PMIx {}, files under {})", PMIx_Error_string(code), PMIx_Get_version(), directory);
   }
   // Again: PMIx asks hwloc, hwloc loads its plugins, and what these load (LLVM, say) may have handlers of its own.
   contain_crashes();
@@ -231,15 +222,14 @@ void pmix_server::register_job(uint32_t n_pes, const std::string& directory) {
     job.add_array(PMIX_PROC_INFO_ARRAY, proc);
   }
   waiter registered;
-  registered.check(PMIx_server_register_nspace(namespace_.c_str(), static_cast<int>(n_pes), job.data(),
-                                               job.size(), waiter::done, &registered),
-                   "cannot register the job");
+  registered.check(
+      PMIx_server_register_nspace(namespace_.c_str(), static_cast<int>(n_pes), job.data(), job.size(), waiter::done, &registered),
+      "cannot register the job");
   for (uint32_t pe = 0; pe < n_pes; ++pe) {
     pmix_proc_t proc;
     PMIX_LOAD_PROCID(&proc, namespace_.c_str(), pe);
     waiter known;
-    known.check(PMIx_server_register_client(&proc, geteuid(), getegid(), nullptr, waiter::done, &known),
-                "cannot register a PE");
+    known.check(PMIx_server_register_client(&proc, geteuid(), getegid(), nullptr, waiter::done, &known), "cannot register a PE");
   }
 }
 
@@ -261,8 +251,7 @@ std::vector<std::string> pmix_server::environment_of(uint32_t pe, const std::vec
     std::free(*entry);
   }
   std::free(list);
-  if (code != PMIX_SUCCESS)
-    fail("PMIx cannot prepare the environment of PE {}: {}", pe, PMIx_Error_string(code));
+  if (code != PMIX_SUCCESS) fail("PMIx cannot prepare the environment of PE {}: {}", pe, PMIx_Error_string(code));
   return result;
 }
 
@@ -292,8 +281,8 @@ void pmix_server::announce_death(uint32_t pe, const std::string& text) {
   info->add(PMIX_EVENT_AFFECTED_PROC, dead);
   info->add(PMIX_EVENT_TEXT_MESSAGE, text);
   const auto release = [](pmix_status_t, void* cookie) { delete static_cast<pmix_info_list*>(cookie); };
-  const pmix_status_t code = PMIx_Notify_event(PMIX_ERR_PROC_ABORTED, &dead, PMIX_RANGE_NAMESPACE,
-                                               info->data(), info->size(), release, info);
+  const pmix_status_t code =
+      PMIx_Notify_event(PMIX_ERR_PROC_ABORTED, &dead, PMIX_RANGE_NAMESPACE, info->data(), info->size(), release, info);
   if (code != PMIX_SUCCESS) delete info;
 }
 

@@ -25,8 +25,7 @@ std::string prefix() { return fmt::format("gravel-{}-", geteuid()); }
 
 bool is_stale(const fs::path& directory) {
   struct stat found {};
-  if (lstat(directory.c_str(), &found) != 0 || !S_ISDIR(found.st_mode) || found.st_uid != geteuid())
-    return false;
+  if (lstat(directory.c_str(), &found) != 0 || !S_ISDIR(found.st_mode) || found.st_uid != geteuid()) return false;
   const int lock = open((directory / lock_name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (lock < 0) return errno == ENOENT && time(nullptr) - found.st_mtime > creation_allowance_s;
   const bool free = flock(lock, LOCK_EX | LOCK_NB) == 0;
@@ -39,9 +38,7 @@ bool is_stale(const fs::path& directory) {
 std::string session_parent() {
   const char* given = std::getenv("TMPDIR");
   constexpr size_t longest = 60;
-  if (given && given[0] == '/' && std::string_view(given).size() <= longest &&
-      access(given, W_OK | X_OK) == 0)
-    return given;
+  if (given && given[0] == '/' && std::string_view(given).size() <= longest && access(given, W_OK | X_OK) == 0) return given;
   return "/tmp";
 }
 
@@ -50,8 +47,7 @@ void remove_stale_sessions(const std::string& parent) noexcept {
     std::error_code code;
     for (fs::directory_iterator entry(parent, code), end; !code && entry != end; entry.increment(code)) {
       std::error_code ignored;
-      if (entry->path().filename().string().starts_with(prefix()) && is_stale(entry->path()))
-        fs::remove_all(entry->path(), ignored);
+      if (entry->path().filename().string().starts_with(prefix()) && is_stale(entry->path())) fs::remove_all(entry->path(), ignored);
     }
   } catch (...) {
     // Somebody else's leftovers must not keep this job from running.
@@ -63,16 +59,14 @@ session_directory::session_directory() : session_directory(session_parent()) {}
 session_directory::session_directory(const std::string& parent) {
   remove_stale_sessions(parent);
   std::string pattern = parent + "/" + prefix() + "XXXXXX";
-  if (!mkdtemp(pattern.data()))
-    fail_errno("cannot make a directory for the job under " + parent + " (set TMPDIR?)");
+  if (!mkdtemp(pattern.data())) fail_errno("cannot make a directory for the job under " + parent + " (set TMPDIR?)");
   path_ = pattern;
   // Locked before it gets its name: whoever sees the file under its name and can lock it knows that we are
   // dead.
   const std::string hidden = path_ + "/new";
   lock_ = open(hidden.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   const std::string text = fmt::format("{}\n", getpid());
-  if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0 ||
-      write(lock_, text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+  if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0 || write(lock_, text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
       rename(hidden.c_str(), (path_ + "/" + lock_name).c_str()) != 0) {
     const int cause = errno;
     remove();

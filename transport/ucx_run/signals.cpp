@@ -10,8 +10,7 @@ namespace gravel {
 signal_source::signal_source() {
   sigset_t taken;
   sigemptyset(&taken);
-  for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT})
-    sigaddset(&taken, number);
+  for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) sigaddset(&taken, number);
   fd_ = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
   if (fd_ < 0) fail_errno("signalfd");
   sigprocmask(SIG_BLOCK, &taken, &mask_);
