@@ -13,7 +13,7 @@
 #include "examples/together.hpp"
 #include "gravel.cuh"
 #include "host/pe/backend.hpp"
-#include "host/pe/runtime_calls.hpp"
+#include "host/pe/libgravel.hpp"
 #include "lib/base/mix.hpp"
 
 using namespace gravel;

@@ -5,7 +5,7 @@
 
 #include "gravel.cuh"
 #include "host/pe/backend.hpp"
-#include "host/pe/runtime_calls.hpp"
+#include "host/pe/libgravel.hpp"
 
 namespace gravel {
 

@@ -11,7 +11,7 @@
 #include "host/pe/cuda_program.cuh"
 #else
 #include "host/pe/backend_cpu.hpp"
-#include "host/pe/runtime_calls.hpp"
+#include "host/pe/libgravel.hpp"
 #endif
 
 namespace gravel {

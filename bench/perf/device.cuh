@@ -11,7 +11,7 @@
 #include "examples/together.hpp"
 #include "gravel.cuh"
 #include "host/pe/backend.hpp"
-#include "host/pe/runtime_calls.hpp"
+#include "host/pe/libgravel.hpp"
 
 namespace gravel::perf {
 

@@ -13,8 +13,8 @@
 #include "host/pe/backend.hpp"
 #include "host/pe/device_scope.cuh"
 #include "host/pe/launch_config.hpp"
+#include "host/pe/libgravel.hpp"
 #include "host/pe/residency_cuda.cuh"
-#include "host/pe/runtime_calls.hpp"
 #include "lib/base/relax.hpp"
 
 namespace gravel {
