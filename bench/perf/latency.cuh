@@ -194,6 +194,17 @@ inline void ping_pong_latency(report& r, const options& o, limits& l) {
   }
 }
 
+/// How long a call of the host takes, each time.
+inline std::vector<double> microseconds_of(void (*call)(), unsigned iterations) {
+  std::vector<double> us;
+  for (unsigned i = 0; i < iterations; ++i) {
+    const double begin = seconds_now();
+    call();
+    us.push_back((seconds_now() - begin) * 1e6);
+  }
+  return us;
+}
+
 /// First some barriers that must have something to wait for: an increment to the next PE before each.
 inline void barrier_latency(report& r, const options& o, limits& l) {
   measure_round_trip(l);
@@ -208,14 +219,38 @@ inline void barrier_latency(report& r, const options& o, limits& l) {
     wrong += got != i;
     gravel_barrier_all();  // nobody increments again before all have looked
   }
-  std::vector<double> us;
-  for (unsigned i = 0; i < o.iterations; ++i) {
-    const double begin = seconds_now();
-    gravel_barrier_all();
-    us.push_back((seconds_now() - begin) * 1e6);
+  const verified v{gravel_sum_all(checks), gravel_sum_all(wrong)};
+  latency_row(r, l, "barrier", "all", 0, microseconds_of(gravel_barrier_all, o.iterations), v);
+  gravel_free(count);
+}
+
+/// First some chains that must be waited for: each message is sent on by its handler, around all PEs.
+struct goes_around {
+  static constexpr const char* name = "goes around";
+  using context = uint64_t;
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t* count, uint32_t hops) const {
+    if (hops) gravel_am<goes_around>(g, static_cast<int>((g.my_pe + 1) % g.n_pes), hops - 1);
+    gravel_local_add(g, count, 1);
+  }
+};
+inline void quiescence_latency(report& r, const options& o, limits& l) {
+  measure_round_trip(l);
+  auto* count = gravel_malloc<uint64_t>(sizeof(uint64_t));
+  gravel_set_context<goes_around>(count);
+  gravel_barrier_all();
+  uint64_t wrong = 0;
+  const uint64_t checks = 10, around = 3;
+  for (uint64_t i = 1; i <= checks; ++i) {
+    const auto hops = static_cast<uint32_t>(around * static_cast<uint64_t>(gravel_n_pes()) - 1);
+    gravel_am<goes_around>(gravel_host_handle(), gravel_my_pe(), hops);
+    gravel_wait_quiescent();
+    uint64_t got = 0;
+    gravel_copy(&got, count, sizeof(got));
+    wrong += got != i * around * static_cast<uint64_t>(gravel_n_pes());
+    gravel_barrier_all();  // nobody sends again before all have looked
   }
   const verified v{gravel_sum_all(checks), gravel_sum_all(wrong)};
-  latency_row(r, l, "barrier", "all", 0, std::move(us), v);
+  latency_row(r, l, "quiescence", "all", 0, microseconds_of(gravel_wait_quiescent, o.iterations), v);
   gravel_free(count);
 }
 

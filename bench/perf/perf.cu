@@ -28,6 +28,7 @@ const benchmark benchmarks[] = {
     {"ping_pong_latency", ping_pong_latency, "one way, between lanes of two PEs"},
     {"quiet_latency", quiet_latency, "one lane of PE 0, behind so many increments (size)"},
     {"barrier_latency", barrier_latency, "gravel_barrier_all, all PEs"},
+    {"quiescence_latency", quiescence_latency, "gravel_wait_quiescent, all PEs"},
     {"gups", gups, "random increments, per PE"},
     {"queue", queue_rates, "kernel to host threads, without an aggregator, per PE"},
     {"packet_size", packet_size, "random increments with this job's packets, per PE"},
@@ -63,6 +64,6 @@ void measure_all(const options& o) {
 
 int main(int argc, char** argv) {
   const options o = parse_options(argc, argv, GRAVEL_CUDA);
-  gravel_init<am16, am32, am64, am272>();
+  gravel_init<am16, am32, am64, am272, goes_around>();
   measure_all(o);
 }

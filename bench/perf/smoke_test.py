@@ -25,6 +25,7 @@ BENCHMARKS = [
     ("ping_pong_latency", "--iterations 5", 2, "median_us"),
     ("quiet_latency", "--iterations 3", 4, "median_us"),
     ("barrier_latency", "--iterations 5", 1, "median_us"),
+    ("quiescence_latency", "--iterations 5", 1, "median_us"),
     ("gups", "--table-log2 10 --updates 3000", 4, "million_updates_per_s"),
     ("queue", "--messages 4096 --block 32,1024 --message 1,2,4 --threads 2", 18, "gb_per_s"),
     ("queue", "--messages 4096 --block 64 --consume skip --slot-size 1K --slots 4 --scope block", 3, "gb_per_s"),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/handler.cuh"
+#include "device/settle.cuh"
 #include "host/node/segment.hpp"
 #include "host/pe/resident_kernel.hpp"
 #include "lib/base/error.hpp"
@@ -81,10 +82,10 @@ class backend {
   virtual void* create_stream() { fail_text("this backend has no streams"); }
   virtual void destroy_stream(void*) {}
   virtual void synchronize_stream(void*) {}
-  /// Waits on the device until all that kernels with this handle have sent is applied, then, if `all` is given, until all PEs
-  /// are in their barrier of this number. Calls `meanwhile` now and then. False: this device cannot; the host is to look itself.
-  virtual bool settle(const gravel_t&, const peer_barrier* all, uint64_t number, const std::function<void()>& meanwhile) {
-    (void)all, (void)number, (void)meanwhile;
+  /// Waits on the device (device/settle.cuh), in a barrier for all PEs to be in theirs of this number, not 0. Calls `meanwhile` now and
+  /// then. False: this device cannot; the host is to look itself.
+  virtual bool settle(settling, const settle_view&, uint64_t number, const std::function<void()>& meanwhile) {
+    (void)number, (void)meanwhile;
     return false;
   }
 

@@ -9,7 +9,6 @@
 #include <memory>
 #include <mutex>
 
-#include "device/settle.cuh"
 #include "host/pe/backend.hpp"
 #include "host/pe/exported_memory.hpp"
 #include "host/pe/launcher_cpu.hpp"
@@ -114,14 +113,15 @@ class cpu_backend final : public backend, public cpu_launcher {
   void destroy_stream(void* stream) override { end_stream(static_cast<cpu_stream*>(stream)); }
   void synchronize_stream(void* stream) override { wait_for_stream(static_cast<cpu_stream*>(stream)); }
 
-  bool settle(const gravel_t& g, const peer_barrier* all, uint64_t number, const std::function<void()>& meanwhile) override {
-    if (!g.peers) return false;
-    settling& mine = settling_[all != nullptr];
+  bool settle(settling what, const settle_view& view, uint64_t number, const std::function<void()>& meanwhile) override {
+    if (!view.g.peers) return false;
+    waiting& mine = waiting_[what != settling::quiet];
     std::lock_guard lock(mine.lock);
     uint64_t told = 0;
     mine.stream.put({1, settle_threads, ring_options_, [&, number] {
-                       if (all) gravel::settle<true>(g, *all, number, &told);
-                       else gravel::settle<false>(g, peer_barrier{}, 1, &told);
+                       if (what == settling::quiet) gravel::settle<settling::quiet>(view, number, &told);
+                       else if (what == settling::barrier) gravel::settle<settling::barrier>(view, number, &told);
+                       else gravel::settle<settling::quiescence>(view, number, &told);
                      }});
     uint32_t rounds = 0;
     for (relax wait; load_acquire(&told) == 0; wait.attentively()) {  // [S2]
@@ -153,8 +153,8 @@ class cpu_backend final : public backend, public cpu_launcher {
 
  private:
   static constexpr uint64_t usual_own_ring = 16 << 20;
-  /// For a quiet, and for a barrier, which another thread's quiet shall not have to wait for.
-  struct settling {
+  /// For a quiet, and for what all PEs wait in, which another thread's quiet shall not have to wait for.
+  struct waiting {
     std::atomic<bool> failed{false};
     cpu_stream stream{failed};
     std::mutex lock;
@@ -173,7 +173,7 @@ class cpu_backend final : public backend, public cpu_launcher {
   std::map<void*, attached_memory> attached_;
   std::unique_ptr<host_receiver> device_, host_;
   std::unique_ptr<ring_server> rings_;
-  settling settling_[2];
+  waiting waiting_[2];
   resident_cpu residents_;
 };
 

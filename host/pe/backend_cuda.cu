@@ -61,7 +61,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     open_launcher(properties);
     resolver_stream_ = new_stream(true);
     copy_ = new_stream(true);
-    for (settling& s : settling_) s.stream = new_stream(true);
+    for (waiting& w : waiting_) w.stream = new_stream(true);
     cuda_check(cudaHostAlloc(&mailbox_, sizeof(resolver_mailbox), cudaHostAllocDefault), "cudaHostAlloc");
     *mailbox_ = {};
     const settings& s = current_settings();
@@ -186,18 +186,17 @@ class cuda_backend final : public backend, public cuda_launcher {
 
   void hold_receiver() override { hold(); }
   void release_receiver() override { end_hold(); }
-  bool settle(const gravel_t& g, const peer_barrier* all, uint64_t number, const std::function<void()>& meanwhile) override {
+  bool settle(settling what, const settle_view& view, uint64_t number, const std::function<void()>& meanwhile) override {
     if (!resident_) return false;  // kernels that wait need the resolver beside them
     const device_scope here(context_);
-    settling& mine = settling_[all != nullptr];
+    const bool together = what != settling::quiet;
+    waiting& mine = waiting_[together];
     std::lock_guard lock(mine.lock);
-    uint64_t* const told = &mailbox_->settled[all != nullptr];
+    uint64_t* told = &mailbox_->settled[together];
     store_relaxed(told, uint64_t{0});
-    gravel_t handle = g;
-    peer_barrier of = all ? *all : peer_barrier{};
-    uint64_t to = all ? number : 1, *where = told;
-    void* arguments[] = {&handle, &of, &to, &where};
-    cuda_check(cudaLaunchKernel(all ? program_.barrier : program_.quiet, 1, settle_threads, arguments, 0, mine.stream),
+    settle_view looks_at = view;
+    void* arguments[] = {&looks_at, &number, &told};
+    cuda_check(cudaLaunchKernel(program_.settle[static_cast<int>(what)], 1, settle_threads, arguments, 0, mine.stream),
                "waiting on the device");
     uint32_t rounds = 0;
     for (relax wait; load_acquire(told) == 0; wait.attentively()) {  // [S2]
@@ -278,7 +277,8 @@ class cuda_backend final : public backend, public cuda_launcher {
     if (resident_) resolver_processors_ = resolvers_at_once_ * (blocks_ + rings_.blocks);
     // Once now: it finds nothing and ends.
     std::unique_lock lock(lock_);
-    for (const void* kernel : {program_.resolver, program_.quiet, program_.barrier}) prepare(kernel, lock);
+    prepare(program_.resolver, lock);
+    for (const void* kernel : program_.settle) prepare(kernel, lock);
     launch_resolver();
   }
 
@@ -337,8 +337,8 @@ class cuda_backend final : public backend, public cuda_launcher {
     if (resolver_part_.stream) services_.parts().give_back(resolver_part_), resolver_stream_ = nullptr;
     for (cudaStream_t stream : {resolver_stream_, copy_})
       if (stream) cudaStreamDestroy(stream);
-    for (settling& s : settling_)
-      if (s.stream) cudaStreamDestroy(s.stream);
+    for (waiting& w : waiting_)
+      if (w.stream) cudaStreamDestroy(w.stream);
     if (mailbox_) cudaFreeHost(mailbox_);
   }
 
@@ -372,12 +372,12 @@ class cuda_backend final : public backend, public cuda_launcher {
   resolver_limits limits_{};
   cudaStream_t resolver_stream_ = nullptr, copy_ = nullptr;
   partition_cuda::part resolver_part_;  ///< of the GPU, if it is partitioned
-  /// For a quiet, and for a barrier, which another thread's quiet shall not have to wait for.
-  struct settling {
+  /// For a quiet, and for what all PEs wait in, which another thread's quiet shall not have to wait for.
+  struct waiting {
     std::mutex lock;
     cudaStream_t stream = nullptr;
   };
-  settling settling_[2];
+  waiting waiting_[2];
   bool under_mps_ = false;
   uint64_t own_ring_bytes_ = 0;
   receiver_setup setup_{};

@@ -1,5 +1,7 @@
 #include "host/pe/completion.hpp"
 
+#include <algorithm>
+
 #include "lib/base/profile.hpp"
 #include "lib/base/relax.hpp"
 
@@ -9,7 +11,7 @@ void completion::quiet() {
   const profile_range range("gravel_quiet");
   p_.device.synchronize();
   settle_host();
-  if (p_.routes.shares_gpu() || !p_.device.settle(p_.memory.of_kernels(), nullptr, 0, p_.check)) settle_kernels();
+  if (p_.routes.shares_gpu() || !p_.device.settle(settling::quiet, view(), 1, p_.check)) settle_kernels();
   p_.check();  // before the receiver has seen it the program might end well
 }
 
@@ -37,18 +39,30 @@ void completion::settle_kernels() {
 
 void completion::barrier_all() {
   const profile_range range("gravel_barrier_all");
-  if (p_.routes.barrier().n == 0) {
-    quiet();
-    p_.collectives.begin(collective_kind::barrier).combine();
-    return;
-  }
+  if (p_.routes.meeting().n) return meet_on_devices(settling::barrier, collective_kind::barrier);
+  quiet();
+  p_.collectives.begin(collective_kind::barrier).combine();
+}
+
+settle_view completion::view() const {
+  settle_view v{};
+  v.g = p_.memory.of_kernels();
+  v.all = p_.routes.meeting();
+  v.of_handlers = p_.memory.of_device_handlers().direct;
+  for (const open_service* s : p_.services) v.service[v.n_services++] = {&s->view().server(0), s->view().shape.servers};
+  return v;
+}
+
+/// All PEs reach each other's memory: what they wait for together is decided there.
+void completion::meet_on_devices(settling what, collective_kind kind) {
   p_.device.synchronize();
   settle_host();
-  auto call = p_.collectives.begin(collective_kind::barrier);
-  p_.device.settle(p_.memory.of_kernels(), &p_.routes.barrier(), call.number(), [&] {
+  auto call = p_.collectives.begin(kind);
+  p_.device.settle(what, view(), call.number(), [&] {
     p_.check();
     call.waits_without_aggregator();
   });
+  packets_applied.load(std::memory_order_acquire);
   p_.check();
 }
 
@@ -71,8 +85,8 @@ completion::sample completion::take_sample() {
   const peers::counts pushed = p_.routes.read();
   s.consumed += pushed.applied;
   open_service::counts served;
-  for (size_t i = 0; p_.services && i < p_.services->size(); ++i) {
-    const open_service::counts c = (*p_.services)[i]->read();
+  for (open_service* open : p_.services) {
+    const open_service::counts c = open->read();
     served.applied += c.applied;
     served.tickets += c.tickets;
   }
@@ -102,6 +116,10 @@ void completion::wait_quiescent() {
       if (of) of->release_receiver();
     }
   } const hold(p_.routes.shares_gpu() ? nullptr : &p_.device);
+  // Handlers on the host send through a queue of the host, which the devices do not see. All PEs have the same handlers.
+  const handler_table handlers = p_.device.handlers();
+  const bool hosts_send = std::any_of(handlers.begin(), handlers.end(), [](const handler_info& h) { return h.on_host; });
+  if (p_.routes.meeting().n && !hosts_send) return meet_on_devices(settling::quiescence, collective_kind::quiescence);
   // Two equal samples, the second begun after the first was complete everywhere (Mattern 1987, four counters): if all
   // that was ticketed was consumed and all that was taken is acknowledged, nothing was in flight between them.
   quiet();

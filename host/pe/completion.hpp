@@ -19,9 +19,9 @@ class completion {
     pe_memory& memory;
     peers& routes;
     collective_member& collectives;
-    bool is_leader;                                        ///< the first PE of a node counts for its aggregator
-    std::function<void()> check;                           ///< ends the job if a kernel or a handler has failed
-    const std::vector<open_service*>* services = nullptr;  ///< those that are open
+    bool is_leader;                              ///< the first PE of a node counts for its aggregator
+    std::function<void()> check;                 ///< ends the job if a kernel or a handler has failed
+    const std::vector<open_service*>& services;  ///< those that are open
   };
   explicit completion(const parts& p) : p_(p) {}
 
@@ -35,6 +35,8 @@ class completion {
  private:
   struct sample;
   sample take_sample();
+  settle_view view() const;
+  void meet_on_devices(settling, collective_kind);
   void settle_host();
   void settle_kernels();
   parts p_;

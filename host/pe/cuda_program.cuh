@@ -10,13 +10,18 @@ namespace gravel {
 /// Made from the list of a program's handlers. Kernels are host functions' addresses, as cudaLaunchKernel takes them.
 struct cuda_program {
   handler_table handlers;
-  const void *resolver, *quiet, *barrier;                                                   ///< kernels
+  const void* resolver;                                                                     ///< a kernel
+  const void* settle[3];                                                                    ///< kernels, in the order of `settling`
   message_fault (*apply)(const gravel_t&, sink_kind, const unit* message, uint32_t units);  ///< apply_on_host, of host handlers
 
   template <class Handlers>
   static cuda_program of() {
-    return {Handlers::table(), reinterpret_cast<const void*>(&gravel::resolver<Handlers>), reinterpret_cast<const void*>(&settle<false>),
-            reinterpret_cast<const void*>(&settle<true>), &apply_on_host<Handlers>};
+    return {
+        Handlers::table(),
+        reinterpret_cast<const void*>(&gravel::resolver<Handlers>),
+        {reinterpret_cast<const void*>(&gravel::settle<settling::quiet>), reinterpret_cast<const void*>(&gravel::settle<settling::barrier>),
+         reinterpret_cast<const void*>(&gravel::settle<settling::quiescence>)},
+        &apply_on_host<Handlers>};
   }
 };
 

@@ -38,11 +38,11 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
   }
   if (any) {
     const uint64_t links_at = n_local_ * sizeof(ring_line), rings_at = links_at + n_pes * sizeof(peer_link),
-                   words_at = rings_at + n_local_ * sizeof(peer_ring), pes_at = words_at + n_local_ * sizeof(uint64_t*);
+                   words_at = rings_at + n_local_ * sizeof(peer_ring), pes_at = words_at + n_local_ * sizeof(peer_words*);
     tables_ = static_cast<char*>(device.allocate(pes_at + n_local_ * sizeof(uint32_t), "tables of peers"));
     links_ = reinterpret_cast<peer_link*>(tables_ + links_at);
     sources_ = reinterpret_cast<peer_ring*>(tables_ + rings_at);
-    barrier_.theirs = reinterpret_cast<uint64_t* const*>(tables_ + words_at);
+    meeting_.theirs = reinterpret_cast<peer_words* const*>(tables_ + words_at);
     pes_ = reinterpret_cast<uint32_t*>(tables_ + pes_at);
   }
 
@@ -86,7 +86,7 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
 
   std::vector<peer_link> links(n_pes, peer_link{});
   std::vector<peer_ring> sources(n_local_, peer_ring{});
-  std::vector<uint64_t*> words(n_local_);
+  std::vector<peer_words*> words(n_local_);
   std::vector<uint32_t> pes;  // by bin
   bool all_reach_all = n_local_ == n_pes && n_local_ > 1 && all_beside;
   for (uint32_t rank = 0; rank < n_local_ && all_reach_all; ++rank)
@@ -99,7 +99,7 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
         static_cast<char*>(m.heap), shape_.ring(area_, me_, their_area, rank), line_of(rank), pe, rank, n_mapped_++, &s.bells[rank]};
     pes.push_back(pe);
     sources[rank] = shape_.ring(their_area, rank, area_, me_);
-    words[rank] = reinterpret_cast<uint64_t*>(their_area + shape_.barrier_at(me_));
+    words[rank] = reinterpret_cast<peer_words*>(their_area + shape_.words_at(me_));
   }
   if (own_chunks_) {
     own_ring_ = static_cast<char*>(
@@ -108,13 +108,12 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
     links[s.pe] = {nullptr, sources[me_], line_of(me_), s.pe, me_, peer_link::no_bin, &s.bells[me_]};
   }
   if (all_reach_all) {
-    words[me_] = reinterpret_cast<uint64_t*>(area_ + shape_.barrier_at(me_));
-    barrier_.mine = reinterpret_cast<uint64_t*>(area_ + shape_.barrier_at(0));
-    barrier_.n = n_local_;
+    words[me_] = reinterpret_cast<peer_words*>(area_ + shape_.words_at(me_));
+    meeting_ = {meeting_.theirs, reinterpret_cast<peer_words*>(area_ + shape_.words_at(0)), n_local_};
   }
   device.copy(links_, links.data(), links.size() * sizeof(peer_link));
   device.copy(sources_, sources.data(), sources.size() * sizeof(peer_ring));
-  device.copy(const_cast<uint64_t**>(barrier_.theirs), words.data(), words.size() * sizeof(uint64_t*));
+  device.copy(const_cast<peer_words**>(meeting_.theirs), words.data(), words.size() * sizeof(peer_words*));
   device.copy(pes_, pes.data(), pes.size() * sizeof(uint32_t));
   if (n_mapped_ || own_chunks_) n_sources_ = n_local_;
 }

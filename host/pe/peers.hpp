@@ -5,7 +5,7 @@
 // Each PE has three pieces of device memory for it:
 //   area, mapped by its peers:  peer_area
 //   own ring:                   chunk_ring::in
-//   tables:                     [destination] ring_line; [PE] links; [source] rings; [bin] PEs; [source] barrier words there
+//   tables:                     [destination] ring_line; [PE] links; [source] rings; [bin] PEs; [source] peer_words there
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -19,14 +19,13 @@
 namespace gravel {
 
 /// Sizes of what the PEs of a node map of each other besides their heaps; PEs by their rank on the node. In each PE's:
-/// [source][chunk] the rings into it, then [destination][chunk] `done` words of the rings from it, then [source] the words of the
-/// barrier, each the first of a line.
+/// [source][chunk] the rings into it, then [destination][chunk] `done` words of the rings from it, then [source] peer_words.
 struct peer_area {
   uint32_t n_local, chunks, chunk_units;
 
   uint64_t done_at(uint32_t destination) const { return n_local * ring_bytes() + uint64_t{destination} * chunks * sizeof(uint64_t); }
-  uint64_t barrier_at(uint32_t source) const { return (done_at(n_local) + 63) / 64 * 64 + uint64_t{source} * 64; }
-  uint64_t bytes() const { return barrier_at(n_local); }
+  uint64_t words_at(uint32_t source) const { return (done_at(n_local) + 63) / 64 * 64 + source * sizeof(peer_words); }
+  uint64_t bytes() const { return words_at(n_local); }
   /// The ring from `source`, whose area is mapped at `from`, to `destination`, whose area is mapped at `to`.
   peer_ring ring(char* from, uint32_t source, char* to, uint32_t destination) const {
     return {to + source * ring_bytes(), reinterpret_cast<uint64_t*>(from + done_at(destination)), chunks, chunk_units};
@@ -70,7 +69,8 @@ class peers {
   uint32_t own_source() const { return own_chunks_ ? me_ : n_sources_; }
   /// True if other processes use this PE's GPU, and not at the same time: then no kernel of ours shall wait for theirs.
   bool shares_gpu() const { return shares_gpu_; }
-  const peer_barrier& barrier() const { return barrier_; }
+  /// Where barriers and quiescence are decided on the devices; the same `n` at all PEs.
+  const peer_meeting& meeting() const { return meeting_; }
 
   struct counts {
     uint64_t applied = 0, tickets = 0;  ///< chunks that this PE sent
@@ -103,7 +103,7 @@ class peers {
   peer_link* links_ = nullptr;
   uint32_t* pes_ = nullptr;
   peer_ring* sources_ = nullptr;
-  peer_barrier barrier_{};
+  peer_meeting meeting_{};
   std::vector<mapping> mappings_;
 };
 

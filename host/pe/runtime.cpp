@@ -78,7 +78,7 @@ void runtime::set_up_messages() {
                        return begin_collective(kind, argument).combine(mine);
                      });
   completion_.emplace(
-      completion::parts{*device_, *segment_, *memory_, *peers_, *collectives_, job_.is_leader(), [this] { check_errors(); }, &services_});
+      completion::parts{*device_, *segment_, *memory_, *peers_, *collectives_, job_.is_leader(), [this] { check_errors(); }, services_});
 }
 
 void runtime::start_receiver() {

@@ -46,6 +46,7 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
   const auto& open = job_->services();
   if (std::any_of(open.begin(), open.end(), [&](const open_service* s) { return s->name() == what_.name; }))
     fail("service '{}' is open already", what_.name);
+  if (open.size() == settle_view::most_services) fail("service '{}': {} are open; there may be no more", what_.name, open.size());
   auto& device = job_->device();
   resident_kernel wanted{};
   wanted.name = what_.name;

@@ -99,11 +99,19 @@ struct peer_link {
   static constexpr uint32_t no_bin = ~0u;
 };
 
-/// Where the kernels of all PEs of a node tell each other how far they have come (device/settle.cuh). Plain data.
-struct peer_barrier {
-  uint64_t* const* theirs;  ///< [n] this PE's word at each of them
-  const uint64_t* mine;     ///< [n] theirs here, each the first of a line of 8 words
-  uint32_t n;               ///< 0: not all PEs of the job reach each other so
+/// What a PE tells another of the node, in that one's memory (device/settle.cuh).
+struct alignas(64) peer_words {
+  uint64_t barrier;   ///< number of the last one that it has come to
+  uint64_t round[2];  ///< of quiescence, by parity of its number: twice that number, and 1 if the PE has sent since the round before
+  uint64_t spare[5];
+};
+static_assert(sizeof(peer_words) == 64);
+
+/// Where the kernels of all PEs of a node tell each other how far they have come. Plain data.
+struct peer_meeting {
+  peer_words* const* theirs;  ///< [n] this PE's words at each of them
+  const peer_words* mine;     ///< [n] theirs here
+  uint32_t n;                 ///< 0: not all PEs of the job reach each other so
 };
 
 }  // namespace gravel

@@ -36,6 +36,9 @@ struct service_server {
   alignas(64) uint64_t applied;      ///< chunks of both rings; these three are the server's
   uint64_t near_next, far_next;      ///< tickets that it waits for
   static constexpr uint64_t asleep = 0, awake = 1, called = 2;
+
+  /// Of both rings. On the device.
+  GRAVEL_BOTH uint64_t tickets() const { return load_relaxed<scope::device>(&near.tickets) + load_relaxed<scope::device>(&far_tickets); }
 };
 static_assert(sizeof(service_server) == 256);
 
