@@ -245,8 +245,14 @@ struct failing_service {
   struct message {
     uint64_t fails;
   };
+  uint64_t* stuck = nullptr;
   __device__ void operator()(const gravel_server<failing_service>& here, const gravel_service_batch<message>& batch) const {
     if (here.rank() != 0 || batch[0].fails == 0) return;
+    if (batch[0].fails == 2) {
+      if (stuck) gravel::store_relaxed(stuck, uint64_t{1});
+      for (gravel::relax wait;; wait()) {  // for ever
+      }
+    }
 #if GRAVEL_CUDA
     __trap();
 #else
@@ -261,6 +267,19 @@ struct other_service {
 };
 __global__ void tell(gravel_service_handle<failing_service> to, int pe, uint32_t server, uint64_t fails) {
   gravel_service_send(to, pe, server, {fails});
+}
+/// A service that is closed while one of its servers does not come back: in a job that goes on, that waits in close() for what was sent;
+/// here an exception is on its way, which lets it go with all that was sent.
+void close_with_server_stuck() {
+  uint64_t* const stuck = new_cell();
+  try {
+    gravel_service<failing_service> service({stuck}, {.servers = 2});
+    if (mine()) gravel_launch(tell, 1, 1, service.handle(), victim, 1u, uint64_t{2});
+    for (uint64_t is = !mine(); !is;) gravel_copy(&is, stuck, sizeof(is));
+    throw std::runtime_error("the program's own reason");
+  } catch (const std::runtime_error&) {
+  }
+  gravel_barrier_all();
 }
 /// The victim tells its own service, or that of the next PE.
 void use_service(int further, uint32_t server, uint64_t fails) {
@@ -461,6 +480,22 @@ const std::map<std::string, void (*)()> faults = {
     {"service", [] { use_service(0, 1, 0); }},
     {"service-fails", [] { use_service(0, 1, 1); }},
     {"service-fails-elsewhere", [] { use_service(1, 1, 1); }},
+    // Without handlers on hosts: quiescence is decided on the devices where all reach each other on the route peer.
+    {"devices-quiescence",
+     [] {
+       ready();
+       if (mine()) sleep_forever();
+       gravel_wait_quiescent();
+     }},
+    {"devices-differ",
+     [] {
+       if (mine()) gravel_barrier_all();
+       else gravel_wait_quiescent();
+     }},
+    {"devices-service-hangs", [] { use_service(0, 1, 2); }},
+    {"service-hangs", [] { use_service(0, 1, 2); }},
+    {"service-hangs-elsewhere", [] { use_service(1, 0, 2); }},
+    {"service-hangs-closed", close_with_server_stuck},
     {"service-no-server", [] { use_service(0, 2, 0); }},
     {"service-names",
      [] {
@@ -557,6 +592,7 @@ int main(int argc, char** argv) {
   // Which PE this is, before gravel_init says so.
   const char* rank = std::getenv("PMIX_RANK");
   if (fault == "other-handlers" && rank && std::atoi(rank) == victim) gravel_init<breeder, count>();
+  else if (fault.starts_with("devices-")) gravel_init<count, gravel_service_delivery<failing_service>>();
   else
     gravel_init<count, count_slowly, thrower, host_thrower, blocker, host_blocker, breeder, endless, without_context<false>,
                 without_context<true>, gravel_service_delivery<failing_service>, gravel_service_delivery<other_service>>();

@@ -348,6 +348,12 @@ class OverPeers(FailureTest):
             with self.subTest(victim=victim):
                 self.kill_at("barrier", victim, arguments=("--pe", 3))
 
+    def test_killed_in_quiescence(self):
+        self.nodes = 1
+        for victim in (0, 3, ("aggregator", 0)):
+            with self.subTest(victim=victim):
+                self.kill_at("devices-quiescence", victim, arguments=("--pe", 3))
+
     def test_killed_at_any_moment(self):
         chance = random.Random(SEED)
         for number in range(6):
@@ -381,6 +387,7 @@ class OverPeers(FailureTest):
     def test_collectives_that_differ(self):
         self.nodes = 1
         for fault, cause in {"barrier-too-many": r"PE 3 waits in gravel_barrier_all, PE \d has called gravel_finalize",
+                             "devices-differ": r"different collectives: PE \d gravel_wait_quiescent, PE 3 gravel_barrier_all",
                              "malloc-barrier": r"the PEs call different collectives: PE \d gravel_barrier_all, PE 3 gravel_malloc"}.items():
             with self.subTest(fault):
                 self.assert_failed(self.start(fault, "--pe", 3, GRAVEL_WATCHDOG_S=0), "aggregator of node .: error: .*" + cause)
@@ -481,6 +488,23 @@ class WrongArguments(FailureTest):
         self.assert_failed(self.start("service-barrier"), "different collectives: PE 0 gravel_service, PE 1 gravel_barrier_all")
         self.assert_failed(self.start("service-open"), "gravel_finalize: service 'failing' is still open")
         self.assert_failed(self.start("service-late"), "gravel_service was called after gravel_finalize")
+
+    def test_service_that_hangs(self):
+        """Each of two servers has a message, or none; one does not come back from its own."""
+        self.nodes = 1
+        for fault, pe, server, ring in (("service-hangs", 1, 1, "1 of kernels of this PE, 0 of other"),
+                                        ("devices-service-hangs", 1, 1, "1 of kernels of this PE, 0 of other"),
+                                        ("service-hangs-elsewhere", 2, 0, "0 of kernels of this PE, 1 of other PEs, handlers and servers")):
+            for routes in ("auto", "peer"):
+                with self.subTest(fault, routes=routes):
+                    self.assert_failed(
+                        self.start(fault, GRAVEL_WATCHDOG_S=2, GRAVEL_ROUTES=routes),
+                        rf"PE {pe}: error: service 'failing': server {server} of PE {pe} has finished nothing for 2 s \(GRAVEL_WATCHDOG_S\)",
+                        rf"service 'failing', server {server} runs; chunks sent to it: 1, applied: 0; waiting or worked on: {ring}",
+                        rf"service 'failing', server {1 - server} (runs|sleeps); chunks sent to it: 0, applied: 0\n", limit_s=LIMIT_S + 2)
+        self.assert_failed(self.start("service-hangs-closed", GRAVEL_WATCHDOG_S=2),
+                           r"service 'failing': it is closed, but its kernel at PE 1 has not ended for 2 s \(GRAVEL_WATCHDOG_S\)",
+                           "service 'failing', server 1 runs;", limit_s=LIMIT_S + 2)
 
     def test_collectives_of_kernels(self):
         for victim in (1, 3):

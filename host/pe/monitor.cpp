@@ -20,8 +20,9 @@ void monitor::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void monitor::watch(peers& rings, std::function<std::string()> describe) {
+void monitor::watch(peers& rings, service_watch& services, std::function<std::string()> describe) {
   rings_ = &rings;
+  services_ = &services;
   describe_ = std::move(describe);
   watching_ = true;
 }
@@ -60,7 +61,7 @@ void monitor::run() {
 }
 
 /// The aggregator's next word. Meanwhile looks whether the aggregator runs at all (one that is stopped cannot tell), shows
-/// that this process does, and watches the rings of the route peer.
+/// that this process does, and watches services and the rings of the route peer.
 std::optional<frame> monitor::wait_for_word() {
   const uint64_t limit_s = job_.values.watchdog_s;
   if (limit_s == 0) return link_.channel().receive();
@@ -72,6 +73,7 @@ std::optional<frame> monitor::wait_for_word() {
     if (aggregator.look(true, load_relaxed(&shared_.aggregator_heartbeat)))
       fail("the aggregator of node {} has not run for {} s (GRAVEL_WATCHDOG_S); is it stopped?", job_.node, limit_s);
     if (!watching_) continue;
+    if (const std::string stopped = services_->look(limit_s); !stopped.empty()) fail("{}\n{}", stopped, describe());
     const peers::counts pushed = rings_->read();
     if (rings.look(pushed.applied != pushed.tickets, pushed.applied))
       fail(

@@ -9,6 +9,7 @@
 
 #include "host/pe/job_end.hpp"
 #include "host/pe/peers.hpp"
+#include "host/pe/service_watch.hpp"
 
 namespace gravel {
 
@@ -20,9 +21,9 @@ class monitor {
   monitor(const monitor&) = delete;
   monitor& operator=(const monitor&) = delete;
 
-  /// All is set up: watches these rings as well, of which the aggregator knows nothing. `describe`: how the PE stands, for who
-  /// looks into a job that does not go on. Both are used until stop().
-  void watch(peers& rings, std::function<std::string()> describe);
+  /// All is set up: watches these as well, of which the aggregator knows nothing. `describe`: how the PE stands, for who
+  /// looks into a job that does not go on. All are used until stop().
+  void watch(peers& rings, service_watch& services, std::function<std::string()> describe);
   /// The launcher reports the end of a PE, or is gone itself. Thread: any.
   void hear_of_launcher(const std::string& text);
   void stop();
@@ -36,7 +37,8 @@ class monitor {
   aggregator_link& link_;
   job_end& end_;
   pe_control& shared_;
-  peers* rings_ = nullptr;  ///< these two written before watching_
+  peers* rings_ = nullptr;  ///< these three written before watching_
+  service_watch* services_ = nullptr;
   std::function<std::string()> describe_;
   std::atomic<bool> watching_{false};
   std::string launcher_text_;  ///< written before launcher_reports_

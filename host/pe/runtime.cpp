@@ -16,7 +16,7 @@ runtime::runtime(std::unique_ptr<backend> device) : device_(std::move(device)) {
   monitor_.emplace(job_, *link_, *end_, *segment_->control());
   set_up_messages();
   start_receiver();
-  monitor_->watch(*peers_, [this] { return describe(); });
+  monitor_->watch(*peers_, services_, [this] { return describe(); });
   receiver_.emplace(
       *device_, [this] { check_errors(); }, [this](const std::string& text) { end_->abort(text, 1); });
   job_.boot->on_abort([this](const std::string& text) { monitor_->hear_of_launcher(text); });
@@ -77,8 +77,8 @@ void runtime::set_up_messages() {
                      [this](collective_kind kind, uint64_t argument, const collective_words& mine) {
                        return begin_collective(kind, argument).combine(mine);
                      });
-  completion_.emplace(
-      completion::parts{*device_, *segment_, *memory_, *peers_, *collectives_, job_.is_leader(), [this] { check_errors(); }, services_});
+  completion_.emplace(completion::parts{*device_, *segment_, *memory_, *peers_, *collectives_, job_.is_leader(), [this] { check_errors(); },
+                                        services_.open()});
 }
 
 void runtime::start_receiver() {
@@ -113,11 +113,11 @@ std::string runtime::describe() {
                         name_of(static_cast<queue_kind>(kind)), states[kind].tickets, states[kind].consumed_below, q.read_consumed(),
                         states[kind].flushed_below, states[kind].asked);
   }
-  return text + peers_->describe() + "\n" + device_->describe_receiver();
+  return text + services_.describe() + peers_->describe() + "\n" + device_->describe_receiver();
 }
 
 void runtime::finalize() {
-  if (!services_.empty()) fail("gravel_finalize: service '{}' is still open", services_.front()->name());
+  if (!services_.open().empty()) fail("gravel_finalize: service '{}' is still open", services_.open().front()->name());
   completion_->quiet();
   auto call = begin_collective(collective_kind::finalize);
   collective_words mine{};

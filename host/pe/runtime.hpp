@@ -15,7 +15,7 @@
 #include "host/pe/pe_memory.hpp"
 #include "host/pe/peers.hpp"
 #include "host/pe/receiver_thread.hpp"
-#include "host/pe/services.hpp"
+#include "host/pe/service_watch.hpp"
 #include "host/pe/symmetric_heap.hpp"
 
 namespace gravel {
@@ -33,8 +33,7 @@ class runtime {
   pe_memory& memory() { return *memory_; }
   symmetric_heap& heap() { return *symmetric_; }
   completion& done() { return *completion_; }
-  /// Those that are open. Of the program's thread.
-  std::vector<open_service*>& services() { return services_; }
+  service_watch& services() { return services_; }
   /// A collective call of this PE. Thread: any.
   collective_member::call begin_collective(collective_kind kind, uint64_t argument = 0, uint64_t another = 0) {
     return collectives_->begin(kind, argument, another);
@@ -65,7 +64,7 @@ class runtime {
   std::optional<pe_memory> memory_;
   std::optional<peers> peers_;
   std::optional<symmetric_heap> symmetric_;
-  std::vector<open_service*> services_;
+  service_watch services_{job_.pe};
   std::optional<completion> completion_;
   std::optional<receiver_thread> receiver_;
 };

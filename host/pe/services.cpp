@@ -37,13 +37,11 @@ void check(const service_description& d) {
   in("messages of a chunk", d.shape.chunk_messages, service_shape::least_chunk_messages, service_shape::most_chunk_messages);
 }
 
-constexpr uint64_t words_of_server = sizeof(service_server) / sizeof(uint64_t);
-
 }  // namespace
 
 open_service::open_service(const service_description& what) : job_(&waiting_runtime("gravel_service")), what_(what) {
   check(what_);
-  const auto& open = job_->services();
+  const auto& open = job_->services().open();
   if (std::any_of(open.begin(), open.end(), [&](const open_service* s) { return s->name() == what_.name; }))
     fail("service '{}' is open already", what_.name);
   if (open.size() == settle_view::most_services) fail("service '{}': {} are open; there may be no more", what_.name, open.size());
@@ -90,7 +88,7 @@ gravel_t open_service::handle() const { return job_->memory().of_kernels(); }
 void open_service::start(std::function<void(void*, uint64_t)> run) {
   kernel_ = {what_.name, what_.shape.servers, what_.threads, life_, mail_, what_.kernel, std::move(run)};
   job_->memory().set_context(what_.handler, what_.name.c_str(), sink_kind::device, life_ + 1);
-  job_->services().push_back(this);
+  job_->services().add(*this);
   try {
     job_->device().keep_resident(kernel_);
   } catch (const std::exception& e) {
@@ -123,8 +121,9 @@ void open_service::close() {
 }
 
 void open_service::let_go() {
-  std::erase(job_->services(), this);
+  is_to_end_ = true;
   if (std::exchange(runs_, false)) job_->device().let_go(kernel_);
+  job_->services().remove(*this);  // watched to its end
   job_->memory().set_context(what_.handler, what_.name.c_str(), sink_kind::device, nullptr);
   forget();
 }
@@ -147,25 +146,18 @@ open_service::~open_service() {
   }
 }
 
-open_service::counts open_service::read() {
-  std::vector<uint64_t> words(what_.shape.servers * words_of_server);
-  const auto read_all = [&] { job_->device().read_words(words.data(), reinterpret_cast<const uint64_t*>(memory_), words.size()); };
-  const auto sum = [&](size_t offset) {
-    uint64_t total = 0;
-    for (size_t s = 0; s < what_.shape.servers; ++s) total += words[s * words_of_server + offset / sizeof(uint64_t)];
-    return total;
-  };
-  counts c;
-  read_all();
-  c.applied = sum(offsetof(service_server, applied));
-  read_all();
-  c.tickets = sum(offsetof(service_server, near)) + sum(offsetof(service_server, far_tickets));
-  return c;
+std::vector<service_server> open_service::read_servers() {
+  std::vector<service_server> servers(what_.shape.servers);
+  job_->device().read_words(reinterpret_cast<uint64_t*>(servers.data()), reinterpret_cast<const uint64_t*>(memory_),
+                            servers.size() * sizeof(service_server) / sizeof(uint64_t));
+  return servers;
 }
 
-std::string open_service::describe() {
-  const counts c = read();
-  return fmt::format("service '{}': {} chunks taken, {} applied", what_.name, c.tickets, c.applied);
+open_service::counts open_service::read() {
+  counts c;
+  for (const service_server& s : read_servers()) c.applied += s.applied;
+  for (const service_server& s : read_servers()) c.tickets += s.tickets();
+  return c;
 }
 
 }  // namespace gravel

@@ -1,7 +1,9 @@
 // The services of a PE (host/pe/service.hpp) as the runtime sees them: memory, agreement with the other PEs, counts.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "device/handle.cuh"
 #include "host/node/collective_call.hpp"
@@ -44,7 +46,10 @@ class open_service {
   };
   /// `applied` is read before `tickets`.
   counts read();
-  std::string describe();
+  /// A copy of what its servers share with those who send. Thread: any.
+  std::vector<service_server> read_servers();
+  /// Has its kernel been told to end? Thread: any.
+  bool is_to_end() const { return is_to_end_; }
 
  private:
   void agree(collective_kind);
@@ -59,6 +64,7 @@ class open_service {
   service_view view_{};
   resident_kernel kernel_{};
   bool runs_ = false;
+  std::atomic<bool> is_to_end_{false};
 };
 
 }  // namespace gravel
