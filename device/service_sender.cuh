@@ -49,7 +49,7 @@ struct gravel_service_sender {
     bin& b = bin_[server];
     const uint32_t place = block_add_relaxed(&b.reserved, 1), generation = place / HALF, which = generation & 1;
     bool waits = true;
-    for (relax wait; here.ballot(waits); wait()) {
+    for (relax wait;; wait()) {
       bool full = false;
       if (waits && load_acquire<scope::block>(&b.holds[which]) == generation) {  // [B6]
         of(server, which)[place % HALF] = m;
@@ -57,7 +57,8 @@ struct gravel_service_sender {
         waits = false;
         wait.reset();
       }
-      if (const uint32_t fulls = here.ballot(full)) push(here, fulls, full, server, generation);
+      if (here.ballot(full)) push(here, full, server, generation);
+      if (!here.ballot(waits)) break;
     }
   }
 
@@ -101,23 +102,29 @@ struct gravel_service_sender {
     const uint32_t units = (n * uint32_t{sizeof(message)} + uint32_t{sizeof(unit)} - 1) / uint32_t{sizeof(unit)};
     for (uint32_t i = rank; i < units; i += size) store_unit(to + i, load_unit(from + i));
   }
-  /// Hands over the halves that the lanes in `fulls` have completed: each claims its own, all copy, each publishes its own. Thread scope: the
-  /// lanes of `here`.
-  __device__ GRAVEL_NOINLINE void push(const gravel::lane_group& here, uint32_t fulls, bool full, uint32_t server, uint32_t generation) {
+  /// Hands over the halves that lanes of `here` have completed, all lanes copying. Each leaves as soon as its own chunk is free: who has a chunk
+  /// and waits for another server's would keep out whoever has that one. Thread scope: the lanes of `here`.
+  __device__ GRAVEL_NOINLINE void push(const gravel::lane_group& here, bool full, uint32_t server, uint32_t generation) {
     using namespace gravel;
     uint64_t ticket = 0;
-    if (full) ticket = claim(server);
-    for (uint32_t rest = fulls; rest; rest &= rest - 1) {
-      const uint32_t of = lane_group::lowest(rest), its = here.from_lane(server, of);
-      here.sync();  // behind [B5]: what one lane has acquired, all may read
-      copy(to_.view.near(its), here.from_lane(ticket, of), its, here.from_lane(generation, of) & 1, here.rank(), here.size(), HALF);
+    if (full) ticket = fetch_add<scope::device>(&to_.view.server(server).near.tickets, uint64_t{1});
+    for (relax wait;; wait()) {
+      const bool leaves = full && to_.view.near(server).is_free(ticket);  // [P2]
+      for (uint32_t rest = here.ballot(leaves); rest; rest &= rest - 1) {
+        const uint32_t of = lane_group::lowest(rest), its = here.from_lane(server, of);
+        here.sync();  // behind [B5]: what one lane has acquired, all may read
+        copy(to_.view.near(its), here.from_lane(ticket, of), its, here.from_lane(generation, of) & 1, here.rank(), here.size(), HALF);
+      }
+      here.sync();
+      if (leaves) {
+        bin& b = bin_[server];
+        store_relaxed<scope::block>(&b.written[generation & 1], 0u);
+        store_release<scope::block>(&b.holds[generation & 1], (generation + 2) & (~0u / HALF));  // [B6]; places are 32 bits wide
+        to_.view.near(server).publish(ticket, HALF, 1, 0);
+        full = false;
+      }
+      if (!here.ballot(full)) break;
     }
-    here.sync();
-    if (!full) return;
-    bin& b = bin_[server];
-    store_relaxed<scope::block>(&b.written[generation & 1], 0u);
-    store_release<scope::block>(&b.holds[generation & 1], (generation + 2) & (~0u / HALF));  // [B6]; places are 32 bits wide
-    to_.view.near(server).publish(ticket, HALF, 1, 0);
   }
 
   gravel_service_handle<Server> to_;

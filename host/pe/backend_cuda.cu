@@ -73,7 +73,10 @@ class cuda_backend final : public backend, public cuda_launcher {
     under_mps_ = under_mps != 0;
     const uint32_t on_this_gpu = (local_size + static_cast<uint32_t>(count) - 1) / static_cast<uint32_t>(count);
     own_ring_bytes_ = s.own_ring_size ? s.own_ring_size : properties.totalGlobalMem / 16 / on_this_gpu;
-    const uint64_t at_once = under_mps_ ? on_this_gpu : 1;
+    // Under MPS what a process sees of the GPU is its part already.
+    const char* const percentage = std::getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+    const auto part = std::clamp<uint64_t>(percentage ? std::strtoul(percentage, nullptr, 10) : 100, 1, 100);
+    const uint64_t at_once = under_mps_ ? (on_this_gpu * part + 99) / 100 : 1;
     const uint64_t share = std::max<uint64_t>(static_cast<uint64_t>(properties.multiProcessorCount) / at_once, 4);
     blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_blocks, 1, share / 4));
     ring_blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_ring_blocks, 1, share / 2));
@@ -209,7 +212,6 @@ class cuda_backend final : public backend, public cuda_launcher {
   }
 
   void store_word(uint64_t* at, uint64_t value) override { copy(at, &value, sizeof(value)); }
-  void store_in_device(uint64_t* at, uint64_t value) override { store_word(at, value); }
 
   std::string refuse_resident(const resident_kernel& kernel) override {
     if (!resident_) return "services need GRAVEL_RESOLVER_RESIDENT=yes";
@@ -231,7 +233,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     prepare(kernel.function, lock);
     services_.add(kernel, urgency());
     const auto begin = std::chrono::steady_clock::now();
-    for (relax wait; tend_services(holding_), load_acquire(&kernel.mail->resident) == 0;) {  // [V3]; it may have had its time already
+    for (relax wait; tend_services(), load_acquire(&kernel.mail->resident) == 0;) {  // [V3]; it may have had its time already
       const bool late = std::chrono::steady_clock::now() - begin > std::chrono::seconds(current_settings().connect_timeout_s);
       if (late)
         fail_text("it has not become resident in " + std::to_string(current_settings().connect_timeout_s) +
@@ -245,12 +247,14 @@ class cuda_backend final : public backend, public cuda_launcher {
     const device_scope here(context_);
     std::unique_lock lock(lock_);
     services_.leave(kernel);
-    for (relax wait; tend_services(holding_), services_.runs(kernel);) {
+    for (relax wait; tend_services(), services_.runs(kernel);) {
       lock.unlock();
       wait.attentively();
       lock.lock();
     }
-    services_.remove(kernel);
+    const partition_cuda::part left = services_.remove(kernel);
+    lock.unlock();
+    services_.destroy(left);
   }
 
   void start_receiver(const receiver_setup& setup) override {
@@ -293,7 +297,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     const uint64_t bell = setup_.peer_bell ? load_acquire(setup_.peer_bell) : 0;
     if (holding_ || arrived != load_acquire(&mailbox_->taken) || bell != seen_bell_ || load_acquire(&mailbox_->left_over))
       ensure_resolver();
-    const bool services_run = tend_services(holding_);
+    const bool services_run = tend_services();
     return moved || holding_ || bell != seen_bell_ || services_run;
   }
 
@@ -334,7 +338,7 @@ class cuda_backend final : public backend, public cuda_launcher {
   ~cuda_backend() override {
     const device_scope here(context_);
     close_launcher();
-    if (resolver_part_.stream) services_.parts().give_back(resolver_part_), resolver_stream_ = nullptr;
+    if (resolver_part_.stream) services_.destroy(resolver_part_), resolver_stream_ = nullptr;
     for (cudaStream_t stream : {resolver_stream_, copy_})
       if (stream) cudaStreamDestroy(stream);
     for (waiting& w : waiting_)

@@ -91,10 +91,7 @@ class cuda_launcher {
 
   virtual void ensure_resolver() = 0;  ///< with lock_ held
   /// Services that are open; with lock_ held.
-  bool tend_services(bool wanted) {
-    return !services_.is_empty() && services_.tend(wanted, [this](uint64_t* at, uint64_t value) { store_in_device(at, value); });
-  }
-  virtual void store_in_device(uint64_t* at, uint64_t value) = 0;
+  bool tend_services() { return !services_.is_empty() && services_.tend(); }
 
   /// To be called once, with the PE's device current.
   void open_launcher(const cudaDeviceProp& properties) {
@@ -159,6 +156,7 @@ class cuda_launcher {
     if (!holding_) return;
     holding_ = false;
     store_release(&mailbox_->hold, uint64_t{0});
+    services_.hold(0);
     if (attention_) store_relaxed(attention_, uint64_t{0});
   }
 
@@ -217,11 +215,12 @@ class cuda_launcher {
       holding_ = true;
       if (attention_) store_relaxed(attention_, uint64_t{1});
       store_release(&mailbox_->hold, ++hold_);
+      services_.hold(hold_);
     }
     const uint64_t hold = hold_;
     for (relax wait; load_acquire(&mailbox_->hold_seen) != hold || !services_.all_resident();) {  // [H1]
       ensure_resolver();
-      tend_services(true);
+      tend_services();
       // A GPU that is full of other work lets no resolver in yet: this kernel waits for that work, as it would anyway.
       lock.unlock();
       wait();

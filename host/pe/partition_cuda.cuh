@@ -64,11 +64,14 @@ class partition_cuda {
     for (size_t i = 0; i < n; ++i) taken_[p.first + i] = true;
     return p;
   }
-  /// Nothing runs there any more.
+  /// Its multiprocessors are free for others; destroy() may follow at any time.
   void give_back(const part& p) {
-    cudaStreamDestroy(p.stream);
-    destroy_(p.context);
     for (size_t i = 0; i < p.n; ++i) taken_[p.first + i] = false;
+  }
+  /// Waits for all kernels of the process on this GPU. Any thread. Also of a part that is only a stream.
+  void destroy(const part& p) const {
+    if (p.stream) cudaStreamDestroy(p.stream);
+    if (p.context) destroy_(p.context);
   }
 
  private:
@@ -107,6 +110,9 @@ class partition_cuda {
   bool is_open() const { return false; }
   part take(unsigned, int) { return {}; }
   void give_back(const part&) {}
+  void destroy(const part& p) const {
+    if (p.stream) cudaStreamDestroy(p.stream);
+  }
 #endif
 };
 

@@ -1,11 +1,11 @@
 // Keeps kernels of services resident on a GPU: always while kernels of gravel_launch run, and when something has come for one that slept. Without
 // the hold such a kernel lives for a quantum only, so that cudaDeviceSynchronize and cudaFree, which wait for all that runs, return.
 //
-// The host alone decides the end, so no lane looks at the host. A launch of gravel_launch that finds one told to end waits for that end and
-// for the next one's start. All members: with the launcher's lock held and the PE's context current.
+// [V4] (lib/base/service_rings.hpp). While kernels of gravel_launch run, nothing here calls CUDA but to ask streams: a launch or a copy would wait
+// for a cudaFree of the program, which may wait for kernels that wait for services. All members: with the launcher's lock held and the PE's
+// context current.
 #pragma once
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,7 +19,7 @@ class residency_cuda {
  public:
   /// `wanted`: GRAVEL_PARTITION. To be called once.
   void open(int device, const std::string& wanted, bool under_mps, uint64_t quantum_us) {
-    quantum_ = std::chrono::microseconds(quantum_us);
+    quantum_ns_ = quantum_us * 1000;
     if (wanted == "hold") return;
     const std::string why = under_mps ? "MPS has parts of its own" : partition_.open(device);
     if (!why.empty() && wanted == "green") fail_text("GRAVEL_PARTITION=green: " + why);
@@ -47,43 +47,45 @@ class residency_cuda {
   void add(resident_kernel& kernel, int priority) {
     auto k = std::make_unique<kept>();
     k->kernel = &kernel;
-    if (has_parts()) {
-      k->part = partition_.take(processors_for(kernel), priority);
-      k->stream = k->part.stream;
-    } else {
-      cuda_check(cudaStreamCreateWithPriority(&k->stream, cudaStreamNonBlocking, priority), "cudaStreamCreate");
-    }
+    if (has_parts()) k->part = partition_.take(processors_for(kernel), priority);
+    else cuda_check(cudaStreamCreateWithPriority(&k->part.stream, cudaStreamNonBlocking, priority), "cudaStreamCreate");
+    kernel.mail->quantum_ns = quantum_ns_;
+    tell(*k);
     all_.push_back(std::move(k));
   }
-  /// It has ended.
-  void remove(const resident_kernel& kernel) {
+  /// It has ended. What comes back goes to destroy(), without the lock: that waits for all kernels that run, and the hold under which they may be
+  /// ends only with the lock.
+  partition_cuda::part remove(const resident_kernel& kernel) {
     const auto found = find(kernel);
-    if (found == all_.end()) return;
-    if (has_parts()) partition_.give_back((*found)->part);
-    else cudaStreamDestroy((*found)->stream);
+    if (found == all_.end()) return {};
+    const partition_cuda::part left = (*found)->part;
+    if (has_parts()) partition_.give_back(left);
     all_.erase(found);
+    return left;
   }
+  void destroy(const partition_cuda::part& left) { partition_.destroy(left); }
 
-  /// Starts what is wanted or has been called, tells what has had its time to end. `wanted`: the hold is in force. `store`: writes a word of the
-  /// device's memory. True: one runs without the hold, and is to be looked after again soon.
-  template <class Store>
-  bool tend(bool wanted, Store store) {
+  /// From now on this hold is in force, 0: none. Takes effect without CUDA.
+  void hold(uint64_t number) {
+    hold_ = number;
+    for (const auto& k : all_) tell(*k);
+  }
+  /// Starts what the hold wants or has been called. True: one runs without the hold, and is to be looked after again soon.
+  bool tend() {
     bool soon = false;
     for (const auto& k : all_) {
       look(*k);
       const uint64_t bell = load_acquire(&k->kernel->mail->bell);
-      if (!k->runs && !k->leaves && (wanted || k->starts || bell != k->seen_bell)) start(*k, bell);
-      const bool had_its_time = k->leaves || (!wanted && std::chrono::steady_clock::now() - k->started > quantum_);
-      if (had_its_time && is_resident(*k)) {
-        store(&k->kernel->life->stop, 1);
-        k->stops = true;
-      }
-      soon |= k->runs && !wanted;
+      if (!k->runs && !k->leaves && (hold_ || k->starts || bell != k->seen_bell)) start(*k, bell);
+      soon |= k->runs && !hold_;
     }
     return soon;
   }
+  /// And stay, as long as this hold is in force.
   bool all_resident() const {
-    return std::all_of(all_.begin(), all_.end(), [](const auto& k) { return k->leaves || is_resident(*k); });
+    return std::all_of(all_.begin(), all_.end(), [this](const auto& k) {
+      return k->leaves || (is_resident(*k) && load_acquire(&k->kernel->mail->hold_seen) == hold_);  // [V4]
+    });
   }
   bool any_runs() const {
     return std::any_of(all_.begin(), all_.end(), [](const auto& k) { return k->runs; });
@@ -94,7 +96,10 @@ class residency_cuda {
   }
   /// From now on it ends and does not start again.
   void leave(const resident_kernel& kernel) {
-    if (const auto found = find(kernel); found != all_.end()) (*found)->leaves = true;
+    const auto found = find(kernel);
+    if (found == all_.end()) return;
+    (*found)->leaves = true;
+    tell(**found);
   }
 
   std::string describe() const {
@@ -102,7 +107,6 @@ class residency_cuda {
     for (const auto& k : all_)
       text += "; service '" + k->kernel->name + "': " + std::to_string(k->launches) + " launches, " +
               (is_resident(*k) ? "resident"
-               : k->stops      ? "told to end"
                : k->runs       ? "not resident yet"
                                : "asleep");
     return text;
@@ -111,39 +115,36 @@ class residency_cuda {
  private:
   struct kept {
     resident_kernel* kernel = nullptr;
-    cudaStream_t stream = nullptr;
     partition_cuda::part part;
     uint64_t launches = 0, seen_bell = 0;
-    std::chrono::steady_clock::time_point started;
-    bool runs = false, stops = false;  ///< it has been told to end
-    bool starts = true;                ///< for the first time
+    bool runs = false;
+    bool starts = true;  ///< for the first time
     bool leaves = false;
   };
-  /// [V3]. Only then it can be told to end: what the stream does before the kernel, clearing that word, is over.
-  static bool is_resident(const kept& k) { return k.runs && !k.stops && load_acquire(&k.kernel->mail->resident) == k.launches; }
+  void tell(const kept& k) const { store_relaxed(&k.kernel->mail->hold, k.leaves ? service_mail::leave : hold_); }
+  static bool is_resident(const kept& k) { return k.runs && load_acquire(&k.kernel->mail->resident) == k.launches; }  // [V3]
   std::vector<std::unique_ptr<kept>>::const_iterator find(const resident_kernel& kernel) const {
     return std::find_if(all_.begin(), all_.end(), [&](const auto& k) { return k->kernel == &kernel; });
   }
   static void look(kept& k) {
     if (!k.runs) return;
-    const cudaError_t state = cudaStreamQuery(k.stream);
+    const cudaError_t state = cudaStreamQuery(k.part.stream);
     if (state == cudaErrorNotReady) return;
     cuda_check(state, ("the service '" + k.kernel->name + "'").c_str());
-    k.runs = k.stops = false;
+    k.runs = false;
   }
   /// Whoever rings from here on wants another launch: this one may just have looked.
   static void start(kept& k, uint64_t bell) {
     k.seen_bell = bell;
-    cuda_check(cudaMemsetAsync(k.kernel->life, 0, sizeof(service_life), k.stream), "cudaMemset");
-    k.kernel->run(k.stream, ++k.launches);
+    cuda_check(cudaMemsetAsync(k.kernel->life, 0, sizeof(service_life), k.part.stream), "cudaMemset");
+    k.kernel->run(k.part.stream, ++k.launches);
     cuda_check(cudaGetLastError(), ("starting the service '" + k.kernel->name + "'").c_str());
-    k.started = std::chrono::steady_clock::now();
     k.runs = true;
     k.starts = false;
   }
 
   partition_cuda partition_;
-  std::chrono::nanoseconds quantum_{};
+  uint64_t hold_ = 0, quantum_ns_ = 0;
   std::vector<std::unique_ptr<kept>> all_;
 };
 

@@ -27,6 +27,10 @@
 
 namespace gravel {
 
+// The end [V4], on a GPU. Server 0 decides, as the resolver's block 0 does, so that the kernel ends even while threads of the host wait for all kernels,
+// in cudaFree for example. What the host wants it writes to its own memory: `hold` is a new number for each hold, and a kernel that has answered
+// it in `hold_seen` stays until the word changes. The host starts kernels that send only then; one that ended before it is started again.
+
 /// Of one server; in device memory, zeroed but for `room`. Lasts from one kernel to the next.
 struct service_server {
   ring_line near;                    ///< its tickets; kernels'
@@ -45,13 +49,17 @@ static_assert(sizeof(service_server) == 256);
 /// Of one kernel, in device memory. The host clears it before each launch.
 struct service_life {
   uint64_t resident;  ///< blocks that have started
-  uint64_t stop;      ///< host: not 0: leave
+  uint64_t stop;      ///< not 0: leave. GPU: written by server 0; CPU backend: by the host
 };
 
 /// Host memory that kernels reach.
 struct alignas(64) service_mail {
   uint64_t bell;                  ///< any change: there is something for a service that may sleep
   alignas(64) uint64_t resident;  ///< number of the launch whose blocks have all started [V3]
+  uint64_t hold_seen;             ///< the last hold that server 0 has seen [V4]
+  alignas(64) uint64_t hold;      ///< GPU: the host's, read by server 0. 0: end after your quantum; else stay [V4]; `leave`: end now
+  uint64_t quantum_ns;            ///< the same
+  static constexpr uint64_t leave = ~0ull;
 };
 
 /// How many, and how large.
