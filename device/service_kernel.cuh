@@ -125,8 +125,8 @@ struct service_reader {
   /// The server leaves: what arrives from here on brings another kernel. [V2]
   GRAVEL_DEVICE void leave(const service_view& view, service_server& server, uint32_t lane) {
     if (lane == 0) {
-      server.near_next = near_next;
-      server.far_next = far_next;
+      store_relaxed<scope::device>(&server.near_next, near_next);  // the watchdog may read them meanwhile
+      store_relaxed<scope::device>(&server.far_next, far_next);
       store_relaxed<scope::device>(&server.state, service_server::asleep);
     }
     __syncwarp();
