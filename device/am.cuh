@@ -32,18 +32,26 @@ using gravel_batch = gravel::lane_group;
 
 namespace gravel {
 
-/// First word and arguments of an active message.
+/// An active message: its arguments, or, where they are many, units with a first word.
 template <class Handler>
 struct am_message {
-  static constexpr uint32_t units = handler_traits<Handler>::units;
-  unit data[units];
+  using traits = handler_traits<Handler>;
+  static constexpr bool is_compact = traits::bytes <= compact_am_bytes;
+  static constexpr uint32_t pieces = is_compact ? compact_am_words(traits::bytes) : traits::units;
+  std::conditional_t<is_compact, uint32_t, unit> data[pieces];
   template <class... A>
   GRAVEL_BOTH void fill(A... arguments) {
-    using traits = handler_traits<Handler>;
-    for (unit& u : data) u = {{0, 0}};
-    data[0].word[0] = make_am_word0(handler_id<Handler>::value, traits::bytes);
-    traits::arguments::fill(data, arguments...);
+    unit whole[traits::units];
+    for (unit& u : whole) u = {{0, 0}};
+    whole[0].word[0] = make_am_word0(handler_id<Handler>::value, traits::bytes);
+    traits::arguments::fill(whole, arguments...);
+    for (uint32_t i = 0; i < pieces; ++i) {
+      if constexpr (!is_compact) data[i] = whole[i];
+      else if constexpr (traits::bytes == 0) data[i] = 0;
+      else data[i] = static_cast<uint32_t>(whole[(i / 2 + 1) / 2].word[(i / 2 + 1) % 2] >> i % 2 * 32);
+    }
   }
+  static constexpr row_kind kind = is_compact ? am_kind(handler_id<Handler>::value, traits::bytes) : wide_kind(traits::units);
 };
 
 /// The characters of a name as words, so that device code needs no string.
@@ -90,18 +98,30 @@ GRAVEL_BOTH void run_handler(const gravel_t& g, uint32_t position, const unit* m
   }
 }
 
+/// The same for one that arrived as words.
+template <class Handler>
+GRAVEL_BOTH void run_handler(const gravel_t& g, uint32_t position, const uint32_t (&message)[am_message<Handler>::pieces]) {
+  unit whole[handler_traits<Handler>::units];
+  for (unit& u : whole) u = {{0, 0}};
+  for (uint32_t i = 0; i < am_message<Handler>::pieces; ++i) {
+    if constexpr (handler_traits<Handler>::bytes == 0) break;
+    whole[(i / 2 + 1) / 2].word[(i / 2 + 1) % 2] |= uint64_t{message[i]} << i % 2 * 32;
+  }
+  run_handler<Handler>(g, position, static_cast<const unit*>(whole));
+}
+
 /// An active message leaves by the shortest way: through a ring to a PE whose memory is mapped (the own one, too), else through
 /// the queue. Thread scope: lane, divergent.
-template <uint32_t UNITS>
-GRAVEL_BOTH void send_am(const gravel_t& g, uint32_t sink, const unit (&message)[UNITS]) {
+template <row_kind KIND, class Piece, uint32_t N>
+GRAVEL_BOTH void send_am(const gravel_t& g, uint32_t sink, const Piece (&message)[N]) {
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
   if (g.from == sender::handler) {
-    if (g.peers && kind_of_sink(sink) == sink_kind::device && has_outbox() && outbox_of_warp().add(g, pe_of_sink(sink), message)) return;
+    if (g.peers && kind_of_sink(sink) == sink_kind::device && has_outbox() && outbox_of_warp().add<KIND>(g, pe_of_sink(sink), message)) return;
   } else if (ring_to(g, sink)) {
-    return push_together(g, pe_of_sink(sink), message);
+    return push_together<KIND>(g, pe_of_sink(sink), message);
   }
 #endif
-  send_direct(g, sink, message);
+  send_direct<KIND>(g, sink, message);
 }
 
 }  // namespace gravel
@@ -116,6 +136,6 @@ GRAVEL_BOTH void gravel_am(const gravel_t& g, int pe, A... arguments) {
     if (!may_send_am<Handler>(g, pe)) return;
     am_message<Handler> message;
     message.fill(arguments...);
-    send_am(g, sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind), message.data);
+    send_am<message.kind>(g, sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind), message.data);
   }
 }

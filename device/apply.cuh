@@ -31,11 +31,20 @@ struct handler_list {
     return name;
   }
 
-  /// Runs the handler with this id if it is in the list, belongs to sinks of this kind, and the sizes agree.
+  /// Runs the handler with this id if it is in the list, belongs to sinks of this kind, and the sizes agree. Messages are wide here:
+  /// on a GPU those of handlers with few arguments, which arrive as words, are known to apply_row alone.
   GRAVEL_BOTH static bool dispatch([[maybe_unused]] const gravel_t& g, [[maybe_unused]] sink_kind kind,
                                    [[maybe_unused]] const unit* message, [[maybe_unused]] uint32_t units) {
     return (dispatch_one<Handlers>(g, kind, message, units) || ...);
   }
+#if GRAVEL_ON_GPU || !GRAVEL_CUDA
+  /// The same for messages `first`, `first` + `step` and so on of a compact row of `n`. Thread scope: lane.
+  GRAVEL_DEVICE static bool dispatch_row([[maybe_unused]] const gravel_t& g, [[maybe_unused]] const row_kind& kind,
+                                         [[maybe_unused]] const uint32_t* at, [[maybe_unused]] uint32_t first,
+                                         [[maybe_unused]] uint32_t step, [[maybe_unused]] uint32_t n) {
+    return (dispatch_row_of<Handlers>(g, kind, at, first, step, n) || ...);
+  }
+#endif
 
  private:
   static constexpr handler_info rows[size + 1] = {
@@ -52,6 +61,9 @@ struct handler_list {
   GRAVEL_BOTH static bool dispatch_one(const gravel_t& g, sink_kind kind, const unit* message, uint32_t units) {
     using traits = handler_traits<Handler>;
     constexpr uint32_t at = position<Handler>();
+#if GRAVEL_ON_GPU
+    if constexpr (am_message<Handler>::is_compact) return false;
+#endif
     if (handler_of(message->word[0]) != handler_id<Handler>::value || units != traits::units ||
         argument_bytes_of(message->word[0]) != traits::bytes || kind != traits::kind)
       return false;
@@ -65,7 +77,43 @@ struct handler_list {
 #endif
     return true;
   }
+#if GRAVEL_ON_GPU || !GRAVEL_CUDA
+  template <class Handler>
+  GRAVEL_DEVICE static bool dispatch_row_of(const gravel_t& g, const row_kind& kind, const uint32_t* at, uint32_t first, uint32_t step,
+                                            uint32_t n) {
+    if constexpr (am_message<Handler>::is_compact && handler_traits<Handler>::kind == sink_kind::device) {
+      if (!(kind == am_message<Handler>::kind)) return false;
+      run_row<Handler>(g, at, first, step, n);
+      return true;
+    } else {
+      return false;
+    }
+  }
+  /// Not inlined: a function for each handler, so that the compiler's work grows as their number does. The next message is loaded
+  /// while this one's handler runs.
+  template <class Handler>
+  __device__ GRAVEL_NOINLINE static void run_row(const gravel_t& g, const uint32_t* at, uint32_t first, uint32_t step, uint32_t n) {
+    constexpr uint32_t words = am_message<Handler>::pieces;
+    uint32_t next[words];
+    if (first < n) load_message(at + first * words, next);
+    for (uint32_t i = first; i < n; i += step) {
+      uint32_t message[words];
+      for (uint32_t w = 0; w < words; ++w) message[w] = next[w];
+      if (i + step < n) load_message(at + (i + step) * words, next);
+      run_handler<Handler>(g, position<Handler>(), message);
+    }
+  }
+#endif
 };
+
+/// An update, or a put, of a word of this PE's heap. The type takes the operation.
+GRAVEL_BOTH void apply_update(op o, value_type type, char* at, uint64_t value) {
+  with_type(type, [&]<class T>() {
+    T* address = reinterpret_cast<T*>(at);
+    if (o == op::put) put_in_place(address, from_word<T>(value));
+    else if constexpr (is_addable<T>) apply_in_place(o, address, from_word<T>(value));
+  });
+}
 
 /// Applies one message that is no bulk one, already copied out of the packet or still in it. `g` is the handlers'
 /// handle of this PE. Thread scope: lane. Returns why it could not be applied.
@@ -108,18 +156,29 @@ GRAVEL_BOTH message_fault apply_message(const gravel_t& g, sink_kind kind, const
   return message_fault::fine;
 }
 
-/// The same on the host, where handlers may throw: then throws gravel::error, which names the handler.
-template <class Handlers>
-message_fault apply_on_host(const gravel_t& g, sink_kind kind, const unit* m, uint32_t units) {
-  const op o = op_of(m->word[0]);
-  const char* const handler = o == op::am ? Handlers::name_of(handler_of(m->word[0])) : nullptr;
+/// Calls f(), in which handlers of the host may throw: then throws gravel::error, which names the handler.
+template <class F>
+auto apply_guarded(const char* handler, op o, F&& f) {
   try {
-    return apply_message<Handlers>(g, kind, m, units);
+    return f();
   } catch (const std::exception& e) {
     fail_in_handler(handler, o, e.what());
   } catch (...) {
     fail_in_handler(handler, o, "something that is no std::exception");
   }
 }
+/// apply_message on the host.
+template <class Handlers>
+message_fault apply_on_host(const gravel_t& g, sink_kind kind, const unit* m, uint32_t units) {
+  const op o = op_of(m->word[0]);
+  return apply_guarded(o == op::am ? Handlers::name_of(handler_of(m->word[0])) : nullptr, o,
+                       [&] { return apply_message<Handlers>(g, kind, m, units); });
+}
+#if !GRAVEL_CUDA
+template <class Handlers>
+bool dispatch_row_on_host(const gravel_t& g, const row_kind& kind, const uint32_t* at, uint32_t first, uint32_t step, uint32_t n) {
+  return apply_guarded(Handlers::name_of(kind.handler), op::am, [&] { return Handlers::dispatch_row(g, kind, at, first, step, n); });
+}
+#endif
 
 }  // namespace gravel

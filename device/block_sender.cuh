@@ -97,35 +97,35 @@ struct block_sender {
   // The operations of put.cuh and am.cuh. Thread scope: lane, divergent.
   template <class T>
   GRAVEL_DEVICE void put(T* dest, same<T> value, int pe) {
-    one_sided(op::put, as_numbers(dest), as_number<T>(value), pe);
+    one_sided<op::put>(as_numbers(dest), as_number<T>(value), pe);
   }
   template <class T>
   GRAVEL_DEVICE void add(T* dest, same<T> value, int pe) {
-    one_sided(op::add, dest, value, pe);
+    one_sided<op::add>(dest, value, pe);
   }
   template <class T>
   GRAVEL_DEVICE void inc(T* dest, int pe) {
-    one_sided(op::add, dest, T{1}, pe);
+    one_sided<op::inc>(dest, T{1}, pe);
   }
   template <class T>
   GRAVEL_DEVICE void bit_and(T* dest, same<T> value, int pe) {
-    one_sided(op::bit_and, dest, value, pe);
+    one_sided<op::bit_and>(dest, value, pe);
   }
   template <class T>
   GRAVEL_DEVICE void bit_or(T* dest, same<T> value, int pe) {
-    one_sided(op::bit_or, dest, value, pe);
+    one_sided<op::bit_or>(dest, value, pe);
   }
   template <class T>
   GRAVEL_DEVICE void bit_xor(T* dest, same<T> value, int pe) {
-    one_sided(op::bit_xor, dest, value, pe);
+    one_sided<op::bit_xor>(dest, value, pe);
   }
   template <class T>
   GRAVEL_DEVICE void min(T* dest, same<T> value, int pe) {
-    one_sided(op::min, dest, value, pe);
+    one_sided<op::min>(dest, value, pe);
   }
   template <class T>
   GRAVEL_DEVICE void max(T* dest, same<T> value, int pe) {
-    one_sided(op::max, dest, value, pe);
+    one_sided<op::max>(dest, value, pe);
   }
   template <class Handler, class... A>
   GRAVEL_DEVICE void am(int pe, A... arguments) {
@@ -135,8 +135,8 @@ struct block_sender {
       message.fill(arguments...);
       const uint32_t sink = sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind);
       // Of large ones a warp fills slots by itself: sorting has nothing to add.
-      if constexpr (handler_traits<Handler>::units > max_small_units) send_am(g, sink, message.data);
-      else gather(sink, message.data);
+      if constexpr (!am_message<Handler>::is_compact) send_am<message.kind>(g, sink, message.data);
+      else gather<message.kind>(sink, message.data);
     }
   }
 
@@ -147,7 +147,9 @@ struct block_sender {
   uint64_t ticket;    ///< that of the team which hands over
   peer_bins bins;
   unit buffer[CAPACITY + more_bins];  ///< [capacity] to be sorted, then the bins
-  /// Of each message: key_of() at its first unit; no_message at its other units.
+  message_key keys;
+  kind_table kinds;
+  /// Of each message: its key at its first unit; no_message at its other units.
   uint32_t key[CAPACITY];
   message_sort<BLOCK, CAPACITY> sorted;
 
@@ -173,6 +175,8 @@ struct block_sender {
       reserved = written = 0;
       emptied = 0;
       in_place = to_peers = 0;
+      keys = message_key::of_pes(g.n_pes);
+      kinds.begin();
 #if !GRAVEL_CUDA
       own_operations::of_this_thread.begin();
 #endif
@@ -188,8 +192,10 @@ struct block_sender {
 
   GRAVEL_DEVICE static uint32_t block_rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 
-  template <class T>
-  GRAVEL_DEVICE void one_sided(op o, T* dest, T value, int pe) {
+  template <op O, class T>
+  GRAVEL_DEVICE void one_sided(T* dest, T value, int pe) {
+    using message = update_message<O, T>;
+    constexpr op o = message::operation;
     uint64_t offset;
     if (!locate_unchecked(g, dest, sizeof(T), sizeof(T), pe, o, &offset)) return;
     if (is_self(g, pe)) {
@@ -210,26 +216,33 @@ struct block_sender {
         if (group.is_leader()) block_add(&to_peers, group.size());
         return;
       }
-    const unit message[1] = {{{make_word0(o, static_cast<uint8_t>(value_type_of<T>()), offset), to_word(value)}}};
-    gather(sink_of(static_cast<uint32_t>(pe), sink_kind::device), message);
+    const uint32_t sink = sink_of(static_cast<uint32_t>(pe), sink_kind::device);
+    if (fits_index(g.heap_bytes, sizeof(T))) gather<message::kind>(sink, message(offset, value).word);
+    else gather_wide(sink, message::wide_word0(offset), to_word(value));
+  }
+  /// Not inlined at each place that sends.
+  __device__ GRAVEL_NOINLINE void gather_wide(uint32_t sink, uint64_t word0, uint64_t word1) {
+    const unit message[1] = {{{word0, word1}}};
+    gather<wide_kind(1)>(sink, message);
   }
 
-  template <uint32_t UNITS>
-  GRAVEL_DEVICE void gather(uint32_t sink, const unit (&message)[UNITS]) {
+  template <row_kind KIND, class Piece, uint32_t N>
+  GRAVEL_DEVICE void gather(uint32_t sink, const Piece (&message)[N]) {
+    constexpr uint32_t UNITS = message_units<Piece, N>;
     if constexpr (UNITS == 1)
       if (bins.in_use)
-        if (const peer_link* link = ring_to(g, sink); link && link->bin != peer_link::no_bin)
-          return bins.add(buffer + capacity, *link, message[0], &to_peers);
+        if (const peer_link* link = ring_to(g, sink); link && link->bin != peer_link::no_bin && bins.take(KIND))
+          return bins.add<KIND>(buffer + capacity, *link, message, &to_peers);
+    const uint32_t number = kinds.number_of(KIND);
+    if (number == kind_table::most) return send_am<KIND>(g, sink, message);
     const lane_group group = lane_group::active();
     const uint32_t wanted = group.size() * UNITS;
     uint32_t at;
     while ((at = reserve(group, wanted)) + wanted > capacity) {
     }
     const uint32_t mine = at + group.rank() * UNITS;
-    for (uint32_t u = 0; u < UNITS; ++u) {
-      store_unit(&buffer[mine + u], message[u]);
-      key[mine + u] = u == 0 ? key_of(sink, UNITS) : no_message;
-    }
+    store_message(pieces_at<Piece>(&buffer[mine]), message);
+    for (uint32_t u = 0; u < UNITS; ++u) key[mine + u] = u == 0 ? keys.of(number, sink) : no_message;
     group.sync();
     if (group.is_leader()) block_add_release(&written, wanted);  // [B1]
   }
@@ -254,10 +267,10 @@ struct block_sender {
       for (relax others; load_acquire<scope::block>(&written) != at; others()) {  // [B1]
       }
 #if !GRAVEL_CUDA
-      if (group.size() == 1) empty_diverged(lone_lane(), at);
+      if (group.size() == 1) empty_diverged(lone_lane(), at, keys.bits(kinds.size()));
       else
 #endif
-        empty_diverged(group, at);
+        empty_diverged(group, at, group.from_leader(keys.bits(kinds.size())));  // other lanes may find new kinds meanwhile
       group.sync();
       if (group.is_leader()) {
         store_relaxed<scope::block>(&written, 0u);
@@ -272,36 +285,30 @@ struct block_sender {
     }
   }
 
-  GRAVEL_DEVICE uint32_t key_bits() const {
-    uint32_t bits = 1;
-    while (bits < 32 && (key_of(sink_of(g.n_pes, sink_kind::device), 1) - 1) >> bits) ++bits;
-    return bits;
-  }
-
   /// Thread scope: the group. Nobody else touches the buffer meanwhile.
   template <class Group>
-  GRAVEL_DEVICE void empty_diverged(const Group& group, uint32_t units) {
-    sorted.sort(group_team<Group>{group}, key, units, key_bits());
+  GRAVEL_DEVICE void empty_diverged(const Group& group, uint32_t units, uint32_t key_bits) {
+    sorted.sort(group_team<Group>{group}, key, units, key_bits);
     hand_over(group.rank(), group.size(), [&] { group.sync(); });
   }
 
   /// The same by the whole block. Thread scope: block, converged.
   GRAVEL_DEVICE void empty_converged(uint32_t units) {
     if (units == 0) return;
-    const uint32_t rank = block_rank();
+    const uint32_t rank = block_rank(), key_bits = keys.bits(kinds.size());
 #if !GRAVEL_CUDA
     if (!simt::detail::explores) {  // one thread runs all lanes: it is done sooner by one of them
-      if (rank == 0) sorted.sort(group_team<lone_lane>{lone_lane()}, key, units, key_bits());
+      if (rank == 0) sorted.sort(group_team<lone_lane>{lone_lane()}, key, units, key_bits);
       __syncthreads();
     } else
 #endif
-      sorted.sort(block_team<BLOCK>(rank), key, units, key_bits());
+      sorted.sort(block_team<BLOCK>(rank), key, units, key_bits);
     hand_over(rank, BLOCK, [] { __syncthreads(); });
   }
 
   template <class Sync>
   GRAVEL_DEVICE void hand_over(uint32_t rank, uint32_t size, Sync sync) {
-    const sorted_messages messages{buffer, key, sorted.order, sorted.row_first, sorted.n_rows, sorted.n_messages};
+    const sorted_messages messages{buffer, key, sorted.order, sorted.row_first, sorted.n_rows, sorted.n_messages, keys, &kinds};
     if (g.peers) hand_over_to_peers(g, messages, &ticket, rank, size, sync);
     hand_over_to_queue(g, messages, &ticket, rank, size, sync);
   }

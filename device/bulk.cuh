@@ -51,7 +51,7 @@ GRAVEL_BOTH uint64_t send_bulk(const queue& q, const copy_team& team, uint32_t p
   const uint32_t units = units_of(head[0].word[0], head[0].word[1]);
   if (team.is_leader()) {
     for (uint32_t i = 0; i < n_head; ++i) store_unit(to + i, head[i]);
-    q.rows(slot)[0] = {sink_of(pe, sink_kind::device), 1, static_cast<uint16_t>(units)};
+    store_row(q.rows(slot), {wide_kind(units), sink_of(pe, sink_kind::device), 1});
   }
   copy_bytes(team, reinterpret_cast<char*>(to + n_head), from, bytes);
   team.sync();

@@ -6,32 +6,95 @@
 
 namespace gravel {
 
-/// What messages are sorted by.
-GRAVEL_BOTH constexpr uint32_t key_of(uint32_t sink, uint32_t units) { return sink << 2 | (units - 1); }
-static_assert(max_small_units <= 4 && sink_of(max_pes, sink_kind::device) <= ~0u >> 2);
+/// The kinds of messages that a block has sent so far, numbered, in shared memory.
+struct kind_table {
+  static constexpr uint32_t most = 16;
+  uint64_t bits[most];  ///< of row_kind; 0: none yet. Only the first that is 0 is ever set, so those in use come first
 
-/// Messages sorted by key, in shared memory.
+  /// Thread scope: one lane.
+  GRAVEL_DEVICE void begin() {
+    for (uint64_t& b : bits) b = 0;
+  }
+  /// Its number; `most`: there are too many. Thread scope: lane, divergent.
+  GRAVEL_DEVICE uint32_t number_of(const row_kind& kind) {
+    for (uint32_t k = 0; k < most; ++k) {
+      uint64_t there = load_relaxed<scope::block>(&bits[k]);
+      if (there == 0 && !compare_swap_acquire<scope::block>(&bits[k], uint64_t{0}, kind.bits())) there = load_relaxed<scope::block>(&bits[k]);
+      if (there == 0 || there == kind.bits()) return k;
+    }
+    return most;
+  }
+  GRAVEL_DEVICE uint32_t size() const {
+    uint32_t n = 0;
+    while (n < most && load_relaxed<scope::block>(&bits[n])) ++n;
+    return n;
+  }
+};
+
+/// What messages are sorted by: number of the kind, then sink.
+struct message_key {
+  uint32_t sink_bits;
+  GRAVEL_BOTH static message_key of_pes(uint32_t n_pes) {
+    uint32_t bits = 1;
+    while ((sink_of(n_pes, sink_kind::device) - 1) >> bits) ++bits;
+    return {bits};
+  }
+  GRAVEL_BOTH uint32_t of(uint32_t kind, uint32_t sink) const { return kind << sink_bits | sink; }
+  GRAVEL_BOTH uint32_t kind_in(uint32_t key) const { return key >> sink_bits; }
+  GRAVEL_BOTH uint32_t sink_in(uint32_t key) const { return key & ((1u << sink_bits) - 1); }
+  /// Bits of a key if there are `kinds`.
+  GRAVEL_BOTH uint32_t bits(uint32_t kinds) const {
+    uint32_t more = 0;
+    while (kinds > 1u << more) ++more;
+    return sink_bits + more;
+  }
+};
+
+/// Messages sorted by key, in shared memory. Each begins at a unit of the buffer.
 struct sorted_messages {
   const unit* buffer;
   const uint32_t* key;        ///< by position in the buffer, at each message's first unit
   const uint16_t* order;      ///< positions of messages, sorted by key
   const uint16_t* row_first;  ///< index into `order` of each row's first message
   uint32_t n_rows, n_messages;
+  message_key keys;
+  const kind_table* kinds;
 
   GRAVEL_DEVICE uint32_t first_of(uint32_t r) const { return row_first[r]; }
   GRAVEL_DEVICE uint32_t end_of(uint32_t r) const { return r + 1 < n_rows ? row_first[r + 1] : n_messages; }
-  GRAVEL_DEVICE uint32_t sink_of_row(uint32_t r) const { return key[order[row_first[r]]] >> 2; }
-  GRAVEL_DEVICE uint32_t units_of_row(uint32_t r) const { return (key[order[row_first[r]]] & 3) + 1; }
+  GRAVEL_DEVICE uint32_t sink_of_row(uint32_t r) const { return keys.sink_in(key[order[row_first[r]]]); }
+  GRAVEL_DEVICE row_kind kind_of_row(uint32_t r) const { return row_kind::of_bits(kinds->bits[keys.kind_in(key[order[row_first[r]]])]); }
 
-  /// Copies messages first ... first + n, of one row. Thread scope: a team of `size` lanes, of which this is `rank`.
-  GRAVEL_DEVICE void copy(unit* to, uint32_t first, uint32_t n, uint32_t units, uint32_t rank, uint32_t size) const {
-    // Lanes beside each other store units beside each other: over PCIe and NVLink half a sector costs as much as a whole one.
-    const uint32_t log2 = units == 1 ? 0 : units == 2 ? 1 : 2;
-    if (units == 1u << log2) {
-      for (uint32_t i = rank; i < n << log2; i += size)
-        store_unit(to + i, load_unit(&buffer[order[first + (i >> log2)] + (i & (units - 1))]));
-    } else {
-      for (uint32_t i = rank; i < n * units; i += size) store_unit(to + i, load_unit(&buffer[order[first + i / units] + i % units]));
+  /// Copies messages first ... first + n, of one row, to where a row may begin. Thread scope: a team of `size` lanes, of which this is
+  /// `rank`.
+  GRAVEL_DEVICE void copy(unit* to, uint32_t first, uint32_t n, uint32_t words, uint32_t rank, uint32_t size) const {
+    switch (words) {
+      case 1: return copy_units<1>(to, first, n, words, rank, size);
+      case 2: return copy_units<2>(to, first, n, words, rank, size);
+      case 3: return copy_units<3>(to, first, n, words, rank, size);
+      case 4: return copy_units<4>(to, first, n, words, rank, size);
+      default: return copy_units<0>(to, first, n, words, rank, size);
+    }
+  }
+
+ private:
+  /// WORDS: of a message; 0: as many as `words` says. Lanes beside each other store units beside each other: over PCIe and NVLink half
+  /// a sector costs as much as a whole one.
+  template <uint32_t WORDS>
+  GRAVEL_DEVICE void copy_units(unit* to, uint32_t first, uint32_t n, uint32_t words, uint32_t rank, uint32_t size) const {
+    const uint32_t each = WORDS ? WORDS : words, all = n * each;
+    for (uint32_t i = rank; i * 4 < all; i += size) {
+      if constexpr (WORDS == 4) {
+        store_unit(to + i, load_unit(&buffer[order[first + i]]));
+      } else {
+        uint32_t w[4];
+        GRAVEL_UNROLL
+        for (uint32_t j = 0; j < 4; ++j) {
+          const uint32_t m = (i * 4 + j) / each, part = i * 4 + j - m * each;
+          w[j] = i * 4 + j < all ? words_at(&buffer[order[first + m]])[part] : 0;
+        }
+        store_unit(to + i, {{w[0] | uint64_t{w[1]} << 32, w[2] | uint64_t{w[3]} << 32}});
+      }
     }
   }
 };
@@ -45,16 +108,17 @@ GRAVEL_DEVICE void hand_over_to_peers(const gravel_t& g, const sorted_messages& 
   for (uint32_t r = 0; r < m.n_rows; ++r) {
     const peer_link* link = ring_to(g, m.sink_of_row(r));
     if (!link) continue;
-    const uint32_t units = m.units_of_row(r), room = link->ring.chunk_units / units, end = m.end_of(r);
+    const row_kind kind = m.kind_of_row(r);
+    const uint32_t room = link->ring.chunk_units * row_kind::words_of_unit / kind.words, end = m.end_of(r);
     for (uint32_t first = m.first_of(r); first < end; first += room) {
       const uint32_t n = end - first < room ? end - first : room;
       if (rank == 0) *ticket = claim_chunk(*link);
       sync();
       const uint64_t claimed = *ticket;
-      m.copy(link->ring.payload(link->ring.chunk(claimed)), first, n, units, rank, size);
+      m.copy(link->ring.payload(link->ring.chunk(claimed)), first, n, kind.words, rank, size);
       sync();
       if (rank != 0) continue;
-      link->ring.publish(claimed, n, units, link->pe);
+      link->ring.publish(claimed, {kind, sink_of(link->pe, sink_kind::device), n});
       count_published(g, link->pe, n);
       if (claimed % 64 == 0) ring_bell(*link);
     }
@@ -78,13 +142,13 @@ GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& 
     slot_header* slot = q.slot(claimed);
     uint32_t filled = 0, slot_rows = 0;
     while (r < m.n_rows && slot_rows < q.shape.max_rows) {
-      const uint32_t end = m.end_of(r), units = m.units_of_row(r);
-      const uint32_t room = (q.shape.payload_units - filled) / units;
+      const row_kind kind = m.kind_of_row(r);
+      const uint32_t end = m.end_of(r), room = (q.shape.payload_units - filled) * row_kind::words_of_unit / kind.words;
       const uint32_t n = end - first < room ? end - first : room;
       if (n == 0) break;
-      m.copy(q.payload(slot) + filled, first, n, units, rank, size);
-      if (rank == 0) q.rows(slot)[slot_rows] = {m.sink_of_row(r), static_cast<uint16_t>(n), static_cast<uint16_t>(units)};
-      filled += n * units;
+      m.copy(q.payload(slot) + filled, first, n, kind.words, rank, size);
+      if (rank == 0) store_row(&q.rows(slot)[slot_rows], {kind, m.sink_of_row(r), n});
+      filled += static_cast<uint32_t>(units_for(kind, n));
       ++slot_rows;
       first += n;
       if (first != end) break;  // the slot is full

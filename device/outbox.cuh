@@ -63,28 +63,27 @@ class outbox {
 
   /// The calling lane sends one message; false: there is no room at once, or no ring, and it is to take the queue.
   /// Thread scope: lane, divergent.
-  template <uint32_t UNITS>
-  GRAVEL_DEVICE bool add(const gravel_t& g, uint32_t pe, const unit (&message)[UNITS]) {
+  template <row_kind KIND, class Piece, uint32_t N>
+  GRAVEL_DEVICE bool add(const gravel_t& g, uint32_t pe, const Piece (&message)[N]) {
     const lane_group all = lane_group::active();
     if (all.is_leader()) {
       take();
       if (++adds_ % adds_of_a_turn == 0) look_after_others(g);
     }
-    unit* to = nullptr;
+    Piece* to = nullptr;
     // One round for each destination, and for each chunk that large messages fill. The leader looks after the chunks in all of them.
     for (uint32_t rest = all.mask(); rest;) {
       const uint32_t destination = all.from_lane(pe, lane_group::lowest(rest));
       uint32_t together = all.ballot(pe == destination) & rest;
-      if constexpr (32 * UNITS > peer_ring::least_chunk_units)
-        together &= all.ballot(all.rank_in(together) < peer_ring::least_chunk_units / UNITS);
+      if constexpr (units_for(KIND, 32) > peer_ring::least_chunk_units)
+        together &= all.ballot(all.rank_in(together) < peer_ring::least_chunk_units / KIND.units());
       uint64_t at = 0;
-      if (all.is_leader()) at = reinterpret_cast<uint64_t>(reserve(g, destination, lane_group::popcount(together), UNITS));
+      if (all.is_leader()) at = reinterpret_cast<uint64_t>(reserve(g, destination, lane_group::popcount(together), KIND));
       at = all.from_leader(at);
-      if (at && together >> all.lane() & 1) to = reinterpret_cast<unit*>(at) + all.rank_in(together) * UNITS;
+      if (at && together >> all.lane() & 1) to = reinterpret_cast<Piece*>(at) + all.rank_in(together) * N;
       rest &= ~together;
     }
-    if (to)
-      for (uint32_t u = 0; u < UNITS; ++u) store_unit(to + u, message[u]);
+    if (to) store_message(to, message);
     all.sync();
     if (all.is_leader()) give_back();
     return to != nullptr;
@@ -127,9 +126,9 @@ class outbox {
   struct open_chunk {
     const peer_link* link;  ///< in whose ring
     uint64_t ticket;
-    unit* payload;
-    uint32_t pe, units;   ///< of what is in it; more than one destination or size may share this place
-    uint32_t used, room;  ///< in units; used == 0: no chunk is open
+    uint32_t* payload;
+    message_row row;      ///< what is in it; more than one destination or kind may share this place
+    uint32_t used, room;  ///< in words; used == 0: no chunk is open
     uint32_t age;         ///< how often look_after_others() found it open
   };
 
@@ -145,19 +144,21 @@ class outbox {
 #endif
   }
 
-  /// Where `n` messages of `units` units go; nullptr: there is no room. Thread scope: the lane whose turn it is.
-  GRAVEL_DEVICE unit* reserve(const gravel_t& g, uint32_t pe, uint32_t n, uint32_t units) {
-    open_chunk& c = chunk_[(pe + 5 * (units - 1)) % most_chunks];
-    if (!(c.used && c.pe == pe && c.units == units && c.used + n * units <= c.room)) {
+  /// Where `n` messages of a kind go; nullptr: there is no room. Thread scope: the lane whose turn it is.
+  GRAVEL_DEVICE uint32_t* reserve(const gravel_t& g, uint32_t pe, uint32_t n, const row_kind& kind) {
+    open_chunk& c = chunk_[(pe + 5 * (kind.words + kind.handler)) % most_chunks];
+    const uint32_t words = n * kind.words;
+    if (!(c.used && pe_of_sink(c.row.sink) == pe && c.row.kind == kind && c.used + words <= c.room)) {
       if (c.used) publish(g, c);
-      if (!open(g, c, pe, units)) return nullptr;
+      if (!open(g, c, pe, kind)) return nullptr;
     }
-    unit* const at = c.payload + c.used;
-    c.used += n * units;
+    uint32_t* const at = c.payload + c.used;
+    c.used += words;
+    c.row.messages += n;
     return at;
   }
   /// Not inlined: a message seldom opens a chunk, and its sender's code is compiled once for each kind of message.
-  __device__ GRAVEL_NOINLINE bool open(const gravel_t& g, open_chunk& c, uint32_t pe, uint32_t units) {
+  __device__ GRAVEL_NOINLINE bool open(const gravel_t& g, open_chunk& c, uint32_t pe, row_kind kind) {
     const peer_link &direct = g.peers[pe], &own = g.peers[g.my_pe];
     if (!direct.ring.slots) return false;
     uint64_t ticket = 0;
@@ -165,10 +166,9 @@ class outbox {
     else if (&own != &direct && own.ring.slots && claim(own, &ticket)) c.link = &own;
     else return false;
     c.ticket = ticket;
-    c.payload = peer_ring::payload(c.link->ring.chunk(ticket));
-    c.room = c.link->ring.chunk_units;
-    c.pe = pe;
-    c.units = units;
+    c.payload = words_at(peer_ring::payload(c.link->ring.chunk(ticket)));
+    c.room = c.link->ring.chunk_units * row_kind::words_of_unit;
+    c.row = {kind, sink_of(pe, sink_kind::device), 0};
     c.age = 0;
     ++n_open_;
     return true;
@@ -188,15 +188,14 @@ class outbox {
     const owed_ticket owed = owed_->of_rank[rank];
     const peer_link& link = g.peers[owed.pe];
     const bool is_free = link.ring.is_free(owed.ticket);
-    if (is_free) link.ring.publish(owed.ticket, 0, 1, link.pe);
+    if (is_free) link.ring.publish(owed.ticket, {wide_kind(1), sink_of(link.pe, sink_kind::device), 0});
     ring_bell_now_and_then(link);  // whoever is to look there may sleep
     return is_free;
   }
   __device__ GRAVEL_NOINLINE void publish(const gravel_t& g, open_chunk& c) {
-    const uint32_t n = c.used / c.units;
-    c.link->ring.publish(c.ticket, n, c.units, c.pe);
+    c.link->ring.publish(c.ticket, c.row);
     c.used = 0;
-    count_published(g, c.pe, n);
+    count_published(g, pe_of_sink(c.row.sink), c.row.messages);
     // Who runs handlers is awake itself.
     if (c.link != &g.peers[g.my_pe]) ring_bell_now_and_then(*c.link);
   }
@@ -223,28 +222,27 @@ GRAVEL_DEVICE bool has_outbox() {
 }
 
 /// The active lanes that send to the same PE as the caller, no more than whose messages fit the smallest chunk.
-template <uint32_t UNITS>
+template <row_kind KIND>
 GRAVEL_DEVICE lane_group group_for_chunk(uint32_t pe) {
   const lane_group all = lane_group::active();
   const lane_group group = all.part(all.match(pe));
-  if constexpr (32 * UNITS <= peer_ring::least_chunk_units) return group;
-  else return group.part(group.match(group.rank() / (peer_ring::least_chunk_units / UNITS)));
+  if constexpr (units_for(KIND, 32) <= peer_ring::least_chunk_units) return group;
+  else return group.part(group.match(group.rank() / (peer_ring::least_chunk_units / KIND.units())));
 }
 
 /// Kernels' active messages to a PE that has a ring: the lanes that send to it together fill a chunk. Waits while the ring is
 /// full. Thread scope: lane, divergent.
-template <uint32_t UNITS>
-GRAVEL_DEVICE void push_together(const gravel_t& g, uint32_t pe, const unit (&message)[UNITS]) {
-  const lane_group group = group_for_chunk<UNITS>(pe);
+template <row_kind KIND, class Piece, uint32_t N>
+GRAVEL_DEVICE void push_together(const gravel_t& g, uint32_t pe, const Piece (&message)[N]) {
+  const lane_group group = group_for_chunk<KIND>(pe);
   const peer_link& link = g.peers[pe];
   uint64_t ticket = 0;
   if (group.is_leader()) ticket = claim_chunk(link);
   ticket = group.from_leader(ticket);
-  unit* const to = peer_ring::payload(link.ring.chunk(ticket)) + group.rank() * UNITS;
-  for (uint32_t u = 0; u < UNITS; ++u) store_unit(to + u, message[u]);
+  store_message(pieces_at<Piece>(peer_ring::payload(link.ring.chunk(ticket))) + group.rank() * N, message);
   group.sync();
   if (!group.is_leader()) return;
-  link.ring.publish(ticket, group.size(), UNITS, pe);
+  link.ring.publish(ticket, {KIND, sink_of(pe, sink_kind::device), group.size()});
   count_published(g, pe, group.size());
   ring_bell_now_and_then(link);
 }

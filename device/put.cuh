@@ -27,22 +27,43 @@ GRAVEL_BOTH void apply_mapped(op o, T* at, T value) {
   else if constexpr (is_addable<T>) apply_in_place<S>(o, at, value);
 }
 
-template <class T>
-GRAVEL_BOTH void one_sided(const gravel_t& g, op o, T* dest, T value, int pe) {
+/// A put or an update as a message: compact, for heaps whose words all have an index. O: op::inc is an addition of 1.
+template <op O, class T>
+struct update_message {
+  static constexpr uint32_t words = compact_words(O, sizeof(T));
+  static constexpr op operation = O == op::inc ? op::add : O;
+  uint32_t word[words];
+  GRAVEL_BOTH update_message(uint64_t offset, T value) {
+    word[0] = static_cast<uint32_t>(offset / sizeof(T));
+    const uint64_t bits = to_word(value);
+    if constexpr (words > 1) word[1] = static_cast<uint32_t>(bits);
+    if constexpr (words > 2) word[2] = static_cast<uint32_t>(bits >> 32);
+  }
+  static constexpr row_kind kind = update_kind(O, value_type_of<T>());
+  /// First word of its wide form.
+  GRAVEL_BOTH static uint64_t wide_word0(uint64_t offset) {
+    return make_word0(operation, static_cast<uint8_t>(value_type_of<T>()), offset);
+  }
+};
+
+template <op O, class T>
+GRAVEL_BOTH void one_sided(const gravel_t& g, T* dest, T value, int pe) {
+  using message = update_message<O, T>;
   uint64_t offset;
-  if (!locate(g, dest, sizeof(T), sizeof(T), pe, o, &offset)) return;
+  if (!locate(g, dest, sizeof(T), sizeof(T), pe, message::operation, &offset)) return;
   if (is_self(g, pe)) {
-    apply_mapped(o, dest, value);
+    apply_mapped(message::operation, dest, value);
     count_in_place(g);
     return;
   }
   if (char* heap = peer_heap(g, pe)) {
-    apply_mapped<scope::system>(o, reinterpret_cast<T*>(heap + offset), value);
+    apply_mapped<scope::system>(message::operation, reinterpret_cast<T*>(heap + offset), value);
     count_to_peers(g);
     return;
   }
-  const unit message[1] = {{{make_word0(o, static_cast<uint8_t>(value_type_of<T>()), offset), to_word(value)}}};
-  send_direct(g, sink_of(static_cast<uint32_t>(pe), sink_kind::device), message);
+  const uint32_t sink = sink_of(static_cast<uint32_t>(pe), sink_kind::device);
+  if (fits_index(g.heap_bytes, sizeof(T))) send_direct<message::kind>(g, sink, message(offset, value).word);
+  else send_wide(g, sink, message::wide_word0(offset), to_word(value));
 }
 
 }  // namespace gravel
@@ -52,24 +73,25 @@ GRAVEL_BOTH void one_sided(const gravel_t& g, op o, T* dest, T value, int pe) {
 template <class T>
 GRAVEL_BOTH void gravel_put(const gravel_t& g, T* dest, gravel::same<T> value, int pe) {
   static_assert(gravel::is_value<T>, "gravel_put takes integers, enumerations and pointers of up to 8 bytes, float and double");
-  gravel::one_sided(g, gravel::op::put, gravel::as_numbers(dest), gravel::as_number<T>(value), pe);
+  gravel::one_sided<gravel::op::put>(g, gravel::as_numbers(dest), gravel::as_number<T>(value), pe);
 }
 /// *dest += value at `pe`, atomically. T: integers of 4 and 8 bytes, float, double.
 template <class T>
 GRAVEL_BOTH void gravel_add(const gravel_t& g, T* dest, gravel::same<T> value, int pe) {
   static_assert(gravel::is_addable<T>, "gravel_add takes integers of 4 and 8 bytes, float and double");
-  gravel::one_sided(g, gravel::op::add, dest, value, pe);
+  gravel::one_sided<gravel::op::add>(g, dest, value, pe);
 }
 /// *dest += 1 at `pe`, atomically.
 template <class T>
 GRAVEL_BOTH void gravel_inc(const gravel_t& g, T* dest, int pe) {
-  gravel_add(g, dest, T{1}, pe);
+  static_assert(gravel::is_addable<T>, "gravel_inc takes integers of 4 and 8 bytes, float and double");
+  gravel::one_sided<gravel::op::inc>(g, dest, T{1}, pe);
 }
 #define GRAVEL_UPDATE(name, code, takes, types)                                      \
   template <class T>                                                                 \
   GRAVEL_BOTH void name(const gravel_t& g, T* dest, gravel::same<T> value, int pe) { \
     static_assert(gravel::takes<T>, #name " takes " types);                          \
-    gravel::one_sided(g, gravel::op::code, dest, value, pe);                         \
+    gravel::one_sided<gravel::op::code>(g, dest, value, pe);                         \
   }
 /// *dest = *dest & value, and so on, at `pe`, atomically. T: integers of 4 and 8 bytes.
 GRAVEL_UPDATE(gravel_and, bit_and, is_atomic_integer, "integers of 4 and 8 bytes")

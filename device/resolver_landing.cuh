@@ -116,24 +116,28 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
   const unit* at = payload_of(remote);
   for (uint32_t s = 0; s < header->n_rows; ++s) {
     const message_row row = rows_of(header)[s];
+    const uint32_t units = row.kind.units();
     const unit first = s == 0 ? *payload_of(header) : load_unit(at);
-    if (is_bulk(op_of(first.word[0]))) {
+    if (!row.kind.is_wide()) {
+      const bool held = s == 0 && row.units() <= early_payload_units;  // in shared memory already
+      resolve_compact<Handlers, resolver_threads>(g, row, held ? payload_of(header) : at, from);
+    } else if (units > max_small_units && is_bulk(op_of(first.word[0]))) {
       if (const message_fault fault = resolve_bulk(g, at, row); fault != message_fault::fine) {
         if (threadIdx.x == 0) reject(g, first, fault, from);
         return;
       }
-    } else if (row.units == 1 && s == 0 && row.messages <= early_payload_units) {
+    } else if (units == 1 && s == 0 && row.messages <= early_payload_units) {
       if (threadIdx.x < row.messages) resolve_unit<Handlers>(g, load_unit(payload_of(header) + threadIdx.x), from);
-    } else if (row.units == 1) {
+    } else if (units == 1) {
       resolve_small<Handlers, resolver_threads, 4>(g, at, row.messages, from);
-    } else if (row.units <= max_small_units) {
-      resolve_large<Handlers, resolver_threads>(g, at, row.messages, row.units, from);
-    } else if (row.units <= max_am_units) {
-      resolve_staged<Handlers>(g, at, row.messages, row.units, from);
+    } else if (units <= max_small_units) {
+      resolve_large<Handlers, resolver_threads>(g, at, row.messages, units, from);
+    } else if (units <= max_am_units) {
+      resolve_staged<Handlers>(g, at, row.messages, units, from);
     } else if (threadIdx.x == 0) {
       reject(g, first, message_fault::bad_size, from);
     }
-    at += uint32_t{row.messages} * row.units;
+    at += row.units();
   }
 }
 

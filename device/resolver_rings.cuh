@@ -6,19 +6,19 @@
 
 namespace gravel {
 
-/// Passes on a chunk that waits in this PE's own ring for room in a peer's. False: there is none yet. Thread scope: warp.
-__device__ GRAVEL_NOINLINE inline bool pass_on(const gravel_t& g, uint32_t pe, const unit* from, uint32_t messages, uint32_t units) {
-  const uint32_t lane = threadIdx.x % 32;
-  const peer_link& link = g.peers[pe];
+/// Passes on a row that waits in this PE's own ring for room in a peer's. False: there is none yet. Thread scope: warp.
+__device__ GRAVEL_NOINLINE inline bool pass_on(const gravel_t& g, const unit* from, const message_row& row) {
+  const uint32_t lane = threadIdx.x % 32, units = static_cast<uint32_t>(row.units());
+  const peer_link& link = g.peers[pe_of_sink(row.sink)];
   uint64_t ticket = 0;
   bool has_room = false;
   if (lane == 0) has_room = outbox_of_warp().claim(link, &ticket);
   if (!__shfl_sync(~0u, has_room, 0)) return false;
   unit* const to = peer_ring::payload(link.ring.chunk(__shfl_sync(~0u, ticket, 0)));
-  for (uint32_t i = lane; i < messages * units; i += 32) store_unit(to + i, load_unit(from + i));
+  for (uint32_t i = lane; i < units; i += 32) store_unit(to + i, load_unit(from + i));
   __syncwarp();
   if (lane == 0) {
-    link.ring.publish(ticket, messages, units, pe);
+    link.ring.publish(ticket, row);
     ring_bell_now_and_then(link);
   }
   return true;
@@ -37,19 +37,27 @@ __device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, 
   GRAVEL_UNROLL
   for (uint32_t b = 0; b < batch; ++b)
     if (b * 32 < room) held[b] = load_unit(at + b * 32 + lane);
-  const uint32_t messages = chunk->messages, units = chunk->units, pe = chunk->pe;
-  const bool passes = from_self && pe < g.n_pes && pe != g.my_pe && ring_to(g, sink_of(pe, sink_kind::device));
-  if (!peer_ring::may_hold(messages, units, room) || (pe != g.my_pe && !passes)) {
+  const message_row row = load_row(&chunk->row);
+  const uint32_t pe = pe_of_sink(row.sink);
+  const bool passes = from_self && pe < g.n_pes && pe != g.my_pe && ring_to(g, row.sink);
+  if (!peer_ring::may_hold(row, room) || row.sink != sink_of(pe, sink_kind::device) || (pe != g.my_pe && !passes)) {
     if (lane == 0) report_error(g, message_fault::corrupt_packet, op::none, g.my_pe, static_cast<uint64_t>(packet_fault::bad_total), 0);
-  } else if (passes) {
-    return pass_on(g, pe, at, messages, units);
-  } else if (units == 1) {
+    return true;
+  }
+  if (passes) return pass_on(g, at, row);
+  if (row.kind == update_kind(op::inc, value_type::u64)) {
+    GRAVEL_UNROLL
+    for (uint32_t b = 0; b < batch; ++b) increment_words(g, held[b], (b * 32 + lane) * 4, row.messages, from);
+    for (uint32_t u = batch * 32 + lane; u * 4 < row.messages; u += 32) increment_words(g, load_unit(at + u), u * 4, row.messages, from);
+  } else if (!row.kind.is_wide()) {
+    resolve_compact<Handlers, 32>(g, row, at, from);
+  } else if (row.kind.units() == 1) {
     GRAVEL_UNROLL
     for (uint32_t b = 0; b < batch; ++b)
-      if (b * 32 + lane < messages) resolve_unit<Handlers>(g, held[b], from);
-    if (messages > batch * 32) resolve_small<Handlers, 32, batch>(g, at + batch * 32, messages - batch * 32, from);
+      if (b * 32 + lane < row.messages) resolve_unit<Handlers>(g, held[b], from);
+    if (row.messages > batch * 32) resolve_small<Handlers, 32, batch>(g, at + batch * 32, row.messages - batch * 32, from);
   } else {
-    resolve_large<Handlers, 32>(g, at, messages, units, from);
+    resolve_large<Handlers, 32>(g, at, row.messages, row.kind.units(), from);
   }
   return true;
 }

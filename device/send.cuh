@@ -25,23 +25,80 @@ GRAVEL_BOTH unit load_unit(const unit* from) {
 #endif
 }
 
-/// Sends one message of UNITS units per calling lane. Thread scope: lane; any subset of a warp may call.
-/// Waits while the queue is full. Returns when the message is handed over (source values may be reused).
-template <uint32_t UNITS>
-GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const unit (&message)[UNITS]) {
+/// Messages are made of pieces: wide ones of units, compact ones of words (lib/base/row.hpp).
+GRAVEL_BOTH void store_piece(unit* to, const unit& from) { store_unit(to, from); }
+GRAVEL_BOTH void store_piece(uint32_t* to, uint32_t from) { *to = from; }
+template <uint32_t N>
+GRAVEL_BOTH void store_message(unit* to, const unit (&message)[N]) {
+  for (uint32_t i = 0; i < N; ++i) store_unit(to + i, message[i]);
+}
+/// Words that one access moves, of messages of N words in a row.
+#if GRAVEL_ON_GPU
+template <uint32_t N>
+constexpr uint32_t words_at_once = N % 4 == 0 ? 4 : N % 2 == 0 ? 2 : 1;
+#else
+template <uint32_t N>
+constexpr uint32_t words_at_once = 1;
+#endif
+/// `to`: as aligned as a row of such messages makes it.
+template <uint32_t N>
+GRAVEL_BOTH void store_message(uint32_t* to, const uint32_t (&message)[N]) {
+  constexpr uint32_t at_once = words_at_once<N>;
+  for (uint32_t i = 0; i < N; i += at_once) {
+#if GRAVEL_ON_GPU
+    if constexpr (at_once == 4) *reinterpret_cast<uint4*>(to + i) = make_uint4(message[i], message[i + 1], message[i + 2], message[i + 3]);
+    else if constexpr (at_once == 2) *reinterpret_cast<uint2*>(to + i) = make_uint2(message[i], message[i + 1]);
+    else
+#endif
+      to[i] = message[i];
+  }
+}
+template <uint32_t N>
+GRAVEL_BOTH void load_message(const uint32_t* from, uint32_t (&message)[N]) {
+  constexpr uint32_t at_once = words_at_once<N>;
+  for (uint32_t i = 0; i < N; i += at_once) {
+#if GRAVEL_ON_GPU
+    if constexpr (at_once == 4) {
+      const uint4 v = *reinterpret_cast<const uint4*>(from + i);
+      message[i] = v.x, message[i + 1] = v.y, message[i + 2] = v.z, message[i + 3] = v.w;
+    } else if constexpr (at_once == 2) {
+      const uint2 v = *reinterpret_cast<const uint2*>(from + i);
+      message[i] = v.x, message[i + 1] = v.y;
+    } else
+#endif
+      message[i] = from[i];
+  }
+}
+template <class Piece>
+GRAVEL_BOTH Piece* pieces_at(unit* at) {
+  return reinterpret_cast<Piece*>(at);
+}
+/// Units that `n` messages of N pieces take.
+template <class Piece, uint32_t N>
+GRAVEL_BOTH constexpr uint32_t units_of_pieces(uint32_t n) {
+  return static_cast<uint32_t>((n * N * sizeof(Piece) + sizeof(unit) - 1) / sizeof(unit));
+}
+template <class Piece, uint32_t N>
+constexpr uint32_t message_units = units_of_pieces<Piece, N>(1);
+
+/// Sends one message of N pieces for each calling lane. Thread scope: lane; any subset of a warp may call. Waits while the queue is
+/// full. Returns when the message is handed over (source values may be reused). The kind is a template parameter, here and wherever lanes
+/// act together: lanes that stand at the same place so have messages of the same kind.
+template <row_kind KIND, class Piece, uint32_t N>
+GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const Piece (&message)[N]) {
   lane_group group = lane_group::active();
-  if constexpr (UNITS > max_small_units) group = group.part(group.match(group.rank() / (g.direct.shape.payload_units / UNITS)));
+  if constexpr (message_units<Piece, N> > max_small_units) group = group.part(group.match(group.rank() / (g.direct.shape.payload_units / N)));
   // Order by sink: one round per distinct sink; every lane learns its row and its place.
-  uint32_t n_rows = 0, before = 0, my_place = 0, my_row = 0, my_peers = 0;
+  uint32_t n_rows = 0, before = 0, my_place = 0, my_row = 0, my_peers = 0;  // before, my_place: units
   for (uint32_t rest = group.mask(); rest != 0; ++n_rows) {
     const uint32_t chosen = group.from_lane(sink, lane_group::lowest(rest));
     const uint32_t peers = group.ballot(sink == chosen);
     if (sink == chosen) {
       my_row = n_rows;
       my_peers = peers;
-      my_place = before + group.rank_in(peers);
+      my_place = before;
     }
-    before += lane_group::popcount(peers);
+    before += units_of_pieces<Piece, N>(lane_group::popcount(peers));
     rest &= ~peers;
   }
   const queue& q = g.direct;
@@ -50,11 +107,24 @@ GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const unit (&mess
   ticket = group.from_leader(ticket);
   // From here to publish(): no return, no wait.
   slot_header* slot = q.slot(ticket);
-  for (uint32_t u = 0; u < UNITS; ++u) store_unit(q.payload(slot) + my_place * UNITS + u, message[u]);
-  if (lane_group::lowest(my_peers) == group.lane())
-    q.rows(slot)[my_row] = {sink, static_cast<uint16_t>(lane_group::popcount(my_peers)), static_cast<uint16_t>(UNITS)};
+  store_message(pieces_at<Piece>(q.payload(slot) + my_place) + group.rank_in(my_peers) * N, message);
+  if (lane_group::lowest(my_peers) == group.lane()) store_row(&q.rows(slot)[my_row], {KIND, sink, lane_group::popcount(my_peers)});
   group.sync();
-  if (group.is_leader()) q.publish(ticket, slot, n_rows, before * UNITS);
+  if (group.is_leader()) q.publish(ticket, slot, n_rows, before);
+}
+/// Of a wide message.
+template <uint32_t UNITS>
+GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const unit (&message)[UNITS]) {
+  send_direct<wide_kind(UNITS)>(g, sink, message);
+}
+
+/// A message of one unit that seldom needs to be wide: not inlined at each place that sends.
+#if GRAVEL_CUDA
+__host__ __device__ GRAVEL_NOINLINE
+#endif
+inline void send_wide(const gravel_t& g, uint32_t sink, uint64_t word0, uint64_t word1) {
+  const unit message[1] = {{{word0, word1}}};
+  send_direct(g, sink, message);
 }
 
 }  // namespace gravel

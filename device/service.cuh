@@ -44,12 +44,18 @@ struct server_check {
   static constexpr bool good = true;
 };
 
+/// What a chunk of a service says of its messages.
+template <class M>
+GRAVEL_BOTH constexpr message_row service_row(uint32_t messages) {
+  return {{static_cast<uint16_t>(sizeof(M) / 4), op::am, 0, 0}, 0, messages};
+}
+
 /// Writes one message for each lane of `group` into a chunk that its leader has claimed, and hands it over. Thread scope: the group.
 template <class M>
 GRAVEL_DEVICE void fill_chunk(const device_ring& ring, const lane_group& group, uint64_t ticket, const M& message) {
   reinterpret_cast<M*>(device_ring::payload(ring.chunk(ticket)))[group.rank()] = message;
   group.sync();
-  if (group.is_leader()) ring.publish(ticket, group.size(), 1, 0);
+  if (group.is_leader()) ring.publish(ticket, service_row<M>(group.size()));
 }
 
 /// Puts messages into a server's far ring if it has room at once; false: it has none. Thread scope: the lanes of `lanes`.

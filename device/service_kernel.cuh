@@ -95,7 +95,7 @@ struct service_reader {
     if (lane < n_near + n_far) {
       const device_ring& ring = is_far ? far : near;
       chunk_header* const chunk = ring.chunk(is_far ? far_next + (lane - n_near) : near_next + lane);
-      messages = chunk->messages;
+      messages = chunk->row.messages;
       if (messages > shape.chunk_messages) {
         report_error(g, message_fault::bad_size, op::am, g.my_pe, messages, 0);
         messages = 0;

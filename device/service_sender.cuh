@@ -74,7 +74,7 @@ struct gravel_service_sender {
       const device_ring ring = to_.view.near(server);
       const uint64_t ticket = claim(server);
       copy(ring, ticket, server, generation & 1, 0, 1, n);
-      ring.publish(ticket, n, 1, 0);
+      ring.publish(ticket, service_row<message>(n));
       b = {0, {0, 0}, {0, 1}};
     }
     __syncthreads();
@@ -120,7 +120,7 @@ struct gravel_service_sender {
         bin& b = bin_[server];
         store_relaxed<scope::block>(&b.written[generation & 1], 0u);
         store_release<scope::block>(&b.holds[generation & 1], (generation + 2) & (~0u / HALF));  // [B6]; places are 32 bits wide
-        to_.view.near(server).publish(ticket, HALF, 1, 0);
+        to_.view.near(server).publish(ticket, service_row<message>(HALF));
         full = false;
       }
       if (!here.ballot(full)) break;

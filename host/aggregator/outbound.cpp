@@ -18,7 +18,7 @@ char* outbound::slot_memory(uint64_t sequence) const {
   return is_local() ? reinterpret_cast<char*>(ring_.packet(channel_, sequence)) : staging_ + sequence % c_.packets * c_.packet_size;
 }
 
-uint32_t outbound::append(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, uint64_t now) {
+uint32_t outbound::append(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, uint64_t now) {
   uint32_t taken = 0;
   while (taken < messages) {
     if (!writer_.is_open()) {
@@ -26,53 +26,54 @@ uint32_t outbound::append(uint32_t sink, const unit* from, uint32_t messages, ui
       writer_.open(slot_memory(sequence_), c_.packet_size);
       opened_at_ = now;
     }
-    const uint32_t more = writer_.append(sink, from + uint64_t{taken} * units, messages - taken, units);
+    const uint32_t more = writer_.append(sink, kind, from + uint64_t{taken} * kind.words, messages - taken);
     taken += more;
     if (taken == messages) break;
-    if (writer_.empty()) fail("a message of {} units does not fit into a packet of {} bytes", units, c_.packet_size);
+    if (writer_.empty()) fail("a message of {} bytes does not fit into a packet of {} bytes", bytes_of(kind), c_.packet_size);
     close(close_cause::full);
   }
   return taken;
 }
 
-bool outbound::append_or_spill(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, uint64_t now) {
-  const uint32_t taken = has_backlog() ? 0 : append(sink, from, messages, units, now);
+bool outbound::append_or_spill(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, uint64_t now) {
+  const uint32_t taken = has_backlog() ? 0 : append(sink, kind, from, messages, now);
   if (taken == messages) return true;
-  from += uint64_t{taken} * units;
+  from += uint64_t{taken} * kind.words;
   messages -= taken;
   (*c_.stats)[stat::messages_spilled] += messages;
-  // Neighbours of one kind at once.
+  const auto is_answer_at = [&](uint32_t i) { return kind.is_wide() && is_answer(op_of(units_at(from + uint64_t{i} * kind.words)->word[0])); };
+  // Neighbours of one account at once.
   while (messages != 0) {
-    const bool answer = is_answer(op_of(from->word[0]));
+    const bool answer = is_answer_at(0);
     uint32_t n = 1;
-    while (n < messages && is_answer(op_of(from[uint64_t{n} * units].word[0])) == answer) ++n;
-    const uint64_t bytes = uint64_t{n} * units * sizeof(unit);
+    while (n < messages && is_answer_at(n) == answer) ++n;
+    const uint64_t bytes = n * bytes_of(kind);
     std::atomic<uint64_t>& account = answer ? c_.spill->answers : c_.spill->used;
     if (account.fetch_add(bytes) + bytes > c_.spill->limit && !answer) return false;
-    spill(sink, from, n, units, account);
-    from += uint64_t{n} * units;
+    spill(sink, kind, from, n, account);
+    from += uint64_t{n} * kind.words;
     messages -= n;
   }
   return true;
 }
 
-void outbound::spill(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, std::atomic<uint64_t>& account) {
+void outbound::spill(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, std::atomic<uint64_t>& account) {
   waited_ += messages;
   // A piece has an end, so that its memory goes back also while the backlog never becomes empty.
-  constexpr uint64_t most_units = 4096;
-  if (backlog_.empty() || backlog_.back().sink != sink || backlog_.back().units != units || backlog_.back().account != &account ||
-      backlog_.back().data.size() >= most_units)
-    backlog_.push_back({sink, units, &account, {}, 0});
-  backlog_.back().data.insert(backlog_.back().data.end(), from, from + uint64_t{messages} * units);
+  constexpr uint64_t most_words = 16384;
+  if (backlog_.empty() || backlog_.back().sink != sink || backlog_.back().kind != kind || backlog_.back().account != &account ||
+      backlog_.back().data.size() >= most_words)
+    backlog_.push_back({sink, kind, &account, {}, 0});
+  backlog_.back().data.insert(backlog_.back().data.end(), from, from + uint64_t{messages} * kind.words);
 }
 
-uint32_t outbound::put_aside(uint32_t sink, const unit* from, uint32_t messages, uint32_t units) {
-  const uint64_t limit = uint64_t{c_.packets} * c_.packet_size, each = uint64_t{units} * sizeof(unit);
+uint32_t outbound::put_aside(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages) {
+  const uint64_t limit = uint64_t{c_.packets} * c_.packet_size, each = bytes_of(kind);
   const uint64_t room = aside_ < limit ? (limit - aside_) / each : 0;
   const auto n = static_cast<uint32_t>(std::min<uint64_t>(messages, room));
   if (n == 0) return 0;
   aside_ += n * each;
-  spill(sink, from, n, units, aside_);
+  spill(sink, kind, from, n, aside_);
   return n;
 }
 
@@ -102,13 +103,14 @@ bool outbound::drain_backlog(uint64_t now) {
   while (!backlog_.empty()) {
     piece& p = backlog_.front();
     // One by one where bulk messages may be among them, which share no row.
-    const uint32_t whole = p.units > max_small_units ? 1 : static_cast<uint32_t>((p.data.size() - p.taken) / p.units);
-    const uint32_t taken = append(p.sink, p.data.data() + p.taken, whole, p.units, now);
+    const bool may_be_bulk = p.kind.is_wide() && p.kind.units() > max_small_units;
+    const uint32_t rest = may_be_bulk ? 1 : static_cast<uint32_t>((p.data.size() - p.taken) / p.kind.words);
+    const uint32_t taken = append(p.sink, p.kind, p.data.data() + p.taken, rest, now);
     if (taken == 0) break;
     moved = true;
-    p.taken += uint64_t{taken} * p.units;
+    p.taken += uint64_t{taken} * p.kind.words;
     drained_ += taken;
-    p.account->fetch_sub(uint64_t{taken} * p.units * sizeof(unit));
+    p.account->fetch_sub(taken * bytes_of(p.kind));
     if (p.taken == p.data.size()) backlog_.pop_front();
   }
   return moved;
@@ -120,7 +122,7 @@ void outbound::close(close_cause cause) {
   counts_[sequence_ % c_.packets] = writer_.messages();
   const bool flush = cause == close_cause::flush;
   packet_header* packet = writer_.close(sequence_, sink_, c_.node, c_.plane, flush);
-  if (c_.fault && c_.fault->corrupts_packet_for(pe_of_sink(sink_))) rows_of(packet)->units ^= 0x5555;
+  if (c_.fault && c_.fault->corrupts_packet_for(pe_of_sink(sink_))) rows_of(packet)->kind.words ^= 0x5555;
   stats_row& s = *c_.stats;
   ++s[stat::packets];
   s[stat::packet_bytes] += packet->bytes;

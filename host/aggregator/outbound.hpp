@@ -87,12 +87,12 @@ class outbound {
   outbound(const common&, uint32_t sink, remote_link&, remote_slots, char* staging);
 
   /// Takes up to `messages` messages; fewer (even 0) when all packets are in flight. A packet that fills leaves.
-  uint32_t append(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, uint64_t now);
+  uint32_t append(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, uint64_t now);
   /// Takes all of them, beyond the packets in flight into the backlog. False: the handlers' budget is spent.
-  bool append_or_spill(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, uint64_t now);
+  bool append_or_spill(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, uint64_t now);
   /// For a destination that is busy for long: takes up to `messages` into the backlog, up to the bytes of the packets that
   /// may be in flight. The rest has to wait.
-  uint32_t put_aside(uint32_t sink, const unit* from, uint32_t messages, uint32_t units);
+  uint32_t put_aside(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages);
   bool has_aside() const { return aside_ != 0; }
   bool drain_backlog(uint64_t now);
   bool has_backlog() const { return !backlog_.empty(); }
@@ -133,14 +133,15 @@ class outbound {
   char* slot_memory(uint64_t sequence) const;
   void advance(uint64_t freed, uint64_t applied);
 
-  void spill(uint32_t sink, const unit* from, uint32_t messages, uint32_t units, std::atomic<uint64_t>& account);
+  void spill(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, std::atomic<uint64_t>& account);
 
   /// Messages of one row that wait for credits, charged to one account.
   struct piece {
-    uint32_t sink, units;
+    uint32_t sink;
+    row_kind kind;
     std::atomic<uint64_t>* account;
-    std::vector<unit> data;
-    size_t taken = 0;  ///< units already appended
+    std::vector<uint32_t> data;
+    size_t taken = 0;  ///< words already appended
   };
 
   common c_;

@@ -118,16 +118,16 @@ bool plane::take_slot(plane_source& s, slot_header* slot, uint64_t now) {
   for (; s.row < slot->n_rows; ++s.row) {
     const message_row row = rows[s.row];
     outbound& to = routes_.to(row.sink);
-    const unit* from = payload + s.unit_at;
+    const uint32_t* const from = words_at(payload + s.unit_at) + uint64_t{s.message} * row.kind.words;
     uint32_t took = row.messages - s.message;
     mark_busy(to);
     if (is_handler_queue(s.kind)) {
-      if (!to.append_or_spill(row.sink, from, took, row.units, now)) spill_exhausted(s, from);
+      if (!to.append_or_spill(row.sink, row.kind, from, took, now)) spill_exhausted(s, row.kind, from);
     } else {
       // What waits already goes first, or the backlog might never shrink.
-      took = to.has_backlog() ? 0 : to.append(row.sink, from, took, row.units, now);
+      took = to.has_backlog() ? 0 : to.append(row.sink, row.kind, from, took, now);
       if (const uint32_t rest = row.messages - s.message - took; rest != 0)
-        took += wait_or_put_aside(s, to, row.sink, from + uint64_t{took} * row.units, rest, row.units, now);
+        took += wait_or_put_aside(s, to, row, from + uint64_t{took} * row.kind.words, rest, now);
     }
     if (took != 0) s.touch(row.sink);
     taken_ += took;
@@ -136,9 +136,9 @@ bool plane::take_slot(plane_source& s, slot_header* slot, uint64_t now) {
     if (pe == s.pe) stats_[stat::messages_to_self] += took;
     if (setup_.nodes.node_of(pe) != setup_.node) stats_[stat::messages_off_node] += took;
     s.message += took;
-    s.unit_at += took * row.units;
     if (s.message != row.messages) return false;
     s.message = 0;
+    s.unit_at += static_cast<uint32_t>(row.units());
     s.waits_since = 0;
   }
   return true;
@@ -146,21 +146,22 @@ bool plane::take_slot(plane_source& s, slot_header* slot, uint64_t now) {
 
 /// A destination without credits may be busy for a moment, or for long. So a queue waits for it, but not longer than packets
 /// wait to be filled; then what is for that destination is put aside, as long as there is room, and the others go on.
-uint32_t plane::wait_or_put_aside(plane_source& s, outbound& to, uint32_t sink, const unit* from, uint32_t messages, uint32_t units,
+uint32_t plane::wait_or_put_aside(plane_source& s, outbound& to, const message_row& row, const uint32_t* from, uint32_t messages,
                                   uint64_t now) {
   if (!to.has_aside()) {
     if (s.waits_since == 0) s.waits_since = now;
     if (now - s.waits_since < setup_.values.timeout_us) return 0;
   }
-  return to.put_aside(sink, from, messages, units);
+  return to.put_aside(row.sink, row.kind, from, messages);
 }
 
-void plane::spill_exhausted(const plane_source& s, const unit* message) const {
-  const uint64_t w0 = message->word[0];
-  std::string what = name_of(op_of(w0));
-  if (op_of(w0) == op::am) {
-    const std::string name = setup_.handler_name ? setup_.handler_name(handler_of(w0)) : "";
-    what += " of handler '" + (name.empty() ? fmt::format("id {:#x}", handler_of(w0)) : name) + "'";
+void plane::spill_exhausted(const plane_source& s, const row_kind& kind, const uint32_t* message) const {
+  const op o = kind.is_wide() ? op_of(units_at(message)->word[0]) : kind.operation;
+  std::string what = name_of(o);
+  if (o == op::am) {
+    const uint32_t handler = kind.is_wide() ? handler_of(units_at(message)->word[0]) : kind.handler;
+    const std::string name = setup_.handler_name ? setup_.handler_name(handler) : "";
+    what += " of handler '" + (name.empty() ? fmt::format("id {:#x}", handler) : name) + "'";
   }
   fail(
       "handlers of PE {} send faster than their destinations apply: {} exceeds GRAVEL_SPILL_SIZE ({} bytes); raise it, "
@@ -180,18 +181,18 @@ bool plane::forward(inbound& in, uint64_t now) {
       const uint32_t node = setup_.nodes.node_of(pe_of_sink(row.sink));
       if (setup_.nodes.next_hop(setup_.node, node) != node) fail("a packet for PE {} came by a third node", pe_of_sink(row.sink));
       mark_busy(to);
-      const unit* const from = payload_of(packet) + in.at.unit;
+      const uint32_t* const from = words_at(payload_of(packet) + in.at.unit) + uint64_t{in.at.message} * row.kind.words;
       const uint32_t rest = row.messages - in.at.message;
       // Behind what local queues have put aside, which may never end.
       const uint32_t took =
-          to.has_backlog() ? to.put_aside(row.sink, from, rest, row.units) : to.append(row.sink, from, rest, row.units, now);
+          to.has_backlog() ? to.put_aside(row.sink, row.kind, from, rest) : to.append(row.sink, row.kind, from, rest, now);
       moved |= took != 0;
       taken_ += took;
       stats_[stat::messages_forwarded] += took;
       in.at.message += took;
-      in.at.unit += took * row.units;
       if (in.at.message != row.messages) return moved;
       in.at.message = 0;
+      in.at.unit += static_cast<uint32_t>(row.units());
     }
     store_release(&counts_->taken, taken_);  // before the credit, which lets the sender count them as acknowledged
     // Only where this packet's messages went, and these are final destinations: waiting for what other intermediate

@@ -18,10 +18,10 @@ void plane_source::check(const slot_header* slot, uint64_t packet_size) const {
   for (uint32_t r = 0; sound && r < slot->n_rows; ++r) {
     const message_row& row = q.rows(const_cast<slot_header*>(slot))[r];
     const uint64_t at = units;
-    units += uint64_t{row.messages} * row.units;
-    sound = row.sink < is_touched_.size() && row.units != 0 && row.units <= packet_capacity_units(packet_size) && units <= slot->n_units;
-    if (sound && row.units > max_small_units && row.messages != 1)
-      sound = row.units <= max_am_units && !is_bulk(op_of(payload[at].word[0]));
+    units += row.units();
+    sound = row.sink < is_touched_.size() && is_sound(row.kind) && units_for(row.kind, 1) <= packet_capacity_units(packet_size) &&
+            units <= slot->n_units;
+    if (sound && row.messages != 1) sound = row.kind.units() <= max_am_units && !is_bulk_message(row.kind, words_at(payload + at));
   }
   if (!sound || units != slot->n_units)
     fail("PE {} handed over a corrupt slot in its {}: {} rows, {} units", pe, name_of(static_cast<queue_kind>(kind)), slot->n_rows,

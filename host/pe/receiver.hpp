@@ -55,23 +55,58 @@ class host_receiver {
     const unit* at = payload_of(packet);
     for (uint32_t i = 0; i < packet->n_rows; ++i) {
       const message_row row = rows_of(packet)[i];
-      if (is_bulk(op_of(at->word[0]))) {
-        if (row.messages != 1 || row.units <= max_small_units) reject(*packet, at, message_fault::bad_size);
-        apply_bulk(*packet, at, row.units);
-      } else if (row.units == 1) {
-        // Random addresses: fetch the lines some messages ahead.
-        constexpr uint32_t ahead = 16;
-        for (uint32_t m = 0; m < row.messages; ++m) {
-          if (m + ahead < row.messages) {
-            const uint64_t offset = offset_of(at[m + ahead].word[0]);
-            if (offset < handle_.heap_bytes) __builtin_prefetch(handle_.heap + offset, 1);
-          }
-          apply_one(*packet, at + m, 1, apply_message);
-        }
+      const uint32_t units = row.kind.units();
+      if (!row.kind.is_wide()) {
+        apply_compact(*packet, row, words_at(at), apply_message);
+      } else if (is_bulk_message(row.kind, words_at(at))) {
+        if (row.messages != 1) reject(*packet, at, message_fault::bad_size);
+        apply_bulk(*packet, at, units);
       } else {
-        for (uint32_t m = 0; m < row.messages; ++m) apply_one(*packet, at + m * row.units, row.units, apply_message);
+        for (uint32_t m = 0; m < row.messages; ++m) {
+          if (units == 1 && m + ahead < row.messages) prefetch(offset_of(at[m + ahead].word[0]));
+          apply_one(*packet, at + m * units, units, apply_message);
+        }
       }
-      at += uint32_t{row.messages} * row.units;
+      at += row.units();
+    }
+  }
+
+  /// Random addresses: lines are fetched some messages ahead.
+  static constexpr uint32_t ahead = 16;
+  void prefetch(uint64_t offset) const {
+    if (offset < handle_.heap_bytes) __builtin_prefetch(handle_.heap + offset, 1);
+  }
+
+  template <class Apply>
+  void apply_compact(const packet_header& packet, const message_row& row, const uint32_t* at, Apply apply_message) {
+    const row_kind kind = row.kind;
+    if (kind.operation == op::am) {
+      for (uint32_t m = 0; m < row.messages; ++m) {
+        unit whole[max_small_units];
+        const uint32_t units = widen(kind, at + m * kind.words, whole);
+        apply_one(packet, whole, units, apply_message);
+      }
+      return;
+    }
+    if (kind_ != sink_kind::device) reject(packet, kind, 0, message_fault::bad_op);
+    const auto type = static_cast<value_type>(kind.type);
+    const uint64_t bytes = bytes_of(type), words_there = handle_.heap_bytes / bytes;
+    const op o = kind.operation == op::inc ? op::add : kind.operation;
+    if (kind == update_kind(op::inc, value_type::u64)) {
+      auto* const heap = reinterpret_cast<uint64_t*>(handle_.heap);
+      for (uint32_t m = 0; m < row.messages; ++m) {
+        if (m + ahead < row.messages) prefetch(at[m + ahead] * bytes);
+        if (at[m] >= words_there) reject(packet, kind, at[m] * bytes, message_fault::outside_heap);
+        add_in_place(heap + at[m], uint64_t{1});
+      }
+      return;
+    }
+    for (uint32_t m = 0; m < row.messages; ++m) {
+      const uint32_t* const message = at + m * kind.words;
+      if (m + ahead < row.messages) prefetch(message[ahead * kind.words] * bytes);
+      if (message[0] >= words_there) reject(packet, kind, message[0] * bytes, message_fault::outside_heap);
+      const uint64_t value = kind.words == 1 ? one_of(type) : kind.words == 2 ? message[1] : message[1] | uint64_t{message[2]} << 32;
+      apply_update(o, type, handle_.heap + message[0] * bytes, value);
     }
   }
 
@@ -91,6 +126,10 @@ class host_receiver {
     if (fault != message_fault::fine) reject(packet, message, fault);
   }
 
+  [[noreturn]] void reject(const packet_header& packet, const row_kind& kind, uint64_t offset, message_fault fault) const {
+    const unit wide{{make_word0(kind.operation, kind.type, offset), 0}};
+    reject(packet, &wide, fault);
+  }
   [[noreturn]] void reject(const packet_header& packet, const unit* message, message_fault fault) const {
     const uint64_t w0 = message->word[0];
     if (fault == message_fault::bad_handler)

@@ -31,7 +31,8 @@ const char* name_of(op o) {
                                           "gravel_put_bulk",
                                           "gravel_put_signal",
                                           "gravel_get_bulk",
-                                          "reply to gravel_get_bulk"};
+                                          "reply to gravel_get_bulk",
+                                          "gravel_inc"};
   static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(op::count));
   return o < op::count ? names[static_cast<int>(o)] : "unknown operation";
 }

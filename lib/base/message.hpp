@@ -48,6 +48,7 @@ enum class op : uint8_t {
   put_signal,
   get_bulk,
   bulk_reply,  // of any number of bytes
+  inc,         // add of 1, as the kind of a row (row.hpp); as a message of its own it is an add
   count
 };
 /// Calls that are no operations, for error messages.
@@ -120,6 +121,11 @@ GRAVEL_BOTH constexpr uint32_t bytes_of(value_type t) {
     case value_type::f32: return 4;
     default: return 8;
   }
+}
+
+/// The number 1 as a value of this type.
+GRAVEL_BOTH constexpr uint64_t one_of(value_type t) {
+  return t == value_type::f32 ? 0x3f800000 : t == value_type::f64 ? 0x3ff0000000000000 : 1;
 }
 
 /// Operations whose answer goes into a reply cell.

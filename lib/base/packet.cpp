@@ -5,23 +5,26 @@
 
 namespace gravel {
 
-uint32_t packet_writer::append(uint32_t sink, const unit* from, uint32_t messages, uint32_t units) {
-  uint32_t taken = std::min(messages, (capacity_ - n_units_) / units);
-  if (taken == 0) return 0;
-  message_row* table = rows_of(packet_);
-  message_row* last = n_rows_ ? &table[n_rows_ - 1] : nullptr;
+uint32_t packet_writer::append(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages) {
+  message_row* const table = rows_of(packet_);
+  message_row* const last = n_rows_ ? &table[n_rows_ - 1] : nullptr;
   // A bulk message is a row of its own: receivers move it with a whole block.
-  const bool bulk = units > max_am_units || (units > max_small_units && is_bulk(op_of(from->word[0])));
-  const bool extends = last && last->sink == sink && last->units == units && !bulk && !last_is_bulk_ && last->messages + taken <= 0xffff;
-  if (extends) {
-    last->messages += static_cast<uint16_t>(taken);
-  } else {
-    if (n_rows_ == max_packet_rows) return 0;
-    table[n_rows_++] = {sink, static_cast<uint16_t>(taken), static_cast<uint16_t>(units)};
+  const bool bulk = is_bulk_message(kind, from);
+  const bool extends = last && last->sink == sink && last->kind == kind && !bulk && !last_is_bulk_;
+  if (!extends && n_rows_ == max_packet_rows) return 0;
+  const uint32_t begin = extends ? last_begin_ : n_units_, before = extends ? last->messages : 0;
+  const uint32_t room = (capacity_ - begin) * row_kind::words_of_unit / kind.words - before;
+  const uint32_t taken = std::min(messages, room);
+  if (taken == 0) return 0;
+  if (!extends) {
+    table[n_rows_++] = {kind, sink, 0};
+    last_begin_ = begin;
     last_is_bulk_ = bulk;
   }
-  std::memcpy(payload_of(packet_) + n_units_, from, uint64_t{taken} * units * sizeof(unit));
-  n_units_ += taken * units;
+  message_row& row = table[n_rows_ - 1];
+  std::memcpy(words_at(payload_of(packet_) + begin) + uint64_t{before} * kind.words, from, uint64_t{taken} * kind.words * sizeof(*from));
+  row.messages += taken;
+  n_units_ = begin + static_cast<uint32_t>(row.units());
   n_messages_ += taken;
   return taken;
 }

@@ -2,8 +2,8 @@
 //
 //   [packet_header, 64 bytes][rows][payload: units]
 //
-// Messages of a row have one size, so a receiver finds message i of a row by arithmetic and works in parallel. In a transit
-// packet (first of two hops) each row also names its final sink.
+// Messages of a row have one size, so a receiver finds message i of a row by arithmetic and works in parallel. Rows lie one behind
+// the other, each from a unit on. In a transit packet (first of two hops) each row names its final sink.
 // Landing slot: [landing_header, 64 bytes][packet]; the local aggregator alone writes `published`, after the packet.
 #pragma once
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace gravel {
 
 constexpr uint32_t packet_magic = 0x4c565247;  // "GRVL"
-constexpr uint32_t max_packet_rows = 120;
+constexpr uint32_t max_packet_rows = 60;
 constexpr uint32_t transit_sink = 0xffffffff;
 
 /// What travels in front of each packet. Written by the sending aggregator thread.
@@ -76,9 +76,9 @@ GRAVEL_BOTH packet_fault check_packet(const packet_header* p, uint64_t available
   uint64_t units = 0, messages = 0;
   for (uint32_t i = 0; i < p->n_rows; ++i) {
     const message_row s = rows_of(p)[i];
-    if (s.messages == 0 || s.units == 0 || (s.units > max_am_units && s.messages != 1)) return packet_fault::bad_table;
+    if (s.messages == 0 || !is_sound(s.kind) || (s.messages != 1 && s.kind.units() > max_am_units)) return packet_fault::bad_table;
     if (s.sink >= expect.n_sinks || (expect.sink != transit_sink && s.sink != expect.sink)) return packet_fault::bad_sink;
-    units += uint64_t{s.messages} * s.units;
+    units += s.units();
     messages += s.messages;
   }
   return units == p->n_units && messages == p->n_messages ? packet_fault::fine : packet_fault::bad_total;
@@ -97,16 +97,17 @@ class packet_writer {
   uint32_t messages() const { return n_messages_; }
   packet_header* packet() const { return packet_; }
 
-  /// Copies as many of `messages` messages of `units` units as fit; returns how many.
-  uint32_t append(uint32_t sink, const unit* from, uint32_t messages, uint32_t units);
+  /// Copies as many of `messages` messages of this kind as fit; returns how many.
+  uint32_t append(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages);
 
   /// Fills in the header; the packet is complete. The next open() begins another.
   packet_header* close(uint64_t sequence, uint32_t sink, uint32_t source_node, uint32_t plane, bool flush);
 
  private:
   packet_header* packet_ = nullptr;
-  uint32_t capacity_ = 0, n_rows_ = 0, n_units_ = 0, n_messages_ = 0;
+  uint32_t capacity_ = 0, n_rows_ = 0, n_units_ = 0, n_messages_ = 0;  ///< n_units_: with the last row's rest of a unit
   bool last_is_bulk_ = false;  ///< of the last row
+  uint32_t last_begin_ = 0;    ///< unit at which it begins
 };
 
 }  // namespace gravel

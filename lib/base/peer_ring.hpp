@@ -12,6 +12,7 @@
 #include "lib/base/message.hpp"
 #include "lib/base/platform.hpp"
 #include "lib/base/ring.hpp"
+#include "lib/base/row.hpp"
 
 namespace gravel {
 
@@ -20,10 +21,7 @@ constexpr uint32_t max_peers = 32;
 
 /// First line of a chunk. Written by the source.
 struct alignas(64) chunk_header {
-  uint32_t messages;
-  uint32_t units;  ///< of each message
-  uint32_t pe;     ///< for whom they are; in a PE's ring to itself it may be a peer: then they are to be passed on
-  uint32_t spare32;
+  message_row row;     ///< its sink: for whom it is; in a PE's ring to itself it may be a peer: then the row is to be passed on
   uint64_t published;  ///< ticket + 1 of what lies here
   uint64_t spare[5];
 };
@@ -50,22 +48,16 @@ struct chunk_ring {
   }
   GRAVEL_BOTH static unit* payload(chunk_header* c) { return reinterpret_cast<unit*>(c + 1); }
   /// Destination: can this be what a chunk with room for `room` units says of itself?
-  GRAVEL_BOTH static bool may_hold(uint32_t messages, uint32_t units, uint32_t room) {
-    return units != 0 && units <= max_am_units && messages <= room / units;
+  GRAVEL_BOTH static bool may_hold(const message_row& row, uint32_t room) {
+    return is_sound(row.kind) && row.kind.units() <= max_am_units && row.units() <= room;
   }
 
   /// Source: may the holder of `ticket` write?
   GRAVEL_BOTH bool is_free(uint64_t ticket) const { return words().is_free(ticket); }
   /// Source: hands over what the claimer's group wrote; the group must have synchronized.
-  GRAVEL_BOTH void publish(uint64_t ticket, uint32_t messages, uint32_t units, uint32_t pe) const {
+  GRAVEL_BOTH void publish(uint64_t ticket, const message_row& row) const {
     chunk_header* c = chunk(ticket);
-#if GRAVEL_ON_GPU
-    *reinterpret_cast<uint4*>(c) = make_uint4(messages, units, pe, 0);  // one store over NVLink
-#else
-    c->messages = messages;
-    c->units = units;
-    c->pe = pe;
-#endif
+    store_row(&c->row, row);
     ring<S>::publish(&c->published, ticket);
   }
   /// Destination: has `ticket` arrived?

@@ -1,16 +1,140 @@
-// A row: messages of one size for one sink, one behind the other. Producers hand over rows in slots (queue.hpp), aggregators move
-// them into packets (packet.hpp), receivers apply them; nobody on the way looks at a single message.
+// A row: messages of one kind for one sink, one behind the other. Producers hand over rows in slots (queue.hpp), aggregators move
+// them into packets (packet.hpp), kernels and handlers push them into rings (peer_ring.hpp), receivers apply them; nobody on the way
+// looks at a single message. The row says what its messages have in common, a message only what differs:
+//
+//   kind                            a message, in words of 4 bytes
+//   op::inc                         index of the word in the heap
+//   op::put, add, ... max           index, value: one word or, of 8-byte types, two, the lower first
+//   op::am, up to compact_am_bytes  arguments
+//   op::none: wide                  units with a first word of their own (message.hpp): what is answered, bulk and large active
+//                                   messages, and operations on heaps of more than 2^32 words of their type
+//
+// An index counts words of the row's type from the heap's beginning. A row begins at a unit (16 bytes); behind its last message the
+// rest of the unit has no meaning.
 #pragma once
 #include <cstdint>
 
+#include "lib/base/message.hpp"
+#include "lib/base/platform.hpp"
+
 namespace gravel {
 
-/// What the table in front of a slot's or a packet's messages says of each row.
-struct message_row {
-  uint32_t sink;
-  uint16_t messages;
-  uint16_t units;  ///< of each message
+/// What all messages of a row have in common.
+struct row_kind {
+  uint16_t words;    ///< of 4 bytes, of each message
+  op operation;      ///< none: wide
+  uint8_t type;      ///< value_type; of an active message the bytes of its arguments
+  uint32_t handler;  ///< of active messages
+
+  GRAVEL_BOTH constexpr bool is_wide() const { return operation == op::none; }
+  GRAVEL_BOTH constexpr uint32_t units() const { return words / words_of_unit; }  ///< of each message of a wide row
+  friend GRAVEL_BOTH constexpr bool operator==(const row_kind& a, const row_kind& b) { return a.bits() == b.bits(); }
+  /// Never 0 in a kind that has messages.
+  GRAVEL_BOTH constexpr uint64_t bits() const {
+    return words | static_cast<uint64_t>(operation) << 16 | uint64_t{type} << 24 | uint64_t{handler} << 32;
+  }
+  GRAVEL_BOTH static constexpr row_kind of_bits(uint64_t bits) {
+    return {static_cast<uint16_t>(bits), static_cast<op>(bits >> 16), static_cast<uint8_t>(bits >> 24), static_cast<uint32_t>(bits >> 32)};
+  }
+  static constexpr uint32_t words_of_unit = 4;
 };
-static_assert(sizeof(message_row) == 8);
+static_assert(sizeof(row_kind) == 8);
+
+/// Arguments of active messages that travel without a first word; and the words of the largest compact message.
+constexpr uint32_t compact_am_bytes = 56, max_compact_words = compact_am_bytes / 4;
+/// Words of a compact message: of an operation on a value of `bytes` bytes; of an active message.
+GRAVEL_BOTH constexpr uint32_t compact_words(op o, uint32_t bytes) { return o == op::inc ? 1 : bytes > 4 ? 3 : 2; }
+GRAVEL_BOTH constexpr uint32_t compact_am_words(uint32_t bytes) { return bytes ? (bytes + 3) / 4 : 1; }
+
+GRAVEL_BOTH constexpr row_kind wide_kind(uint32_t units) { return {static_cast<uint16_t>(units * row_kind::words_of_unit), op::none, 0, 0}; }
+GRAVEL_BOTH constexpr row_kind update_kind(op o, value_type type) {
+  return {static_cast<uint16_t>(compact_words(o, bytes_of(type))), o, static_cast<uint8_t>(type), 0};
+}
+GRAVEL_BOTH constexpr row_kind am_kind(uint32_t handler, uint32_t bytes) {
+  return {static_cast<uint16_t>(compact_am_words(bytes)), op::am, static_cast<uint8_t>(bytes), handler};
+}
+/// Has each word of a type a number of 32 bits?
+GRAVEL_BOTH constexpr bool fits_index(uint64_t heap_bytes, uint32_t bytes) { return (heap_bytes - 1) / bytes <= ~0u; }
+
+/// Can this be a kind? Messages are checked where they are applied.
+GRAVEL_BOTH constexpr bool is_sound(const row_kind& kind) {
+  switch (kind.operation) {
+    case op::none: return kind.words != 0 && kind.words % row_kind::words_of_unit == 0;
+    case op::am: return kind.type <= compact_am_bytes && kind.words == compact_am_words(kind.type);
+    case op::inc:
+    case op::put:
+    case op::add:
+    case op::bit_and:
+    case op::bit_or:
+    case op::bit_xor:
+    case op::min:
+    case op::max:
+      return kind.type < static_cast<uint8_t>(value_type::count) && takes_type(kind.operation, static_cast<value_type>(kind.type)) &&
+             kind.words == compact_words(kind.operation, bytes_of(static_cast<value_type>(kind.type)));
+    default: return false;
+  }
+}
+
+/// Bytes of a message.
+GRAVEL_BOTH constexpr uint64_t bytes_of(const row_kind& kind) { return uint64_t{kind.words} * 4; }
+/// Units that `messages` messages take in a row.
+GRAVEL_BOTH constexpr uint64_t units_for(const row_kind& kind, uint64_t messages) {
+  return (messages * kind.words + row_kind::words_of_unit - 1) / row_kind::words_of_unit;
+}
+
+/// What the table in front of a slot's or a packet's messages, and the header of a chunk, says of each row.
+struct alignas(16) message_row {
+  row_kind kind;
+  uint32_t sink;
+  uint32_t messages;
+
+  GRAVEL_BOTH constexpr uint64_t units() const { return units_for(kind, messages); }
+};
+static_assert(sizeof(message_row) == 16);
+
+/// In one store: over PCIe and NVLink.
+GRAVEL_BOTH void store_row(message_row* to, const message_row& row) {
+#if GRAVEL_ON_GPU
+  *reinterpret_cast<ulonglong2*>(to) = make_ulonglong2(row.kind.bits(), row.sink | uint64_t{row.messages} << 32);
+#else
+  *to = row;
+#endif
+}
+
+GRAVEL_BOTH message_row load_row(const message_row* from) {
+#if GRAVEL_ON_GPU
+  const ulonglong2 v = *reinterpret_cast<const ulonglong2*>(from);
+  return {row_kind::of_bits(v.x), static_cast<uint32_t>(v.y), static_cast<uint32_t>(v.y >> 32)};
+#else
+  return *from;
+#endif
+}
+
+/// Messages of a row are words of 4 bytes; what lies in wide ones are units.
+GRAVEL_BOTH const uint32_t* words_at(const unit* at) { return reinterpret_cast<const uint32_t*>(at); }
+GRAVEL_BOTH uint32_t* words_at(unit* at) { return reinterpret_cast<uint32_t*>(at); }
+GRAVEL_BOTH const unit* units_at(const uint32_t* at) { return reinterpret_cast<const unit*>(at); }
+
+/// Is the first message of a row, all of whose messages are of one kind, a bulk one?
+GRAVEL_BOTH bool is_bulk_message(const row_kind& kind, const uint32_t* message) {
+  return kind.is_wide() && kind.units() > max_small_units && is_bulk(op_of(units_at(message)->word[0]));
+}
+
+/// The wide form of a compact message: into units of which all words that it needs are written. Returns how many.
+GRAVEL_BOTH uint32_t widen(const row_kind& kind, const uint32_t* message, unit (&to)[max_small_units]) {
+  if (kind.operation == op::am) {
+    const uint32_t units = am_units(kind.type);
+    for (unit& u : to) u = {{0, 0}};
+    to[0].word[0] = make_am_word0(kind.handler, kind.type);
+    for (uint32_t w = 0; w < max_compact_words; ++w)
+      if (w * 4 < kind.type) to[(w / 2 + 1) / 2].word[(w / 2 + 1) % 2] |= uint64_t{message[w]} << w % 2 * 32;
+    return units;
+  }
+  const auto type = static_cast<value_type>(kind.type);
+  const bool is_inc = kind.operation == op::inc;
+  to[0].word[0] = make_word0(is_inc ? op::add : kind.operation, kind.type, uint64_t{message[0]} * bytes_of(type));
+  to[0].word[1] = is_inc ? one_of(type) : kind.words == 3 ? message[1] | uint64_t{message[2]} << 32 : message[1];
+  return 1;
+}
 
 }  // namespace gravel
