@@ -121,7 +121,7 @@ class repack_job {
       slot->n_rows = 0;
       slot->n_units = in_slot;
       for (uint32_t m = 0; m < in_slot; ++m) {
-        if (!sorted || m == 0 || sinks[m] != sinks[m - 1]) queue_.rows(slot)[slot->n_rows++] = {sinks[m], 0, 1};
+        if (!sorted || m == 0 || sinks[m] != sinks[m - 1]) queue_.rows(slot)[slot->n_rows++] = {wide_kind(1), sinks[m], 0};
         ++queue_.rows(slot)[slot->n_rows - 1].messages;
         queue_.payload(slot)[m] = make_message(sinks[m], ++messages_);
         sum_ += digest(queue_.payload(slot)[m]);

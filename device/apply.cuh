@@ -82,7 +82,7 @@ struct handler_list {
   GRAVEL_DEVICE static bool dispatch_row_of(const gravel_t& g, const row_kind& kind, const uint32_t* at, uint32_t first, uint32_t step,
                                             uint32_t n) {
     if constexpr (am_message<Handler>::is_compact && handler_traits<Handler>::kind == sink_kind::device) {
-      if (!(kind == am_message<Handler>::kind)) return false;
+      if (kind != am_message<Handler>::kind) return false;
       run_row<Handler>(g, at, first, step, n);
       return true;
     } else {

@@ -145,7 +145,7 @@ int main(int argc, char** argv) {
       check(cudaDeviceSynchronize(), "a kernel");
       nvshmem_barrier_all();  // completes all PEs' operations
       if (run) seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-      if (gups) compare_sample<<<fill_grid, 256>>>(table, sample, expected, sampled, found);
+      if (gups) compare_sample<<<fill_grid, 256>>>(updates, sample, expected, sampled, found);
       else if (o.work == "put") check_puts<<<fill_grid, 256>>>(arriving, found);
       else check_words<<<fill_grid, 256>>>(table, words, poison + 1, found);
       sum_words<<<fill_grid, 256>>>(table, words, found + 1);

@@ -9,32 +9,57 @@
 
 namespace gravel::perf {
 
-template <class Sender>
+template <operation OP, class Sender>
 GRAVEL_DEVICE void send_updates(Sender& s, const update_job& job, uint32_t me) {
   const lane_share mine(job.count);
   uint64_t ran = random_stream::at(me * job.count + mine.first);
   for (uint64_t n = mine.first; n < mine.last; ++n) {
     ran = random_stream::next(ran);
-    s.inc(&job.table[job.map.word_of(ran)], static_cast<int>(job.map.pe_of(ran, me)));
+    const uint64_t word = job.map.word_of(ran);
+    const int pe = static_cast<int>(job.map.pe_of(ran, me));
+    auto* const half = reinterpret_cast<uint32_t*>(&job.table[word]);
+    if constexpr (OP == operation::inc) s.inc(&job.table[word], pe);
+    else if constexpr (OP == operation::add32) s.add(half, 1u, pe);
+    else if constexpr (OP == operation::min32) s.min(half, job.value_of(word), pe);
+    else s.put(half, job.value_of(word), pe);
   }
 }
-template <int BLOCK, int PEERS>
-__global__ void __launch_bounds__(BLOCK) update_by_block(gravel_t g, update_job job) {
-  __shared__ gravel_block_sender<BLOCK, 1024, PEERS> sender;
+template <operation OP, int PEERS>
+__global__ void __launch_bounds__(lanes_of_block) update_by_block(gravel_t g, update_job job) {
+  __shared__ gravel_block_sender<lanes_of_block, 1024, PEERS> sender;
   sender.begin(g);
-  send_updates(sender, job, g.my_pe);
+  send_updates<OP>(sender, job, g.my_pe);
   sender.end();
 }
+template <operation OP>
 __global__ void update_by_warp(gravel_t g, update_job job) {
   direct sender{g};
-  send_updates(sender, job, g.my_pe);
+  send_updates<OP>(sender, job, g.my_pe);
+}
+using update_kernel = void (*)(gravel_t, update_job);
+template <operation OP>
+update_kernel update_kernel_of(bool by_block, bool many) {
+  if (!by_block) return update_by_warp<OP>;
+  return many ? update_by_block<OP, 3> : update_by_block<OP, 1>;
+}
+inline update_kernel update_kernel_of(operation op, bool by_block, bool many) {
+  switch (op) {
+    case operation::add32: return update_kernel_of<operation::add32>(by_block, many);
+    case operation::min32: return update_kernel_of<operation::min32>(by_block, many);
+    case operation::put32: return update_kernel_of<operation::put32>(by_block, many);
+    default: return update_kernel_of<operation::inc>(by_block, many);
+  }
+}
+inline operation update_operation(const std::string& name) {
+  return name == "add32" ? operation::add32 : name == "min32" ? operation::min32 : name == "put32" ? operation::put32 : operation::inc;
 }
 
 inline measured run_updates(const options& o, bool remote_only, const std::string& scope) {
   const auto me = static_cast<uint32_t>(gravel_my_pe()), n_pes = static_cast<uint32_t>(gravel_n_pes());
   const gups_table map(o.table_log2, n_pes, remote_only);
   auto* table = gravel_malloc<uint64_t>(map.words() * sizeof(uint64_t));
-  const update_job job{map, table, o.updates};
+  const update_job job{map, table, o.updates, update_operation(o.operation)};
+  const bool adds = job.op == operation::inc || job.op == operation::add32;
   const unsigned fill_grid = blocks_to_fill_device(), grid = o.grid ? o.grid : blocks_for(o.updates);
   const word_sample sample{o.table_log2 > 20 ? o.table_log2 - 20 : 0, o.table_log2 > 20 ? (5 + me) % 2 : 0};
   const uint64_t sampled = map.words() >> sample.shift;
@@ -49,15 +74,12 @@ inline measured run_updates(const options& o, bool remote_only, const std::strin
     fill_with(table, map.words(), poison);
     gravel_barrier_all();
     const double begin = seconds_now();
-    if (scope == "block")
-      gravel_launch(n_pes > 2 ? update_by_block<lanes_of_block, 3> : update_by_block<lanes_of_block, 1>, grid, lanes_of_block,
-                    gravel_handle(), job);
-    else gravel_launch(update_by_warp, grid, lanes_of_block, gravel_handle(), job);
+    gravel_launch(update_kernel_of(job.op, scope == "block", n_pes > 2), grid, lanes_of_block, gravel_handle(), job);
     gravel_barrier_all();
     const double took = slowest(seconds_now() - begin);
     if (run) seconds.push_back(took);
-    wrong_sums += gravel_sum_all(sum_of(table, map.words()) - poison * map.words()) != o.updates * n_pes;
-    launch_plain(compare_sample, fill_grid, lanes_of_block, table, sample, expected.data(), sampled, wrong.data());
+    if (adds) wrong_sums += gravel_sum_all(sum_of(table, map.words()) - poison * map.words()) != o.updates * n_pes;
+    launch_plain(compare_sample, fill_grid, lanes_of_block, job, sample, expected.data(), sampled, wrong.data());
     gravel_synchronize();
     result.check.checked += sampled;
   }
@@ -77,8 +99,9 @@ inline void gups_rows(report& r, const options& o, const limits& l, bool with_pa
       const measured m = run_updates(o, remote_only, scope);
       const double rate = static_cast<double>(o.updates) / m.seconds;
       const limit most = remote_only ? wire_limit(l, is_peer((gravel_my_pe() + 1) % gravel_n_pes())) : increments_limit(l);
-      const double limit_rate = remote_only ? std::min(most.per_s / sizeof(unit), l.increments) : most.per_s;
-      std::vector<cell> cells{{"targets", "targets", std::string(remote_only ? "remote" : "uniform")}};
+      const double message = static_cast<double>(message_bytes(update_operation(o.operation)));
+      const double limit_rate = remote_only ? std::min(most.per_s / message, l.increments) : most.per_s;
+      std::vector<cell> cells{{"operation", "operation", o.operation}, {"targets", "targets", std::string(remote_only ? "remote" : "uniform")}};
       if (with_packet_size) cells.push_back({"packet_bytes", "packet B", current_settings().packet_size});
       for (const cell& c :
            std::initializer_list<cell>{{"scope", "scope", scope},
@@ -86,7 +109,8 @@ inline void gups_rows(report& r, const options& o, const limits& l, bool with_pa
                                        {"updates", "updates", o.updates},
                                        {"ms", "ms", m.seconds * 1e3},
                                        {"million_updates_per_s", "M upd/s", rate / 1e6},
-                                       {"message_gb_per_s", "message GB/s", rate * sizeof(unit) / 1e9},
+                                       {"message_bytes", "message B", static_cast<uint64_t>(message)},
+                                       {"message_gb_per_s", "message GB/s", rate * message / 1e9},
                                        {"gups_of_job", "GUPS (job)", rate * gravel_n_pes() / 1e9},
                                        {"limit", "limit", limit_rate == l.increments ? increments_limit(l).name : most.name},
                                        {"limit_million_per_s", "limit M/s", limit_rate / 1e6},

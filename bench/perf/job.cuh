@@ -11,7 +11,8 @@ namespace gravel::perf {
 /// What memory holds before anything is written into it.
 constexpr uint64_t poison = 0xA5A5A5A5A5A5A5A5u;
 
-enum class operation : uint32_t { put, inc, am16, am32, am64, am272 };
+/// Of 8-byte words, of 4-byte ones, and active messages by the bytes of their arguments.
+enum class operation : uint32_t { put, inc, put32, add32, min32, am8, am16, am24, am48, am256 };
 
 /// Message i goes to word (i * odd) & mask of a PE, with the value salt + i.
 struct send_job {
@@ -32,6 +33,15 @@ struct update_job {
   gups_table map;
   uint64_t* table;
   uint64_t count;  ///< updates of each PE
+  operation op = operation::inc;
+
+  /// What put32 and min32 write into the lower half of a word, whose upper half stays: less than the poison there.
+  GRAVEL_BOTH static uint32_t value_of(uint64_t word) { return static_cast<uint32_t>(word * 0x9E3779B1u) & 0x7fffffffu; }
+  /// The word after `n` updates.
+  GRAVEL_BOTH uint64_t updated(uint64_t word, uint64_t n) const {
+    if (op == operation::inc || op == operation::add32) return poison + n;
+    return n ? (poison >> 32 << 32 | value_of(word)) : poison;
+  }
 };
 
 __global__ void fill_words(uint64_t* words, uint64_t count, uint64_t value) {
@@ -78,10 +88,12 @@ __global__ void count_updates(update_job job, word_sample sample, uint32_t me, u
     }
   }
 }
-__global__ void compare_sample(const uint64_t* table, word_sample sample, const uint64_t* expected, uint64_t count, uint64_t* wrong) {
+__global__ void compare_sample(update_job job, word_sample sample, const uint64_t* expected, uint64_t count, uint64_t* wrong) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += lanes)
-    if (table[i << sample.shift | sample.first] != poison + expected[i]) fetch_add<scope::device>(wrong, uint64_t{1});
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += lanes) {
+    const uint64_t word = i << sample.shift | sample.first;
+    if (job.table[word] != job.updated(word, expected[i])) fetch_add<scope::device>(wrong, uint64_t{1});
+  }
 }
 
 }  // namespace gravel::perf

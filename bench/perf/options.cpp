@@ -26,12 +26,12 @@ const entry entries[] = {
     {"put_latency", "Time of a gravel_put_bulk and the gravel_quiet behind it, by size", entry::bulk | entry::latency},
     {"atomic_bw", "Rate of gravel_inc", entry::rate},
     {"atomic_latency", "Time of gravel_inc and quiet, of gravel_fetch_add, of gravel_compare_swap", entry::latency},
-    {"am_rate", "Rate of active messages of 16, 32, 64 and 272 bytes", entry::rate},
+    {"am_rate", "Rate of active messages with 8, 24, 48 and 256 bytes of arguments", entry::rate},
     {"ping_pong_latency", "Half of the time from PE 0 to PE 1 and back", entry::latency},
     {"quiet_latency", "Time of gravel_quiet, by the number of messages that are under way", entry::latency},
     {"barrier_latency", "Time of gravel_barrier_all", entry::latency},
     {"quiescence_latency", "Time of gravel_wait_quiescent", entry::latency},
-    {"gups", "Random increments of a table over all PEs, to other PEs only and to all", entry::updates},
+    {"gups", "Random updates of a table over all PEs, to other PEs only and to all", entry::updates},
     {"queue", "From a kernel to host threads through the queue alone (figures 6 and 8 of the paper)", entry::queue},
     {"packet_size", "gups with the GRAVEL_PACKET_SIZE of this job (figure 14; bench/run_perf runs it for several)", entry::updates},
     {"destinations", "The queue with 1 to 1024 destinations, the host appends rows to packets", entry::queue},
@@ -59,6 +59,9 @@ void add_options(CLI::App& app, options& o, const entry& e) {
     app.add_option("--table-log2", o.table_log2, "Words of the table per PE, as a power of two")->check(CLI::Range(1, 34));
   if (e.takes & entry::updates) {
     app.add_option("--updates", o.updates, "Updates of each PE")->check(counts);
+    app.add_option("--operation", o.operation, "inc: gravel_inc of 8-byte words; add32, min32, put32: of 4-byte ones")
+        ->check(CLI::IsMember({"inc", "add32", "min32", "put32"}))
+        ->capture_default_str();
     app.add_option("--targets", o.targets, "remote (other PEs only), uniform (all PEs), or both")
         ->check(CLI::IsMember({"remote", "uniform", "both"}))
         ->capture_default_str();
@@ -70,7 +73,8 @@ void add_options(CLI::App& app, options& o, const entry& e) {
   }
   if (e.takes & entry::queue) {
     list("--block", o.blocks, "Threads of a block")->check(CLI::IsMember({32, 64, 128, 256, 512, 1024}));
-    list("--message", o.units, "Units of 16 bytes of a message")->check(CLI::IsMember({1, 2, 4}));
+    list("--message", o.message_bytes, "Bytes of a message: 4 an increment, 8 a put of 4 bytes, 16, 24, 48 active messages")
+        ->check(CLI::IsMember({4, 8, 16, 24, 48}));
     list("--threads", o.threads, "Threads that consume")->check(CLI::Range(1, 64));
     list("--destinations", o.destinations, "Destinations of the messages")->check(CLI::Range(1, 16384));
     app.add_option("--slot-size", o.slot_size, "Payload of a block's slot")
@@ -106,7 +110,7 @@ void fill_in(options& o, bool gpu, bool brief) {
   if (o.benchmark == "destinations" && o.scopes.size() == 3) o.scopes = {"block"};
   if (brief || o.benchmark == "destinations") {
     if (o.blocks.size() == 6) o.blocks = {256};
-    if (o.units.size() == 3 && o.benchmark == "destinations") o.units = {1};
+    if (o.message_bytes.size() == 3 && o.benchmark == "destinations") o.message_bytes = {16};
   }
 }
 

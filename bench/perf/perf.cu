@@ -64,6 +64,6 @@ void measure_all(const options& o) {
 
 int main(int argc, char** argv) {
   const options o = parse_options(argc, argv, GRAVEL_CUDA);
-  gravel_init<am16, am32, am64, am272, goes_around>();
+  gravel_init<am8, am16, am24, am48, am256, goes_around>();
   measure_all(o);
 }

@@ -10,25 +10,27 @@
 
 namespace gravel::perf {
 
-/// Sum of all words of the job's messages, modulo 2^64.
-inline uint64_t sum_of_words(const send_job& job) {
-  const uint64_t n = job.count, half = n % 2 ? n * ((n - 1) / 2) : n / 2 * (n - 1), values = n * job.salt + half;
-  const uint64_t header = job.op == operation::put    ? make_word0(op::put, static_cast<uint8_t>(value_type::u64), 0)
-                          : job.op == operation::am32 ? make_am_word0(handler_id<am32>::value, 24)
-                                                      : make_am_word0(handler_id<am64>::value, 48);
-  return n * header + values * (job.op == operation::put ? 1 : job.op == operation::am32 ? 2 : 5);
+inline operation queue_operation(unsigned bytes) {
+  switch (bytes) {
+    case 4: return operation::inc;
+    case 8: return operation::put32;
+    case 16: return operation::am16;
+    case 24: return operation::am24;
+    default: return operation::am48;
+  }
 }
 
 struct queue_row {
   std::string scope;
-  unsigned block, units, threads, destinations;
+  unsigned block, message_bytes, threads, destinations;
 };
 
 inline void measure_queue(report& r, const options& o, const limits& l, const queue_row& row) {
   const bool by_block = row.scope == "block";
   queue_rig rig(by_block, o.slots, o.slot_size, row.threads, row.destinations);
-  const operation op = row.units == 1 ? operation::put : row.units == 2 ? operation::am32 : operation::am64;
-  const uint64_t count = std::max<uint64_t>(o.messages / row.units / (row.scope == "thread" ? 32 : 1), 1);  // single ones are slow
+  const operation op = queue_operation(row.message_bytes);
+  // As many bytes with each size; single messages are slow.
+  const uint64_t count = std::max<uint64_t>(o.messages * 16 / row.message_bytes / (row.scope == "thread" ? 32 : 1), 1);
   // As many threads for a message, whatever the size of the blocks.
   const unsigned grid = o.grid ? o.grid : std::max(1u, blocks_for(count) * lanes_of_block / row.block);
   verified v;
@@ -54,7 +56,7 @@ inline void measure_queue(report& r, const options& o, const limits& l, const qu
     const double took = rig.transfer(row.scope, grid, row.block, now, mode, totals);
     if (run) seconds.push_back(slowest(took));
     v.wrong += totals.wrong + (totals.messages != count);
-    if (mode == consume_mode::sum) v.wrong += totals.sum != sum_of_words(now);
+    if (mode == consume_mode::sum) v.wrong += totals.sum != rig.sum_of_words(now);
     if (mode == consume_mode::append) v.wrong += totals.of_sink != expected;
     v.checked += count;
     last = totals;
@@ -63,7 +65,7 @@ inline void measure_queue(report& r, const options& o, const limits& l, const qu
   v = {gravel_sum_all(v.checked), gravel_sum_all(v.wrong)};
 
   const double rate = static_cast<double>(count) / median(seconds);
-  const uint64_t message = row.units * sizeof(unit);
+  const uint64_t message = row.message_bytes;
   const limit most = stores_limit(l);
   r.row({{"scope", "scope", row.scope},
          {"block", "block", uint64_t{row.block}},
@@ -87,10 +89,10 @@ inline void measure_queue(report& r, const options& o, const limits& l, const qu
 inline void queue_rates(report& r, const options& o, limits& l) {
   measure(l, true, 0);
   for (const std::string& scope : o.scopes)
-    for (unsigned units : o.units)
+    for (unsigned bytes : o.message_bytes)
       for (unsigned threads : o.threads)
         for (unsigned destinations : o.destinations)
-          for (unsigned block : o.blocks) measure_queue(r, o, l, {scope, block, units, threads, destinations});
+          for (unsigned block : o.blocks) measure_queue(r, o, l, {scope, block, bytes, threads, destinations});
 }
 
 }  // namespace gravel::perf

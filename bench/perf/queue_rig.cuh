@@ -49,13 +49,18 @@ class queue_rig {
     g.stamp = valid_stamp;
     g.handlers = handler_set::all();  // nobody applies what is sent
     g.heap = reinterpret_cast<char*>(heap_.data());
-    g.heap_bytes = 64;
+    g.heap_bytes = heap_words * 8;  // nobody writes there
     (by_block_ ? g.block : g.direct) = the_queue();
     g.counters = counters_.data();
     g.error = reinterpret_cast<device_error*>(error_.data());
     return g;
   }
-  send_job job(operation op, uint64_t count, uint64_t salt) const { return {op, heap_.data(), 0, count, salt, 0, destinations_}; }
+  /// Increments tell themselves apart by their words, the others by their values.
+  send_job job(operation op, uint64_t count, uint64_t salt) const {
+    return {op, heap_.data(), op == operation::inc ? heap_words - 1 : 0, count, salt, 0, destinations_};
+  }
+  /// Of all messages, modulo 2^64.
+  uint64_t sum_of_words(const send_job& job) const;
 
   /// Sends `count` messages through the queue; returns seconds from the launch until the last of them is consumed.
   double transfer(const std::string& scope, unsigned grid, unsigned block, const send_job& job, consume_mode mode, consumed_totals& totals);
@@ -69,9 +74,11 @@ class queue_rig {
   void consume(uint32_t plane, const send_job& job, consume_mode mode, consumed_totals& totals);
   void take(slot_header* slot, const send_job& job, consume_mode mode, consumed_totals& totals, char* packets,
             std::vector<uint32_t>& filled);
-  void check_message(const unit* m, const gravel::message_row& row, const send_job& job, consumed_totals& totals);
+  void check_message(const uint32_t* m, const gravel::message_row& row, const send_job& job, consumed_totals& totals);
+  /// What message i consists of; returns how many words.
+  static uint32_t words_of(const send_job& job, uint64_t i, uint32_t (&to)[max_compact_words]);
 
-  static constexpr uint64_t packet_bytes = 65536, unknown = ~uint64_t{0};
+  static constexpr uint64_t packet_bytes = 65536, unknown = ~uint64_t{0}, heap_words = uint64_t{1} << 31;
   bool by_block_;
   uint32_t destinations_;
   queue_shape shape_;
@@ -140,50 +147,59 @@ inline void queue_rig::take(slot_header* slot, const send_job& job, consume_mode
                             std::vector<uint32_t>& filled) {
   const queue q = the_queue();
   const unit* payload = q.payload(slot);
-  if (mode == consume_mode::sum) {
-    uint64_t sum[2] = {0, 0};
-    for (uint32_t u = 0; u < slot->n_units; ++u) sum[0] += payload[u].word[0], sum[1] += payload[u].word[1];
-    totals.sum += sum[0] + sum[1];
-    totals.messages += slot->n_units / units_of(job.op);
-    return;
-  }
-  if (mode == consume_mode::skip) {
-    totals.messages += slot->n_units / units_of(job.op);
-    return;
-  }
+  const row_kind kind = kind_of(job.op);
   for (uint32_t r = 0; r < slot->n_rows; ++r) {
     const gravel::message_row row = q.rows(slot)[r];
-    const uint32_t pe = pe_of_sink(row.sink), bytes = uint32_t{row.messages} * row.units * uint32_t{sizeof(unit)};
-    if (pe >= destinations_ || row.units != units_of(job.op) || bytes > packet_bytes) {
+    const uint32_t pe = pe_of_sink(row.sink), words = row.messages * kind.words, bytes = words * 4;
+    if (pe >= destinations_ || row.kind != kind || bytes > packet_bytes) {
       ++totals.wrong;
       return;
     }
+    const uint32_t* const at = words_at(payload);
     if (mode == consume_mode::append) {
       if (filled[pe] + bytes > packet_bytes) filled[pe] = 0;  // here the packet would leave
-      std::memcpy(packets + pe * packet_bytes + filled[pe], payload, bytes);
+      std::memcpy(packets + pe * packet_bytes + filled[pe], at, bytes);
       filled[pe] += bytes;
-    } else {
-      for (uint32_t m = 0; m < row.messages; ++m) check_message(payload + m * row.units, row, job, totals);
+    } else if (mode == consume_mode::sum) {
+      uint64_t sum = 0;
+      for (uint32_t w = 0; w < words; ++w) sum += at[w];
+      totals.sum += sum;
+    } else if (mode == consume_mode::check) {
+      for (uint32_t m = 0; m < row.messages; ++m) check_message(at + m * kind.words, row, job, totals);
     }
-    payload += uint32_t{row.messages} * row.units;
+    payload += row.units();
     totals.messages += row.messages;
     totals.of_sink[pe] += row.messages;
   }
 }
 
+inline uint32_t queue_rig::words_of(const send_job& job, uint64_t i, uint32_t (&to)[max_compact_words]) {
+  const uint32_t n = kind_of(job.op).words;
+  const uint64_t value = job.salt + i;
+  for (uint32_t w = 0; w < n; ++w) to[w] = w < 2 ? 0 : static_cast<uint32_t>(value >> w % 2 * 32);  // word 0, and values behind it
+  if (job.op == operation::inc) to[0] = static_cast<uint32_t>(job.word_of(i));
+  if (job.op == operation::put32) to[1] = static_cast<uint32_t>(value);
+  return n;
+}
+
+inline uint64_t queue_rig::sum_of_words(const send_job& job) const {
+  uint64_t sum = 0;
+  uint32_t words[max_compact_words];
+  for (uint64_t i = 0; i < job.count; ++i)
+    for (uint32_t n = words_of(job, i, words), w = 0; w < n; ++w) sum += words[w];
+  return sum;
+}
+
 /// Every message must be one of the job's, be meant for this sink, and come once.
-inline void queue_rig::check_message(const unit* m, const gravel::message_row& row, const send_job& job, consumed_totals& totals) {
-  const uint64_t* word = m->word;
-  const uint64_t value = word[job.op == operation::put ? 1 : 2], i = value - job.salt;
-  bool right = i < job.count && pe_of_sink(row.sink) == job.pe_of(i) && (row.sink & 1) == 0 &&
-               word[0] == (job.op == operation::put    ? make_word0(op::put, static_cast<uint8_t>(value_type::u64), 0)
-                           : job.op == operation::am32 ? make_am_word0(handler_id<am32>::value, 24)
-                                                       : make_am_word0(handler_id<am64>::value, 48));
-  if (job.op != operation::put) {
-    right &= word[1] == 0;
-    for (uint32_t w = 3; w < (job.op == operation::am32 ? 4u : 7u); ++w) right &= word[w] == value;
-    if (job.op == operation::am64) right &= word[7] == 0;
-  }
+inline void queue_rig::check_message(const uint32_t* m, const gravel::message_row& row, const send_job& job, consumed_totals& totals) {
+  uint64_t inverse = 1;  // of the odd factor of word_of, modulo 2^32
+  for (int round = 0; round < 6; ++round) inverse *= 2 - 0x9E3779B97F4A7C15u * inverse;
+  const uint64_t i = job.op == operation::inc     ? m[0] * inverse & (heap_words - 1)
+                     : job.op == operation::put32 ? static_cast<uint32_t>(m[1] - job.salt)
+                                                  : (m[2] | uint64_t{m[3]} << 32) - job.salt;
+  bool right = i < job.count && pe_of_sink(row.sink) == job.pe_of(i) && (row.sink & 1) == 0;
+  uint32_t words[max_compact_words];
+  for (uint32_t n = words_of(job, i, words), w = 0; w < n; ++w) right &= m[w] == words[w];
   if (right) right = !(seen_[i / 64].fetch_or(uint64_t{1} << i % 64) >> i % 64 & 1);
   totals.wrong += !right;
 }

@@ -62,14 +62,14 @@ inline measured run_messages(const options& o, operation op, const std::string& 
   return result;
 }
 
-/// `value_bytes`: what the program sends; the message carries it in units of 16 bytes.
+/// `value_bytes`: what the program sends; the message carries it and an index or a first word, or, of active messages, nothing else.
 inline void rate_row(report& r, const options& o, const limits& l, operation op, const char* name, uint64_t value_bytes) {
   for (const std::string& scope : o.scopes) {
     const measured m = run_messages(o, op, scope);
     const bool is_self = destination_of(o, 0) == 0;
     const uint64_t count = count_of(o, scope);
     const double rate = static_cast<double>(count) / m.seconds;
-    const uint64_t message = units_of(op) * sizeof(unit);
+    const uint64_t message = message_bytes(op);
     const limit most = is_self ? increments_limit(l) : wire_limit(l, is_peer(destination_of(o, gravel_my_pe())));
     const double limit_rate = is_self ? most.per_s : most.per_s / static_cast<double>(message);
     r.row({{"operation", "operation", std::string(name)},
@@ -99,10 +99,10 @@ inline void atomic_bw(report& r, const options& o, limits& l) {
 }
 inline void am_rate(report& r, const options& o, limits& l) {
   measure(l, true, own_table_log2);
-  rate_row(r, o, l, operation::am16, "am", 8);
-  rate_row(r, o, l, operation::am32, "am", 24);
-  rate_row(r, o, l, operation::am64, "am", 48);
-  rate_row(r, o, l, operation::am272, "am", 256);
+  rate_row(r, o, l, operation::am8, "am", 8);
+  rate_row(r, o, l, operation::am24, "am", 24);
+  rate_row(r, o, l, operation::am48, "am", 48);
+  rate_row(r, o, l, operation::am256, "am", 256);
 }
 
 }  // namespace gravel::perf

@@ -5,24 +5,24 @@
 
 namespace gravel::perf {
 
-inline uint32_t units_of(operation o) {
-  return o == operation::am32 ? 2 : o == operation::am64 ? 4 : o == operation::am272 ? max_am_units : 1;
-}
-
 /// A handler of each size. It counts its arrivals in a word of its PE, and miscounts if its arguments are damaged.
 GRAVEL_BOTH void count_arrival(const gravel_t& g, uint64_t offset, uint64_t damage) {
   fetch_add<scope::device>(reinterpret_cast<uint64_t*>(g.heap + offset), uint64_t{1} + damage);
 }
-struct am16 {
-  static constexpr const char* name = "perf_am16";
+struct am8 {
+  static constexpr const char* name = "perf_am8";
   GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t offset) const { count_arrival(g, offset, 0); }
 };
-struct am32 {
-  static constexpr const char* name = "perf_am32";
+struct am16 {
+  static constexpr const char* name = "perf_am16";
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t offset, uint64_t) const { count_arrival(g, offset, 0); }
+};
+struct am24 {
+  static constexpr const char* name = "perf_am24";
   GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t offset, uint64_t a, uint64_t b) const { count_arrival(g, offset, a ^ b); }
 };
-struct am64 {
-  static constexpr const char* name = "perf_am64";
+struct am48 {
+  static constexpr const char* name = "perf_am48";
   GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t offset, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e) const {
     count_arrival(g, offset, (a ^ b) | (a ^ c) | (a ^ d) | (a ^ e));
   }
@@ -32,8 +32,8 @@ struct am64 {
 struct words31 {
   uint64_t word[31];
 };
-struct am272 {
-  static constexpr const char* name = "perf_am272";
+struct am256 {
+  static constexpr const char* name = "perf_am256";
   GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t offset, words31 all) const {
     uint64_t damage = 0;
     for (uint32_t i = 1; i < 31; ++i) damage |= all.word[0] ^ all.word[i];
@@ -41,10 +41,38 @@ struct am272 {
   }
 };
 
+/// What a row of such messages says.
+inline row_kind kind_of(operation o) {
+  switch (o) {
+    case operation::put: return update_kind(op::put, value_type::u64);
+    case operation::inc: return update_kind(op::inc, value_type::u64);
+    case operation::put32: return update_kind(op::put, value_type::u32);
+    case operation::add32: return update_kind(op::add, value_type::u32);
+    case operation::min32: return update_kind(op::min, value_type::u32);
+    case operation::am8: return am_message<am8>::kind;
+    case operation::am16: return am_message<am16>::kind;
+    case operation::am24: return am_message<am24>::kind;
+    case operation::am48: return am_message<am48>::kind;
+    default: return am_message<am256>::kind;
+  }
+}
+inline uint64_t message_bytes(operation o) { return bytes_of(kind_of(o)); }
+
 /// The block sender's interface over direct sends.
 struct direct {
   const gravel_t& g;
-  GRAVEL_DEVICE void put(uint64_t* dest, uint64_t value, int pe) { gravel_put(g, dest, value, pe); }
+  template <class T>
+  GRAVEL_DEVICE void put(T* dest, T value, int pe) {
+    gravel_put(g, dest, value, pe);
+  }
+  template <class T>
+  GRAVEL_DEVICE void add(T* dest, T value, int pe) {
+    gravel_add(g, dest, value, pe);
+  }
+  template <class T>
+  GRAVEL_DEVICE void min(T* dest, T value, int pe) {
+    gravel_min(g, dest, value, pe);
+  }
   GRAVEL_DEVICE void inc(uint64_t* dest, int pe) { gravel_inc(g, dest, pe); }
   template <class Handler, class... A>
   GRAVEL_DEVICE void am(int pe, A... arguments) {
@@ -63,26 +91,36 @@ GRAVEL_DEVICE void send_part(Sender& s, const gravel_t& g, const send_job& job, 
     case operation::inc:
       for (uint64_t i = lane; i < job.count; i += lanes) s.inc(&job.words[job.word_of(i)], static_cast<int>(job.pe_of(i)));
       break;
+    case operation::put32:
+    case operation::add32:
+    case operation::min32:  // the two others are measured by `gups`
+      for (uint64_t i = lane; i < job.count; i += lanes)
+        s.put(reinterpret_cast<uint32_t*>(&job.words[job.word_of(i)]), static_cast<uint32_t>(job.salt + i), static_cast<int>(job.pe_of(i)));
+      break;
+    case operation::am8:
+      for (uint64_t i = lane; i < job.count; i += lanes) s.template am<am8>(static_cast<int>(job.pe_of(i)), words + 8 * job.word_of(i));
+      break;
     case operation::am16:
-      for (uint64_t i = lane; i < job.count; i += lanes) s.template am<am16>(static_cast<int>(job.pe_of(i)), words + 8 * job.word_of(i));
+      for (uint64_t i = lane; i < job.count; i += lanes)
+        s.template am<am16>(static_cast<int>(job.pe_of(i)), words + 8 * job.word_of(i), job.salt + i);
       break;
-    case operation::am32:
+    case operation::am24:
       for (uint64_t i = lane; i < job.count; i += lanes) {
         const uint64_t v = job.salt + i;
-        s.template am<am32>(static_cast<int>(job.pe_of(i)), words + 8 * job.word_of(i), v, v);
+        s.template am<am24>(static_cast<int>(job.pe_of(i)), words + 8 * job.word_of(i), v, v);
       }
       break;
-    case operation::am64:
+    case operation::am48:
       for (uint64_t i = lane; i < job.count; i += lanes) {
         const uint64_t v = job.salt + i;
-        s.template am<am64>(static_cast<int>(job.pe_of(i)), words + 8 * job.word_of(i), v, v, v, v, v);
+        s.template am<am48>(static_cast<int>(job.pe_of(i)), words + 8 * job.word_of(i), v, v, v, v, v);
       }
       break;
-    case operation::am272:
+    case operation::am256:
       for (uint64_t i = lane; i < job.count; i += lanes) {
         words31 all;
         for (uint64_t& word : all.word) word = job.salt + i;
-        s.template am<am272>(static_cast<int>(job.pe_of(i)), words + 8 * job.word_of(i), all);
+        s.template am<am256>(static_cast<int>(job.pe_of(i)), words + 8 * job.word_of(i), all);
       }
       break;
   }

@@ -28,7 +28,7 @@ struct row_kind {
 
   GRAVEL_BOTH constexpr bool is_wide() const { return operation == op::none; }
   GRAVEL_BOTH constexpr uint32_t units() const { return words / words_of_unit; }  ///< of each message of a wide row
-  friend GRAVEL_BOTH constexpr bool operator==(const row_kind& a, const row_kind& b) { return a.bits() == b.bits(); }
+  friend GRAVEL_BOTH constexpr bool operator==(row_kind a, row_kind b) { return a.bits() == b.bits(); }
   /// Never 0 in a kind that has messages.
   GRAVEL_BOTH constexpr uint64_t bits() const {
     return words | static_cast<uint64_t>(operation) << 16 | uint64_t{type} << 24 | uint64_t{handler} << 32;
