@@ -226,6 +226,17 @@ struct block_sender {
     gather<wide_kind(1)>(sink, message);
   }
 
+  /// A message of a kind for which there is no number. Lanes with several kinds may stand here. One copy for all.
+  __device__ GRAVEL_NOINLINE void send_any(uint32_t sink, uint64_t kind_bits, const void* message) {
+    const lane_group all = lane_group::active();
+    const lane_group group = all.part(all.match(kind_bits));
+    const row_kind kind = row_kind::of_bits(kind_bits);
+    const auto* const words = static_cast<const uint32_t*>(message);
+    send_together(g, group, sink, kind, [&](unit* row, uint32_t i) {
+      for (uint32_t w = 0; w < kind.words; ++w) words_at(row)[i * kind.words + w] = words[w];
+    });
+  }
+
   template <row_kind KIND, class Piece, uint32_t N>
   GRAVEL_DEVICE void gather(uint32_t sink, const Piece (&message)[N]) {
     constexpr uint32_t UNITS = message_units<Piece, N>;
@@ -234,7 +245,11 @@ struct block_sender {
         if (const peer_link* link = ring_to(g, sink); link && link->bin != peer_link::no_bin && bins.take(KIND))
           return bins.add<KIND>(buffer + capacity, *link, message, &to_peers);
     const uint32_t number = kinds.number_of(KIND);
-    if (number == kind_table::most) return send_am<KIND>(g, sink, message);
+    if (number == kind_table::most) {
+      Piece copy[N];  // whose address leaves, not the message's
+      for (uint32_t i = 0; i < N; ++i) copy[i] = message[i];
+      return send_any(sink, KIND.bits(), copy);
+    }
     const lane_group group = lane_group::active();
     const uint32_t wanted = group.size() * UNITS;
     uint32_t at;

@@ -81,13 +81,10 @@ GRAVEL_BOTH constexpr uint32_t units_of_pieces(uint32_t n) {
 template <class Piece, uint32_t N>
 constexpr uint32_t message_units = units_of_pieces<Piece, N>(1);
 
-/// Sends one message of N pieces for each calling lane. Thread scope: lane; any subset of a warp may call. Waits while the queue is
-/// full. Returns when the message is handed over (source values may be reused). The kind is a template parameter, here and wherever lanes
-/// act together: lanes that stand at the same place so have messages of the same kind.
-template <row_kind KIND, class Piece, uint32_t N>
-GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const Piece (&message)[N]) {
-  lane_group group = lane_group::active();
-  if constexpr (message_units<Piece, N> > max_small_units) group = group.part(group.match(group.rank() / (g.direct.shape.payload_units / N)));
+/// Sends a message of one kind for each lane of the group: `store` writes the message with a number, of the row whose first unit it is
+/// given. Waits while the queue is full.
+template <class Store>
+GRAVEL_BOTH void send_together(const gravel_t& g, const lane_group& group, uint32_t sink, const row_kind& kind, Store store) {
   // Order by sink: one round per distinct sink; every lane learns its row and its place.
   uint32_t n_rows = 0, before = 0, my_place = 0, my_row = 0, my_peers = 0;  // before, my_place: units
   for (uint32_t rest = group.mask(); rest != 0; ++n_rows) {
@@ -98,7 +95,7 @@ GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const Piece (&mes
       my_peers = peers;
       my_place = before;
     }
-    before += units_of_pieces<Piece, N>(lane_group::popcount(peers));
+    before += static_cast<uint32_t>(units_for(kind, lane_group::popcount(peers)));
     rest &= ~peers;
   }
   const queue& q = g.direct;
@@ -107,10 +104,20 @@ GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const Piece (&mes
   ticket = group.from_leader(ticket);
   // From here to publish(): no return, no wait.
   slot_header* slot = q.slot(ticket);
-  store_message(pieces_at<Piece>(q.payload(slot) + my_place) + group.rank_in(my_peers) * N, message);
-  if (lane_group::lowest(my_peers) == group.lane()) store_row(&q.rows(slot)[my_row], {KIND, sink, lane_group::popcount(my_peers)});
+  store(q.payload(slot) + my_place, group.rank_in(my_peers));
+  if (lane_group::lowest(my_peers) == group.lane()) store_row(&q.rows(slot)[my_row], {kind, sink, lane_group::popcount(my_peers)});
   group.sync();
   if (group.is_leader()) q.publish(ticket, slot, n_rows, before);
+}
+
+/// Sends one message of N pieces for each calling lane. Thread scope: lane; any subset of a warp may call. Waits while the queue is
+/// full. Returns when the message is handed over (source values may be reused). The kind is a template parameter, here and wherever lanes
+/// act together: lanes that stand at the same place so have messages of the same kind.
+template <row_kind KIND, class Piece, uint32_t N>
+GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const Piece (&message)[N]) {
+  lane_group group = lane_group::active();
+  if constexpr (KIND.is_wide() && N > max_small_units) group = group.part(group.match(group.rank() / (g.direct.shape.payload_units / N)));
+  send_together(g, group, sink, KIND, [&](unit* row, uint32_t i) { store_message(pieces_at<Piece>(row) + i * N, message); });
 }
 /// Of a wide message.
 template <uint32_t UNITS>
