@@ -17,6 +17,9 @@ struct kind_table {
   }
   /// Its number; `most`: there are too many. Thread scope: lane, divergent.
   GRAVEL_DEVICE uint32_t number_of(const row_kind& kind) {
+#if GRAVEL_ON_GPU
+#pragma unroll 1
+#endif
     for (uint32_t k = 0; k < most; ++k) {
       uint64_t there = load_relaxed<scope::block>(&bits[k]);
       if (there == 0 && !compare_swap_acquire<scope::block>(&bits[k], uint64_t{0}, kind.bits())) there = load_relaxed<scope::block>(&bits[k]);
