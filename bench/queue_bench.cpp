@@ -104,7 +104,7 @@ double gravel_seconds(const shape& s, uint32_t slot_bytes) {
       slot_header* slot = q.slot(ticket);
       auto* to = reinterpret_cast<message<UNITS>*>(q.payload(slot));
       for (uint32_t i = 0; i < count; ++i) to[i] = make_message<UNITS>(number + i);
-      q.rows(slot)[0] = {0, static_cast<uint16_t>(count), UNITS};
+      q.rows(slot)[0] = {wide_kind(UNITS), 0, count};
       q.publish(ticket, slot, 1, count * UNITS);
       number += count;
     }

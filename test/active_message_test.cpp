@@ -113,13 +113,29 @@ TEST_CASE("active messages arrive once and whole, whatever their arguments, by e
 }
 
 TEST_CASE("arguments lie one behind the other, without padding") {
-  am_message<mixes::carries<3, false, char, uint16_t, uint32_t, uint64_t, bool>> m;
+  using few = mixes::carries<3, false, char, uint16_t, uint32_t, uint64_t, bool>;
+  am_message<few> m;
   m.fill('a', uint16_t{0x0201}, 0x06050403u, uint64_t{0x0e0d0c0b0a090807}, true);
-  CHECK(m.units == 2);
-  CHECK(argument_bytes_of(m.data[0].word[0]) == 16);
-  CHECK(m.data[0].word[1] == 0x0706050403020161);
-  CHECK(m.data[1].word[0] == 0x010e0d0c0b0a0908);
-  CHECK(m.data[1].word[1] == 0);
+  CHECK(m.kind == am_kind(handler_id<few>::value, 16));
+  const uint32_t words[] = {0x03020161, 0x07060504, 0x0b0a0908, 0x010e0d0c};
+  REQUIRE(std::size(m.data) == 4);
+  for (uint32_t i = 0; i < 4; ++i) CHECK(m.data[i] == words[i]);
+  unit wide[max_small_units];
+  CHECK(widen(m.kind, m.data, wide) == 2);
+  CHECK(wide[0].word[0] == make_am_word0(handler_id<few>::value, 16));
+  CHECK(wide[0].word[1] == 0x0706050403020161);
+  CHECK(wide[1].word[0] == 0x010e0d0c0b0a0908);
+  CHECK(wide[1].word[1] == 0);
+}
+
+TEST_CASE("with more arguments than a compact message has, they lie behind a first word") {
+  using many = mixes::carries<3, false, uint64_t, mixes::bytes<49>>;
+  am_message<many> m;
+  m.fill(uint64_t{0x0807060504030201}, mixes::bytes<49>{});
+  CHECK(m.kind == wide_kind(5));
+  CHECK(m.data[0].word[0] == make_am_word0(handler_id<many>::value, 57));
+  CHECK(m.data[0].word[1] == 0x0807060504030201);
+  CHECK(am_message<mixes::carries<3, false, mixes::bytes<56>>>::kind == am_kind(handler_id<many>::value, 56));
 }
 
 TEST_CASE("a bulk message in a row of others is refused") {

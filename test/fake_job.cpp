@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "lib/base/error.hpp"
+#include "test/rows.hpp"
 
 namespace gravel {
 namespace {
@@ -184,11 +185,11 @@ bool fake_job::serve_ring(fake_pe& p, uint32_t lane, uint32_t source) {
   if (!ring.arrived(at.ticket)) return false;
   at.draw_next(&p.peers.drawn[source]);
   chunk_header* chunk = ring.chunk(at.ticket);
-  const unit* message = peer_ring::payload(chunk);
-  if (!peer_ring::may_hold(chunk->messages, chunk->units, ring.chunk_units)) fail("a corrupt chunk arrived at PE {}", p.pe);
-  for (uint32_t m = 0; m < chunk->messages; ++m, message += chunk->units)
-    if (const message_fault fault = apply_(p.device_handler, message, chunk->units); fault != message_fault::fine)
+  if (!peer_ring::may_hold(chunk->row, ring.chunk_units)) fail("a corrupt chunk arrived at PE {}", p.pe);
+  each_message(chunk->row, peer_ring::payload(chunk), [&](const unit* message, uint32_t units) {
+    if (const message_fault fault = apply_(p.device_handler, message, units); fault != message_fault::fine)
       fail("a corrupt message arrived at PE {}: {}", p.pe, name_of(fault));
+  });
   ring.mark_done(at.ticket);
   at.go_on();
   return true;

@@ -2,6 +2,7 @@
 // of the CPU backend, with two packets a channel.
 #include "lib/base/landing.hpp"
 
+#include <algorithm>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "host/pe/receiver.hpp"
 #include "test/catch.hpp"
 #include "test/fake_link.hpp"
+#include "test/rows.hpp"
 
 using namespace gravel;
 
@@ -43,14 +45,21 @@ struct ring_memory {
   gravel_t handle;
 };
 
-/// Adds 1 to a word: message `i` of a sender goes to word first + i, so each word must be 1 in the end.
-unit add_one(uint64_t word) { return {{make_word0(op::add, static_cast<uint8_t>(value_type::u64), word * 8), 1}}; }
+/// Appends additions of 1 to words first ... first + n, so that each word must be 1 in the end: as a row of indices, or of the wide form.
+uint32_t append_words(outbound& out, uint64_t first, uint64_t n, random_numbers& draw) {
+  if (draw.below(2)) {
+    std::vector<uint32_t> words;
+    for (uint64_t i = 0; i < n; ++i) words.push_back(static_cast<uint32_t>(first + i));
+    return out.append(sink, update_kind(op::inc, value_type::u64), words.data(), static_cast<uint32_t>(n), 0);
+  }
+  std::vector<unit> wide;
+  for (uint64_t i = 0; i < n; ++i) wide.push_back({{make_word0(op::add, static_cast<uint8_t>(value_type::u64), (first + i) * 8), 1}});
+  return out.append(sink, wide_kind(1), words_at(wide.data()), static_cast<uint32_t>(n), 0);
+}
 
 void send_words(outbound& out, uint64_t first, uint64_t n, random_numbers& draw) {
   for (uint64_t i = 0; i < n;) {
-    std::vector<unit> some;
-    for (uint64_t k = 0; k < 1 + draw.below(8) && i + k < n; ++k) some.push_back(add_one(first + i + k));
-    const uint32_t took = out.append(sink, some.data(), static_cast<uint32_t>(some.size()), 1, 0);
+    const uint32_t took = append_words(out, first + i, std::min<uint64_t>(1 + draw.below(8), n - i), draw);
     i += took;
     if (draw.below(3) == 0) out.close(close_cause::age);
     if (out.is_local()) out.poll_done();
@@ -66,11 +75,16 @@ struct hasty_receiver {
   bool receive(std::vector<uint64_t>& heap) {
     if (!ring.arrived(0, next)) return false;
     const packet_header* p = ring.packet(0, next);
-    const uint32_t n = p->n_messages;
+    std::vector<message_row> rows(rows_of(p), rows_of(p) + p->n_rows);
     ring.mark_done(0, next++);
-    for (uint32_t i = 0; i < n; ++i) {
-      const uint64_t offset = offset_of(load_relaxed(&payload_of(p)[i].word[0]));
-      if (offset / 8 < heap.size()) ++heap[offset / 8];
+    const unit* at = payload_of(p);
+    for (const message_row& row : rows) {
+      interleave_point();
+      each_message(row, at, [&](const unit* message, uint32_t) {
+        const uint64_t offset = offset_of(message->word[0]);
+        if (offset / 8 < heap.size()) ++heap[offset / 8];
+      });
+      at += row.units();
     }
     return true;
   }
@@ -134,8 +148,7 @@ void run_remote(uint64_t seed, uint64_t eager_size, bool prefers_messages = fals
         }
       };
       for (uint64_t i = 0; i < n;) {
-        const unit one = add_one(i);
-        i += out.append(sink, &one, 1, 1, 0);
+        i += append_words(out, i, 1, draw);
         if (draw.below(2)) out.close(close_cause::age);
         take_credits();
         relax{}();

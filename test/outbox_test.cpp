@@ -4,6 +4,7 @@
 #include "device/outbox.cuh"
 
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "device/cpu/simt_block.hpp"
@@ -15,6 +16,15 @@ using simt::detail::random_numbers;
 namespace {
 
 constexpr uint32_t n_pes = 3, me = 1, chunks = 4, chunk_units = 256, senders = 32, rounds = 40;
+
+/// What is sent. The outbox has a place for an open chunk by destination and size of message or handler, so some share one.
+constexpr row_kind kinds[] = {
+    wide_kind(1), wide_kind(2), wide_kind(4), update_kind(op::inc, value_type::u64), update_kind(op::add, value_type::u64),
+    update_kind(op::put, value_type::u32), update_kind(op::add, value_type::u32), am_kind(8, 8), am_kind(3, 5), am_kind(3, 56),
+};
+constexpr uint32_t n_kinds = std::size(kinds), n_wide = 3;
+/// All words of a message say who it is, for whom, and of which kind.
+constexpr uint32_t code_of(uint32_t id, uint32_t pe, uint32_t kind) { return id | pe << 16 | kind << 24; }
 
 struct world {
   std::vector<unit> slots[n_pes];
@@ -49,32 +59,51 @@ struct world {
     const peer_ring& r = links[ring].ring;
     if (!r.arrived(next[ring])) return false;
     chunk_header* const c = r.chunk(next[ring]);
-    const unit* m = peer_ring::payload(c);
-    if (c->units == 0 || c->messages * c->units > chunk_units || c->pe >= n_pes || (ring != me && c->pe != ring))
+    const message_row& row = c->row;
+    const uint32_t pe = pe_of_sink(row.sink);
+    if (!peer_ring::may_hold(row, chunk_units) || row.sink != sink_of(pe, sink_kind::device) || pe >= n_pes || (ring != me && pe != ring))
       throw std::runtime_error("a corrupt chunk");
-    passed_on += c->pe != ring;
+    passed_on += pe != ring;
     ++chunks_seen;
-    empty += c->messages == 0;
-    for (uint32_t i = 0; i < c->messages; ++i, m += c->units) {
-      for (uint32_t u = 0; u < c->units; ++u)
-        if (m[u].word[0] != m[0].word[0] || m[u].word[1] != (uint64_t{c->pe} << 8 | c->units))
-          throw std::runtime_error("a message of another destination or size");
-      if (!arrived[c->pe].insert(m[0].word[0]).second) throw std::runtime_error("a message arrived twice");
+    empty += row.messages == 0;
+    const uint32_t* m = words_at(peer_ring::payload(c));
+    for (uint32_t i = 0; i < row.messages; ++i, m += row.kind.words) {
+      const uint32_t id = m[0] & 0xffff, kind = m[0] >> 24;
+      if (kind >= n_kinds || kinds[kind] != row.kind || m[0] != code_of(id, pe, kind))
+        throw std::runtime_error("a message of another destination or kind");
+      for (uint32_t w = 0; w < row.kind.words; ++w)
+        if (m[w] != m[0]) throw std::runtime_error("a message that is not whole");
+      if (!arrived[pe].insert(id).second) throw std::runtime_error("a message arrived twice");
     }
     r.mark_done(next[ring]++);
     return true;
   }
 };
 
-template <uint32_t UNITS>
-void send(world& w, outbox& box, uint32_t pe, uint64_t id) {
-  unit message[UNITS];
-  for (unit& u : message) u = {{id, uint64_t{pe} << 8 | UNITS}};
-  if (!box.add(w.g, pe, message)) w.refused[pe].insert(id);
+template <uint32_t KIND>
+void send(world& w, outbox& box, uint32_t pe, uint32_t id) {
+  constexpr row_kind kind = kinds[KIND];
+  const uint32_t code = code_of(id, pe, KIND);
+  bool taken;
+  if constexpr (kind.is_wide()) {
+    unit message[kind.units()];
+    for (unit& u : message) u = {{code | uint64_t{code} << 32, code | uint64_t{code} << 32}};
+    taken = box.add<kind>(w.g, pe, message);
+  } else {
+    uint32_t message[kind.words];
+    for (uint32_t& word : message) word = code;
+    taken = box.add<kind>(w.g, pe, message);
+  }
+  if (!taken) w.refused[pe].insert(id);
+}
+template <uint32_t... KINDS>
+void send_one_of(std::integer_sequence<uint32_t, KINDS...>, world& w, outbox& box, uint32_t kind, uint32_t pe, uint32_t id) {
+  ((kind == KINDS ? send<KINDS>(w, box, pe, id) : void()), ...);
 }
 
-/// Warp 0 runs handlers; a lane of warp 1 is the resolvers of all PEs.
-void kernel(world& w, uint64_t seed, uint32_t slowness) {
+/// Warp 0 runs handlers; a lane of warp 1 is the resolvers of all PEs. Half of the messages are of one kind, the others of the first
+/// `n_drawn`.
+void kernel(world& w, uint64_t seed, uint32_t slowness, uint32_t n_drawn) {
   __shared__ outbox box;
   if (threadIdx.x < senders) box.begin(&w.owed, threadIdx.x);
   __syncthreads();
@@ -89,17 +118,27 @@ void kernel(world& w, uint64_t seed, uint32_t slowness) {
   for (uint32_t i = 0; i < mine; ++i) {
     if (draw.below(3) == 0) continue;
     const uint32_t pe = draw.below(n_pes);
-    const uint64_t id = uint64_t{threadIdx.x} * rounds + i;
-    switch (draw.below(4)) {
-      case 0: send<2>(w, box, pe, id); break;
-      case 1: send<4>(w, box, pe, id); break;
-      default: send<1>(w, box, pe, id);
-    }
+    const uint32_t id = threadIdx.x * rounds + i, kind = draw.below(2 * n_drawn);
+    send_one_of(std::make_integer_sequence<uint32_t, n_kinds>(), w, box, kind < n_drawn ? kind : 0, pe, id);
   }
   __syncwarp();
   box.flush(w.g, threadIdx.x);
   box.end(threadIdx.x);
   fetch_add<scope::system>(&w.running, ~0u);
+}
+
+/// A warp of which one lane has a handler to run.
+template <class F>
+void one_handler(world& w, F handler) {
+  simt::launch(1, 32, {}, [&] {
+    __shared__ outbox box;
+    box.begin(&w.owed, threadIdx.x);
+    __syncwarp();
+    if (threadIdx.x == 0) handler(box);
+    __syncwarp();
+    box.flush(w.g, threadIdx.x);
+    box.end(threadIdx.x);
+  });
 }
 
 /// The next resolver kernel: it finds what the last one owes. True if something is owed still.
@@ -125,7 +164,7 @@ void settle(world& w) {
   }
 }
 
-std::vector<std::set<uint64_t>> sent_by_all(uint64_t seed) {
+std::vector<std::set<uint64_t>> sent_by_all(uint64_t seed, uint32_t n_drawn) {
   std::vector<std::set<uint64_t>> sent(n_pes);
   for (uint32_t lane = 0; lane < senders; ++lane) {
     random_numbers draw(seed * 64 + lane);
@@ -134,7 +173,7 @@ std::vector<std::set<uint64_t>> sent_by_all(uint64_t seed) {
       if (draw.below(3) == 0) continue;
       const uint32_t pe = draw.below(n_pes);
       sent[pe].insert(uint64_t{lane} * rounds + i);
-      draw.below(4);
+      draw.below(2 * n_drawn);
     }
   }
   return sent;
@@ -146,13 +185,14 @@ TEST_CASE("what handlers send arrives once, or its sender is told") {
   uint64_t refused = 0, passed_on = 0, empty = 0;
   for (uint32_t slowness : {2, 50, 100000})
     for (uint64_t seed = 1; seed <= 60; ++seed) {
+      const uint32_t n_drawn = seed % 2 ? n_wide : n_kinds;
       INFO("seed " << seed << ", slowness " << slowness);
       world w;
       simt::launch_options options{};
       options.seed = seed;
-      simt::launch(1, senders + 1, options, [&] { kernel(w, seed, slowness); });
+      simt::launch(1, senders + 1, options, [&] { kernel(w, seed, slowness, n_drawn); });
       settle(w);
-      const auto sent = sent_by_all(seed);
+      const auto sent = sent_by_all(seed, n_drawn);
       uint64_t counted = 0;
       for (uint32_t pe = 0; pe < n_pes; ++pe) {
         std::set<uint64_t> all = w.arrived[pe];
@@ -174,12 +214,55 @@ TEST_CASE("what handlers send arrives once, or its sender is told") {
 
 TEST_CASE("messages that lanes send one after the other share chunks") {
   world w;
-  simt::launch(1, senders + 1, {}, [&] { kernel(w, 7, 2); });
+  simt::launch(1, senders + 1, {}, [&] { kernel(w, 7, 2, n_wide); });
   settle(w);
   uint64_t messages = 0;
   for (const auto& some : w.arrived) messages += some.size();
   CHECK(messages > 100);
   CHECK(w.chunks_seen * 6 < messages);
+}
+
+TEST_CASE("a chunk stays open for each destination and kind; kinds that share a place close each other's") {
+  constexpr uint32_t inc = 3, add = 4, put32 = 5, add32 = 6, each = 10;
+  const auto rows_after = [](auto sends) {
+    world w;
+    one_handler(w, [&](outbox& box) {
+      for (uint32_t i = 0; i < each; ++i) {
+        sends(w, box, 2 * i);
+        for (uint32_t ring = 0; ring < n_pes; ++ring)  // so that there is room whatever is published
+          while (w.serve(ring)) {
+          }
+      }
+    });
+    settle(w);
+    uint64_t messages = 0;
+    for (uint32_t pe = 0; pe < n_pes; ++pe) {
+      CHECK(w.refused[pe].empty());
+      messages += w.arrived[pe].size();
+    }
+    CHECK(messages == 2 * each);
+    return w.chunks_seen;
+  };
+  CHECK(rows_after([](world& w, outbox& box, uint32_t id) { send<inc>(w, box, 0, id), send<inc>(w, box, 2, id + 1); }) == 2);
+  CHECK(rows_after([](world& w, outbox& box, uint32_t id) { send<inc>(w, box, 0, id), send<add>(w, box, 0, id + 1); }) == 2);
+  CHECK(rows_after([](world& w, outbox& box, uint32_t id) { send<inc>(w, box, 0, id), send<inc>(w, box, 0, id + 1); }) == 1);
+  CHECK(rows_after([](world& w, outbox& box, uint32_t id) { send<put32>(w, box, 0, id), send<add32>(w, box, 0, id + 1); }) == 2 * each);
+}
+
+TEST_CASE("a chunk takes as many messages as its words hold") {
+  world w;
+  constexpr uint32_t largest = n_kinds - 1, most = chunk_units * row_kind::words_of_unit / kinds[largest].words;
+  static_assert(most * kinds[largest].words % row_kind::words_of_unit != 0);  // the last unit is not full
+  one_handler(w, [&](outbox& box) {
+    for (uint32_t i = 0; i <= most; ++i) send<largest>(w, box, 0, i);
+  });
+  const peer_ring& ring = w.links[0].ring;
+  REQUIRE(ring.arrived(1));
+  CHECK(ring.chunk(0)->row.messages == most);
+  CHECK(ring.chunk(0)->row.units() == chunk_units);
+  CHECK(ring.chunk(1)->row.messages == 1);
+  settle(w);
+  CHECK(w.arrived[0].size() == most + 1);
 }
 
 TEST_CASE("a ticket whose chunk is not free is owed, used next, and published empty if nobody uses it") {
@@ -192,7 +275,7 @@ TEST_CASE("a ticket whose chunk is not free is owed, used next, and published em
     for (uint64_t i = 0; i < chunks; ++i) {
       REQUIRE(box.claim(link, &ticket));
       REQUIRE(ticket == i);
-      link.ring.publish(ticket, 1, 1, 0);
+      link.ring.publish(ticket, {wide_kind(1), sink_of(0, sink_kind::device), 1});
     }
     CHECK_FALSE(box.claim(link, &ticket));
     CHECK_FALSE(box.claim(link, &ticket));
@@ -202,9 +285,9 @@ TEST_CASE("a ticket whose chunk is not free is owed, used next, and published em
     link.ring.mark_done(0);
     CHECK(box.claim(link, &ticket));
     CHECK(ticket == chunks);
-    link.ring.publish(ticket, 1, 1, 0);
+    link.ring.publish(ticket, {wide_kind(1), sink_of(0, sink_kind::device), 1});
     CHECK(box.claim(link, &ticket));
-    link.ring.publish(ticket, 1, 1, 0);
+    link.ring.publish(ticket, {wide_kind(1), sink_of(0, sink_kind::device), 1});
     CHECK_FALSE(box.claim(link, &ticket));
     CHECK(box.end(0));
   });
@@ -214,7 +297,7 @@ TEST_CASE("a ticket whose chunk is not free is owed, used next, and published em
   link.ring.mark_done(2);
   CHECK_FALSE(run_again(w));
   CHECK(link.ring.arrived(chunks + 2));
-  CHECK(link.ring.chunk(chunks + 2)->messages == 0);
+  CHECK(link.ring.chunk(chunks + 2)->row.messages == 0);
 }
 
 TEST_CASE("a handler that sends for long to other PEs keeps no ring from going on") {
@@ -226,21 +309,21 @@ TEST_CASE("a handler that sends for long to other PEs keeps no ring from going o
     uint64_t ticket = 0;
     for (uint32_t i = 0; i < before; ++i) {  // all chunks of the ring to PE 2 but one are in use
       REQUIRE(box.claim(w.links[2], &ticket));
-      w.links[2].ring.publish(ticket, 1, 1, 2);
+      w.links[2].ring.publish(ticket, {wide_kind(1), sink_of(2, sink_kind::device), 1});
     }
-    send<1>(w, box, 2, 0);  // opens the last one
-    send<1>(w, box, 0, 1);
+    send<0>(w, box, 2, 0);  // opens the last one
+    send<0>(w, box, 0, 1);
     CHECK_FALSE(box.claim(w.links[2], &ticket));  // owes
     w.links[2].ring.mark_done(0);
-    // Of one size, so that nothing else closes the chunk of PE 2.
+    // Of one kind, so that nothing else closes the chunk of PE 2.
     for (uint64_t i = 0; i < 2 * outbox::adds_of_a_turn + 2; ++i) {
-      send<1>(w, box, me, 2 + i);
+      send<0>(w, box, me, 2 + i);
       while (w.serve(me)) {
       }
     }
     CHECK(w.links[2].ring.arrived(before));
     CHECK(w.links[2].ring.arrived(chunks));  // what was owed, empty
-    CHECK(w.links[2].ring.chunk(chunks)->messages == 0);
+    CHECK(w.links[2].ring.chunk(chunks)->row.messages == 0);
     CHECK(w.links[0].ring.arrived(0));
     CHECK_FALSE(box.end(0));
   });

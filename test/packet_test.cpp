@@ -26,9 +26,22 @@ struct open_packet {
     for (uint64_t i = 0; i < 1024; ++i) messages.push_back({{i, ~i}});
     writer.open(memory->bytes, size);
   }
-  uint32_t append(uint32_t n, uint32_t units, uint32_t to = sink) { return writer.append(to, messages.data(), n, units); }
+  uint32_t append(uint32_t n, const row_kind& kind, uint32_t to = sink) { return writer.append(to, kind, words_at(messages.data()), n); }
+  uint32_t append(uint32_t n, uint32_t units, uint32_t to = sink) { return append(n, wide_kind(units), to); }
   packet_header* close(uint64_t sequence = 7, uint32_t to = sink) { return writer.close(sequence, to, 2, 1, true); }
 };
+
+/// Every kind that is not large.
+std::vector<row_kind> all_kinds() {
+  std::vector<row_kind> kinds;
+  for (uint32_t units = 1; units <= max_small_units; ++units) kinds.push_back(wide_kind(units));
+  for (op o : update_ops)
+    for (value_type type : value_types)
+      if (takes_type(o, type)) kinds.push_back(update_kind(o, type));
+  for (uint32_t bytes = 0; bytes <= compact_am_bytes; ++bytes) kinds.push_back(am_kind(77 + bytes, bytes));
+  return kinds;
+}
+uint32_t most_of(const row_kind& kind) { return capacity * row_kind::words_of_unit / kind.words; }
 
 packet_fault check(const packet_header* p, uint64_t sequence = 7, uint32_t to = sink) {
   return check_packet(p, p->bytes, {size, sequence, to, n_sinks});
@@ -57,8 +70,8 @@ TEST_CASE("a packet carries what was appended") {
   CHECK(h->n_units == 13);
   REQUIRE(h->n_rows == 3);
   CHECK(rows_of(h)[0].messages == 5);
-  CHECK(rows_of(h)[1].units == 2);
-  CHECK(rows_of(h)[2].units == 4);
+  CHECK(rows_of(h)[1].kind == wide_kind(2));
+  CHECK(rows_of(h)[2].kind == wide_kind(4));
   CHECK(payload_of(h)[2].word[0] == 2);
   CHECK(payload_of(h)[3].word[0] == 0);
   CHECK(payload_of(h)[8].word[1] == ~3ull);
@@ -76,6 +89,163 @@ TEST_CASE("a packet takes what fits and no more") {
     CHECK(h->bytes <= size);
     CHECK(check(h) == packet_fault::fine);
   }
+}
+
+TEST_CASE("rows of every kind: each append extends the row where its last message ends, and the next row begins at a unit") {
+  const uint32_t appends[] = {1, 2, 4, 1};  // in no multiple of a unit
+  for (const row_kind& kind : all_kinds()) {
+    INFO("operation " << static_cast<int>(kind.operation) << ", type " << int{kind.type} << ", words " << kind.words);
+    open_packet p;
+    std::memset(p.memory->bytes, 0xee, size);
+    REQUIRE(p.append(1, 1) == 1);
+    uint32_t n = 0;
+    for (uint32_t more : appends) {
+      const uint32_t* const from = words_at(p.messages.data()) + n * kind.words;
+      REQUIRE(p.writer.append(sink, kind, from, more) == more);
+      n += more;
+    }
+    const row_kind other = kind == wide_kind(2) ? wide_kind(3) : wide_kind(2);
+    REQUIRE(p.append(1, other) == 1);
+    const packet_header* h = p.close();
+    const bool first_extends = kind == wide_kind(1);
+    REQUIRE(h->n_rows == (first_extends ? 2 : 3));
+    const message_row& row = rows_of(h)[first_extends ? 0 : 1];
+    CHECK(row.kind == kind);
+    CHECK(row.messages == n + first_extends);
+    CHECK(h->n_messages == n + 2);
+    const uint32_t units = (n * kind.words + 3) / 4;
+    CHECK(h->n_units == 1 + units + other.units());
+    CHECK(h->bytes == packet_payload_offset + h->n_units * sizeof(unit));
+    const uint32_t* const at = words_at(payload_of(h) + 1);
+    CHECK(std::memcmp(at, p.messages.data(), n * bytes_of(kind)) == 0);
+    CHECK(std::memcmp(at + units * 4, p.messages.data(), bytes_of(other)) == 0);
+    CHECK(check(h) == packet_fault::fine);
+  }
+}
+
+TEST_CASE("messages of every kind go on in the next packet where one is full") {
+  for (const row_kind& kind : all_kinds()) {
+    INFO("operation " << static_cast<int>(kind.operation) << ", type " << int{kind.type} << ", words " << kind.words);
+    open_packet p;
+    const auto all = static_cast<uint32_t>(p.messages.size() * row_kind::words_of_unit / kind.words);
+    const uint32_t* const words = words_at(p.messages.data());
+    for (uint32_t n = 0; n < all;) {
+      const uint32_t begin = n;
+      // Some at a time, so that the end of the packet lies within an append.
+      for (uint32_t taken = 7; taken == 7; n += taken) taken = p.writer.append(sink, kind, words + n * kind.words, std::min(7u, all - n));
+      REQUIRE(n - begin == std::min(most_of(kind), all - begin));
+      CHECK(p.append(1, kind) == (n - begin < most_of(kind) ? 1 : 0));
+      const packet_header* h = p.close();
+      REQUIRE(check(h) == packet_fault::fine);
+      REQUIRE(h->n_rows == 1);
+      REQUIRE(std::memcmp(payload_of(h), words + begin * kind.words, (n - begin) * bytes_of(kind)) == 0);
+      p.writer.open(p.memory->bytes, size);
+    }
+  }
+}
+
+TEST_CASE("the rest of a full packet's last unit is for messages of its row alone") {
+  for (const row_kind& kind : {update_kind(op::inc, value_type::u64), update_kind(op::add, value_type::u32), am_kind(5, 3)}) {
+    open_packet p;
+    const uint32_t most = most_of(kind);
+    REQUIRE(p.append(most - 1, kind) == most - 1);
+    CHECK(p.append(1, wide_kind(1)) == 0);
+    CHECK(p.append(1, kind, sink + 1) == 0);
+    CHECK(p.append(1, update_kind(op::inc, value_type::i32)) == 0);
+    CHECK(p.append(2, kind) == 1);
+    CHECK(p.append(1, kind) == 0);
+    const packet_header* h = p.close();
+    CHECK(h->n_messages == most);
+    CHECK(h->n_units == capacity);
+    CHECK(h->n_rows == 1);
+    CHECK(check(h) == packet_fault::fine);
+  }
+}
+
+TEST_CASE("what differs in a kind, or in its sink, is another row") {
+  open_packet p;
+  const row_kind kinds[] = {update_kind(op::inc, value_type::u64), update_kind(op::inc, value_type::i64), am_kind(1, 4), am_kind(2, 4),
+                            am_kind(2, 3), wide_kind(1), update_kind(op::put, value_type::u32), update_kind(op::put, value_type::u16)};
+  for (int round = 0; round < 2; ++round)
+    for (uint32_t to : {0u, 1u})
+      for (const row_kind& kind : kinds) REQUIRE(p.append(1, kind, to) == 1);
+  packet_header* h = p.close(7, transit_sink);
+  REQUIRE(h->n_rows == 4 * std::size(kinds));
+  CHECK(h->n_units == h->n_rows);
+  for (uint32_t r = 0; r < h->n_rows; ++r) {
+    CHECK(rows_of(h)[r].kind == kinds[r % std::size(kinds)]);
+    CHECK(rows_of(h)[r].sink == r / std::size(kinds) % 2);
+    CHECK(rows_of(h)[r].messages == 1);
+  }
+  CHECK(check(h, 7, transit_sink) == packet_fault::fine);
+}
+
+TEST_CASE("a kind that cannot be is a bad table") {
+  const auto changed = [](row_kind kind, auto change) {
+    change(kind);
+    return kind;
+  };
+  const row_kind inc = update_kind(op::inc, value_type::u64), add = update_kind(op::add, value_type::u64), am = am_kind(9, 56);
+  const row_kind bad[] = {
+      changed(inc, [](row_kind& k) { k.operation = op::count; }),
+      changed(inc, [](row_kind& k) { k.operation = static_cast<op>(0xff); }),
+      changed(inc, [](row_kind& k) { k.operation = op::none; }),  // a wide one of one word
+      changed(inc, [](row_kind& k) { k.type = static_cast<uint8_t>(value_type::u8); }),
+      changed(inc, [](row_kind& k) { k.type = static_cast<uint8_t>(value_type::count); }),
+      changed(inc, [](row_kind& k) { k.type = host_origin | static_cast<uint8_t>(value_type::u64); }),
+      changed(inc, [](row_kind& k) { k.words = 0; }),
+      changed(inc, [](row_kind& k) { k.words = 2; }),
+      changed(add, [](row_kind& k) { k.words = 2; }),
+      changed(add, [](row_kind& k) { k.words = 4; }),
+      changed(add, [](row_kind& k) { k.operation = op::get; }),  // is answered: wide
+      changed(add, [](row_kind& k) { k.operation = op::fetch_add; }),
+      changed(add, [](row_kind& k) { k.operation = op::cell_reply; }),
+      changed(add, [](row_kind& k) { k.operation = op::put_bulk; }),
+      changed(add, [](row_kind& k) { k.operation = op::bit_xor, k.type = static_cast<uint8_t>(value_type::f64); }),
+      changed(am, [](row_kind& k) { k.type = 57; }),
+      changed(am, [](row_kind& k) { k.type = 57, k.words = 15; }),
+      changed(am, [](row_kind& k) { k.type = 255, k.words = 64; }),
+      changed(am, [](row_kind& k) { k.type = 52; }),
+      changed(am, [](row_kind& k) { k.type = 0; }),
+      changed(am, [](row_kind& k) { k.words = 0; }),
+      changed(wide_kind(1), [](row_kind& k) { k.words = 0; }),
+      changed(wide_kind(1), [](row_kind& k) { k.words = 3; }),
+      changed(wide_kind(1), [](row_kind& k) { k.words = 0xffff; }),
+      row_kind::of_bits(~0ull),
+      row_kind::of_bits(0),
+  };
+  for (const row_kind& kind : bad) {
+    INFO("kind " << std::hex << kind.bits());
+    open_packet p;
+    p.append(3, wide_kind(1));
+    p.append(6, inc);
+    packet_header* h = p.close();
+    REQUIRE(check(h) == packet_fault::fine);
+    rows_of(h)[1].kind = kind;
+    CHECK(check(h) == packet_fault::bad_table);
+  }
+}
+
+TEST_CASE("no number of messages overflows the totals") {
+  for (const row_kind& kind : {update_kind(op::inc, value_type::u64), update_kind(op::max, value_type::i64), am_kind(1, 56), wide_kind(1),
+                               wide_kind(max_am_units)})
+    for (uint32_t messages : {5u, 1u << 16, 1u << 28, 1u << 30, (1u << 30) + 1, 1u << 31, (1u << 31) + 1, ~0u - 3, ~0u}) {
+      INFO(messages << " messages of " << kind.words << " words");
+      open_packet p;
+      REQUIRE(p.append(4, kind) == 4);
+      packet_header* h = p.close();
+      for (bool total : {false, true}) {
+        rows_of(h)[0].messages = messages;
+        if (total) h->n_messages = messages;
+        CHECK(check(h) == packet_fault::bad_total);
+      }
+    }
+  // All rows at once.
+  open_packet p;
+  for (uint32_t r = 0; r < max_packet_rows; ++r) REQUIRE(p.append(1, am_kind(r, 56)) == (r < capacity / 4 ? 1 : 0));
+  packet_header* h = p.close();
+  for (uint32_t r = 0; r < h->n_rows; ++r) rows_of(h)[r].messages = ~0u;
+  CHECK(check(h) == packet_fault::bad_total);
 }
 
 TEST_CASE("the row table has an end") {
@@ -156,9 +326,9 @@ TEST_CASE("each fault of a packet is found") {
   CHECK(with([&] { h->sink = transit_sink; }) == packet_fault::bad_sink);
   CHECK(with([&] { rows_of(h)[1].sink = sink + 1; }) == packet_fault::bad_sink);
   CHECK(with([&] { rows_of(h)[0].messages = 0; }) == packet_fault::bad_table);
-  CHECK(with([&] { rows_of(h)[0].units = 0; }) == packet_fault::bad_table);
+  CHECK(with([&] { rows_of(h)[0].kind.words = 0; }) == packet_fault::bad_table);
   CHECK(with([&] { rows_of(h)[2].messages = 2; }) == packet_fault::bad_table);
-  CHECK(with([&] { rows_of(h)[0].units = max_am_units + 1; }) == packet_fault::bad_table);
+  CHECK(with([&] { rows_of(h)[0].kind = wide_kind(max_am_units + 1); }) == packet_fault::bad_table);
   CHECK(with([&] { rows_of(h)[0].messages = 7; }) == packet_fault::bad_total);
   CHECK(with([&] { h->n_messages = 9; }) == packet_fault::bad_total);
   CHECK(with([&] { h->n_rows = 2; }) == packet_fault::bad_total);

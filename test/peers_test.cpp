@@ -59,7 +59,7 @@ TEST_CASE("what was pushed counts as applied when the destination says so") {
     REQUIRE(link.ring.is_free(ticket));
     ++link.line->tickets;
     CHECK_FALSE(at_destination.arrived(ticket));
-    link.ring.publish(ticket, 1, 1, 2);
+    link.ring.publish(ticket, {wide_kind(1), sink_of(2, sink_kind::device), 1});
     CHECK(at_destination.arrived(ticket));
     CHECK(link.ring.words().first_missing(0, ticket + 1) == ticket);
     const uint64_t bell = pes[0]->bells[2];

@@ -1,16 +1,23 @@
 // The aggregator's plane, stepped by the test: why packets leave, routing, flushes, spilling, and what it refuses.
 #include "host/aggregator/plane.hpp"
 
+#include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
 #include "test/fake_job.hpp"
+#include "test/rows.hpp"
 
 using namespace gravel;
 
 namespace {
+
+/// What put_word sends, and how many of them a packet of 4 KiB takes in one row.
+constexpr row_kind put_kind = update_kind(op::put, value_type::u64);
+constexpr uint32_t in_packet(const row_kind& kind) { return packet_capacity_units(4096) * row_kind::words_of_unit / kind.words; }
 
 void put_word(fake_job& job, uint32_t from, uint32_t to, uint64_t word, uint64_t value) {
   const gravel_t& g = job.pe(from).host_thread;
@@ -36,19 +43,79 @@ void publish_slot(fake_job& job, uint32_t pe, F fill) {
   const uint64_t ticket = q.claim();
   slot_header* s = q.slot(ticket);
   uint32_t n_rows = 1, n_units = 1;
-  q.rows(s)[0] = {sink_of(0, sink_kind::device), 1, 1};
+  q.rows(s)[0] = {wide_kind(1), sink_of(0, sink_kind::device), 1};
   fill(q.rows(s), q.payload(s), n_rows, n_units);
   q.publish(ticket, s, n_rows, n_units);
 }
 
+/// Fills a message of 56 bytes but for the last one.
+struct mixed_bytes {
+  uint8_t byte[55];
+  GRAVEL_BOTH static mixed_bytes of(uint32_t i) {
+    mixed_bytes b{};
+    b.byte[0] = static_cast<uint8_t>(i), b.byte[54] = static_cast<uint8_t>(i >> 3);
+    return b;
+  }
+};
 struct flooded {
   static constexpr const char* name = "flooded";
-  GRAVEL_HANDLER void operator()(const gravel_t& g) const { add_in_place(reinterpret_cast<uint64_t*>(g.heap), uint64_t{1}); }
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t, uint64_t) const {
+    add_in_place(reinterpret_cast<uint64_t*>(g.heap), uint64_t{1});
+  }
 };
+constexpr row_kind flooded_kind = am_message<flooded>::kind;
 struct floods {
   static constexpr const char* name = "floods";
   GRAVEL_HANDLER void operator()(const gravel_t& g, uint32_t n, int to) const {
-    for (uint32_t i = 0; i < n; ++i) gravel_am<flooded>(g, to);
+    for (uint32_t i = 0; i < n; ++i) gravel_am<flooded>(g, to, i, 0);
+  }
+};
+/// Messages of all sizes, of kinds that alternate after `each`.
+struct handled {
+  static constexpr const char* name = "handled";
+  GRAVEL_HANDLER void operator()(const gravel_t& g) const { add_in_place(reinterpret_cast<uint64_t*>(g.heap) + 7, uint64_t{1}); }
+};
+struct handled_too {
+  static constexpr const char* name = "handled too";
+  GRAVEL_HANDLER void operator()(const gravel_t& g, mixed_bytes b) const {
+    add_in_place(reinterpret_cast<uint64_t*>(g.heap) + 8, uint64_t{b.byte[0]} + b.byte[54]);
+  }
+};
+GRAVEL_BOTH void send_mixed(const gravel_t& g, uint32_t i, uint32_t each, int to) {
+  auto* const heap = reinterpret_cast<uint64_t*>(g.heap);
+  switch (i / each % 8) {
+    case 0: gravel_inc(g, heap, to); break;
+    case 1: gravel_inc(g, reinterpret_cast<float*>(heap + 1), to); break;
+    case 2: gravel_add(g, reinterpret_cast<uint32_t*>(heap + 2), i, to); break;
+    case 3: gravel_add(g, heap + 3, uint64_t{i} << 30, to); break;
+    case 4: gravel_max(g, reinterpret_cast<int32_t*>(heap + 4), static_cast<int>(i), to); break;
+    case 5: gravel_put(g, reinterpret_cast<uint8_t*>(heap + 16) + i, static_cast<uint8_t>(i | 1), to); break;
+    case 6: gravel_am<handled>(g, to); break;
+    default: gravel_am<handled_too>(g, to, mixed_bytes::of(i));
+  }
+}
+constexpr uint64_t mixed_bytes_of_kind[] = {4, 4, 8, 12, 8, 8, 4, 56};
+/// What that makes of the first `words` words of a heap, if each message arrives once, whatever the order.
+std::vector<uint64_t> expected_of_mixed(uint32_t n, uint32_t each, uint64_t words) {
+  std::vector<uint64_t> heap(words);
+  float ones = 0;
+  for (uint32_t i = 0; i < n; ++i) switch (i / each % 8) {
+      case 0: ++heap[0]; break;
+      case 1: ++ones; break;
+      case 2: heap[2] = static_cast<uint32_t>(heap[2] + i); break;
+      case 3: heap[3] += uint64_t{i} << 30; break;
+      case 4: heap[4] = i; break;
+      case 5: reinterpret_cast<uint8_t*>(&heap[16])[i] = static_cast<uint8_t>(i | 1); break;
+      case 6: ++heap[7]; break;
+      default: heap[8] += mixed_bytes::of(i).byte[0] + mixed_bytes::of(i).byte[54];
+    }
+  heap[1] = __builtin_bit_cast(uint32_t, ones);
+  return heap;
+}
+struct floods_mixed {
+  static constexpr const char* name = "floods mixed";
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint32_t n, uint32_t each, int to) const {
+    for (uint32_t i = 0; i < n; ++i) send_mixed(g, i, each, to);
   }
 };
 struct unknown_to_receiver {
@@ -109,7 +176,7 @@ TEST_CASE("a packet leaves when full, at its age, when asked, or when idle; each
     ++expected.age;
   }
   SECTION("full: as soon as a message does not fit") {
-    const uint32_t capacity = packet_capacity_units(4096);
+    const uint32_t capacity = in_packet(put_kind);
     for (uint32_t i = 0; i < capacity; ++i) put_word(*job, 0, 1, i, 1);
     job->step_until([&] { return job->stat_of(stat::messages_taken) == capacity; });
     CHECK(causes_of(*job) == expected);
@@ -287,7 +354,7 @@ TEST_CASE("a busy destination stops no other queue and no other destination") {
     return q.state->tickets - q.read_consumed() < q.shape.slots;
   };
   for (; sent < 1000 && room(); ++sent) put_word(*job, 0, 3, sent % 64, sent + 1);
-  CHECK(sent == 2 * packet_capacity_units(4096) + q.shape.slots);  // the packets in flight and the queue are full
+  CHECK(sent == 2 * in_packet(put_kind) + q.shape.slots);  // the packets in flight and the queue are full
   job->clock_step = 3;
   for (uint64_t i = 0; i < 500; ++i) put_word(*job, 1, 2, 8, i);
   job->step_until([&] { return job->pe(2).at<uint64_t>(0)[8] == 499; });
@@ -307,7 +374,7 @@ TEST_CASE("a busy destination does not hold up the rest of a queue, up to the by
       for (int i = 0; i < 2000 && q.state->tickets - q.read_consumed() >= q.shape.slots; ++i) job->step();
       return q.state->tickets - q.read_consumed() < q.shape.slots;
     };
-    const uint64_t aside = 2 * 4096 / sizeof(unit);
+    const uint64_t aside = 2 * 4096 / bytes_of(put_kind);
     uint64_t sent = 0;
     for (; has_room(); ++sent) {
       put_word(*job, 0, 2, sent % 64, sent + 1);
@@ -315,9 +382,9 @@ TEST_CASE("a busy destination does not hold up the rest of a queue, up to the by
     }
     // All that is for PE 2 waits, and what is for PE 1 has passed it, but for what the queue holds.
     CHECK(sent >= aside);
-    CHECK(sent <= 2 * packet_capacity_units(4096) + aside + q.shape.slots);
+    CHECK(sent <= 2 * in_packet(put_kind) + aside + q.shape.slots);
     CHECK(job->pe(1).at<uint64_t>(0)[8] + q.shape.slots >= sent);
-    CHECK_THAT(job->plane_of(0).describe(), contains_text(fmt::format("{} bytes of it put aside", 2 * 4096)));
+    CHECK_THAT(job->plane_of(0).describe(), contains_text(fmt::format("{} bytes of it put aside", aside * bytes_of(put_kind))));
     CHECK_FALSE(q.flushed(sent));
     // A flush waits for what was put aside, too.
     job->pe(2).receiving[0] = false;
@@ -370,8 +437,8 @@ TEST_CASE("what handlers send beyond their credits spills, and comes out again")
     const auto job = fake_job::with<flooded, floods>({.nodes = nodes, .pes_per_node = 2 / nodes});
     job->pe(1).receiving[0] = true;
     gravel_am<floods>(job->pe(0).host_thread, 0, 2000, 1);
-    job->step_until([&] { return job->node(0).spill.used == (2000 - 2 * packet_capacity_units(4096)) * sizeof(unit); });
-    CHECK(job->stat_of(stat::messages_spilled) == 2000 - 2 * packet_capacity_units(4096));
+    job->step_until([&] { return job->node(0).spill.used == (2000 - 2 * in_packet(flooded_kind)) * bytes_of(flooded_kind); });
+    CHECK(job->stat_of(stat::messages_spilled) == 2000 - 2 * in_packet(flooded_kind));
     CHECK_THAT(job->plane_of(0).describe(), contains_text("backlog"));
     job->pe(1).receiving[0] = false;
     job->settle();
@@ -408,7 +475,7 @@ TEST_CASE("answers that wait for credits are not charged to handlers, and never 
   for (uint64_t i = 0; i < gets; ++i) gravel_get(g, heap + 1 + i % 100, heap, 0);
   gravel_am<floods>(g, 0, 1000, 1);  // handlers' messages for the same PE, between and behind them
   job->step_until([&] { return job->stat_of(stat::messages_taken) == 2 * gets + 1001; });
-  CHECK(job->node(0).spill.used == 1000 * sizeof(unit));  // they came last
+  CHECK(job->node(0).spill.used == 1000 * bytes_of(flooded_kind));  // they came last
   CHECK(job->node(0).spill.answers > job->node(0).spill.limit);
   job->pe(1).receiving[0] = false;
   job->quiet_all();
@@ -434,29 +501,55 @@ TEST_CASE("a corrupt slot is refused, with PE and queue") {
   const row table[] = {
       {"sink out of range", [](message_row* r, unit*, uint32_t&, uint32_t&) { r->sink = 4; }},
       {"transit sink", [](message_row* r, unit*, uint32_t&, uint32_t&) { r->sink = transit_sink; }},
-      {"no units", [](message_row* r, unit*, uint32_t&, uint32_t& u) { r->units = 0, u = 0; }},
+      {"no units", [](message_row* r, unit*, uint32_t&, uint32_t& u) { r->kind.words = 0, u = 0; }},
       {"two bulk messages in a run",
        [](message_row* r, unit* p, uint32_t&, uint32_t& u) {
-         *r = {0, 2, 6}, u = 12, p->word[0] = make_word0(op::put_bulk, 0, 0);
+         *r = {wide_kind(6), 0, 2}, u = 12, p->word[0] = make_word0(op::put_bulk, 0, 0);
        }},
       {"two messages in a row that are larger than active messages",
        [](message_row* r, unit*, uint32_t&, uint32_t& u) {
-         *r = {0, 2, 18}, u = 36;
+         *r = {wide_kind(18), 0, 2}, u = 36;
        }},
       {"units that the rows do not have", [](message_row*, unit*, uint32_t&, uint32_t& u) { u = 2; }},
       {"rows beyond the units", [](message_row* r, unit*, uint32_t&, uint32_t&) { r->messages = 0xffff; }},
       {"more units than a slot has",
        [](message_row* r, unit*, uint32_t&, uint32_t& u) {
-         *r = {0, 129, 1}, u = 129;
+         *r = {wide_kind(1), 0, 129}, u = 129;
        }},
       {"more rows than a slot has",
        [](message_row* r, unit*, uint32_t& n, uint32_t& u) {
-         for (n = 0; n < 32; ++n) r[n] = {0, 1, 1};
+         for (n = 0; n < 32; ++n) r[n] = {wide_kind(1), 0, 1};
          n = u = 33;
        }},
+      {"an operation that is none",
+       [](message_row* r, unit*, uint32_t&, uint32_t&) {
+         *r = {{1, op::count, 3, 0}, 0, 4};
+       }},
+      {"a row of requests without first words",
+       [](message_row* r, unit*, uint32_t&, uint32_t&) {
+         *r = {{1, op::get, 3, 0}, 0, 4};
+       }},
+      {"an increment of bytes",
+       [](message_row* r, unit*, uint32_t&, uint32_t&) {
+         *r = {update_kind(op::inc, value_type::u8), 0, 4};
+       }},
+      {"words that the operation does not have",
+       [](message_row* r, unit*, uint32_t&, uint32_t&) {
+         *r = {{2, op::add, static_cast<uint8_t>(value_type::u64), 0}, 0, 2};
+       }},
+      {"more arguments than a compact message has",
+       [](message_row* r, unit*, uint32_t&, uint32_t& u) {
+         *r = {am_kind(1, 57), 0, 1}, u = 4;
+       }},
+      {"compact messages beyond the units", [](message_row* r, unit*, uint32_t&, uint32_t&) { *r = {put_kind, 0, 2}; }},
+      {"compact messages whose bytes pass 2^32",
+       [](message_row* r, unit*, uint32_t&, uint32_t&) {
+         *r = {update_kind(op::inc, value_type::u64), 0, (1u << 30) + 1};
+       }},
+      {"fewer compact messages than units", [](message_row* r, unit*, uint32_t&, uint32_t& u) { *r = {put_kind, 0, 1}, u = 2; }},
       {"all ones",
        [](message_row* r, unit*, uint32_t& n, uint32_t& u) {
-         *r = {~0u, 0xffff, 0xffff}, n = u = ~0u;
+         *r = {row_kind::of_bits(~0ull), ~0u, ~0u}, n = u = ~0u;
        }},
   };
   for (const row& r : table) {
@@ -497,6 +590,131 @@ TEST_CASE("a corrupt message is refused by the receiver, with node, operation an
     const auto job = fake_job::with<flooded>({.nodes = 2, .pes_per_node = 1});
     publish_slot(*job, 1, [&](message_row*, unit* u, uint32_t&, uint32_t&) { *u = r.message; });
     CHECK_THROWS_WITH(job->step_until([] { return false; }), contains_text(r.text) && contains_text("node 1"));
+  }
+}
+
+TEST_CASE("what is no message of a compact row is refused by the receiver, with node, operation and place") {
+  struct row {
+    row_kind kind;
+    uint32_t word[4];
+    uint32_t messages;
+    std::string text;
+    sink_kind sink = sink_kind::device;
+  };
+  constexpr uint32_t heap = 64 * 1024;
+  std::vector<row> table{
+      {am_kind(12345, 0), {}, 1, "whose handler (id 12345) was not given to gravel_init"},
+      {am_kind(handler_id<flooded>::value, 12), {}, 1, "or takes other arguments"},
+      {am_kind(handler_id<flooded>::value, 16), {}, 1, "or takes other arguments", sink_kind::host},
+      {update_kind(op::inc, value_type::u64), {}, 1, "gravel_inc with unknown operation (offset 0)", sink_kind::host},
+      // Of several messages the last one.
+      {update_kind(op::inc, value_type::u64), {0, 1, 2, heap / 8}, 4, "gravel_inc with an address outside the symmetric heap (offset 65536)"},
+  };
+  for (op o : update_ops)
+    for (value_type type : value_types)
+      if (takes_type(o, type))
+        for (uint32_t index : {heap / bytes_of(type), ~0u})
+          table.push_back({update_kind(o, type), {index}, 1,
+                           std::string(name_of(o)) + " with an address outside the symmetric heap (offset " +
+                               std::to_string(uint64_t{index} * bytes_of(type)) + ")"});
+  for (const row& r : table) {
+    INFO(r.text);
+    const auto job = fake_job::with<flooded>({.nodes = 2, .pes_per_node = 1});
+    publish_slot(*job, 1, [&](message_row* rows, unit* u, uint32_t&, uint32_t&) {
+      *rows = {r.kind, sink_of(0, r.sink), r.messages};
+      std::copy_n(r.word, 4, words_at(u));
+    });
+    CHECK_THROWS_WITH(job->step_until([] { return false; }), contains_text(r.text) && contains_text("node 1"));
+  }
+}
+
+TEST_CASE("the last word of a heap has an index") {
+  for (op o : update_ops)
+    for (value_type type : value_types) {
+      if (!takes_type(o, type)) continue;
+      INFO("operation " << static_cast<int>(o) << ", type " << static_cast<int>(type));
+      const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1});
+      const uint32_t bytes = bytes_of(type), n = 64 * 1024 / bytes;
+      std::memset(job->pe(0).at<char>(0), o == op::bit_and || o == op::min ? 0x7f : 0, 64 * 1024);
+      publish_slot(*job, 1, [&](message_row* rows, unit* u, uint32_t&, uint32_t&) {
+        *rows = {update_kind(o, type), sink_of(0, sink_kind::device), 1};
+        words_at(u)[0] = n - 1, words_at(u)[1] = words_at(u)[2] = 0x11111111;
+      });
+      std::vector<char> before(job->pe(0).at<char>(0), job->pe(0).at<char>(64 * 1024));
+      job->settle();
+      CHECK(std::memcmp(job->pe(0).at<char>(0), before.data(), before.size() - bytes) == 0);
+      CHECK(std::memcmp(job->pe(0).at<char>(64 * 1024 - bytes), before.data() + before.size() - bytes, bytes) != 0);
+    }
+}
+
+TEST_CASE("compact rows spill, wait in the backlog, and arrive whole") {
+  constexpr uint32_t n = 2400;
+  for (uint32_t each : {1u, 7u, 100u})
+    for (uint32_t nodes : {1u, 2u}) {
+      INFO(each << " of a kind, " << nodes << " nodes");
+      const auto job = fake_job::with<handled, handled_too, floods_mixed>({.nodes = nodes, .pes_per_node = 2 / nodes});
+      job->pe(1).receiving[0] = true;
+      gravel_am<floods_mixed>(job->pe(0).host_thread, 0, n, each, 1);
+      job->step_until([&] { return job->stat_of(stat::messages_taken) == n + 1; });
+      const uint64_t spilled = job->stat_of(stat::messages_spilled);
+      REQUIRE(spilled != 0);
+      REQUIRE(spilled < n);
+      uint64_t bytes = 0;
+      for (uint32_t i = n - static_cast<uint32_t>(spilled); i < n; ++i) bytes += mixed_bytes_of_kind[i / each % 8];
+      CHECK(job->node(0).spill.used == bytes);
+      job->pe(1).receiving[0] = false;
+      job->settle();
+      CHECK(job->node(0).spill.used == 0);
+      const auto expected = expected_of_mixed(n, each, 16 + n / 8);
+      for (uint64_t w = 0; w < expected.size(); ++w) REQUIRE(job->pe(1).at<uint64_t>(0)[w] == expected[w]);
+    }
+}
+
+TEST_CASE("compact rows are put aside up to the bytes of the packets, by whole messages") {
+  for (uint32_t kind = 0; kind < 8; ++kind) {
+    INFO("kind " << kind);
+    const auto job = fake_job::with<handled, handled_too>({.nodes = 1, .pes_per_node = 3});
+    job->pe(2).receiving[0] = true;
+    const queue& q = job->pe(0).host_thread.direct;
+    const auto has_room = [&] {
+      for (int i = 0; i < 2000 && q.state->tickets - q.read_consumed() >= q.shape.slots; ++i) job->step();
+      return q.state->tickets - q.read_consumed() < q.shape.slots;
+    };
+    uint32_t sent = 0;
+    for (; has_room(); ++sent) send_mixed(job->pe(0).host_thread, kind * 10'000 + sent, 10'000, 2);
+    const uint64_t bytes = mixed_bytes_of_kind[kind], aside = 2 * 4096 / bytes;
+    CHECK_THAT(job->plane_of(0).describe(), contains_text(fmt::format("{} bytes of it put aside", aside * bytes)));
+    CHECK(sent <= 2 * (packet_capacity_units(4096) * sizeof(unit) / bytes) + aside + q.shape.slots);
+    job->pe(2).receiving[0] = false;
+    job->quiet(0);
+    CHECK(job->stat_of(stat::messages_taken) == sent);
+    if (kind == 0) CHECK(job->pe(2).at<uint64_t>(0)[0] == sent);
+    if (kind == 6) CHECK(job->pe(2).at<uint64_t>(0)[7] == sent);
+    job->settle();
+    CHECK_FALSE(job->plane_of(0).busy());
+  }
+}
+
+TEST_CASE("compact rows of all kinds over two hops, with slow receivers") {
+  constexpr uint32_t n = 1600;
+  for (uint64_t seed = 1; seed <= 6; ++seed) {
+    INFO("seed " << seed);
+    const auto job = fake_job::with<handled, handled_too, floods_mixed>(
+        {.nodes = 4, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}, {"GRAVEL_TIMEOUT_US", seed % 3 ? "10" : "0"}}});
+    const auto each = static_cast<uint32_t>(1 + seed % 5);
+    // A PE's host thread sends to the far corner; a handler of the node between does, too, to the other one.
+    gravel_am<floods_mixed>(job->pe(1).host_thread, 1, n, each, 2);
+    for (uint32_t i = 0; i < n; ++i) {
+      if (i % 40 == 0) job->pe(3).receiving[0] = i % 200 != 0;
+      if (i % 40 == 39) job->pe(3).receiving[0] = false;
+      send_mixed(job->pe(0).host_thread, i, each, 3);
+    }
+    job->quiet_all();
+    job->settle();
+    CHECK(job->stat_of(stat::messages_forwarded) >= 2 * n);
+    const auto expected = expected_of_mixed(n, each, 16 + n / 8);
+    for (uint32_t pe : {2u, 3u})
+      for (uint64_t w = 0; w < expected.size(); ++w) REQUIRE(job->pe(pe).at<uint64_t>(0)[w] == expected[w]);
   }
 }
 
@@ -644,6 +862,7 @@ TEST_CASE("the dump for the watchdog names queues, tickets and destinations") {
 
 TEST_CASE("statistics tell where messages went") {
   const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 2, .self_in_place = false});
+  job->clock_step = 0;  // so that packets leave only for a flush
   put_word(*job, 0, 0, 0, 1);
   for (int i = 0; i < 2; ++i) put_word(*job, 0, 1, 0, 1);
   for (int i = 0; i < 4; ++i) put_word(*job, 0, 2, 0, 1);
@@ -655,5 +874,8 @@ TEST_CASE("statistics tell where messages went") {
   CHECK(job->stat_of(stat::slots_taken) == 15);
   CHECK(job->stat_of(stat::packets) ==
         job->stat_of(stat::packets_local) + job->stat_of(stat::packets_eager) + job->stat_of(stat::packets_put));
-  CHECK(job->stat_of(stat::packet_bytes) == job->stat_of(stat::packets) * packet_payload_offset + 15 * sizeof(unit));
+  CHECK(job->stat_of(stat::packets) == 4);
+  uint64_t units = 0;
+  for (uint64_t messages : {1, 2, 4, 8}) units += units_for(put_kind, messages);
+  CHECK(job->stat_of(stat::packet_bytes) == job->stat_of(stat::packets) * packet_payload_offset + units * sizeof(unit));
 }

@@ -177,8 +177,8 @@ TEST_CASE("a handler that throws is named, also when it came through a ring") {
   const peer_link& link = shared[0]->routes->links()[1];
   am_message<thrower> message;
   message.fill(7u);
-  *peer_ring::payload(link.ring.chunk(0)) = message.data[0];
-  link.ring.publish(0, 1, 1, 1);
+  store_message(words_at(peer_ring::payload(link.ring.chunk(0))), message.data);
+  link.ring.publish(0, {message.kind, sink_of(1, sink_kind::device), 1});
   receiver_setup setup{};
   gravel_t& g = setup.device_handle;
   g.my_pe = 1;

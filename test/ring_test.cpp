@@ -121,7 +121,7 @@ struct chunk_instance {
   uint64_t take_ticket(uint32_t) { return fetch_add(&line.tickets, uint64_t{1}); }
   bool is_free(uint64_t t, uint32_t more) { return t < slots + more || *ring.words().of(t - more) >= t - slots - more + 1; }
   uint64_t* words(uint64_t t) { return chunk_ring<S>::payload(ring.chunk(t))->word; }
-  void publish(uint32_t, uint64_t t) { ring.publish(t, 1, 1, 0); }
+  void publish(uint32_t, uint64_t t) { ring.publish(t, {wide_kind(1), 0, 1}); }
   uint64_t next(uint32_t taker) {
     places[taker].begin(&drawn);
     return places[taker].ticket;
