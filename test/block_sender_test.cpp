@@ -39,6 +39,12 @@ struct am48 {
     note<6>(g, handled + at, a ^ b ^ c ^ d ^ e);
   }
 };
+struct am56 {
+  static constexpr const char* name = "am56";
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t at, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f) const {
+    note<7>(g, handled + at, a ^ b ^ c ^ d ^ e ^ f);
+  }
+};
 struct host24 {
   static constexpr const char* name = "host24";
   static constexpr bool on_host = true;
@@ -145,12 +151,12 @@ void send_all(const fake_shape& shape, uint64_t kernel_seed, int uses = 1, dim3 
   CHECK(job->error_of(0).code == 0);
 }
 
-/// All of a block's lanes send the largest message at the same place.
+/// All of a block's lanes send the largest message that is gathered at the same place.
 template <int BLOCK, int CAPACITY>
 void crowd(const gravel_t& g) {
   __shared__ gravel_block_sender<BLOCK, CAPACITY> sender;
   sender.begin(g);
-  for (uint64_t r = 0; r < 6; ++r) sender.template am<am48>(1, uint64_t{threadIdx.x} + r, 1ull, 0ull, 0ull, 0ull, 0ull);
+  for (uint64_t r = 0; r < 6; ++r) sender.template am<am56>(1, uint64_t{threadIdx.x} + r, 1ull, 0ull, 0ull, 0ull, 0ull, 0ull);
   sender.end();
 }
 
@@ -208,12 +214,12 @@ TEST_CASE("in plain order, and with buffers larger than a slot") {
 TEST_CASE("a whole warp's largest messages fill the smallest buffer exactly") {
   for (uint64_t seed = 0; seed <= seeds / 2; ++seed) {
     INFO("seed " << seed);
-    const auto job = fake_job::with<am8, am24, am48, host24>({.nodes = 1, .pes_per_node = 2, .seed = seed + 1});
+    const auto job = fake_job::with<am56>({.nodes = 1, .pes_per_node = 2, .seed = seed + 1});
     job->launch(1, 64, seed, [&] { crowd<64, 128>(job->pe(0).kernel); });
     job->settle();
     uint64_t sum = 0;
     for (uint64_t w = 0; w < words; ++w) sum += job->pe(1).at<uint64_t>(0)[handled + w];
-    REQUIRE(sum == 64 * 6 * 6);
+    REQUIRE(sum == 64 * 6 * 7);
   }
 }
 
@@ -229,7 +235,7 @@ TEST_CASE("a sender without messages hands over nothing") {
   CHECK(job->pe(0).device.queues[static_cast<uint32_t>(queue_kind::kernel_block)].tickets == 0);
 }
 
-TEST_CASE("a slot's rows are sorted by destination, one row for each destination and size") {
+TEST_CASE("a slot's rows are sorted by kind and destination, one row for each") {
   const auto job = fake_job::with<am8, am24, am48, host24>({.nodes = 1, .pes_per_node = 4, .self_in_place = false});
   queue q = job->pe(0).kernel.block;
   job->launch(1, 64, 5, [&] {
@@ -244,14 +250,191 @@ TEST_CASE("a slot's rows are sorted by destination, one row for each destination
   slot_header* slot = q.slot(0);
   REQUIRE(slot->published == 1);
   REQUIRE(slot->n_rows == 8);
-  CHECK(slot->n_units == 64 + 64 * 2);
+  const row_kind add = update_kind(op::add, value_type::u64), am = am_message<am24>::kind;
+  CHECK(slot->n_units == 4 * (units_for(add, 16) + units_for(am, 16)));
   const unit* at = q.payload(slot);
   for (uint32_t r = 0; r < 8; ++r) {
     const gravel::message_row row = q.rows(slot)[r];
-    CHECK(row.sink == sink_of(r / 2, sink_kind::device));
-    CHECK(row.units == r % 2 + 1);
+    CHECK(row.sink == sink_of(r % 4, sink_kind::device));
+    CHECK(row.kind == (r < 4 ? add : am));
     CHECK(row.messages == 16);
-    for (uint32_t m = 0; m < row.messages; ++m, at += row.units) CHECK(units_of(at->word[0], at->word[1]) == row.units);
+    uint32_t lanes = 0;  // as bits
+    for (uint32_t m = 0; m < row.messages; ++m) {
+      const uint32_t* const message = words_at(at) + m * row.kind.words;
+      const uint32_t lane = message[0];
+      CHECK(message[1] == (r < 4 ? 1 : 0));
+      CHECK(message[2] == (r < 4 ? 0 : 1));
+      CHECK((r < 4 ? lane % 4 : lane * 7 % 4) == r % 4);
+      lanes |= 1u << lane / 4;
+    }
+    CHECK(lanes == 0xffff);
+    at += row.units();
+  }
+}
+
+namespace {
+
+/// Word i of the heap by operation i, of more operations than a block sender tells apart; the last ones by more messages.
+constexpr uint32_t many_kinds = 20;
+static_assert(many_kinds > kind_table::most + 2);
+template <class Sender>
+void send_of_kind(Sender& s, uint32_t kind, uint64_t* heap, int pe) {
+  const auto at = [&]<class T>(T) { return reinterpret_cast<T*>(heap + kind); };
+  switch (kind) {
+    case 0: return s.inc(at(uint64_t{}), pe);
+    case 1: return s.inc(at(uint32_t{}), pe);
+    case 2: return s.inc(at(int32_t{}), pe);
+    case 3: return s.inc(at(int64_t{}), pe);
+    case 4: return s.inc(at(float{}), pe);
+    case 5: return s.inc(at(double{}), pe);
+    case 6: return s.add(at(uint64_t{}), 1, pe);
+    case 7: return s.add(at(uint32_t{}), 1, pe);
+    case 8: return s.add(at(int32_t{}), 1, pe);
+    case 9: return s.add(at(int64_t{}), 1, pe);
+    case 10: return s.add(at(float{}), 1, pe);
+    case 11: return s.add(at(double{}), 1, pe);
+    case 12: return s.put(at(uint8_t{}), 7, pe);
+    case 13: return s.max(at(uint64_t{}), 8, pe);
+    case 14: return s.bit_or(at(uint32_t{}), 9, pe);
+    case 15: return s.bit_xor(at(uint64_t{}), 0, pe);
+    case 16: return s.template am<am8>(pe, uint64_t{1});
+    case 17: return s.template am<am24>(pe, uint64_t{2}, uint64_t{1}, uint64_t{0});
+    case 18: return s.template am<am48>(pe, uint64_t{3}, uint64_t{1}, uint64_t{0}, uint64_t{0}, uint64_t{0}, uint64_t{0});
+    default: return s.template am<host24>(pe, uint64_t{4}, uint64_t{1}, uint64_t{0});
+  }
+}
+
+}  // namespace
+
+TEST_CASE("kinds beyond those that a block sender tells apart are sent directly, and all arrive") {
+  for (bool peers : {false, true})
+    for (uint64_t seed = 0; seed <= seeds / 4; ++seed) {
+      INFO("peers " << peers << ", seed " << seed);
+      constexpr uint32_t lanes = 32, each = 2;
+      const auto job = fake_job::with<am8, am24, am48, host24>({.nodes = 1, .pes_per_node = 2, .seed = seed + 1, .peers = peers});
+      const gravel_t& g = job->pe(0).kernel;
+      uint32_t kinds = 0;
+      job->launch(1, lanes, seed, [&] {
+        __shared__ gravel_block_sender<lanes, 512> sender;
+        sender.begin(g);
+        for (uint32_t r = 0; r < each; ++r)
+          for (uint32_t k = 0; k < many_kinds; ++k) send_of_kind(sender, k, reinterpret_cast<uint64_t*>(g.heap), 1);
+        __syncthreads();
+        if (threadIdx.x == 0) kinds = sender.kinds.size();
+        sender.end();
+      });
+      CHECK(kinds == kind_table::most);
+      const uint64_t direct = g.direct.state->tickets;
+      job->settle();
+      CHECK(direct >= each * (many_kinds - kind_table::most - (peers ? 1 : 0)));  // with peers bins hold one kind
+      constexpr uint64_t n = lanes * each;
+      const uint64_t* const heap = job->pe(1).at<uint64_t>(0);
+      for (uint32_t k : {0, 1, 2, 3, 6, 7, 8, 9}) REQUIRE(heap[k] == n);
+      for (uint32_t k : {4, 10}) REQUIRE(from_word<float>(heap[k]) == n);
+      for (uint32_t k : {5, 11}) REQUIRE(from_word<double>(heap[k]) == n);
+      for (uint32_t k : {12, 13, 14}) REQUIRE(heap[k] == k - 5);
+      REQUIRE(heap[15] == 0);
+      REQUIRE(heap[handled + 1] == n);
+      REQUIRE(heap[handled + 2] == 3 * n);
+      REQUIRE(heap[handled + 3] == 6 * n);
+      REQUIRE(heap[at_host + 4] == 3 * n);
+      CHECK(job->error_of(0).code == 0);
+    }
+}
+
+TEST_CASE("bins hold the kind of the first message to a peer; others are sorted, in rows of their own") {
+  // The first kind, and how many messages of it a half of a bin holds.
+  for (auto [first, half] : {std::pair{0u, 1024u}, {7u, 512u}, {6u, 256u}, {16u, 512u}}) {
+    INFO("first kind " << first);
+    const auto job = fake_job::with<am8, am24, am48, host24>({.nodes = 1, .pes_per_node = 2, .peers = true});
+    const gravel_t& g = job->pe(0).kernel;
+    const peer_ring& ring = g.peers[1].ring;
+    const uint32_t first_kind = first;
+    job->launch(1, 32, 0, [&] {
+      __shared__ gravel_block_sender<32, 1024> sender;
+      sender.begin(g);
+      auto* const heap = reinterpret_cast<uint64_t*>(g.heap);
+      send_of_kind(sender, first_kind, heap, 1);
+      __syncthreads();
+      for (uint32_t kind : {0u, 6u, 7u, 16u}) send_of_kind(sender, kind, heap, 1);
+      __syncthreads();
+      if (threadIdx.x == 0) {
+        CHECK(1u << sender.bins.half_log2(row_kind::of_bits(sender.bins.kind).words) == half);
+        CHECK(sender.kinds.size() == 3);  // sorted
+      }
+      sender.end();
+    });
+    // Three kinds that were sorted, in the order in which they were met; then what the bin holds.
+    for (uint64_t ticket = 0; ticket < 4; ++ticket) {
+      REQUIRE(ring.arrived(ticket));
+      const message_row row = ring.chunk(ticket)->row;
+      CHECK(is_sound(row.kind));
+      CHECK(row.sink == sink_of(1, sink_kind::device));
+      CHECK(row.messages == (ticket == 3 ? 64 : 32));
+      for (uint64_t before = 0; before < ticket; ++before) CHECK(row.kind != ring.chunk(before)->row.kind);
+    }
+    const row_kind kinds[] = {update_kind(op::inc, value_type::u64), update_kind(op::add, value_type::u32),
+                              update_kind(op::add, value_type::u64), am_message<am8>::kind};
+    CHECK(ring.chunk(3)->row.kind == kinds[first == 0 ? 0 : first == 7 ? 1 : first == 6 ? 2 : 3]);
+    CHECK_FALSE(ring.arrived(4));
+    job->settle();
+    const uint64_t* const heap = job->pe(1).at<uint64_t>(0);
+    for (auto [kind, word] : {std::pair<uint32_t, uint64_t>{0, 0}, {6, 6}, {7, 7}, {16, handled + 1}})
+      CHECK(heap[word] == (kind == first_kind ? 64 : 32));
+  }
+}
+
+TEST_CASE("halves of bins that fill are pushed as rows of their kind, whatever its size") {
+  for (uint64_t seed = 0; seed <= 20; ++seed)
+    for (uint32_t kind : {0u, 6u, 7u, 16u}) {
+      INFO("seed " << seed << ", kind " << kind);
+      constexpr uint32_t lanes = 96, each = 30;
+      const auto job = fake_job::with<am8, am24, am48, host24>({.nodes = 1, .pes_per_node = 3, .seed = seed + 1, .peers = true});
+      const gravel_t& g = job->pe(0).kernel;
+      job->launch(1, lanes, seed, [&] {
+        __shared__ gravel_block_sender<lanes, 512> sender;
+        for (int use = 0; use < 2; ++use) {
+          sender.begin(g);
+          for (uint32_t r = 0; r < each; ++r) send_of_kind(sender, kind, reinterpret_cast<uint64_t*>(g.heap), static_cast<int>(1 + (threadIdx.x + r) % 2));
+          sender.end();
+        }
+      });
+      job->settle();
+      for (uint32_t pe : {1u, 2u}) REQUIRE(job->pe(pe).at<uint64_t>(0)[kind == 16 ? handled + 1 : kind] == lanes * each);
+      CHECK(job->pe(0).device.counters.to_peers() == 2 * lanes * each);
+    }
+}
+
+TEST_CASE("in a heap of more than 2^32 words of a type its messages are wide") {
+  // The heap is as large in the handle alone; nobody looks at these addresses.
+  const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1});
+  gravel_t g = job->pe(0).kernel;
+  g.heap_bytes = (1ull << 34) + 4096;
+  const uint64_t far = 1ull << 34;
+  job->launch(1, 32, 0, [&] {
+    __shared__ gravel_block_sender<32, 128> sender;
+    sender.begin(g);
+    if (threadIdx.x < 4) {
+      sender.inc(reinterpret_cast<uint32_t*>(g.heap + far) + threadIdx.x, 1);
+      sender.add(reinterpret_cast<uint64_t*>(g.heap + far) + threadIdx.x, 5, 1);
+    }
+    sender.end();
+  });
+  const queue& q = g.block;
+  slot_header* const slot = q.slot(0);
+  REQUIRE(slot->published == 1);
+  REQUIRE(slot->n_rows == 2);
+  CHECK(q.rows(slot)[0].kind == wide_kind(1));
+  CHECK(q.rows(slot)[1].kind == update_kind(op::add, value_type::u64));
+  const uint32_t* const compact = words_at(q.payload(slot) + 4);
+  for (uint32_t i = 0; i < 4; ++i) {
+    const unit& wide = q.payload(slot)[i];
+    CHECK(op_of(wide.word[0]) == op::add);
+    CHECK(type_of(wide.word[0]) == value_type::u32);
+    CHECK(offset_of(wide.word[0]) == far + offset_of(wide.word[0]) % 16);
+    CHECK(wide.word[1] == 1);
+    CHECK(compact[3 * i] / 4 == far / 8 / 4);
+    CHECK(compact[3 * i + 1] == 5);
   }
 }
 

@@ -378,16 +378,39 @@ const std::map<std::string, void (*)()> faults = {
      [] {
        hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
          s->n_rows = 1, s->n_units = 3;
-         q.rows(s)[0] = {0xfffffff0u, 7, 900};
+         q.rows(s)[0] = {gravel::wide_kind(900), 0xfffffff0u, 7};
        });
      }},
     {"corrupt-runs",
      [] { hand_over_slot([](const gravel::queue&, gravel::slot_header* s) { s->n_rows = 0x7fffffff, s->n_units = 0x7fffffff; }); }},
+    {"corrupt-kind",  // additions to bytes
+     [] {
+       hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
+         s->n_rows = s->n_units = 1;
+         q.rows(s)[0] = {{2, gravel::op::add, uint8_t(gravel::value_type::u8), 0}, gravel::sink_of(0, gravel::sink_kind::device), 2};
+       });
+     }},
+    {"corrupt-index",  // of the last of three increments
+     [] {
+       hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
+         s->n_rows = s->n_units = 1;
+         q.rows(s)[0] = {gravel::update_kind(gravel::op::inc, gravel::value_type::u64), gravel::sink_of(0, gravel::sink_kind::device), 3};
+         const uint32_t index[] = {0, 1, 0xffffffff};
+         std::copy_n(index, 3, gravel::words_at(q.payload(s)));
+       });
+     }},
+    {"corrupt-row-of-handler",
+     [] {
+       hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
+         s->n_rows = s->n_units = 1;
+         q.rows(s)[0] = {gravel::am_kind(12345, 4), gravel::sink_of(0, gravel::sink_kind::device), 4};
+       });
+     }},
     {"corrupt-message",
      [] {
        hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
          s->n_rows = s->n_units = 1;
-         q.rows(s)[0] = {gravel::sink_of(0, gravel::sink_kind::device), 1, 1};
+         q.rows(s)[0] = {gravel::wide_kind(1), gravel::sink_of(0, gravel::sink_kind::device), 1};
          *q.payload(s) = {{gravel::make_word0(gravel::op::put, uint8_t(gravel::value_type::u64), (1ull << 44) - 8), 7}};
        });
      }},
@@ -395,7 +418,7 @@ const std::map<std::string, void (*)()> faults = {
      [] {
        hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
          s->n_rows = s->n_units = 1;
-         q.rows(s)[0] = {gravel::sink_of(0, gravel::sink_kind::device), 1, 1};
+         q.rows(s)[0] = {gravel::wide_kind(1), gravel::sink_of(0, gravel::sink_kind::device), 1};
          *q.payload(s) = {{~0ull, ~0ull}};
        });
      }},
@@ -403,7 +426,7 @@ const std::map<std::string, void (*)()> faults = {
      [] {
        hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {
          s->n_rows = s->n_units = 1;
-         q.rows(s)[0] = {gravel::sink_of(0, gravel::sink_kind::device), 1, 1};
+         q.rows(s)[0] = {gravel::wide_kind(1), gravel::sink_of(0, gravel::sink_kind::device), 1};
          *q.payload(s) = {{gravel::make_word0(gravel::op::am, 0, 12345), 0}};
        });
      }},

@@ -583,14 +583,15 @@ class Corruption(FailureTest):
         self.assert_failed(job, "PE 1: error: a corrupt packet arrived: a bad table of rows")
 
     def test_slot(self):
-        for fault in ("corrupt-slot", "corrupt-runs"):
+        for fault in ("corrupt-slot", "corrupt-runs", "corrupt-kind"):
             with self.subTest(fault):
                 self.assert_failed(self.start(fault, "--pe", 3), "PE 3 handed over a corrupt slot in its host queue")
 
     def test_message(self):
         for fault, cause in (("corrupt-message", "gravel_put with an address outside the symmetric heap"),
                              ("corrupt-operation", "unknown operation"),
-                             ("corrupt-handler", None)):
+                             ("corrupt-index", r"gravel_inc with an address outside the symmetric heap \(offset 34359738360\)"),
+                             ("corrupt-handler", None), ("corrupt-row-of-handler", None)):
             for pe in (1, 3):  # on the same node, and on another
                 with self.subTest(fault, pe=pe):
                     text = rf"a corrupt message arrived from node {pe // 2}: {cause}" if cause else \

@@ -3,7 +3,9 @@
 // ThreadSanitizer these are the only real threads on both sides of a ring.
 #include "host/pe/ring_server.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <cstring>
 
 #include "host/gravel.cuh"
 #include "test/catch.hpp"
@@ -172,29 +174,141 @@ TEST_CASE("what a PE sends to itself through its own ring does not count as sent
   CHECK(pe.counters.to_peers() == 0);
 }
 
+namespace {
+
+/// PE 1 of two serves what PE 0's side of their ring holds.
+struct second_of_two {
+  std::vector<std::unique_ptr<shared_pe>> shared = start({0, 0}, {with({{"GRAVEL_ROUTES", "peer"}})});
+  const peer_ring& ring = shared[0]->routes->links()[1].ring;
+  device_error error{};
+  device_counters counters{};
+  receiver_setup setup{};
+
+  second_of_two() {
+    gravel_t& g = setup.device_handle;
+    g.stamp = valid_stamp;
+    g.my_pe = 1;
+    g.n_pes = 2;
+    g.heap = reinterpret_cast<char*>(shared[1]->heap.get());
+    g.heap_bytes = 512;
+    g.error = &error;
+    g.counters = &counters;
+    g.from = sender::handler;
+    g.peers = shared[1]->routes->links();
+    setup.peer_sources = shared[1]->routes->sources();
+    setup.n_peer_sources = setup.own_source = shared[1]->routes->n_sources();
+  }
+  /// A chunk with this row whose words are `words`.
+  template <class Handlers>
+  void serve(const message_row& row, const std::vector<uint32_t>& words) {
+    std::copy(words.begin(), words.end(), words_at(peer_ring::payload(ring.chunk(0))));
+    ring.publish(0, row);
+    ring_server server(setup, {});
+    server.serve<Handlers>();
+  }
+};
+constexpr uint32_t to_1 = sink_of(1, sink_kind::device);
+
+}  // namespace
+
 TEST_CASE("a handler that throws is named, also when it came through a ring") {
-  const auto shared = start({0, 0}, {with({{"GRAVEL_ROUTES", "peer"}})});
-  const peer_link& link = shared[0]->routes->links()[1];
+  second_of_two pes;
   am_message<thrower> message;
   message.fill(7u);
-  store_message(words_at(peer_ring::payload(link.ring.chunk(0))), message.data);
-  link.ring.publish(0, {message.kind, sink_of(1, sink_kind::device), 1});
-  receiver_setup setup{};
-  gravel_t& g = setup.device_handle;
-  g.my_pe = 1;
-  g.n_pes = 2;
-  g.heap = reinterpret_cast<char*>(shared[1]->heap.get());
-  g.heap_bytes = 512;
-  g.from = sender::handler;
-  g.peers = shared[1]->routes->links();
-  setup.peer_sources = shared[1]->routes->sources();
-  setup.n_peer_sources = setup.own_source = shared[1]->routes->n_sources();
-  ring_server server(setup, {});
   std::string what;
   try {
-    server.serve<handler_list<thrower>>();
+    pes.serve<handler_list<thrower>>({message.kind, to_1, 1}, {7u});
   } catch (const error& e) {
     what = e.what();
   }
   CHECK(what == "handler 'thrower' threw: its own reason");
+}
+
+TEST_CASE("a chunk that cannot be is reported as corrupt, and none of it is applied") {
+  const row_kind inc = update_kind(op::inc, value_type::u64);
+  const message_row table[] = {
+      {{1, op::count, 3, 0}, to_1, 1},
+      {{1, op::get, 3, 0}, to_1, 1},
+      {{1, op::none, 0, 0}, to_1, 1},
+      {{0, op::inc, 3, 0}, to_1, 1},
+      {{2, op::inc, 3, 0}, to_1, 1},
+      {{1, op::inc, static_cast<uint8_t>(value_type::u16), 0}, to_1, 1},
+      {{2, op::add, static_cast<uint8_t>(value_type::u64), 0}, to_1, 1},
+      {am_kind(handler_id<wander>::value, 57), to_1, 1},
+      {wide_kind(max_am_units + 1), to_1, 1},
+      {row_kind::of_bits(~0ull), ~0u, ~0u},
+      {inc, to_1, peer_ring::least_chunk_units * 4 + 1},
+      {inc, to_1, ~0u},
+      {update_kind(op::add, value_type::u64), to_1, (1u << 30) + 1},
+      {inc, sink_of(1, sink_kind::host), 1},
+      {inc, sink_of(0, sink_kind::device), 1},
+      {inc, sink_of(2, sink_kind::device), 1},
+  };
+  for (const message_row& row : table) {
+    INFO("kind " << std::hex << row.kind.bits() << ", sink " << row.sink << ", messages " << row.messages);
+    second_of_two pes;
+    pes.serve<handlers>(row, {0, 1, 0, 0});
+    CHECK(pes.error.code == static_cast<uint64_t>(message_fault::corrupt_packet) + 1);
+    for (uint32_t w = 0; w < words; ++w) CHECK(pes.shared[1]->heap[w] == 0);
+  }
+}
+
+TEST_CASE("a message of a compact row that may not be applied is reported, with its place; the others are applied") {
+  struct row {
+    row_kind kind;
+    std::vector<uint32_t> words;  ///< of two messages, of which the second is at fault
+    message_fault fault;
+    uint64_t offset;
+    uint64_t applied;  ///< word 0 of the heap
+  };
+  const uint32_t no_handler = handler_id<thrower>::value;
+  const row table[] = {
+      {update_kind(op::inc, value_type::u64), {0, 64}, message_fault::outside_heap, 512, 1},
+      {update_kind(op::inc, value_type::u32), {0, 128}, message_fault::outside_heap, 512, 1},
+      {update_kind(op::inc, value_type::i64), {0, ~0u}, message_fault::outside_heap, 8ull * ~0u, 1},
+      {update_kind(op::add, value_type::u64), {0, 5, 6, 64, 1, 1}, message_fault::outside_heap, 512, 5 | 6ull << 32},
+      {update_kind(op::put, value_type::u8), {0, 7, 512, 1}, message_fault::outside_heap, 512, 7},
+      {update_kind(op::max, value_type::i32), {0, 9, 0x80000000, 1}, message_fault::outside_heap, 4ull << 31, 9},
+      {am_kind(no_handler, 4), {1, 1}, message_fault::bad_handler, no_handler, 0},
+      {am_kind(handler_id<wander>::value, 4), {1, 1}, message_fault::bad_handler, handler_id<wander>::value, 0},
+  };
+  for (const row& r : table) {
+    INFO("kind " << std::hex << r.kind.bits());
+    second_of_two pes;
+    pes.serve<handlers>({r.kind, to_1, 2}, r.words);
+    CHECK(pes.error.code == static_cast<uint64_t>(r.fault) + 1);
+    CHECK(pes.error.offset == r.offset);
+    CHECK(pes.shared[1]->heap[0] == r.applied);
+  }
+}
+
+TEST_CASE("a full chunk of each kind is applied, to its last message") {
+  for (const row_kind& kind : {update_kind(op::inc, value_type::u64), update_kind(op::inc, value_type::u32),
+                               update_kind(op::add, value_type::u64), update_kind(op::add, value_type::i32), wide_kind(1)}) {
+    const auto bytes = bytes_of(kind.is_wide() ? value_type::u64 : static_cast<value_type>(kind.type));
+    const uint32_t most = peer_ring::least_chunk_units * row_kind::words_of_unit / kind.words;
+    for (uint32_t n : {1u, 3u, 4u, 5u, 127u, 128u, 129u, most - 1, most}) {
+      INFO(n << " messages of kind " << std::hex << kind.bits());
+      second_of_two pes;
+      std::vector<uint32_t> words;
+      for (uint32_t i = 0; i < n; ++i) {
+        const uint32_t index = i % 8;
+        if (kind.is_wide()) {
+          const uint64_t word0 = make_word0(op::add, static_cast<uint8_t>(value_type::u64), index * 8);
+          words.insert(words.end(), {static_cast<uint32_t>(word0), static_cast<uint32_t>(word0 >> 32), 1u, 0u});
+        } else {
+          for (uint32_t w = 0; w < kind.words; ++w) words.push_back(w == 0 ? index : w == 1 ? 1 : 0);
+        }
+      }
+      words.resize((words.size() + 3) / 4 * 4);  // behind the last message: indices of word 0, which nobody may take for messages
+      pes.serve<handlers>({kind, to_1, n}, words);
+      CHECK(pes.error.code == 0);
+      const auto* const heap = reinterpret_cast<const char*>(pes.shared[1]->heap.get());
+      for (uint32_t i = 0; i < 8; ++i) {
+        uint64_t found = 0;
+        std::memcpy(&found, heap + i * bytes, bytes);
+        CHECK(found == n / 8 + (i < n % 8));
+      }
+    }
+  }
 }
