@@ -41,7 +41,8 @@ struct am48 {
 };
 struct am56 {
   static constexpr const char* name = "am56";
-  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t at, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e, uint64_t f) const {
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t at, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e,
+                                 uint64_t f) const {
     note<7>(g, handled + at, a ^ b ^ c ^ d ^ e ^ f);
   }
 };
@@ -395,7 +396,8 @@ TEST_CASE("halves of bins that fill are pushed as rows of their kind, whatever i
         __shared__ gravel_block_sender<lanes, 512> sender;
         for (int use = 0; use < 2; ++use) {
           sender.begin(g);
-          for (uint32_t r = 0; r < each; ++r) send_of_kind(sender, kind, reinterpret_cast<uint64_t*>(g.heap), static_cast<int>(1 + (threadIdx.x + r) % 2));
+          for (uint32_t r = 0; r < each; ++r)
+            send_of_kind(sender, kind, reinterpret_cast<uint64_t*>(g.heap), static_cast<int>(1 + (threadIdx.x + r) % 2));
           sender.end();
         }
       });

@@ -19,8 +19,16 @@ constexpr uint32_t n_pes = 3, me = 1, chunks = 4, chunk_units = 256, senders = 3
 
 /// What is sent. The outbox has a place for an open chunk by destination and size of message or handler, so some share one.
 constexpr row_kind kinds[] = {
-    wide_kind(1), wide_kind(2), wide_kind(4), update_kind(op::inc, value_type::u64), update_kind(op::add, value_type::u64),
-    update_kind(op::put, value_type::u32), update_kind(op::add, value_type::u32), am_kind(8, 8), am_kind(3, 5), am_kind(3, 56),
+    wide_kind(1),
+    wide_kind(2),
+    wide_kind(4),
+    update_kind(op::inc, value_type::u64),
+    update_kind(op::add, value_type::u64),
+    update_kind(op::put, value_type::u32),
+    update_kind(op::add, value_type::u32),
+    am_kind(8, 8),
+    am_kind(3, 5),
+    am_kind(3, 56),
 };
 constexpr uint32_t n_kinds = std::size(kinds), n_wide = 3;
 /// All words of a message say who it is, for whom, and of which kind.

@@ -88,7 +88,8 @@ inline packet_fault check_and_walk(const packet_header* p, uint64_t available, c
   for (uint32_t s = 0; s < p->n_rows; ++s) {
     const message_row row = rows_of(p)[s];
     if (row.sink >= expect.n_sinks) std::abort();
-    if (reinterpret_cast<const char*>(at) > end || row.units() > static_cast<uint64_t>(reinterpret_cast<const unit*>(end) - at)) std::abort();
+    if (reinterpret_cast<const char*>(at) > end || row.units() > static_cast<uint64_t>(reinterpret_cast<const unit*>(end) - at))
+      std::abort();
     each_message(row, at, [](const unit* message, uint32_t units) {
       if (units == 0) std::abort();
       for (uint32_t u = 0; u < units; ++u) sum = sum + message[u].word[0] + message[u].word[1];

@@ -164,8 +164,14 @@ TEST_CASE("the rest of a full packet's last unit is for messages of its row alon
 
 TEST_CASE("what differs in a kind, or in its sink, is another row") {
   open_packet p;
-  const row_kind kinds[] = {update_kind(op::inc, value_type::u64), update_kind(op::inc, value_type::i64), am_kind(1, 4), am_kind(2, 4),
-                            am_kind(2, 3), wide_kind(1), update_kind(op::put, value_type::u32), update_kind(op::put, value_type::u16)};
+  const row_kind kinds[] = {update_kind(op::inc, value_type::u64),
+                            update_kind(op::inc, value_type::i64),
+                            am_kind(1, 4),
+                            am_kind(2, 4),
+                            am_kind(2, 3),
+                            wide_kind(1),
+                            update_kind(op::put, value_type::u32),
+                            update_kind(op::put, value_type::u16)};
   for (int round = 0; round < 2; ++round)
     for (uint32_t to : {0u, 1u})
       for (const row_kind& kind : kinds) REQUIRE(p.append(1, kind, to) == 1);

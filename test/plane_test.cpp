@@ -541,12 +541,18 @@ TEST_CASE("a corrupt slot is refused, with PE and queue") {
        [](message_row* r, unit*, uint32_t&, uint32_t& u) {
          *r = {am_kind(1, 57), 0, 1}, u = 4;
        }},
-      {"compact messages beyond the units", [](message_row* r, unit*, uint32_t&, uint32_t&) { *r = {put_kind, 0, 2}; }},
+      {"compact messages beyond the units",
+       [](message_row* r, unit*, uint32_t&, uint32_t&) {
+         *r = {put_kind, 0, 2};
+       }},
       {"compact messages whose bytes pass 2^32",
        [](message_row* r, unit*, uint32_t&, uint32_t&) {
          *r = {update_kind(op::inc, value_type::u64), 0, (1u << 30) + 1};
        }},
-      {"fewer compact messages than units", [](message_row* r, unit*, uint32_t&, uint32_t& u) { *r = {put_kind, 0, 1}, u = 2; }},
+      {"fewer compact messages than units",
+       [](message_row* r, unit*, uint32_t&, uint32_t& u) {
+         *r = {put_kind, 0, 1}, u = 2;
+       }},
       {"all ones",
        [](message_row* r, unit*, uint32_t& n, uint32_t& u) {
          *r = {row_kind::of_bits(~0ull), ~0u, ~0u}, n = u = ~0u;
@@ -608,13 +614,18 @@ TEST_CASE("what is no message of a compact row is refused by the receiver, with 
       {am_kind(handler_id<flooded>::value, 16), {}, 1, "or takes other arguments", sink_kind::host},
       {update_kind(op::inc, value_type::u64), {}, 1, "gravel_inc with unknown operation (offset 0)", sink_kind::host},
       // Of several messages the last one.
-      {update_kind(op::inc, value_type::u64), {0, 1, 2, heap / 8}, 4, "gravel_inc with an address outside the symmetric heap (offset 65536)"},
+      {update_kind(op::inc, value_type::u64),
+       {0, 1, 2, heap / 8},
+       4,
+       "gravel_inc with an address outside the symmetric heap (offset 65536)"},
   };
   for (op o : update_ops)
     for (value_type type : value_types)
       if (takes_type(o, type))
         for (uint32_t index : {heap / bytes_of(type), ~0u})
-          table.push_back({update_kind(o, type), {index}, 1,
+          table.push_back({update_kind(o, type),
+                           {index},
+                           1,
                            std::string(name_of(o)) + " with an address outside the symmetric heap (offset " +
                                std::to_string(uint64_t{index} * bytes_of(type)) + ")"});
   for (const row& r : table) {
@@ -700,7 +711,10 @@ TEST_CASE("compact rows of all kinds over two hops, with slow receivers") {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     INFO("seed " << seed);
     const auto job = fake_job::with<handled, handled_too, floods_mixed>(
-        {.nodes = 4, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}, {"GRAVEL_TIMEOUT_US", seed % 3 ? "10" : "0"}}});
+        {.nodes = 4,
+         .pes_per_node = 1,
+         .seed = seed,
+         .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}, {"GRAVEL_TIMEOUT_US", seed % 3 ? "10" : "0"}}});
     const auto each = static_cast<uint32_t>(1 + seed % 5);
     // A PE's host thread sends to the far corner; a handler of the node between does, too, to the other one.
     gravel_am<floods_mixed>(job->pe(1).host_thread, 1, n, each, 2);

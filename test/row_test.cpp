@@ -18,7 +18,8 @@ uint32_t words_by_the_table(op o, uint32_t type) {
   if (o == op::am) return type > 56 ? 0 : std::max(1u, (type + 3) / 4);
   if (std::count(std::begin(update_ops), std::end(update_ops), o) == 0 || type >= static_cast<uint32_t>(value_type::count)) return 0;
   const auto t = static_cast<value_type>(type);
-  const bool narrow = t == value_type::u8 || t == value_type::u16, wide = t == value_type::u64 || t == value_type::i64 || t == value_type::f64;
+  const bool narrow = t == value_type::u8 || t == value_type::u16,
+             wide = t == value_type::u64 || t == value_type::i64 || t == value_type::f64;
   if ((narrow && o != op::put) || (is_float(t) && is_bits(o))) return 0;
   return o == op::inc ? 1 : wide ? 3 : 2;
 }
@@ -158,18 +159,10 @@ TEST_CASE("a heap's words have numbers of 32 bits, up to 2^32 of them") {
     bool fits;
   };
   const row table[] = {
-      {4096, 1, true},
-      {1ull << 32, 1, true},
-      {(1ull << 32) + 1, 1, false},
-      {1ull << 33, 2, true},
-      {(1ull << 33) + 2, 2, false},
-      {(1ull << 34) - 4096, 4, true},
-      {1ull << 34, 4, true},
-      {(1ull << 34) + 4, 4, false},
-      {(1ull << 34) + 4096, 8, true},
-      {1ull << 35, 8, true},
-      {(1ull << 35) + 8, 8, false},
-      {1ull << 47, 8, false},
+      {4096, 1, true},       {1ull << 32, 1, true},        {(1ull << 32) + 1, 1, false},
+      {1ull << 33, 2, true}, {(1ull << 33) + 2, 2, false}, {(1ull << 34) - 4096, 4, true},
+      {1ull << 34, 4, true}, {(1ull << 34) + 4, 4, false}, {(1ull << 34) + 4096, 8, true},
+      {1ull << 35, 8, true}, {(1ull << 35) + 8, 8, false}, {1ull << 47, 8, false},
   };
   for (const row& r : table) {
     INFO(r.heap_bytes << " bytes of words of " << r.bytes);

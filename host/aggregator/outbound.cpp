@@ -41,7 +41,9 @@ bool outbound::append_or_spill(uint32_t sink, const row_kind& kind, const uint32
   from += uint64_t{taken} * kind.words;
   messages -= taken;
   (*c_.stats)[stat::messages_spilled] += messages;
-  const auto is_answer_at = [&](uint32_t i) { return kind.is_wide() && is_answer(op_of(units_at(from + uint64_t{i} * kind.words)->word[0])); };
+  const auto is_answer_at = [&](uint32_t i) {
+    return kind.is_wide() && is_answer(op_of(units_at(from + uint64_t{i} * kind.words)->word[0]));
+  };
   // Neighbours of one account at once.
   while (messages != 0) {
     const bool answer = is_answer_at(0);

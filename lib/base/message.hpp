@@ -1,5 +1,6 @@
-// A message: one operation on one symmetric address of one PE. It is 1 to 4 units of 16 bytes (an active message: up to
-// 17, a bulk put: as many as it needs), and the first word says all that a receiver must know to check it.
+// A message: one operation on one symmetric address of one PE. Most travel in rows that say once what their messages have in common
+// (row.hpp). This is the wide form, which all of them have: 1 to 4 units of 16 bytes (an active message: up to 17, a bulk put: as many as
+// it needs), of which the first word says all that a receiver must know to check it.
 //
 //   word 0:  bits 0-7 operation | 8-15 type | 16-63 offset into the heap
 //   put, add, and, or, xor, min, max:  word 1 = value, in the low bytes

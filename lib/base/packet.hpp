@@ -106,8 +106,8 @@ class packet_writer {
  private:
   packet_header* packet_ = nullptr;
   uint32_t capacity_ = 0, n_rows_ = 0, n_units_ = 0, n_messages_ = 0;  ///< n_units_: with the last row's rest of a unit
-  bool last_is_bulk_ = false;  ///< of the last row
-  uint32_t last_begin_ = 0;    ///< unit at which it begins
+  bool last_is_bulk_ = false;                                          ///< of the last row
+  uint32_t last_begin_ = 0;                                            ///< unit at which it begins
 };
 
 }  // namespace gravel

@@ -46,7 +46,9 @@ constexpr uint32_t compact_am_bytes = 56, max_compact_words = compact_am_bytes /
 GRAVEL_BOTH constexpr uint32_t compact_words(op o, uint32_t bytes) { return o == op::inc ? 1 : bytes > 4 ? 3 : 2; }
 GRAVEL_BOTH constexpr uint32_t compact_am_words(uint32_t bytes) { return bytes ? (bytes + 3) / 4 : 1; }
 
-GRAVEL_BOTH constexpr row_kind wide_kind(uint32_t units) { return {static_cast<uint16_t>(units * row_kind::words_of_unit), op::none, 0, 0}; }
+GRAVEL_BOTH constexpr row_kind wide_kind(uint32_t units) {
+  return {static_cast<uint16_t>(units * row_kind::words_of_unit), op::none, 0, 0};
+}
 GRAVEL_BOTH constexpr row_kind update_kind(op o, value_type type) {
   return {static_cast<uint16_t>(compact_words(o, bytes_of(type))), o, static_cast<uint8_t>(type), 0};
 }
