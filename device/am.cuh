@@ -116,7 +116,8 @@ template <row_kind KIND, class Piece, uint32_t N>
 GRAVEL_BOTH void send_am(const gravel_t& g, uint32_t sink, const Piece (&message)[N]) {
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
   if (g.from == sender::handler) {
-    if (g.peers && kind_of_sink(sink) == sink_kind::device && has_outbox() && outbox_of_warp().add<KIND>(g, pe_of_sink(sink), message)) return;
+    if (g.peers && kind_of_sink(sink) == sink_kind::device && has_outbox() && outbox_of_warp().add<KIND>(g, pe_of_sink(sink), message))
+      return;
   } else if (ring_to(g, sink)) {
     return push_together<KIND>(g, pe_of_sink(sink), message);
   }

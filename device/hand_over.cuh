@@ -22,7 +22,8 @@ struct kind_table {
 #endif
     for (uint32_t k = 0; k < most; ++k) {
       uint64_t there = load_relaxed<scope::block>(&bits[k]);
-      if (there == 0 && !compare_swap_acquire<scope::block>(&bits[k], uint64_t{0}, kind.bits())) there = load_relaxed<scope::block>(&bits[k]);
+      if (there == 0 && !compare_swap_acquire<scope::block>(&bits[k], uint64_t{0}, kind.bits()))
+        there = load_relaxed<scope::block>(&bits[k]);
       if (there == 0 || there == kind.bits()) return k;
     }
     return most;
@@ -71,35 +72,34 @@ struct sorted_messages {
   /// Copies messages first ... first + n, of one row, to where a row may begin. Thread scope: a team of `size` lanes, of which this is
   /// `rank`.
   GRAVEL_DEVICE void copy(unit* to, uint32_t first, uint32_t n, uint32_t words, uint32_t rank, uint32_t size) const {
-    switch (words) {
-      case 1: return copy_units<1>(to, first, n, words, rank, size);
-      case 2: return copy_units<2>(to, first, n, words, rank, size);
-      case 3: return copy_units<3>(to, first, n, words, rank, size);
-      case 4: return copy_units<4>(to, first, n, words, rank, size);
-      default: return copy_units<0>(to, first, n, words, rank, size);
-    }
+    if (words % 4 == 0) copy_pieces<4>(to, first, n, words, rank, size);
+    else if (words % 2 == 0) copy_pieces<2>(to, first, n, words, rank, size);
+    else copy_pieces<1>(to, first, n, words, rank, size);
   }
 
  private:
-  /// WORDS: of a message; 0: as many as `words` says. Lanes beside each other store units beside each other: over PCIe and NVLink half
+  /// WORDS: of the pieces in which messages are read. Lanes beside each other store units beside each other: over PCIe and NVLink half
   /// a sector costs as much as a whole one.
   template <uint32_t WORDS>
-  GRAVEL_DEVICE void copy_units(unit* to, uint32_t first, uint32_t n, uint32_t words, uint32_t rank, uint32_t size) const {
-    const uint32_t each = WORDS ? WORDS : words, all = n * each;
-    for (uint32_t i = rank; i * 4 < all; i += size) {
-      if constexpr (WORDS == 4) {
-        store_unit(to + i, load_unit(&buffer[order[first + i]]));
-      } else {
-        uint32_t w[4];
-        GRAVEL_UNROLL
-        for (uint32_t j = 0; j < 4; ++j) {
-          const uint32_t m = (i * 4 + j) / each, part = i * 4 + j - m * each;
-          w[j] = i * 4 + j < all ? words_at(&buffer[order[first + m]])[part] : 0;
-        }
-        store_unit(to + i, {{w[0] | uint64_t{w[1]} << 32, w[2] | uint64_t{w[3]} << 32}});
+  GRAVEL_DEVICE void copy_pieces(unit* to, uint32_t first, uint32_t n, uint32_t words, uint32_t rank, uint32_t size) const {
+    constexpr uint32_t of_unit = 4 / WORDS;
+    // Pieces of a message, and the factor by which to divide by that: exact as long as pieces * each < 2^20.
+    const uint32_t each = words / WORDS, all = n * each, inverse = ((1u << 20) + each - 1) / each;
+    for (uint32_t i = rank; i * of_unit < all; i += size) {
+      uint32_t w[4] = {};
+      GRAVEL_UNROLL
+      for (uint32_t p = 0; p < of_unit; ++p) {
+        const uint32_t piece = i * of_unit + p, message = static_cast<uint32_t>(uint64_t{piece} * inverse >> 20);
+        if (piece >= all) break;
+        const uint32_t* const at = words_at(&buffer[order[first + message]]) + (piece - message * each) * WORDS;
+        uint32_t read[WORDS];
+        load_message(at, read);
+        for (uint32_t k = 0; k < WORDS; ++k) w[p * WORDS + k] = read[k];
       }
+      store_unit(to + i, {{w[0] | uint64_t{w[1]} << 32, w[2] | uint64_t{w[3]} << 32}});
     }
   }
+  static_assert(4096 * max_small_units * max_compact_words < 1u << 20);
 };
 
 /// Pushes the rows for peers into their rings. Thread scope: the team of `size` lanes that `sync` synchronizes; rank 0

@@ -49,6 +49,7 @@ class lane_group {
   GRAVEL_BOTH lane_group part(uint32_t some) const { return {some, lane_}; }
 
   GRAVEL_BOTH uint32_t mask() const { return mask_; }
+  GRAVEL_BOTH bool is_whole_warp() const { return mask_ == ~0u; }
   GRAVEL_BOTH uint32_t size() const { return popcount(mask_); }
   GRAVEL_BOTH uint32_t rank() const { return popcount(below()); }
   /// Of another of the group's lanes.

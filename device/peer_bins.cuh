@@ -60,12 +60,48 @@ struct peer_bins {
   /// A message of up to a unit, of the kind that the bins hold. Thread scope: lane, divergent.
   template <row_kind KIND, class Piece, uint32_t N>
   GRAVEL_DEVICE void add(unit* memory, const peer_link& link, const Piece (&message)[N], uint32_t* sent) {
-    const uint32_t bin = link.bin, log2 = half_log2(KIND.words), half = 1u << log2;
+    const uint32_t bin = link.bin;
     const lane_group group = lane_group::active();
     const lane_group mine = in_use == 1 ? group : group.part(group.match(bin));
     uint32_t at = 0;
-    if (mine.is_leader()) at = block_add_relaxed(&reserved[bin], mine.size());
-    at = mine.from_leader(at);
+#if GRAVEL_ON_GPU
+    // The commonest group: of masks that the compiler knows it makes one instruction where it needs a loop of a dozen for others.
+    const bool is_warp = in_use == 1 && group.is_whole_warp();
+    if (is_warp) {
+      if (group.lane() == 0) at = block_add_relaxed(&reserved[0], 32);
+      at = __shfl_sync(~0u, at, 0);
+      if (at % 32 == 0) return put_warp_at<KIND>(memory, link, at, group.lane(), message, sent);
+    } else
+#endif
+    {
+      if (mine.is_leader()) at = block_add_relaxed(&reserved[bin], mine.size());
+      at = mine.from_leader(at);
+    }
+    put_at<KIND>(memory, link, mine, at, message, sent);
+  }
+
+ private:
+#if GRAVEL_ON_GPU
+  /// Of a whole warp, within a half of the only bin.
+  template <row_kind KIND, class Piece, uint32_t N>
+  GRAVEL_DEVICE void put_warp_at(unit* memory, const peer_link& link, uint32_t at, uint32_t lane, const Piece (&message)[N],
+                                 uint32_t* sent) {
+    const uint32_t log2 = half_log2(KIND.words), half = 1u << log2, generation = at >> log2, which = generation & 1;
+    for (relax wait; load_acquire<scope::block>(&holds[0][which]) != generation; wait()) {  // [B4]
+    }
+    store_message(pieces_at<Piece>(messages_of(memory, 0, which)) + ((at & (half - 1)) + lane) * N, message);
+    __syncwarp();
+    uint32_t now = 0;
+    if (lane == 0) now = block_add(&written[0][which], 32) + 32;  // [B3]
+    if (__shfl_sync(~0u, now, 0) == half) push(memory, link, lane_group::active(), generation, sent);
+  }
+#endif
+
+  /// The group's places begin with `at`.
+  template <row_kind KIND, class Piece, uint32_t N>
+  GRAVEL_DEVICE void put_at(unit* memory, const peer_link& link, const lane_group& mine, uint32_t at, const Piece (&message)[N],
+                            uint32_t* sent) {
+    const uint32_t bin = link.bin, log2 = half_log2(KIND.words), half = 1u << log2;
     // The group's places may end one half and begin the next.
     const bool in_first = mine.rank() < half - (at & (half - 1));
     const uint32_t firsts = mine.ballot(in_first);
@@ -101,6 +137,7 @@ struct peer_bins {
     if (ticket % 64 == 0) ring_bell(link);
   }
 
+ public:
   /// Hands over what is left, and makes the bins empty. Thread scope: block, converged; `ticket`: a word of shared memory.
   /// One bin after the other, as hand_over_to_peers.
   GRAVEL_DEVICE void finish(const gravel_t& g, unit* memory, uint64_t* ticket, uint32_t rank, uint32_t size, uint32_t* sent) {

@@ -39,14 +39,46 @@ __device__ __forceinline__ void resolve_unit(const gravel_t& g, const unit& m, u
   if (!resolve_simple(g, m)) resolve_one<Handlers>(g, &m, 1, from);
 }
 
-/// An update at word `index` of the heap.
-GRAVEL_DEVICE void update_word(const gravel_t& g, const row_kind& kind, uint32_t index, uint64_t value, uint64_t from) {
+/// Up to four updates of words of one type, by a lane.
+struct four_updates {
+  uint32_t index[4];
+  uint64_t value[4];
+};
+/// Calls f(word, value) for those of the first `n` whose words lie in the heap. Thread scope: lane.
+template <class T, class F>
+GRAVEL_DEVICE void for_each_word(const gravel_t& g, const four_updates& m, uint32_t n, uint64_t from, F&& f) {
+  const uint64_t words = g.heap_bytes / sizeof(T);
+  GRAVEL_UNROLL
+  for (uint32_t i = 0; i < 4; ++i) {
+    if (i >= n) break;
+    if (m.index[i] < words) f(reinterpret_cast<T*>(g.heap) + m.index[i], from_word<T>(m.value[i]));
+    else report_error(g, message_fault::outside_heap, op::none, g.my_pe, uint64_t{m.index[i]} * sizeof(T), sizeof(T), from);
+  }
+}
+/// One of the rarer updates. Not inlined: one copy for all.
+__device__ GRAVEL_NOINLINE inline void apply_rare(op o, value_type type, char* at, uint64_t value) { apply_update(o, type, at, value); }
+
+/// Not inlined: one copy for all kinds. Thread scope: lane.
+__device__ GRAVEL_NOINLINE inline void apply_four(const gravel_t& g, row_kind kind, four_updates m, uint32_t n, uint64_t from) {
   const auto type = static_cast<value_type>(kind.type);
+  const auto put = [](auto* at, auto value) { put_in_place(at, value); };
+  const auto add = [](auto* at, auto value) { add_scattered(at, value); };
+  const auto other = [&](auto* at, auto value) { apply_rare(kind.operation, type, reinterpret_cast<char*>(at), to_word(value)); };
   const uint32_t bytes = bytes_of(type);
-  const uint64_t offset = uint64_t{index} * bytes;
-  const op o = kind.operation == op::inc ? op::add : kind.operation;
-  if (lies_in_heap(offset, bytes, g.heap_bytes)) apply_update(o, type, g.heap + offset, value);
-  else report_error(g, message_fault::outside_heap, o, g.my_pe, offset, bytes, from);
+  // Integers with a sign are put and added as those without.
+  if (kind.operation == op::put) {
+    if (bytes == 8) for_each_word<uint64_t>(g, m, n, from, put);
+    else if (bytes == 4) for_each_word<uint32_t>(g, m, n, from, put);
+    else if (bytes == 2) for_each_word<uint16_t>(g, m, n, from, put);
+    else for_each_word<uint8_t>(g, m, n, from, put);
+  } else if ((kind.operation == op::add || kind.operation == op::inc) && type != value_type::f32 && type != value_type::f64) {
+    if (bytes == 8) for_each_word<uint64_t>(g, m, n, from, add);
+    else for_each_word<uint32_t>(g, m, n, from, add);
+  } else {
+    if (kind.operation == op::inc) kind.operation = op::add;
+    if (bytes == 8) for_each_word<uint64_t>(g, m, n, from, other);
+    else for_each_word<uint32_t>(g, m, n, from, other);
+  }
 }
 
 /// Increments of 64-bit words, the commonest messages: four of them, of which the first is number `first` of `n`.
@@ -61,36 +93,25 @@ GRAVEL_DEVICE void increment_words(const gravel_t& g, const unit& four, uint32_t
   }
 }
 
-/// A compact row of puts or updates. Several messages are under way before the first is used. Not inlined: one copy for all kinds.
-/// Thread scope: TEAM threads, a block or a warp, each by itself.
+/// A compact row of puts or updates: each lane takes four neighbours at a time, which are as many units as a message has words. Thread
+/// scope: TEAM threads, a block or a warp, each by itself.
 template <uint32_t TEAM>
 __device__ GRAVEL_NOINLINE void resolve_updates(const gravel_t& g, const message_row& row, const unit* at, uint64_t from) {
-  constexpr uint32_t batch = 4;
-  const uint32_t rank = threadIdx.x % TEAM;
-  const uint32_t* const words = words_at(at);
-  if (row.kind.operation == op::inc) {
-    const uint64_t one = one_of(static_cast<value_type>(row.kind.type));
-    for (uint32_t first = rank * 4; first < row.messages; first += TEAM * 4) {
-      uint32_t index[4];
-      load_message(words + first, index);
-      for (uint32_t i = 0; i < 4; ++i)
-        if (first + i < row.messages) update_word(g, row.kind, index[i], one, from);
-    }
-    return;
-  }
-  const uint32_t stride = row.kind.words;
-  for (uint32_t first = rank; first < row.messages; first += batch * TEAM) {
-    uint32_t index[batch] = {};
-    uint64_t value[batch] = {};
-    GRAVEL_UNROLL
-    for (uint32_t b = 0; b < batch; ++b) {
-      const uint32_t* const m = words + (first + b * TEAM) * stride;
-      if (first + b * TEAM >= row.messages) continue;
-      index[b] = m[0];
-      value[b] = stride == 2 ? m[1] : m[1] | uint64_t{m[2]} << 32;
-    }
-    for (uint32_t b = 0; b < batch; ++b)
-      if (first + b * TEAM < row.messages) update_word(g, row.kind, index[b], value[b], from);
+  const uint32_t words = row.kind.words, end = static_cast<uint32_t>(row.units());
+  const uint64_t one = one_of(static_cast<value_type>(row.kind.type));
+  for (uint32_t first = threadIdx.x % TEAM * 4; first < row.messages; first += TEAM * 4) {
+    const uint32_t unit_at = first / 4 * words, last = end - 1;
+    // Behind the row's end the last unit is read again, and not used.
+    const unit a = load_unit(at + unit_at), b = load_unit(at + (unit_at + 1 < end ? unit_at + 1 : last)),
+               c = load_unit(at + (unit_at + 2 < end ? unit_at + 2 : last));
+    const uint64_t w[6] = {a.word[0], a.word[1], b.word[0], b.word[1], c.word[0], c.word[1]};
+    const auto low = [](uint64_t word) { return static_cast<uint32_t>(word); };
+    const auto high = [](uint64_t word) { return static_cast<uint32_t>(word >> 32); };
+    four_updates m;
+    if (words == 1) m = {{low(w[0]), high(w[0]), low(w[1]), high(w[1])}, {one, one, one, one}};
+    else if (words == 2) m = {{low(w[0]), low(w[1]), low(w[2]), low(w[3])}, {w[0] >> 32, w[1] >> 32, w[2] >> 32, w[3] >> 32}};
+    else m = {{low(w[0]), high(w[1]), low(w[3]), high(w[4])}, {w[0] >> 32 | w[1] << 32, w[2], w[3] >> 32 | w[4] << 32, w[5]}};
+    apply_four(g, row.kind, m, row.messages - first < 4 ? row.messages - first : 4, from);
   }
 }
 

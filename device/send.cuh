@@ -35,7 +35,9 @@ GRAVEL_BOTH void store_message(unit* to, const unit (&message)[N]) {
 /// Words that one access moves, of messages of N words in a row.
 #if GRAVEL_ON_GPU
 template <uint32_t N>
-constexpr uint32_t words_at_once = N % 4 == 0 ? 4 : N % 2 == 0 ? 2 : 1;
+constexpr uint32_t words_at_once = N % 4 == 0   ? 4
+                                   : N % 2 == 0 ? 2
+                                                : 1;
 #else
 template <uint32_t N>
 constexpr uint32_t words_at_once = 1;
@@ -129,7 +131,8 @@ GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const unit (&mess
 #if GRAVEL_CUDA
 __host__ __device__ GRAVEL_NOINLINE
 #endif
-inline void send_wide(const gravel_t& g, uint32_t sink, uint64_t word0, uint64_t word1) {
+    inline void
+    send_wide(const gravel_t& g, uint32_t sink, uint64_t word0, uint64_t word1) {
   const unit message[1] = {{{word0, word1}}};
   send_direct(g, sink, message);
 }

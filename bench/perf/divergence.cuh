@@ -118,7 +118,8 @@ inline void divergence(report& r, const options& o, limits& l) {
       gravel_barrier_all();
       const double took = slowest(seconds_now() - begin);
       if (run) seconds.push_back(took);
-      launch_plain(compare_sample, all, lanes_of_block, update_job{map, table, 0}, word_sample{0, 0}, expected.data(), map.words(), wrong.data());
+      launch_plain(compare_sample, all, lanes_of_block, update_job{map, table, 0}, word_sample{0, 0}, expected.data(), map.words(),
+                   wrong.data());
       gravel_synchronize();
       v.checked += map.words();
     }

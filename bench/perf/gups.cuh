@@ -101,7 +101,8 @@ inline void gups_rows(report& r, const options& o, const limits& l, bool with_pa
       const limit most = remote_only ? wire_limit(l, is_peer((gravel_my_pe() + 1) % gravel_n_pes())) : increments_limit(l);
       const double message = static_cast<double>(message_bytes(update_operation(o.operation)));
       const double limit_rate = remote_only ? std::min(most.per_s / message, l.increments) : most.per_s;
-      std::vector<cell> cells{{"operation", "operation", o.operation}, {"targets", "targets", std::string(remote_only ? "remote" : "uniform")}};
+      std::vector<cell> cells{{"operation", "operation", o.operation},
+                              {"targets", "targets", std::string(remote_only ? "remote" : "uniform")}};
       if (with_packet_size) cells.push_back({"packet_bytes", "packet B", current_settings().packet_size});
       for (const cell& c :
            std::initializer_list<cell>{{"scope", "scope", scope},

@@ -161,9 +161,10 @@ inline void queue_rig::take(slot_header* slot, const send_job& job, consume_mode
       std::memcpy(packets + pe * packet_bytes + filled[pe], at, bytes);
       filled[pe] += bytes;
     } else if (mode == consume_mode::sum) {
-      uint64_t sum = 0;
-      for (uint32_t w = 0; w < words; ++w) sum += at[w];
-      totals.sum += sum;
+      uint64_t low = 0, high = 0;
+      const auto* const pairs = reinterpret_cast<const uint64_t*>(at);
+      for (uint32_t p = 0; p < words / 2; ++p) low += pairs[p] & 0xffffffffu, high += pairs[p] >> 32;
+      totals.sum += low + high + (words % 2 ? at[words - 1] : 0);
     } else if (mode == consume_mode::check) {
       for (uint32_t m = 0; m < row.messages; ++m) check_message(at + m * kind.words, row, job, totals);
     }
