@@ -139,10 +139,10 @@ struct service_reader {
 /// Decides when the kernel ends [V4]. Thread scope: lane 0 of each server.
 class service_end {
  public:
-  /// Server 0 looks at host memory at each 16th call, as that takes longer than a look at both rings, and tells the others.
+  /// Server 0 looks at host memory at each 64th call, as that takes longer than a look at both rings, and tells the others.
   GRAVEL_DEVICE bool has_come([[maybe_unused]] service_mail* mail, service_life* life) {
 #if GRAVEL_CUDA
-    if (blockIdx.x == 0 && calls_++ % 16 == 0) {
+    if (blockIdx.x == 0 && calls_++ % 64 == 0) {
       if (end_ns_ == 0) end_ns_ = globaltimer_ns() + load_relaxed(&mail->quantum_ns);
       const uint64_t hold = load_relaxed(&mail->hold);
       if (hold == service_mail::leave || (hold == 0 && globaltimer_ns() > end_ns_)) store_relaxed<scope::device>(&life->stop, uint64_t{1});
