@@ -590,7 +590,7 @@ class Corruption(FailureTest):
     def test_message(self):
         for fault, cause in (("corrupt-message", "gravel_put with an address outside the symmetric heap"),
                              ("corrupt-operation", "unknown operation"),
-                             ("corrupt-index", r"gravel_(inc|add) with an address outside the symmetric heap \(offset 34359738360\)"),
+                             ("corrupt-index", r"gravel_inc with an address outside the symmetric heap \(offset 34359738360\)"),
                              ("corrupt-handler", None), ("corrupt-row-of-handler", None)):
             for pe in (1, 3):  # on the same node, and on another
                 with self.subTest(fault, pe=pe):

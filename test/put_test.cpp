@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -318,4 +319,149 @@ TEST_CASE("handler ids are hashes of names, the same everywhere") {
   CHECK(handler_traits<at_host>::kind == sink_kind::host);
   CHECK(handler_list<nothing, at_host>::name_of(hash_name("at host")) == "at host");
   CHECK(handler_list<nothing, at_host>::name_of(1) == "unknown");
+}
+
+namespace {
+
+struct sent_row {
+  message_row row;
+  std::vector<uint32_t> words;  ///< of its only message
+};
+/// What PE 0's host thread hands over by send(handle). `heap_bytes`: not 0: the handle says that its heap is as large; nobody looks at it.
+template <class F>
+sent_row row_after(F send, uint64_t heap_bytes = 0) {
+  const auto job = fake_job::with<nothing, one_byte, largest, at_host>({});
+  gravel_t g = job->pe(0).host_thread;
+  if (heap_bytes) g.heap_bytes = heap_bytes;
+  send(g);
+  REQUIRE(job->error_of(0).code == 0);
+  const queue& q = g.direct;
+  slot_header* const slot = q.slot(0);
+  REQUIRE(slot->published == 1);
+  REQUIRE(slot->n_rows == 1);
+  const message_row row = q.rows(slot)[0];
+  REQUIRE(row.messages == 1);
+  REQUIRE(slot->n_units == row.units());
+  const uint32_t* const words = words_at(q.payload(slot));
+  return {row, {words, words + row.kind.words}};
+}
+template <class T>
+T* word_of(const gravel_t& g, uint64_t index) {
+  return reinterpret_cast<T*>(g.heap + index * sizeof(T));
+}
+
+}  // namespace
+
+TEST_CASE("what travels: the row says operation, type, handler and destination, a message the rest") {
+  struct row {
+    const char* what;
+    std::function<void(const gravel_t&)> send;
+    row_kind kind;
+    std::vector<uint32_t> words;
+    sink_kind sink = sink_kind::device;
+  };
+  const row table[] = {
+      {"inc of u64", [](auto& g) { gravel_inc(g, word_of<uint64_t>(g, 5), 1); }, update_kind(op::inc, value_type::u64), {5}},
+      {"inc of float", [](auto& g) { gravel_inc(g, word_of<float>(g, 6), 1); }, update_kind(op::inc, value_type::f32), {6}},
+      {"put of u8", [](auto& g) { gravel_put(g, word_of<uint8_t>(g, 7), 200, 1); }, update_kind(op::put, value_type::u8), {7, 200}},
+      {"put of i16", [](auto& g) { gravel_put(g, word_of<int16_t>(g, 8), -2, 1); }, update_kind(op::put, value_type::u16), {8, 0xfffe}},
+      {"add of i32", [](auto& g) { gravel_add(g, word_of<int32_t>(g, 9), -3, 1); }, update_kind(op::add, value_type::i32), {9, ~2u}},
+      {"min of float", [](auto& g) { gravel_min(g, word_of<float>(g, 1), 1, 1); }, update_kind(op::min, value_type::f32), {1, 0x3f800000}},
+      {"xor of u64",
+       [](auto& g) { gravel_xor(g, word_of<uint64_t>(g, 2), 0x1122334455667788, 1); },
+       update_kind(op::bit_xor, value_type::u64),
+       {2, 0x55667788, 0x11223344}},
+      {"max of double",
+       [](auto& g) { gravel_max(g, word_of<double>(g, 3), 1, 1); },
+       update_kind(op::max, value_type::f64),
+       {3, 0, 0x3ff00000}},
+      {"the last word", [](auto& g) { gravel_inc(g, word_of<uint32_t>(g, 16383), 1); }, update_kind(op::inc, value_type::u32), {16383}},
+      {"no arguments", [](auto& g) { gravel_am<nothing>(g, 1); }, am_kind(handler_id<nothing>::value, 0), {0}},
+      {"one byte", [](auto& g) { gravel_am<one_byte>(g, 1, uint8_t{255}); }, am_kind(handler_id<one_byte>::value, 1), {255}},
+      {"to a host",
+       [](auto& g) { gravel_am<at_host>(g, 1, 0x100000002u); },
+       am_kind(handler_id<at_host>::value, 8),
+       {2, 1},
+       sink_kind::host},
+      {"48 bytes",
+       [](auto& g) { gravel_am<largest>(g, 1, 1, 2, 3, 4, 5, ~0ull); },
+       am_kind(handler_id<largest>::value, 48),
+       {1, 0, 2, 0, 3, 0, 4, 0, 5, 0, ~0u, ~0u}},
+  };
+  for (const row& r : table) {
+    INFO(r.what);
+    const sent_row sent = row_after(r.send);
+    CHECK(sent.row.kind == r.kind);
+    CHECK(sent.row.sink == sink_of(1, r.sink));
+    CHECK(sent.words == r.words);
+  }
+}
+
+TEST_CASE("words beyond number 2^32 - 1 of their type are named by wide messages, in such heaps") {
+  struct row {
+    uint64_t heap_bytes;
+    std::function<void(const gravel_t&)> send;
+    row_kind kind;
+    uint64_t word0, word1;  ///< of a wide message; else the first two words
+  };
+  constexpr uint64_t all = 1ull << 32;
+  const auto u8 = static_cast<uint8_t>(value_type::u8), u32 = static_cast<uint8_t>(value_type::u32),
+             f64 = static_cast<uint8_t>(value_type::f64);
+  const row table[] = {
+      {all, [](auto& g) { gravel_put(g, word_of<uint8_t>(g, all - 1), 3, 1); }, update_kind(op::put, value_type::u8), ~0u, 3},
+      {all + 4096, [](auto& g) { gravel_put(g, word_of<uint8_t>(g, all), 3, 1); }, wide_kind(1), make_word0(op::put, u8, all), 3},
+      // Also words that have a number: the form goes by the heap, so that lanes that stand at one place send one kind.
+      {all + 4096, [](auto& g) { gravel_put(g, word_of<uint8_t>(g, 5), 3, 1); }, wide_kind(1), make_word0(op::put, u8, 5), 3},
+      {4 * all, [](auto& g) { gravel_add(g, word_of<uint32_t>(g, all - 1), 7, 1); }, update_kind(op::add, value_type::u32), ~0u, 7},
+      {4 * all + 4096, [](auto& g) { gravel_inc(g, word_of<uint32_t>(g, all), 1); }, wide_kind(1), make_word0(op::add, u32, 4 * all), 1},
+      {4 * all + 4096, [](auto& g) { gravel_put(g, word_of<uint64_t>(g, all / 2), 9, 1); }, update_kind(op::put, value_type::u64), all / 2,
+       9},
+      {8 * all + 4096, [](auto& g) { gravel_inc(g, word_of<double>(g, all + 1), 1); }, wide_kind(1), make_word0(op::add, f64, 8 * all + 8),
+       0x3ff0000000000000},
+  };
+  for (const row& r : table) {
+    INFO("heap of " << r.heap_bytes << " bytes, word 0 " << r.word0);
+    const sent_row sent = row_after(r.send, r.heap_bytes);
+    REQUIRE(sent.row.kind == r.kind);
+    if (r.kind.is_wide()) {
+      CHECK((sent.words[0] | uint64_t{sent.words[1]} << 32) == r.word0);
+      CHECK((sent.words[2] | uint64_t{sent.words[3]} << 32) == r.word1);
+    } else {
+      CHECK(sent.words[0] == r.word0);
+      CHECK(sent.words[1] == r.word1);
+    }
+  }
+}
+
+TEST_CASE("lanes that send together share rows by destination, whose messages lie word beside word") {
+  uint32_t shared = 0;
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    INFO("seed " << seed);
+    const auto job = fake_job::with<>({.nodes = 1, .pes_per_node = 3, .seed = seed, .settings = {{"GRAVEL_WARP_SLOTS", "64"}}});
+    const gravel_t& g = job->pe(0).kernel;
+    job->launch(1, 32, seed, [&] { gravel_inc(g, word_of<uint64_t>(g, threadIdx.x), static_cast<int>(1 + threadIdx.x % 2)); });
+    const queue& q = g.direct;
+    uint32_t seen = 0;
+    for (uint64_t ticket = 0; ticket < q.state->tickets; ++ticket) {
+      slot_header* const slot = q.slot(ticket);
+      REQUIRE(slot->published == ticket + 1);
+      uint32_t units = 0;
+      for (uint32_t r = 0; r < slot->n_rows; ++r) {
+        const message_row row = q.rows(slot)[r];
+        REQUIRE(row.kind == update_kind(op::inc, value_type::u64));
+        for (uint32_t m = 0; m < row.messages; ++m) {
+          const uint32_t index = words_at(q.payload(slot) + units)[m];
+          REQUIRE(index < 32);
+          REQUIRE(row.sink == sink_of(1 + index % 2, sink_kind::device));
+          REQUIRE((seen >> index & 1) == 0);
+          seen |= 1u << index;
+        }
+        shared += row.messages > 4;
+        units += static_cast<uint32_t>(row.units());
+      }
+      REQUIRE(slot->n_units == units);
+    }
+    REQUIRE(seen == ~0u);
+  }
+  CHECK(shared > 10);
 }
