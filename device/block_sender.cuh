@@ -240,10 +240,9 @@ struct block_sender {
   template <row_kind KIND, class Piece, uint32_t N>
   GRAVEL_DEVICE void gather(uint32_t sink, const Piece (&message)[N]) {
     constexpr uint32_t UNITS = message_units<Piece, N>;
-    if constexpr (UNITS == 1)
-      if (bins.in_use)
-        if (const peer_link* link = ring_to(g, sink); link && link->bin != peer_link::no_bin && bins.take(KIND))
-          return bins.add<KIND>(buffer + capacity, *link, message, &to_peers);
+    if (bins.in_use)
+      if (const peer_link* link = ring_to(g, sink); link && link->bin != peer_link::no_bin && bins.take(KIND))
+        return bins.add<KIND>(buffer + capacity, *link, message, &to_peers);
     const uint32_t number = kinds.number_of(KIND);
     if (number == kind_table::most) {
       Piece copy[N];  // whose address leaves, not the message's

@@ -1,6 +1,6 @@
 // Where a block sender gathers what goes to peers: a bin for each peer, in shared memory, of two halves. A half that is
-// full is pushed into the peer's ring as it is, a row; nothing needs to be sorted. So bins hold messages of one kind, the first of up
-// to a unit that the block sends to a peer; others are sorted.
+// full is pushed into the peer's ring as it is, a row; nothing needs to be sorted. So bins hold messages of one kind, the first that the
+// block sends to a peer; others are sorted.
 //
 //   reserve: place = reserved += size: a position in an endless sequence; generation = place / half; half = generation % 2
 //   wait until holds[half] == generation              [B4] acquire
@@ -31,7 +31,11 @@ struct peer_bins {
     return memory + ((bin * 2 + which) << half_units_log2);
   }
   /// Messages of a half, a power of two: generations are told by shifts.
-  GRAVEL_DEVICE uint32_t half_log2(uint32_t words) const { return half_units_log2 + (words == 1 ? 2 : words == 2 ? 1 : 0); }
+  GRAVEL_DEVICE uint32_t half_log2(uint32_t words) const {
+    uint32_t up = 0;
+    while (1u << up < words) ++up;
+    return half_units_log2 + 2 - up;
+  }
 
   /// `room`: units of memory that there are for the bins. Thread scope: one lane; the block synchronizes behind it.
   GRAVEL_DEVICE void begin(const gravel_t& g, uint32_t room) {
@@ -52,12 +56,13 @@ struct peer_bins {
 
   /// Do the bins hold this kind? They do from now on if they were empty so far. Thread scope: lane, divergent.
   GRAVEL_DEVICE bool take(const row_kind& wanted) {
+    if (half_log2(wanted.words) < 5) return false;  // the places of a warp lie in two halves at most
     const uint64_t now = load_relaxed<scope::block>(&kind);
     if (now != 0) return now == wanted.bits();
     return compare_swap_acquire<scope::block>(&kind, uint64_t{0}, wanted.bits()) || load_relaxed<scope::block>(&kind) == wanted.bits();
   }
 
-  /// A message of up to a unit, of the kind that the bins hold. Thread scope: lane, divergent.
+  /// A message of the kind that the bins hold. Thread scope: lane, divergent.
   template <row_kind KIND, class Piece, uint32_t N>
   GRAVEL_DEVICE void add(unit* memory, const peer_link& link, const Piece (&message)[N], uint32_t* sent) {
     const uint32_t bin = link.bin;

@@ -27,6 +27,15 @@ GRAVEL_BOTH void apply_mapped(op o, T* at, T value) {
   else if constexpr (is_addable<T>) apply_in_place<S>(o, at, value);
 }
 
+/// What does not depend on a sign is done with unsigned integers: rows of all such types are of one kind.
+template <op O, class T>
+GRAVEL_BOTH constexpr value_type update_type() {
+  if constexpr (O == op::min || O == op::max || (std::is_floating_point_v<T> && O != op::put)) return value_type_of<T>();
+  else if constexpr (sizeof(T) == 1) return value_type::u8;
+  else if constexpr (sizeof(T) == 2) return value_type::u16;
+  else if constexpr (sizeof(T) == 4) return value_type::u32;
+  else return value_type::u64;
+}
 /// A put or an update as a message: compact, for heaps whose words all have an index. O: op::inc is an addition of 1.
 template <op O, class T>
 struct update_message {
@@ -39,7 +48,7 @@ struct update_message {
     if constexpr (words > 1) word[1] = static_cast<uint32_t>(bits);
     if constexpr (words > 2) word[2] = static_cast<uint32_t>(bits >> 32);
   }
-  static constexpr row_kind kind = update_kind(O, value_type_of<T>());
+  static constexpr row_kind kind = update_kind(O, update_type<O, T>());
   /// First word of its wide form.
   GRAVEL_BOTH static uint64_t wide_word0(uint64_t offset) {
     return make_word0(operation, static_cast<uint8_t>(value_type_of<T>()), offset);

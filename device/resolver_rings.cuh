@@ -45,10 +45,21 @@ __device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, 
     return true;
   }
   if (passes) return pass_on(g, at, row);
+  // The commonest kinds, without a call.
+  const auto for_held = [&](auto&& update) {
+    GRAVEL_UNROLL
+    for (uint32_t b = 0; b < batch; ++b) for_two_words(g, held[b], (b * 32 + lane) * 2, row.messages, from, update);
+  };
   if (row.kind == update_kind(op::inc, value_type::u64)) {
     GRAVEL_UNROLL
     for (uint32_t b = 0; b < batch; ++b) increment_words(g, held[b], (b * 32 + lane) * 4, row.messages, from);
     for (uint32_t u = batch * 32 + lane; u * 4 < row.messages; u += 32) increment_words(g, load_unit(at + u), u * 4, row.messages, from);
+  } else if (row.kind == update_kind(op::put, value_type::u32) && row.messages <= batch * 64) {
+    for_held([](uint32_t* word, uint32_t value) { put_in_place(word, value); });
+  } else if (row.kind == update_kind(op::add, value_type::u32) && row.messages <= batch * 64) {
+    for_held([](uint32_t* word, uint32_t value) { add_scattered(word, value); });
+  } else if (row.kind == update_kind(op::min, value_type::u32) && row.messages <= batch * 64) {
+    for_held([](uint32_t* word, uint32_t value) { fetch_in_place(op::min, word, value); });
   } else if (!row.kind.is_wide()) {
     resolve_compact<Handlers, 32>(g, row, at, from);
   } else if (row.kind.units() == 1) {

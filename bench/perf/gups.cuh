@@ -25,7 +25,7 @@ GRAVEL_DEVICE void send_updates(Sender& s, const update_job& job, uint32_t me) {
   }
 }
 template <operation OP, int PEERS>
-__global__ void __launch_bounds__(lanes_of_block) update_by_block(gravel_t g, update_job job) {
+__global__ void __launch_bounds__(lanes_of_block, 6) update_by_block(gravel_t g, update_job job) {
   __shared__ gravel_block_sender<lanes_of_block, 1024, PEERS> sender;
   sender.begin(g);
   send_updates<OP>(sender, job, g.my_pe);
