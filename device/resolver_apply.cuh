@@ -44,40 +44,40 @@ struct four_updates {
   uint32_t index[4];
   uint64_t value[4];
 };
-/// Calls f(word, value) for those whose bit is set in `some` and whose words lie in the heap. Thread scope: lane.
+/// Calls f(word, value) for those of the first `n` whose words lie in the heap, and reports the others. Thread scope: lane.
 template <class T, class F>
-GRAVEL_DEVICE void for_each_word(const gravel_t& g, const four_updates& m, uint32_t some, uint64_t from, F&& f) {
+GRAVEL_DEVICE void for_each_word(const gravel_t& g, op o, const four_updates& m, uint32_t n, uint64_t from, F&& f) {
   const uint64_t words = g.heap_bytes / sizeof(T);
   GRAVEL_UNROLL
   for (uint32_t i = 0; i < 4; ++i) {
-    if (!(some >> i & 1)) continue;
+    if (i >= n) break;
     if (m.index[i] < words) f(reinterpret_cast<T*>(g.heap) + m.index[i], from_word<T>(m.value[i]));
-    else report_error(g, message_fault::outside_heap, op::none, g.my_pe, uint64_t{m.index[i]} * sizeof(T), sizeof(T), from);
+    else report_error(g, message_fault::outside_heap, o, g.my_pe, uint64_t{m.index[i]} * sizeof(T), sizeof(T), from);
   }
 }
 /// One of the rarer updates. Not inlined: one copy for all.
 __device__ GRAVEL_NOINLINE inline void apply_rare(op o, value_type type, char* at, uint64_t value) { apply_update(o, type, at, value); }
 
 /// Not inlined: one copy for all kinds. Thread scope: lane.
-__device__ GRAVEL_NOINLINE inline void apply_four(const gravel_t& g, row_kind kind, four_updates m, uint32_t some, uint64_t from) {
+__device__ GRAVEL_NOINLINE inline void apply_four(const gravel_t& g, row_kind kind, four_updates m, uint32_t n, uint64_t from) {
   const auto type = static_cast<value_type>(kind.type);
   const auto put = [](auto* at, auto value) { put_in_place(at, value); };
   const auto add = [](auto* at, auto value) { add_scattered(at, value); };
-  const auto other = [&](auto* at, auto value) { apply_rare(kind.operation, type, reinterpret_cast<char*>(at), to_word(value)); };
+  const op applied = kind.operation == op::inc ? op::add : kind.operation;
+  const auto other = [&](auto* at, auto value) { apply_rare(applied, type, reinterpret_cast<char*>(at), to_word(value)); };
   const uint32_t bytes = bytes_of(type);
   // Integers with a sign are put and added as those without.
   if (kind.operation == op::put) {
-    if (bytes == 8) for_each_word<uint64_t>(g, m, some, from, put);
-    else if (bytes == 4) for_each_word<uint32_t>(g, m, some, from, put);
-    else if (bytes == 2) for_each_word<uint16_t>(g, m, some, from, put);
-    else for_each_word<uint8_t>(g, m, some, from, put);
+    if (bytes == 8) for_each_word<uint64_t>(g, kind.operation, m, n, from, put);
+    else if (bytes == 4) for_each_word<uint32_t>(g, kind.operation, m, n, from, put);
+    else if (bytes == 2) for_each_word<uint16_t>(g, kind.operation, m, n, from, put);
+    else for_each_word<uint8_t>(g, kind.operation, m, n, from, put);
   } else if ((kind.operation == op::add || kind.operation == op::inc) && type != value_type::f32 && type != value_type::f64) {
-    if (bytes == 8) for_each_word<uint64_t>(g, m, some, from, add);
-    else for_each_word<uint32_t>(g, m, some, from, add);
+    if (bytes == 8) for_each_word<uint64_t>(g, kind.operation, m, n, from, add);
+    else for_each_word<uint32_t>(g, kind.operation, m, n, from, add);
   } else {
-    if (kind.operation == op::inc) kind.operation = op::add;
-    if (bytes == 8) for_each_word<uint64_t>(g, m, some, from, other);
-    else for_each_word<uint32_t>(g, m, some, from, other);
+    if (bytes == 8) for_each_word<uint64_t>(g, kind.operation, m, n, from, other);
+    else for_each_word<uint32_t>(g, kind.operation, m, n, from, other);
   }
 }
 
@@ -89,20 +89,20 @@ GRAVEL_DEVICE void increment_words(const gravel_t& g, const unit& four, uint32_t
     const auto index = static_cast<uint32_t>(four.word[i / 2] >> i % 2 * 32);
     if (first + i >= n) break;
     if (index < words) add_scattered(reinterpret_cast<uint64_t*>(g.heap) + index, uint64_t{1});
-    else report_error(g, message_fault::outside_heap, op::add, g.my_pe, uint64_t{index} * 8, 8, from);
+    else report_error(g, message_fault::outside_heap, op::inc, g.my_pe, uint64_t{index} * 8, 8, from);
   }
 }
 
 /// Calls f(word, value) for each of two updates of 4-byte words, of which the first is number `first` of `n`.
 template <class F>
-GRAVEL_DEVICE void for_two_words(const gravel_t& g, const unit& two, uint32_t first, uint32_t n, uint64_t from, F&& f) {
+GRAVEL_DEVICE void for_two_words(const gravel_t& g, op o, const unit& two, uint32_t first, uint32_t n, uint64_t from, F&& f) {
   const uint64_t words = g.heap_bytes / 4;
   GRAVEL_UNROLL
   for (uint32_t i = 0; i < 2; ++i) {
     const auto index = static_cast<uint32_t>(two.word[i]), value = static_cast<uint32_t>(two.word[i] >> 32);
     if (first + i >= n) break;
     if (index < words) f(reinterpret_cast<uint32_t*>(g.heap) + index, value);
-    else report_error(g, message_fault::outside_heap, op::none, g.my_pe, uint64_t{index} * 4, 4, from);
+    else report_error(g, message_fault::outside_heap, o, g.my_pe, uint64_t{index} * 4, 4, from);
   }
 }
 
@@ -124,7 +124,7 @@ __device__ GRAVEL_NOINLINE void resolve_updates(const gravel_t& g, const message
     if (words == 1) m = {{low(w[0]), high(w[0]), low(w[1]), high(w[1])}, {one, one, one, one}};
     else if (words == 2) m = {{low(w[0]), low(w[1]), low(w[2]), low(w[3])}, {w[0] >> 32, w[1] >> 32, w[2] >> 32, w[3] >> 32}};
     else m = {{low(w[0]), high(w[1]), low(w[3]), high(w[4])}, {w[0] >> 32 | w[1] << 32, w[2], w[3] >> 32 | w[4] << 32, w[5]}};
-    apply_four(g, row.kind, m, row.messages - first < 4 ? (1u << (row.messages - first)) - 1 : 15u, from);
+    apply_four(g, row.kind, m, row.messages - first < 4 ? row.messages - first : 4, from);
   }
 }
 

@@ -48,7 +48,7 @@ __device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, 
   // The commonest kinds, without a call.
   const auto for_held = [&](auto&& update) {
     GRAVEL_UNROLL
-    for (uint32_t b = 0; b < batch; ++b) for_two_words(g, held[b], (b * 32 + lane) * 2, row.messages, from, update);
+    for (uint32_t b = 0; b < batch; ++b) for_two_words(g, row.kind.operation, held[b], (b * 32 + lane) * 2, row.messages, from, update);
   };
   if (row.kind == update_kind(op::inc, value_type::u64)) {
     GRAVEL_UNROLL

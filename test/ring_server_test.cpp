@@ -281,6 +281,7 @@ TEST_CASE("a message of a compact row that may not be applied is reported, with 
     pes.serve<handlers>({r.kind, to_1, 2}, r.words);
     CHECK(pes.error.code == static_cast<uint64_t>(r.fault) + 1);
     CHECK(pes.error.offset == r.offset);
+    CHECK(pes.error.operation == static_cast<uint64_t>(r.kind.operation));
     CHECK(pes.shared[1]->heap[0] == r.applied);
   }
 }
