@@ -92,7 +92,7 @@ const std::vector<setting_row>& setting_table() {
       size_row("GRAVEL_CPU_STACK_SIZE", "64K", 16 * KiB, 1 * GiB, &s::cpu_stack_size, "CPU backend: stack of each lane of a kernel"),
       number_row("GRAVEL_RESOLVER_BLOCKS", "8", "blocks", 1, 1024, &s::resolver_blocks,
                  "CUDA: thread blocks of the kernel that applies arriving messages (at most a quarter of the multiprocessors)"),
-      number_row("GRAVEL_RESOLVER_RING_BLOCKS", "36", "blocks", 1, 1024, &s::resolver_ring_blocks,
+      number_row("GRAVEL_RESOLVER_RING_BLOCKS", "40", "blocks", 1, 1024, &s::resolver_ring_blocks,
                  "CUDA: more of them for what peers push, while the route peer is used (at most half of the multiprocessors)"),
       number_row("GRAVEL_RESOLVER_QUANTUM_US", "2000", "us", 100, 1'000'000, &s::resolver_quantum_us,
                  "CUDA: longest life of one resolver kernel while no kernel of gravel_launch runs"),
