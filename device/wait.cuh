@@ -40,8 +40,15 @@ GRAVEL_BOTH void gravel_quiet(const gravel_t& g) {
   const lane_group group = lane_group::active();
   group.sync();
   if (group.is_leader()) {
-    g.direct.flush_all();
-    if (g.block.state) g.block.flush_all();
+    // All at once: one latency instead of five. Mostly there is nothing to wait for.
+    const queue_state *const direct = g.direct.state, *const block = g.block.state ? g.block.state : direct;
+    const uint64_t direct_target = load_acquire_later<scope::device>(&direct->tickets),
+                   direct_below = load_acquire_later<scope::device>(&direct->flushed_below),
+                   block_target = load_acquire_later<scope::device>(&block->tickets),
+                   block_below = load_acquire_later<scope::device>(&block->flushed_below);
+    acquire_now<scope::device>();
+    if (direct_below < direct_target) g.direct.flush(direct_target);
+    if (block != direct && block_below < block_target) g.block.flush(block_target);
     wait_for_gets(g.counters->gets, [&] { update_gets(g); });
   }
   group.sync();
