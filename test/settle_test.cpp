@@ -79,7 +79,7 @@ struct world {
     }
     pause(draw);
     peer_ring::payload(to.ring.chunk(ticket))->word[0] = hops;
-    to.ring.publish(ticket, 1, 1, to.pe);
+    to.ring.publish(ticket, {wide_kind(1), sink_of(to.pe, sink_kind::device), 1});
   }
   void pause(random_numbers& draw) const {
     relax wait;
