@@ -36,7 +36,8 @@ class packet_end {
       return got;
     };
     const auto address = exchange(worker_.address());
-    link_.emplace(worker_, address, std::vector<std::vector<std::byte>>{exchange(landing_.packed_key())}, "the other process", staging_);
+    link_.emplace(worker_, address, std::vector<std::vector<std::byte>>{exchange(landing_.packed_key())}, "the other process",
+                  std::vector<const ucx_memory*>{&staging_});
   }
   /// To be called last: from here on the other end may be gone.
   void finish() {

@@ -23,6 +23,7 @@ class far_node final : public remote_link {
  public:
   explicit far_node(uint64_t packet_size, uint32_t n_sinks) : packet_size_(packet_size), n_sinks_(n_sinks) {}
 
+  void put(const void*, uint64_t, uint32_t, uint64_t, uint32_t*) override { fail("a row was put from its slot"); }
   void put_and_notify(const void* local, uint64_t, uint32_t, uint64_t, const plane_header& notice) override {
     take(static_cast<const packet_header*>(local), notice);
   }
@@ -92,6 +93,7 @@ class repack_job {
     const std::map<std::string, std::string> ours{{"GRAVEL_SLOT_SIZE", std::to_string(slot_bytes)},
                                                   {"GRAVEL_SLOTS", std::to_string(ring_bytes / slot_bytes)},
                                                   {"GRAVEL_WARP_SLOTS", "4"},
+                                                  {"GRAVEL_ZERO_COPY_SIZE", "0"},
                                                   {"GRAVEL_AGGREGATOR_THREADS", "1"}};
     return read_settings([&](const char* name) {
       const auto found = ours.find(name);

@@ -48,7 +48,7 @@ class SmokeTest(unittest.TestCase):
         self.check_report(file, name, n_rows)
         # Who measures reads the table; who plots reads the file. Nobody should find where it was measured.
         self.assertNotIn(str(self.path), file.read_text())
-        if name != "plain_loop":
+        if name not in ("plain_loop", "zero_copy"):
             self.check_plot(file)
 
     def check_plot(self, file):
@@ -70,6 +70,9 @@ class SmokeTest(unittest.TestCase):
 
     def test_packet(self):
         self.check_program("packet_bench", "packet", 2 * 2, "--packets", 20, "--sizes", "1,64", "--tls", "tcp")
+
+    def test_zero_copy(self):
+        self.check_program("zero_copy_bench", "zero_copy", 2, "--packets", 20, "--pieces", "512,16384")
 
     def test_gups(self):
         self.succeed(BENCH / "run", "gups", "--build", BUILD, "--pes", 2, "--table-log2", 10, "--updates", 1000, "--repeat", 1,
@@ -94,7 +97,7 @@ class SmokeTest(unittest.TestCase):
         for words in (["queue_bench", "--threads", "2"], ["queue_bench", "--slots", "3"], ["packet_bench", "--sizes", "65"],
                       ["plain_loop", "--updates", "x"], ["repack_bench", "--destinations", "0"]):
             self.assertNotEqual(run(BUILD / "bench" / words[0], *words[1:]).returncode, 0, words)
-        for program in ("queue_bench", "repack_bench", "packet_bench", "plain_loop"):
+        for program in ("queue_bench", "repack_bench", "packet_bench", "zero_copy_bench", "plain_loop"):
             self.assertIn("--json", self.succeed(BUILD / "bench" / program, "--help").stdout)
 
 

@@ -40,7 +40,7 @@ class running_job {
           for (relax wait; !stop_;) {
             bool moved = false;
             for (uint32_t from = 0; from < nodes; ++from) moved |= job_.deliver(from, node, p, draw, now);
-            moved |= job_.plane_of(node, p).step(now += 20);
+            moved |= job_.step_plane(node, p, now += 20);
             if (p == 0) moved |= job_.step_collective(node);
             if (moved) wait.reset();
             else wait();
@@ -73,6 +73,7 @@ fake_shape shape_of(uint32_t nodes, uint32_t pes_per_node, uint32_t planes) {
                        {"GRAVEL_SLOTS", "8"},
                        {"GRAVEL_PACKET_SIZE", "8K"},
                        {"GRAVEL_PACKETS_PER_DESTINATION", "3"},
+                       {"GRAVEL_ZERO_COPY_SIZE", "64"},
                        {"GRAVEL_AGGREGATOR_THREADS", std::to_string(planes)}}};
 }
 

@@ -115,6 +115,12 @@ class Killed(FailureTest):
     def test_in_traffic(self):
         self.kill_each("traffic")
 
+    def test_while_slots_are_sent(self):
+        """Everything goes to other nodes straight from slots."""
+        for victim in self.victims:
+            with self.subTest(victim=victim):
+                self.kill_at("traffic", victim, GRAVEL_ZERO_COPY_SIZE=1, GRAVEL_SLOTS=8)
+
     def test_in_a_barrier(self):
         self.kill_each("barrier", ("--pe", 3))
 

@@ -228,7 +228,14 @@ uint64_t fake_job::stat_of(stat s) const {
   return sum;
 }
 
-bool fake_job::step_plane(uint32_t node, uint32_t index) { return nodes_[node]->planes[index]->step(now); }
+bool fake_job::step_plane(uint32_t node, uint32_t index) { return step_plane(node, index, now); }
+
+bool fake_job::step_plane(uint32_t node, uint32_t index, uint64_t when) {
+  bool moved = false;
+  for (auto& link : nodes_[node]->links[index])
+    if (link) moved |= link->done();
+  return nodes_[node]->planes[index]->step(when) || moved;
+}
 
 bool fake_job::step_receiver(uint32_t pe, sink_kind kind) {
   const auto k = static_cast<uint32_t>(kind);
@@ -262,6 +269,8 @@ bool fake_job::deliver(uint32_t from, uint32_t to, uint32_t index, random_number
     if (d.offset > memory.size() || d.bytes > memory.size() - d.offset)
       fail("a put outside region {} of node {}: offset {}, {} bytes of {}", d.region, to, d.offset, d.bytes, memory.size());
     std::memcpy(memory.data() + d.offset, d.local, d.bytes);
+    link->arrived(d.puts);
+    if (!d.is_notice) return true;
   }
   if (d.header.word == plane_word::credit) n.links[index][from]->credit(d.header);
   if (!n.planes[index]->receive(d.header, d.data, when)) n.collectives->receive(d.header, d.data);

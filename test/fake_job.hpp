@@ -119,6 +119,7 @@ class fake_job {
 
   // --- one actor each
   bool step_plane(uint32_t node, uint32_t index);
+  bool step_plane(uint32_t node, uint32_t index, uint64_t when);
   bool step_receiver(uint32_t pe, sink_kind);
   bool step_collective(uint32_t node);
   bool deliver(uint32_t from, uint32_t to, uint32_t plane) { return deliver(from, to, plane, draw_, now); }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "device/cpu/simt_block.hpp"
@@ -29,20 +30,26 @@ class fake_link final : public remote_link {
     uint64_t bytes = 0;
     uint32_t region = 0;
     uint64_t offset = 0;
+    uint32_t* puts = nullptr;  ///< of a put without a notice: to be counted down
+    bool is_notice = true;
   };
 
   explicit fake_link(uint32_t packets, bool prefers_messages = false) : packets_(packets), prefers_messages_(prefers_messages) {}
   bool prefers_messages() const override { return prefers_messages_; }
 
+  void put(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, uint32_t* puts) override {
+    std::lock_guard lock(mutex_);
+    pending_.push_back({{}, {}, local, bytes, region, offset, puts, false});
+  }
   void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, const plane_header& notice) override {
     std::lock_guard lock(mutex_);
     check_credit(notice);
-    pending_.push_back({notice, {}, local, bytes, region, offset});
+    pending_.push_back({notice, {}, local, bytes, region, offset, nullptr, true});
   }
   void send(const plane_header& header, std::span<const std::byte> data) override {
     std::lock_guard lock(mutex_);
     if (header.word == plane_word::packet) check_credit(header);
-    pending_.push_back({header, {data.begin(), data.end()}});
+    pending_.push_back({header, {data.begin(), data.end()}, nullptr, 0, 0, 0, nullptr, true});
   }
 
   bool empty() {
@@ -56,9 +63,24 @@ class fake_link final : public remote_link {
     size_t chosen = draw.below(static_cast<uint32_t>(pending_.size()));
     if (in_order(pending_[chosen]))
       for (chosen = 0; !in_order(pending_[chosen]);) ++chosen;
+    // A notice comes behind all puts before it.
+    if (pending_[chosen].local && pending_[chosen].is_notice)
+      for (size_t i = 0; i < chosen; ++i)
+        if (!pending_[i].is_notice) chosen = i;
     out = std::move(pending_[chosen]);
     pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(chosen));
     return true;
+  }
+  /// A put has arrived; its sender is told by done().
+  void arrived(uint32_t* puts) {
+    std::lock_guard lock(mutex_);
+    if (puts) arrived_.push_back(puts);
+  }
+  /// The sender's progress(). False: nothing was done.
+  bool done() {
+    std::lock_guard lock(mutex_);
+    for (uint32_t* puts : arrived_) --*puts;
+    return !std::exchange(arrived_, {}).empty();
   }
   /// The other end's credits have come back over the opposite link.
   void credit(const plane_header& c) {
@@ -78,6 +100,7 @@ class fake_link final : public remote_link {
   uint32_t packets_;
   bool prefers_messages_;
   std::deque<delivery> pending_;
+  std::vector<uint32_t*> arrived_;  ///< of puts that are done
   std::map<uint32_t, uint64_t> freed_;
 };
 

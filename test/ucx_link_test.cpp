@@ -19,9 +19,9 @@ namespace {
 constexpr uint64_t bytes = 64 * 1024;
 
 struct two_workers {
-  std::vector<std::byte> from = std::vector<std::byte>(2 * bytes), to = std::vector<std::byte>(2 * bytes);
+  std::vector<std::byte> from = std::vector<std::byte>(2 * bytes), slot = from, to = from;
   ucx_context context{2};
-  ucx_memory staging{context, from.data(), from.size()}, landing{context, to.data(), to.size()};
+  ucx_memory staging{context, from.data(), from.size()}, slots{context, slot.data(), slot.size()}, landing{context, to.data(), to.size()};
   ucx_worker a{context}, b{context};
   std::optional<ucx_endpoint> back{std::in_place, b, a.address(), "worker a"};
   std::vector<plane_header> notices;
@@ -39,7 +39,8 @@ struct two_workers {
         this);
     a.on_error([](const std::string&) {});
     b.on_error([](const std::string&) {});
-    link = std::make_unique<ucx_link>(a, b.address(), std::vector<std::vector<std::byte>>{landing.packed_key()}, "worker b", staging);
+    link = std::make_unique<ucx_link>(a, b.address(), std::vector<std::vector<std::byte>>{landing.packed_key()}, "worker b",
+                                      std::vector<const ucx_memory*>{&staging, &slots});
   }
   void put(uint64_t at, uint64_t sequence) {
     link->put_and_notify(from.data() + at, bytes, 0, at, {plane_word::notice, 0, 0, 0, sequence, bytes, 0});
@@ -81,4 +82,48 @@ TEST_CASE("puts that are under way when the link goes away end without it") {
     for (int i = 0; i < 100; ++i) w.a.progress(), w.b.progress();
     CHECK(w.notices.size() <= 3);
   }
+}
+
+TEST_CASE("a notice says that what was put before it is there, too, and each such put is counted down") {
+  two_workers w;
+  constexpr uint64_t piece = 5000;
+  for (uint64_t sequence = 0; sequence < 20; ++sequence) {
+    const auto stamp = static_cast<int>(sequence + 1);
+    std::memset(w.slot.data(), stamp, w.slot.size());
+    std::memset(w.from.data(), stamp + 100, bytes);
+    uint32_t puts[2] = {};
+    for (uint64_t i = 0; i < 8; ++i) {
+      ++puts[i % 2];
+      w.link->put(w.slot.data() + i * piece, piece, 0, bytes + i * piece, &puts[i % 2]);
+    }
+    w.link->put(w.from.data(), 12, 0, bytes + 8 * piece, nullptr);
+    w.put(0, sequence);
+    w.until([&] { return w.notices.size() == sequence + 1; });
+    for (uint64_t i = 0; i < 2 * bytes; ++i) {
+      const uint64_t in_row = i - bytes;
+      const int expected = i < bytes || (in_row >= 8 * piece && in_row < 8 * piece + 12) ? stamp + 100 : in_row < 8 * piece ? stamp : 0;
+      if (w.to[i] != static_cast<std::byte>(expected)) FAIL("byte " << i << " of packet " << sequence);
+    }
+    w.until([&] { return puts[0] == 0 && puts[1] == 0; });
+  }
+}
+
+TEST_CASE("puts that are under way when the link goes away count nothing: who counts may be gone before") {
+  for (bool progressed : {false, true}) {
+    two_workers w;
+    auto puts = std::make_unique<uint32_t>(2);
+    w.link->put(w.slot.data(), bytes, 0, 0, puts.get());
+    w.link->put(w.slot.data() + bytes, bytes, 0, bytes, puts.get());
+    if (progressed) w.a.progress();
+    puts.reset();
+    w.link.reset();
+    for (int i = 0; i < 100; ++i) w.a.progress(), w.b.progress();
+  }
+}
+
+TEST_CASE("what is not registered is not put") {
+  two_workers w;
+  std::vector<std::byte> other(100);
+  CHECK_THROWS_AS(w.link->put(other.data(), other.size(), 0, 0, nullptr), error);
+  CHECK_THROWS_AS(w.link->put(w.slot.data() + 2 * bytes - 10, 11, 0, 0, nullptr), error);
 }

@@ -210,8 +210,9 @@ bool ucx_worker::deliver() {
     release(operation);
     if (!endpoint) continue;  // it has been completed already
     if (endpoint->failure != UCS_OK) status = endpoint->failure;
+    // Nothing gets lost silently; and what is delivered behind it, such as the notice of the puts before, has failed, too.
+    if (status != UCS_OK) mark_failed(*endpoint, status);
     if (done) guarded([&] { done(argument, status); });
-    else if (status != UCS_OK) mark_failed(*endpoint, status);  // a message that nobody waits for must not get lost silently
   }
   return any;
 }

@@ -6,8 +6,10 @@
 
 namespace gravel {
 
-plane_network::plane_network(ucx_context& context, std::span<char> staging, uint32_t n_nodes)
-    : staging_(context, staging.data(), staging.size()), worker_(context), links_(n_nodes) {
+plane_network::plane_network(ucx_context& context, std::span<char> staging, const std::vector<std::unique_ptr<ucx_memory>>& slots,
+                             uint32_t n_nodes)
+    : staging_(context, staging.data(), staging.size()), local_{&staging_}, worker_(context), links_(n_nodes) {
+  for (const auto& memory : slots) local_.push_back(memory.get());
   // Before anybody can know the address.
   worker_.on_am(
       plane_am,
@@ -24,7 +26,7 @@ plane_network::plane_network(ucx_context& context, std::span<char> staging, uint
 }
 
 void plane_network::connect(uint32_t node, std::span<const std::byte> address, const std::vector<std::vector<std::byte>>& keys) {
-  links_[node] = std::make_unique<ucx_link>(worker_, address, keys, fmt::format("the aggregator of node {}", node), staging_);
+  links_[node] = std::make_unique<ucx_link>(worker_, address, keys, fmt::format("the aggregator of node {}", node), local_);
 }
 
 std::vector<remote_link*> plane_network::links() const {
@@ -47,9 +49,13 @@ network::network(const node_setup& setup, const std::vector<std::span<char>>& st
   for (const pe_segment* segment : setup.local) {
     const auto memory = segment->landing_memory();
     landing_.push_back(std::make_unique<ucx_memory>(context_, memory.data(), memory.size()));
+    if (setup.values.zero_copy_size == 0) continue;
+    const queue blocks = segment->queue_of(static_cast<uint32_t>(queue_kind::kernel_block));
+    slots_.push_back(std::make_unique<ucx_memory>(context_, blocks.slots, blocks.shape.bytes() - sizeof(queue_control)));
   }
   if (!transit.empty()) transit_ = std::make_unique<ucx_memory>(context_, transit.data(), transit.size());
-  for (const std::span<char> memory : staging) planes_.push_back(std::make_unique<plane_network>(context_, memory, setup.nodes.n_nodes()));
+  for (const std::span<char> memory : staging)
+    planes_.push_back(std::make_unique<plane_network>(context_, memory, slots_, setup.nodes.n_nodes()));
 }
 
 wiring network::mine() const {

@@ -18,8 +18,8 @@ namespace gravel {
 class plane_network {
  public:
   using receiver = ucx_worker::am_handler;
-  /// `staging`: from where packets are put.
-  plane_network(ucx_context&, std::span<char> staging, uint32_t n_nodes);
+  /// `staging`: from where packets are put, besides from `slots`.
+  plane_network(ucx_context&, std::span<char> staging, const std::vector<std::unique_ptr<ucx_memory>>& slots, uint32_t n_nodes);
   /// Called within progress() for each message of another node's plane. To be set before the first progress().
   void on_message(receiver receive, void* context) { receive_ = receive, receiver_context_ = context; }
   std::vector<std::byte> address() const { return worker_.address(); }
@@ -38,6 +38,7 @@ class plane_network {
  private:
   // In this order, so that links end before their worker, and it before what is registered.
   ucx_memory staging_;
+  std::vector<const ucx_memory*> local_;
   ucx_worker worker_;
   std::vector<std::unique_ptr<ucx_link>> links_;
   receiver receive_ = nullptr;
@@ -59,7 +60,7 @@ class network {
  private:
   const node_setup& setup_;
   ucx_context context_;
-  std::vector<std::unique_ptr<ucx_memory>> landing_;
+  std::vector<std::unique_ptr<ucx_memory>> landing_, slots_;  ///< slots: of the PEs' block queues
   std::unique_ptr<ucx_memory> transit_;
   std::vector<std::unique_ptr<plane_network>> planes_;
 };

@@ -1,7 +1,7 @@
 #include "host/aggregator/outbound.hpp"
 
 #include <algorithm>
-#include <bit>
+#include <cstring>
 
 #include "lib/base/error.hpp"
 #include "lib/base/profile.hpp"
@@ -12,22 +12,61 @@ outbound::outbound(const common& c, landing ring, uint32_t channel, uint64_t* ar
     : c_(c), sink_(ring.sink), ring_(ring), channel_(channel), arrivals_(arrivals), counts_(c.packets) {}
 
 outbound::outbound(const common& c, uint32_t sink, remote_link& link, remote_slots remote, char* staging)
-    : c_(c), sink_(sink), link_(&link), remote_(remote), staging_(staging), counts_(c.packets) {}
+    : c_(c),
+      sink_(sink),
+      link_(&link),
+      remote_(remote),
+      staging_(staging),
+      puts_pieces_(c.zero_copy_size != 0 && !link.prefers_messages()),
+      counts_(c.packets) {}
 
 char* outbound::slot_memory(uint64_t sequence) const {
   return is_local() ? reinterpret_cast<char*>(ring_.packet(channel_, sequence)) : staging_ + sequence % c_.packets * c_.packet_size;
 }
 
-uint32_t outbound::append(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, uint64_t now) {
+uint64_t outbound::landing_at(uint64_t at) const {
+  return remote_.offset + landing_shape{1, c_.packets, c_.packet_size}.slot_at(0, sequence_) + sizeof(landing_header) + at;
+}
+
+/// What was copied behind the last piece. That of the first stretch goes with header and table.
+void outbound::put_copied() {
+  if (head_ == 0) head_ = std::max<uint64_t>(copied_to_, sizeof(packet_header));
+  else if (copied_to_ > copied_from_)
+    link_->put(slot_memory(sequence_) + copied_from_, copied_to_ - copied_from_, remote_.region, landing_at(copied_from_), nullptr);
+}
+
+/// From the queue's slot to its place at `at` in the landing slot.
+void outbound::put_piece(const uint32_t* from, uint64_t at, uint64_t bytes, uint32_t& puts) {
+  put_copied();
+  ++puts;
+  link_->put(from, bytes, remote_.region, landing_at(at), &puts);
+  copied_from_ = copied_to_ = at + bytes;
+  (*c_.stats)[stat::bytes_from_slots] += bytes;
+}
+
+uint32_t outbound::append(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, uint64_t now, uint32_t* puts) {
+  const bool may_put = puts && puts_pieces_;
   uint32_t taken = 0;
   while (taken < messages) {
     if (!writer_.is_open()) {
       if (!can_open()) break;
       writer_.open(slot_memory(sequence_), c_.packet_size);
+      head_ = copied_from_ = copied_to_ = 0;
       opened_at_ = now;
     }
-    const uint32_t more = writer_.append(sink, kind, from + uint64_t{taken} * kind.words, messages - taken);
-    taken += more;
+    const uint32_t* const next = from + uint64_t{taken} * kind.words;
+    const packet_writer::place to = writer_.reserve(sink, kind, next, messages - taken);
+    if (to.messages != 0) {
+      const auto at = static_cast<uint64_t>(reinterpret_cast<char*>(to.at) - reinterpret_cast<char*>(writer_.packet()));
+      const uint64_t bytes = to.messages * bytes_of(kind);
+      if (may_put && bytes >= c_.zero_copy_size) {
+        put_piece(next, at, bytes, *puts);
+      } else {
+        std::memcpy(to.at, next, bytes);
+        copied_to_ = at + bytes;
+      }
+    }
+    taken += to.messages;
     if (taken == messages) break;
     if (writer_.empty()) fail("a message of {} bytes does not fit into a packet of {} bytes", bytes_of(kind), c_.packet_size);
     close(close_cause::full);
@@ -134,13 +173,17 @@ void outbound::close(close_cause cause) {
     ring_.publish(channel_, sequence_);
     fetch_add_release<scope::system>(arrivals_, uint64_t{1});  // [L1]
     ++s[stat::packets_local];
-  } else if (packet->bytes <= c_.eager_size || link_->prefers_messages()) {
+  } else if (head_ == 0 && (packet->bytes <= c_.eager_size || link_->prefers_messages())) {
     link_->send_packet({plane_word::packet, c_.node, sink_, c_.plane, sequence_, packet->bytes, 0},
                        {reinterpret_cast<const std::byte*>(packet), packet->bytes});
     ++s[stat::packets_eager];
   } else {
-    const uint64_t at = remote_.offset + landing_shape{1, c_.packets, c_.packet_size}.slot_at(0, sequence_) + sizeof(landing_header);
-    link_->put_and_notify(packet, packet->bytes, remote_.region, at,
+    uint64_t bytes = packet->bytes;
+    if (head_ != 0) {
+      put_copied();
+      bytes = std::max(head_, sizeof(packet_header) + packet->n_rows * sizeof(message_row));
+    }
+    link_->put_and_notify(packet, bytes, remote_.region, landing_at(0),
                           {plane_word::notice, c_.node, sink_, c_.plane, sequence_, packet->bytes, 0});
     ++s[stat::packets_put];
   }

@@ -4,6 +4,20 @@
 // memory, put into the landing slot, and announced. Sequence s may be opened once packet s - packets is freed:
 //
 //   applied <= freed <= sequence <= freed + packets        (sequence: packets closed so far)
+//
+// Long pieces of rows are not copied into staging memory. An open packet has its landing slot already, and so each piece of at least
+// GRAVEL_ZERO_COPY_SIZE bytes is put to its place there as soon as it is appended, straight from the slot of the queue. What lies
+// between such pieces was copied, and is put when the next one follows; header and table, and what was copied directly behind them, when the
+// packet is closed. The notice follows that last put, and a notice says that all puts before it are there, too:
+//
+//   staging memory    [header, table, copied]              [copied]                     [copied]
+//   slots of queues                           [piece, 1st]          [2nd, of this slot or of another]
+//   order of puts               5                  1           2             3              4 and, behind 5, the notice
+//
+// So a slot is read as long as `puts` of it are under way, however early its packet is closed or applied, and goes back to its producers when it
+// is taken as a whole and none is: in order, as `consumed` is one count (plane_source.hpp). A put waits for nothing but the network and the
+// other node's progress(), never for credits, so slots that wait for puts hold up nobody for long. If the connection breaks they do not
+// go back at all: the network may still read them. The model is test/models/zero_copy.pml.
 #pragma once
 #include <atomic>
 #include <cstddef>
@@ -36,8 +50,11 @@ static_assert(sizeof(plane_header) == 40);
 class remote_link {
  public:
   virtual ~remote_link() = default;
-  /// Writes into landing memory of the other node and, when the bytes are there, sends the notice. `local` stays
-  /// untouched until the packet's credit has come back.
+  /// Writes into landing memory of the other node. `local` stays untouched: if `puts` is given, until that is counted down by one (not
+  /// before, and not at all if the connection breaks), else until the packet's credit has come back.
+  virtual void put(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, uint32_t* puts) = 0;
+  /// The same and, when these bytes and those of all puts before are there, sends the notice. `local` stays untouched until the packet's
+  /// credit has come back.
   virtual void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, const plane_header& notice) = 0;
   /// Sends header and data; both may be reused at once.
   virtual void send(const plane_header&, std::span<const std::byte> data) = 0;
@@ -76,7 +93,7 @@ class outbound {
  public:
   struct common {
     uint32_t node, plane, packets;  ///< node: where this plane runs
-    uint64_t packet_size, eager_size;
+    uint64_t packet_size, eager_size, zero_copy_size;
     spill_budget* spill;
     stats_row* stats;
     injected_fault* fault = nullptr;
@@ -86,8 +103,9 @@ class outbound {
   /// Other node: `staging` has room for `packets` packets, registered by the owner of the link.
   outbound(const common&, uint32_t sink, remote_link&, remote_slots, char* staging);
 
-  /// Takes up to `messages` messages; fewer (even 0) when all packets are in flight. A packet that fills leaves.
-  uint32_t append(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, uint64_t now);
+  /// Takes up to `messages` messages; fewer (even 0) when all packets are in flight. A packet that fills leaves. `puts`: that `from` lies in
+  /// registered memory, and does not change while `puts`, which this counts up, is not 0; nullptr: all is copied.
+  uint32_t append(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, uint64_t now, uint32_t* puts = nullptr);
   /// Takes all of them, beyond the packets in flight into the backlog. False: the handlers' budget is spent.
   bool append_or_spill(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, uint64_t now);
   /// For a destination that is busy for long: takes up to `messages` into the backlog, up to the bytes of the packets that
@@ -131,6 +149,9 @@ class outbound {
   bool is_settled(position&) const;
   bool can_open() const { return sequence_ - freed_ < c_.packets; }
   char* slot_memory(uint64_t sequence) const;
+  void put_piece(const uint32_t* from, uint64_t at, uint64_t bytes, uint32_t& puts);
+  void put_copied();
+  uint64_t landing_at(uint64_t at) const;
   void advance(uint64_t freed, uint64_t applied);
 
   void spill(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, std::atomic<uint64_t>& account);
@@ -152,7 +173,12 @@ class outbound {
   remote_link* link_ = nullptr;
   remote_slots remote_{};
   char* staging_ = nullptr;
+  bool puts_pieces_ = false;
   packet_writer writer_;
+  // Of the open packet, as offsets in it:
+  uint64_t head_ = 0;         ///< what was copied behind the table before the first piece ends here; 0: no piece was put
+  uint64_t copied_from_ = 0;  ///< all below, but for the head, is put
+  uint64_t copied_to_ = 0;    ///< where what was copied last ends
   uint64_t opened_at_ = 0;
   uint64_t sequence_ = 0, freed_ = 0, applied_ = 0, acked_ = 0;
   uint64_t hurried_ = 0;               ///< an intermediate node knows that packets below this are waited for

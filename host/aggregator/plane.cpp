@@ -90,6 +90,7 @@ bool plane::take_from(plane_source& s, uint64_t now) {
   constexpr int most_slots_a_round = 16;  // so that every queue gets its turn, and time is looked at
   bool moved = false;
   profile_range range;
+  s.give_back();
   for (int i = 0; i < most_slots_a_round; ++i) {
     slot_header* slot = s.slots.arrived();
     if (!slot) break;
@@ -98,7 +99,7 @@ bool plane::take_from(plane_source& s, uint64_t now) {
     const uint64_t before = taken_;
     const bool whole = take_slot(s, slot, now);
     moved |= taken_ != before || whole;
-    // Published before `consumed`: a sample that sees the slot consumed sees its messages taken.
+    // Published before `consumed`, which comes with or after this: a sample that sees the slot consumed sees its messages taken.
     store_release(&counts_->taken, taken_);
     if (!whole) {
       ++stats_[stat::stalls];
@@ -106,7 +107,8 @@ bool plane::take_from(plane_source& s, uint64_t now) {
     }
     s.row = s.message = s.unit_at = 0;
     ++stats_[stat::slots_taken];
-    s.slots.release();
+    s.slots.take();
+    s.give_back();
   }
   s.notice_flush_target();
   return moved;
@@ -115,6 +117,7 @@ bool plane::take_from(plane_source& s, uint64_t now) {
 bool plane::take_slot(plane_source& s, slot_header* slot, uint64_t now) {
   const message_row* rows = s.q.rows(slot);
   const unit* payload = s.q.payload(slot);
+  uint32_t* const puts = s.kind == static_cast<uint32_t>(queue_kind::kernel_block) ? &s.puts() : nullptr;  // others' slots are small
   for (; s.row < slot->n_rows; ++s.row) {
     const message_row row = rows[s.row];
     outbound& to = routes_.to(row.sink);
@@ -125,7 +128,7 @@ bool plane::take_slot(plane_source& s, slot_header* slot, uint64_t now) {
       if (!to.append_or_spill(row.sink, row.kind, from, took, now)) spill_exhausted(s, row.kind, from);
     } else {
       // What waits already goes first, or the backlog might never shrink.
-      took = to.has_backlog() ? 0 : to.append(row.sink, row.kind, from, took, now);
+      took = to.has_backlog() ? 0 : to.append(row.sink, row.kind, from, took, now, puts);
       if (const uint32_t rest = row.messages - s.message - took; rest != 0)
         took += wait_or_put_aside(s, to, row, from + uint64_t{took} * row.kind.words, rest, now);
     }

@@ -9,7 +9,7 @@
 namespace gravel {
 
 plane_source::plane_source(uint32_t of_pe, uint32_t of_kind, const queue& from, uint32_t plane, uint32_t n_sinks)
-    : pe(of_pe), kind(of_kind), q(from), slots(from, plane), plane_(plane), is_touched_(n_sinks) {}
+    : pe(of_pe), kind(of_kind), q(from), slots(from, plane), plane_(plane), puts_(from.shape.slots), is_touched_(n_sinks) {}
 
 void plane_source::check(const slot_header* slot, uint64_t packet_size) const {
   uint64_t units = 0;
@@ -69,9 +69,9 @@ bool plane_source::step_flushes(const plane_routes& routes, uint64_t& number) {
 std::string plane_source::describe() const {
   const bool waiting = slots.arrived() != nullptr;
   if (!slots.taken() && !waiting && !flush_seen_) return {};
-  return fmt::format("  PE {} {}: {} slots taken, {}, flush asked below ticket {}\n", pe, name_of(static_cast<queue_kind>(kind)),
-                     slots.taken(), waiting ? fmt::format("slot of ticket {} waits at row {}", slots.next(), row) : "none waits",
-                     flush_seen_);
+  return fmt::format("  PE {} {}: {} slots taken, {} of them being sent, {}, flush asked below ticket {}\n", pe,
+                     name_of(static_cast<queue_kind>(kind)), slots.taken(), slots.held(),
+                     waiting ? fmt::format("slot of ticket {} waits at row {}", slots.next(), row) : "none waits", flush_seen_);
 }
 
 }  // namespace gravel

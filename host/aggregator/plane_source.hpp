@@ -20,6 +20,13 @@ class plane_source {
   uint32_t row = 0, message = 0, unit_at = 0;  ///< progress within the slot at hand
   uint64_t waits_since = 0;                    ///< time at which the row at hand began to wait for credits; 0: it does not
 
+  /// Puts under way from the slot at hand; it is not given back before they are done.
+  uint32_t& puts() { return puts_[slots.next() & (q.shape.slots - 1)]; }
+  /// Gives slots back to the producers, in order, up to the first from which puts are under way.
+  void give_back() {
+    while (slots.held() != 0 && puts_[slots.first_held() & (q.shape.slots - 1)] == 0) slots.give_back();
+  }
+
   /// Throws gravel::error if the PE has filled the slot with what is none.
   void check(const slot_header*, uint64_t packet_size) const;
   /// Messages for this sink were taken.
@@ -47,6 +54,7 @@ class plane_source {
   void begin_flush(const plane_routes&, uint64_t number);
 
   uint32_t plane_;
+  std::vector<uint32_t> puts_;  ///< by slot
   uint64_t flush_seen_ = 0;     ///< highest flush target met
   uint64_t flush_started_ = 0;  ///< highest target whose packets were closed
   /// Sinks of the messages that were taken since the last flush began: what the next one concerns.

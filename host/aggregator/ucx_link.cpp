@@ -1,5 +1,8 @@
 #include "host/aggregator/ucx_link.hpp"
 
+#include <algorithm>
+#include <utility>
+
 #include "lib/base/error.hpp"
 
 namespace gravel {
@@ -11,12 +14,26 @@ struct ucx_link::pending_notice {
 };
 
 ucx_link::ucx_link(ucx_worker& worker, std::span<const std::byte> address, const std::vector<std::vector<std::byte>>& keys,
-                   std::string peer, const ucx_memory& staging)
-    : staging_(staging), endpoint_(worker, address, std::move(peer)) {
+                   std::string peer, std::vector<const ucx_memory*> local)
+    : local_(std::move(local)), endpoint_(worker, address, std::move(peer)) {
   for (const auto& key : keys) regions_.push_back(key.empty() ? ucx_remote_memory() : ucx_remote_memory(endpoint_, key));
 }
 
 ucx_link::~ucx_link() = default;
+
+void ucx_link::put(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, done_callback done, void* argument) {
+  const auto memory = std::find_if(local_.begin(), local_.end(), [&](const ucx_memory* m) { return m->contains(local, bytes); });
+  if (memory == local_.end()) fail("a put of {} bytes at {}, which are not registered", bytes, local);
+  endpoint_.put(local, bytes, **memory, regions_.at(region).address() + offset, regions_[region], done, argument);
+}
+
+void ucx_link::put(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, uint32_t* puts) {
+  // Of a connection that broke or goes away nothing is counted: who counts may be gone, too.
+  const auto count_down = [](void* argument, ucs_status_t status) {
+    if (status == UCS_OK) --*static_cast<uint32_t*>(argument);
+  };
+  put(local, bytes, region, offset, puts ? count_down : done_callback(nullptr), puts);
+}
 
 void ucx_link::put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, const plane_header& notice) {
   std::unique_ptr<pending_notice> pending;
@@ -27,8 +44,8 @@ void ucx_link::put_and_notify(const void* local, uint64_t bytes, uint32_t region
     free_.pop_back();
   }
   *pending = {this, notice};
-  endpoint_.put(
-      local, bytes, staging_, regions_.at(region).address() + offset, regions_[region],
+  put(
+      local, bytes, region, offset,
       [](void* argument, ucs_status_t status) {
         std::unique_ptr<pending_notice> done(static_cast<pending_notice*>(argument));
         ucx_link& link = *done->link;

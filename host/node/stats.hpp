@@ -20,7 +20,8 @@ enum class stat : uint32_t {
   packets_idle,        ///< why they left
   packets_local,       ///< built in the landing ring of a PE of the same node
   packets_eager,       ///< sent inside an active message
-  packets_put,         ///< sent by an RDMA put
+  packets_put,         ///< sent by RDMA puts
+  bytes_from_slots,    ///< of these, put straight from slots of queues
   messages_forwarded,  ///< second hops
   messages_spilled,    ///< of handlers, for want of credits
   slots_taken,

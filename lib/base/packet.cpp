@@ -5,28 +5,33 @@
 
 namespace gravel {
 
-uint32_t packet_writer::append(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages) {
+packet_writer::place packet_writer::reserve(uint32_t sink, const row_kind& kind, const uint32_t* first, uint32_t messages) {
   message_row* const table = rows_of(packet_);
   message_row* const last = n_rows_ ? &table[n_rows_ - 1] : nullptr;
   // A bulk message is a row of its own: receivers move it with a whole block.
-  const bool bulk = is_bulk_message(kind, from);
+  const bool bulk = is_bulk_message(kind, first);
   const bool extends = last && last->sink == sink && last->kind == kind && !bulk && !last_is_bulk_;
-  if (!extends && n_rows_ == max_packet_rows) return 0;
+  if (!extends && n_rows_ == max_packet_rows) return {};
   const uint32_t begin = extends ? last_begin_ : n_units_, before = extends ? last->messages : 0;
   const uint32_t room = (capacity_ - begin) * row_kind::words_of_unit / kind.words - before;
   const uint32_t taken = std::min(messages, room);
-  if (taken == 0) return 0;
+  if (taken == 0) return {};
   if (!extends) {
     table[n_rows_++] = {kind, sink, 0};
     last_begin_ = begin;
     last_is_bulk_ = bulk;
   }
   message_row& row = table[n_rows_ - 1];
-  std::memcpy(words_at(payload_of(packet_) + begin) + uint64_t{before} * kind.words, from, uint64_t{taken} * kind.words * sizeof(*from));
   row.messages += taken;
   n_units_ = begin + static_cast<uint32_t>(row.units());
   n_messages_ += taken;
-  return taken;
+  return {words_at(payload_of(packet_) + begin) + uint64_t{before} * kind.words, taken};
+}
+
+uint32_t packet_writer::append(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages) {
+  const place to = reserve(sink, kind, from, messages);
+  if (to.messages) std::memcpy(to.at, from, to.messages * bytes_of(kind));
+  return to.messages;
 }
 
 packet_header* packet_writer::close(uint64_t sequence, uint32_t sink, uint32_t source_node, uint32_t plane, bool flush) {

@@ -97,7 +97,15 @@ class packet_writer {
   uint32_t messages() const { return n_messages_; }
   packet_header* packet() const { return packet_; }
 
-  /// Copies as many of `messages` messages of this kind as fit; returns how many.
+  /// Where messages shall lie, and how many.
+  struct place {
+    uint32_t* at;
+    uint32_t messages;
+  };
+  /// Enters as many of `messages` messages of this kind as fit; their words have to get to their place before the packet is
+  /// sent. `first`: the first of them.
+  place reserve(uint32_t sink, const row_kind& kind, const uint32_t* first, uint32_t messages);
+  /// The same, and copies them. Returns how many.
   uint32_t append(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages);
 
   /// Fills in the header; the packet is complete. The next open() begins another.

@@ -1,7 +1,7 @@
 // The queue between a PE's producers (kernel lanes, host threads) and its node's aggregator: a ring (ring.hpp) in memory that both
 // see, across PCIe (Gravel paper, section 4.2, recast: every shared word has one writer). Its consumers, threads of the aggregator
 // ("planes"), share it without talking to each other: plane i of P takes tickets i, i+P, i+2P, ... in order, alone, and its `done` is
-// one count, of the slots it has taken.
+// one count, of the slots it has given back.
 //
 // A producer asks for flushes: that all which has a ticket below its target is sent at once, and for when it is applied. Only this
 // is the queue's own protocol (test/models/flush.pml).
@@ -31,7 +31,7 @@ static_assert(sizeof(slot_header) == 64);
 
 /// A line of the consumer's words: one writer, plane i.
 struct alignas(64) plane_line {
-  uint64_t consumed;    ///< slots this plane has taken
+  uint64_t consumed;    ///< slots this plane has taken and given back
   uint64_t flush_done;  ///< all its tickets below this are taken, and their messages applied at their destinations
   uint64_t spare[6];
 };

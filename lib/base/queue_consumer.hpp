@@ -9,7 +9,8 @@ namespace gravel {
 class queue_consumer {
  public:
   queue_consumer() = default;
-  queue_consumer(const queue& q, uint32_t plane) : q_(q), plane_(plane), taken_(load_relaxed(&q.control->plane[plane].consumed)) {}
+  queue_consumer(const queue& q, uint32_t plane)
+      : q_(q), plane_(plane), taken_(load_relaxed(&q.control->plane[plane].consumed)), given_back_(taken_) {}
 
   /// Slots taken by this plane.
   uint64_t taken() const { return taken_; }
@@ -21,8 +22,18 @@ class queue_consumer {
     slot_header* slot = q_.slot(ticket);
     return ring<>::arrived(&slot->published, ticket) ? slot : nullptr;
   }
-  /// Gives that slot back to the producers, who may overwrite it from now on.
-  void release() { ring<>::mark_done(&q_.control->plane[plane_].consumed, ++taken_); }
+  /// Goes on to the next ticket; the slot stays as it is until it is given back.
+  void take() { ++taken_; }
+  /// Slots that were taken and not given back; the ticket of the first of them, or next() if there are none.
+  uint64_t held() const { return taken_ - given_back_; }
+  uint64_t first_held() const { return next_ticket(given_back_, plane_, q_.shape.n_planes); }
+  /// Gives it back to the producers, who may overwrite it from now on.
+  void give_back() { ring<>::mark_done(&q_.control->plane[plane_].consumed, ++given_back_); }
+  /// Takes the slot and gives it back at once. No others may be held.
+  void release() {
+    take();
+    give_back();
+  }
   /// Tickets below this shall leave at once. Only grows if the caller keeps the highest.
   uint64_t flush_target() const {
     return std::max(load_relaxed(&q_.control->flush_target), load_relaxed(&q_.control->flush_target_of_host));
@@ -31,7 +42,7 @@ class queue_consumer {
  private:
   queue q_{};
   uint32_t plane_ = 0;
-  uint64_t taken_ = 0;
+  uint64_t taken_ = 0, given_back_ = 0;
 };
 
 }  // namespace gravel

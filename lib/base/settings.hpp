@@ -19,6 +19,7 @@ struct settings {
   std::string aggregator_bind;
   uint64_t two_hop_nodes;
   uint64_t eager_size;
+  uint64_t zero_copy_size;
   uint64_t spill_size;
   uint64_t slot_size;
   uint64_t slots;
