@@ -137,6 +137,7 @@ class outbound {
   bool in_flight() const { return applied_ != sequence_; }
   uint32_t sink() const { return sink_; }
   uint64_t sequence() const { return sequence_; }  ///< packets closed so far
+  uint64_t freed() const { return freed_; }
   uint64_t applied() const { return applied_; }
   /// Messages known to be applied, of all those appended.
   uint64_t acked_messages() const { return acked_; }

@@ -1,6 +1,7 @@
 #include "host/aggregator/plane.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/base/error.hpp"
 #include "lib/base/profile.hpp"
@@ -148,10 +149,14 @@ bool plane::take_slot(plane_source& s, slot_header* slot, uint64_t now) {
 }
 
 /// A destination without credits may be busy for a moment, or for long. So a queue waits for it, but not longer than packets
-/// wait to be filled; then what is for that destination is put aside, as long as there is room, and the others go on.
+/// wait to be filled; then what is for that destination is put aside, as long as there is room, and the others go on. If there are
+/// none, it stays in its slot, from which it can be sent without a copy, as long as the destination frees a packet now and then.
 uint32_t plane::wait_or_put_aside(plane_source& s, outbound& to, const message_row& row, const uint32_t* from, uint32_t messages,
                                   uint64_t now) {
-  if (!to.has_aside()) {
+  if (!s.holds_more_than(to, routes_)) {
+    if (std::exchange(s.freed_seen, to.freed()) != to.freed()) s.freed_at = now;
+    if (now - s.freed_at < setup_.values.timeout_us) return 0;
+  } else if (!to.has_aside()) {
     if (s.waits_since == 0) s.waits_since = now;
     if (now - s.waits_since < setup_.values.timeout_us) return 0;
   }

@@ -28,6 +28,18 @@ void plane_source::check(const slot_header* slot, uint64_t packet_size) const {
          slot->n_units);
 }
 
+bool plane_source::holds_more_than(const outbound& to, const plane_routes& routes) {
+  const uint64_t at_hand = slots.next();
+  if (std::exchange(alike_, &to) != &to || alike_below_ < at_hand) alike_below_ = at_hand;
+  for (; slot_header* const slot = slots.arrived(alike_below_); alike_below_ += q.shape.n_planes) {
+    // Not checked yet: what is unsound counts as something else, and is found when its turn comes.
+    if (slot->n_rows > q.shape.max_rows) return true;
+    for (uint32_t r = alike_below_ == at_hand ? row + 1 : 0; r < slot->n_rows; ++r)
+      if (const uint32_t sink = q.rows(slot)[r].sink; sink >= routes.n_sinks() || &routes.to(sink) != &to) return true;
+  }
+  return false;
+}
+
 void plane_source::notice_flush_target() { flush_seen_ = std::max(flush_seen_, slots.flush_target()); }
 
 /// Every ticket below the target is taken, so its messages are in packets or in a backlog.

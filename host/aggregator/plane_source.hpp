@@ -18,6 +18,7 @@ class plane_source {
   const queue q;
   queue_consumer slots;
   uint32_t row = 0, message = 0, unit_at = 0;  ///< progress within the slot at hand
+  uint64_t freed_seen = ~0ull, freed_at = 0;   ///< of a channel that alone has rows waiting: packets freed, and when that last changed
   uint64_t waits_since = 0;                    ///< time at which the row at hand began to wait for credits; 0: it does not
 
   /// Puts under way from the slot at hand; it is not given back before they are done.
@@ -26,6 +27,9 @@ class plane_source {
   void give_back() {
     while (slots.held() != 0 && puts_[slots.first_held() & (q.shape.slots - 1)] == 0) slots.give_back();
   }
+
+  /// Does anything that goes by another channel than `to` wait behind the row at hand? Looks at each slot once as long as there is nothing.
+  bool holds_more_than(const outbound& to, const plane_routes&);
 
   /// Throws gravel::error if the PE has filled the slot with what is none.
   void check(const slot_header*, uint64_t packet_size) const;
@@ -54,7 +58,9 @@ class plane_source {
   void begin_flush(const plane_routes&, uint64_t number);
 
   uint32_t plane_;
-  std::vector<uint32_t> puts_;  ///< by slot
+  std::vector<uint32_t> puts_;       ///< by slot
+  const outbound* alike_ = nullptr;  ///< slots at hand hold nothing but for this channel, those of tickets below `alike_below_`
+  uint64_t alike_below_ = 0;
   uint64_t flush_seen_ = 0;     ///< highest flush target met
   uint64_t flush_started_ = 0;  ///< highest target whose packets were closed
   /// Sinks of the messages that were taken since the last flush began: what the next one concerns.

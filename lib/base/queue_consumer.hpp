@@ -17,8 +17,9 @@ class queue_consumer {
   /// The lowest ticket that this plane has not taken: it and all higher ones of its class are still to come.
   uint64_t next() const { return next_ticket(taken_, plane_, q_.shape.n_planes); }
   /// The slot of that ticket if it was published, else nullptr. What the producer wrote into it may be read then.
-  slot_header* arrived() const {
-    const uint64_t ticket = next();
+  slot_header* arrived() const { return arrived(next()); }
+  /// The same of any ticket from there on.
+  slot_header* arrived(uint64_t ticket) const {
     slot_header* slot = q_.slot(ticket);
     return ring<>::arrived(&slot->published, ticket) ? slot : nullptr;
   }

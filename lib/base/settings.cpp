@@ -67,7 +67,7 @@ const std::vector<setting_row>& setting_table() {
       number_row("GRAVEL_TWO_HOP_NODES", "32", "nodes", 4, 65536, &s::two_hop_nodes, "number of nodes from which packets go in two hops"),
       size_row("GRAVEL_EAGER_SIZE", "4K", 0, 64 * KiB, &s::eager_size,
                "packets up to this size travel inside their arrival notice instead of by an RDMA put"),
-      size_row("GRAVEL_ZERO_COPY_SIZE", "4K", 0, 1 * MiB, &s::zero_copy_size,
+      size_row("GRAVEL_ZERO_COPY_SIZE", "8K", 0, 1 * MiB, &s::zero_copy_size,
                "what goes into a packet to another node from one row of a block's slot is not copied if it is at least this long: it "
                "is put straight from there (0: all is copied)"),
       size_row("GRAVEL_SPILL_SIZE", "256M", 64 * KiB, unbounded, &s::spill_size,
