@@ -21,7 +21,7 @@ void plane_source::check(const slot_header* slot, uint64_t packet_size) const {
     units += row.units();
     sound = row.sink < is_touched_.size() && is_sound(row.kind) && units_for(row.kind, 1) <= packet_capacity_units(packet_size) &&
             units <= slot->n_units;
-    if (sound && row.messages != 1) sound = row.kind.units() <= max_am_units && !is_bulk_message(row.kind, words_at(payload + at));
+    if (sound && row.messages > 1) sound = row.kind.units() <= max_am_units && !is_bulk_message(row.kind, words_at(payload + at));
   }
   if (!sound || units != slot->n_units)
     fail("PE {} handed over a corrupt slot in its {}: {} rows, {} units", pe, name_of(static_cast<queue_kind>(kind)), slot->n_rows,
