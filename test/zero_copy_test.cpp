@@ -215,3 +215,29 @@ TEST_CASE("a producer that waits for a slot gets it when puts are done") {
     CHECK(job->stat_of(stat::bytes_from_slots) > 0);
   }
 }
+
+TEST_CASE("rows for one destination that goes on, however slowly, stay in their slots; others do not wait for it") {
+  for (bool alone : {true, false}) {
+    INFO((alone ? "alone" : "with others"));
+    const auto job = fake_job::with<>({.nodes = 3, .pes_per_node = 1, .settings = {{"GRAVEL_ZERO_COPY_SIZE", "1"}}});
+    job->clock_step = 0;
+    uint32_t sent = 0;
+    const auto hand_over = [&](uint32_t to) {
+      if (job->pe(0).kernel.block.state->tickets - given_back(*job) < 4) slot_writer(*job, 0).increments(to, 3, to == 1 ? ++sent, 900 : 10);
+    };
+    // PE 1 applies a packet each 100 us, less than GRAVEL_TIMEOUT_US; 900 increments are more than a packet.
+    for (int packets = 0; packets < 40; ++packets, job->now += 100) {
+      for (int i = 0; i < 20; ++i) {
+        hand_over(alone || i % 2 ? 1 : 2);
+        job->step_plane(0, 0);
+        for (uint32_t to : {1u, 2u}) job->deliver(0, to, 0), job->step_plane(to, 0), job->deliver(to, 0, 0);
+        job->step_receiver(2, sink_kind::device);
+      }
+      job->step_receiver(1, sink_kind::device);
+    }
+    // But for what the queue still holds.
+    CHECK((job->stat_of(stat::bytes_from_slots) >= (sent - 4) * uint64_t{3600}) == alone);
+    CHECK(job->stat_of(stat::stalls) > 0);
+    expect_word(*job, 1, 3, sent * 900);
+  }
+}
