@@ -98,7 +98,7 @@ bool run_local(uint64_t seed, uint32_t channels, bool planted) {
   std::vector<std::unique_ptr<outbound>> out;
   for (uint32_t c = 0; c < channels; ++c)
     out.push_back(
-        std::make_unique<outbound>(outbound::common{0, c, packets, packet_size, 0, &spill, &stats}, memory.ring, c, &memory.arrivals));
+        std::make_unique<outbound>(outbound::common{0, c, packets, packet_size, 0, 0, &spill, &stats}, memory.ring, c, &memory.arrivals));
   host_receiver receiver(memory.ring, sink_kind::device, memory.handle);
   hasty_receiver hasty{memory.ring};
   uint32_t ended = 0;
@@ -132,7 +132,7 @@ void run_remote(uint64_t seed, uint64_t eager_size, bool prefers_messages = fals
   spill_budget spill;
   fake_link there(packets, prefers_messages), back(packets);
   std::vector<ring_memory::line> staging(packets * packet_size / 64);
-  outbound out({0, 0, packets, packet_size, eager_size, &spill, &stats}, sink, there, {0, 0}, staging[0].bytes);
+  outbound out({0, 0, packets, packet_size, eager_size, 0, &spill, &stats}, sink, there, {0, 0}, staging[0].bytes);
   inbound in(memory.ring, 0, &memory.arrivals, 0, back);
   host_receiver receiver(memory.ring, sink_kind::device, memory.handle);
   bool ended = false;
