@@ -27,7 +27,10 @@ BENCHMARKS = [
     ("barrier_latency", "--iterations 5", 1, "median_us"),
     ("quiescence_latency", "--iterations 5", 1, "median_us"),
     ("gups", "--table-log2 10 --updates 3000", 4, "million_updates_per_s"),
-    ("queue", "--messages 4096 --block 32,1024 --message 1,2,4 --threads 2", 18, "gb_per_s"),
+    ("gups", "--table-log2 10 --updates 3000 --operation add32", 4, "million_updates_per_s"),
+    ("gups", "--table-log2 10 --updates 3000 --operation min32", 4, "million_updates_per_s"),
+    ("gups", "--table-log2 10 --updates 3000 --operation put32", 4, "million_updates_per_s"),
+    ("queue", "--messages 4096 --block 32,1024 --message 4,8,16,24,48 --threads 2", 30, "gb_per_s"),
     ("queue", "--messages 4096 --block 64 --consume skip --slot-size 1K --slots 4 --scope block", 3, "gb_per_s"),
     ("packet_size", "--table-log2 10 --updates 3000 --scope block", 2, "packet_bytes"),
     ("destinations", "--messages 4096 --destinations 1,3,1024", 3, "destinations"),
@@ -83,7 +86,7 @@ class SmokeTest(unittest.TestCase):
 
     def test_a_pe_alone(self):
         for benchmark, arguments, n_rows, key in [
-            ("queue", "--messages 4096 --block 64 --message 1", 3, "gb_per_s"),
+            ("queue", "--messages 4096 --block 64 --message 4", 3, "gb_per_s"),
             ("gups", "--table-log2 10 --updates 3000", 2, "million_updates_per_s"),
             ("divergence", "--table-log2 10 --messages 512", 3, "to_predication"),
             ("p_bw", "--route net --messages 2048 --scope block", 1, "million_messages_per_s"),
