@@ -330,7 +330,7 @@ struct block_sender {
 
 }  // namespace gravel
 
-/// BLOCK: threads of the block, which may have one, two or three dimensions. CAPACITY: messages of 16 bytes that gather before
+/// BLOCK: threads of the block, which may have one, two or three dimensions. CAPACITY: messages of up to 16 bytes that gather before
 /// they are sorted, 128 to 4096; it takes 26 bytes of shared memory each. PEERS: for how many there is room in bins of a chunk
 /// each (route peer), 16 bytes for each message of them; with more peers than that bins are smaller. A sender for 1 fills a GPU
 /// with more blocks.

@@ -26,8 +26,6 @@ GRAVEL_BOTH unit load_unit(const unit* from) {
 }
 
 /// Messages are made of pieces: wide ones of units, compact ones of words (lib/base/row.hpp).
-GRAVEL_BOTH void store_piece(unit* to, const unit& from) { store_unit(to, from); }
-GRAVEL_BOTH void store_piece(uint32_t* to, uint32_t from) { *to = from; }
 template <uint32_t N>
 GRAVEL_BOTH void store_message(unit* to, const unit (&message)[N]) {
   for (uint32_t i = 0; i < N; ++i) store_unit(to + i, message[i]);
@@ -75,13 +73,9 @@ template <class Piece>
 GRAVEL_BOTH Piece* pieces_at(unit* at) {
   return reinterpret_cast<Piece*>(at);
 }
-/// Units that `n` messages of N pieces take.
+/// Units that a message of N pieces takes.
 template <class Piece, uint32_t N>
-GRAVEL_BOTH constexpr uint32_t units_of_pieces(uint32_t n) {
-  return static_cast<uint32_t>((n * N * sizeof(Piece) + sizeof(unit) - 1) / sizeof(unit));
-}
-template <class Piece, uint32_t N>
-constexpr uint32_t message_units = units_of_pieces<Piece, N>(1);
+constexpr uint32_t message_units = static_cast<uint32_t>((N * sizeof(Piece) + sizeof(unit) - 1) / sizeof(unit));
 
 /// Sends a message of one kind for each lane of the group: `store` writes the message with a number, of the row whose first unit it is
 /// given. Waits while the queue is full.
