@@ -192,23 +192,42 @@ struct block_sender {
 
   GRAVEL_DEVICE static uint32_t block_rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 
+  /// The commonest ways first, with few questions: into the own PE's memory, and into a peer's bin.
   template <op O, class T>
   GRAVEL_DEVICE void one_sided(T* dest, T value, int pe) {
+    using message = update_message<O, T>;
+    const uint64_t offset = static_cast<uint64_t>(reinterpret_cast<const char*>(dest) - g.heap), heap_bytes = g.heap_bytes;
+    const uint32_t way = bins.way_to(static_cast<uint32_t>(pe));
+    if (offset + (sizeof(T) - 1) < heap_bytes && offset % sizeof(T) == 0) {
+      if (way == peer_bins::to_self) {
+        apply_here<message::operation>(dest, value);
+        if (bins.in_use == 0 || !GRAVEL_CUDA) return;
+      }
+      // Lanes that have nothing to send stay, so that a whole warp acts together.
+      if (way == peer_bins::to_self ||
+          (way < peer_bins::most && !g.peers_directly && fits_index(heap_bytes, sizeof(T)) && bins.take(message::kind)))
+        return bins.add<message::kind>(g, buffer + capacity, way, message(offset, value).word, &to_peers);
+    }
+    one_sided_by_any_way<O>(dest, value, pe);
+  }
+  template <op O, class T>
+  GRAVEL_DEVICE void apply_here(T* dest, T value) {
+#if GRAVEL_CUDA
+    apply_mapped(O, dest, value);
+    const lane_group group = lane_group::active_to_count();
+    if (group.is_leader()) block_add_relaxed(&in_place, group.size());
+#else
+    own_operations::of_this_thread.add(O, dest, value);
+    ++in_place;
+#endif
+  }
+  template <op O, class T>
+  __device__ GRAVEL_NOINLINE void one_sided_by_any_way(T* dest, T value, int pe) {
     using message = update_message<O, T>;
     constexpr op o = message::operation;
     uint64_t offset;
     if (!locate_unchecked(g, dest, sizeof(T), sizeof(T), pe, o, &offset)) return;
-    if (is_self(g, pe)) {
-#if GRAVEL_CUDA
-      apply_mapped(o, dest, value);
-      const lane_group group = lane_group::active_to_count();
-      if (group.is_leader()) block_add_relaxed(&in_place, group.size());
-#else
-      own_operations::of_this_thread.add(o, dest, value);
-      ++in_place;
-#endif
-      return;
-    }
+    if (is_self(g, pe)) return apply_here<o>(dest, value);
     if (g.peers_directly)
       if (char* heap = peer_heap(g, pe)) {
         apply_mapped<scope::system>(o, reinterpret_cast<T*>(heap + offset), value);
@@ -240,9 +259,9 @@ struct block_sender {
   template <row_kind KIND, class Piece, uint32_t N>
   GRAVEL_DEVICE void gather(uint32_t sink, const Piece (&message)[N]) {
     constexpr uint32_t UNITS = message_units<Piece, N>;
-    if (bins.in_use)
-      if (const peer_link* link = ring_to(g, sink); link && link->bin != peer_link::no_bin && bins.take(KIND))
-        return bins.add<KIND>(buffer + capacity, *link, message, &to_peers);
+    if (const uint32_t bin = kind_of_sink(sink) == sink_kind::device ? bins.way_to(pe_of_sink(sink)) : peer_bins::none;
+        bin < peer_bins::most)
+      if (bins.take(KIND)) return bins.add<KIND>(g, buffer + capacity, bin, message, &to_peers);
     const uint32_t number = kinds.number_of(KIND);
     if (number == kind_table::most) {
       Piece copy[N];  // whose address leaves, not the message's
@@ -268,7 +287,7 @@ struct block_sender {
     // others wait for.
     uint32_t round = 0, at = 0;
     if (group.is_leader()) {
-      round = load_acquire<scope::block>(&emptied);  // [B2]
+      round = load_acquire<scope::shared>(&emptied);  // [B2]
       at = block_add(&reserved, wanted);
     }
     at = group.from_leader(at);
@@ -278,7 +297,7 @@ struct block_sender {
 
   __device__ GRAVEL_NOINLINE void make_room(const lane_group& group, uint32_t at, uint32_t round) {
     if (at <= capacity) {
-      for (relax others; load_acquire<scope::block>(&written) != at; others()) {  // [B1]
+      for (relax others; load_acquire<scope::shared>(&written) != at; others()) {  // [B1]
       }
 #if !GRAVEL_CUDA
       if (group.size() == 1) empty_diverged(lone_lane(), at, keys.bits(kinds.size()));
@@ -287,14 +306,14 @@ struct block_sender {
         empty_diverged(group, at, group.from_leader(keys.bits(kinds.size())));  // other lanes may find new kinds meanwhile
       group.sync();
       if (group.is_leader()) {
-        store_relaxed<scope::block>(&written, 0u);
-        store_release<scope::block>(&reserved, 0u);
+        store_relaxed<scope::shared>(&written, 0u);
+        store_release<scope::shared>(&reserved, 0u);
         // Atomically: once `reserved` is 0 another group may fill the buffer, and empty it, before this is done.
-        fetch_add_release<scope::block>(&emptied, 1u);  // [B2]
+        fetch_add_release<scope::shared>(&emptied, 1u);  // [B2]
       }
       group.sync();
     } else {
-      for (relax empty; load_acquire<scope::block>(&emptied) == round; empty()) {  // [B2]
+      for (relax empty; load_acquire<scope::shared>(&emptied) == round; empty()) {  // [B2]
       }
     }
   }

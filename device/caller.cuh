@@ -41,4 +41,11 @@ GRAVEL_DEVICE bool forbidden_outside_kernel(const gravel_t& g, other_call call) 
   return true;
 }
 
+/// Calls in which the blocks of a grid wait for each other.
+GRAVEL_DEVICE bool forbidden_in_plain_grid(const gravel_t& g, other_call call) {
+  if (uint64_t{gridDim.x} * gridDim.y * gridDim.z == 1 || gravel_is_cooperative()) return false;
+  report_error(g, message_fault::not_cooperative, op::none, g.my_pe, static_cast<uint64_t>(call), 0);
+  return true;
+}
+
 }  // namespace gravel

@@ -109,10 +109,12 @@ GRAVEL_DEVICE void gravel_barrier_block(const gravel_t& g) {
 }
 
 /// What the grid has sent before is applied, and the grids of all PEs are here. Thread scope: all threads of all blocks of a cooperative
-/// launch (gravel_launch_config::cooperative), or of one block; grids may differ from PE to PE. Blocks of another launch would wait
-/// for blocks that cannot start.
+/// launch (gravel_launch_config::cooperative), or of one block; grids may differ from PE to PE. Blocks of another launch might wait
+/// for blocks that cannot start: that ends the job with a message.
 GRAVEL_DEVICE void gravel_barrier(const gravel_t& g) {
-  if (!gravel::forbidden_outside_kernel(g, gravel::other_call::barrier)) gravel::detail::meet_as_grid(g, gravel::other_call::barrier);
+  using namespace gravel;
+  if (!forbidden_outside_kernel(g, other_call::barrier) && !forbidden_in_plain_grid(g, other_call::barrier))
+    detail::meet_as_grid(g, other_call::barrier);
 }
 
 /// values[0 .. count) of PE `root`, in memory that the block shares (shared or global), at all PEs. T as for gravel_put. Small

@@ -21,16 +21,16 @@ struct kind_table {
 #pragma unroll 1
 #endif
     for (uint32_t k = 0; k < most; ++k) {
-      uint64_t there = load_relaxed<scope::block>(&bits[k]);
-      if (there == 0 && !compare_swap_acquire<scope::block>(&bits[k], uint64_t{0}, kind.bits()))
-        there = load_relaxed<scope::block>(&bits[k]);
+      uint64_t there = load_relaxed<scope::shared>(&bits[k]);
+      if (there == 0 && !compare_swap_acquire<scope::shared>(&bits[k], uint64_t{0}, kind.bits()))
+        there = load_relaxed<scope::shared>(&bits[k]);
       if (there == 0 || there == kind.bits()) return k;
     }
     return most;
   }
   GRAVEL_DEVICE uint32_t size() const {
     uint32_t n = 0;
-    while (n < most && load_relaxed<scope::block>(&bits[n])) ++n;
+    while (n < most && load_relaxed<scope::shared>(&bits[n])) ++n;
     return n;
   }
 };

@@ -7,6 +7,9 @@
 #include "lib/base/get_window.hpp"
 #include "lib/base/peer_ring.hpp"
 #include "lib/base/queue.hpp"
+#if GRAVEL_CUDA
+#include "device/simt.hpp"
+#endif
 
 namespace gravel {
 
@@ -152,10 +155,25 @@ GRAVEL_BOTH void fill_error(const gravel_t& g, message_fault fault, op o, uint32
   store_release(&g.error->code, static_cast<uint64_t>(fault) + 1);  // [E1]
 }
 
+#if GRAVEL_ON_GPU
+/// Not inlined, as errors are looked for everywhere; what it needs of the handle comes by value, so that the handle need not lie in memory.
+__device__ GRAVEL_NOINLINE inline void report_error_of(uint32_t n_pes, device_counters* counters, device_error* error, message_fault fault,
+                                                       op o, uint32_t pe, uint64_t offset, uint64_t bytes, uint64_t arrived) {
+  gravel_t g{};
+  g.n_pes = n_pes;
+  g.counters = counters;
+  g.error = error;
+  if (claim_error(g, o)) fill_error(g, fault, o, pe, offset, bytes, arrived);
+}
+#endif
 /// Records the first error of this PE; the job ends with a message that names it. The operation itself is dropped.
 GRAVEL_BOTH void report_error(const gravel_t& g, message_fault fault, op o, uint32_t pe, uint64_t offset, uint64_t bytes,
                               uint64_t arrived = 0) {
+#if GRAVEL_ON_GPU
+  report_error_of(g.n_pes, g.counters, g.error, fault, o, pe, offset, bytes, arrived);
+#else
   if (claim_error(g, o)) fill_error(g, fault, o, pe, offset, bytes, arrived);
+#endif
 }
 
 /// Offset of a symmetric address; reports what is wrong with it or with the PE. False: do not send. The handle was checked.

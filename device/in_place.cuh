@@ -11,8 +11,10 @@
 namespace gravel {
 
 #if GRAVEL_ON_GPU
-/// Calls NAME or NAME_system, as the template parameter S of the function around it says.
-#define GRAVEL_IN_SCOPE(name, ...) (S == scope::system ? name##_system(__VA_ARGS__) : name(__VA_ARGS__))
+/// Calls NAME or NAME_system, as the template parameter S of the function around it says. What the compiler does not know to be no shared
+/// memory takes it a loop for those.
+#define GRAVEL_IN_SCOPE(name, at, ...) \
+  (__builtin_assume(__isGlobal(at)), S == scope::system ? name##_system(at, __VA_ARGS__) : name(at, __VA_ARGS__))
 #endif
 
 #if !GRAVEL_ON_GPU
@@ -61,20 +63,38 @@ GRAVEL_BOTH T add_in_place(T* at, T value) {
 #endif
 }
 
-/// The same without an answer. Its line is the first to leave the L2 cache: scattered updates seldom come back to one, and
-/// would push out what is read soon, above all the rings that peers fill (measured on an H200: 1.15 times the rate).
+#if GRAVEL_ON_GPU
+/// That a line is the first to leave the L2 cache: scattered updates seldom come back to one, and would push out what is read soon, above
+/// all the rings that peers fill (measured on an H200: 1.15 times the rate).
+__device__ __forceinline__ uint64_t evict_first() {
+  uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+#define GRAVEL_SCATTERED(instruction, type, letter, value) \
+  asm volatile(instruction ".L2::cache_hint." type " [%0], %1, %2;" ::"l"(at), letter(value), "l"(evict_first()) : "memory")
+#endif
+
+/// A put, of 4 or 8 bytes, among many others in no order.
+template <class T>
+GRAVEL_BOTH void put_scattered(T* at, T value) {
+#if GRAVEL_ON_GPU
+  if constexpr (sizeof(T) == 4) GRAVEL_SCATTERED("st.relaxed.gpu.global", "b32", "r", static_cast<uint32_t>(to_word(value)));
+  else if constexpr (sizeof(T) == 8) GRAVEL_SCATTERED("st.relaxed.gpu.global", "b64", "l", to_word(value));
+  else put_in_place(at, value);
+#else
+  put_in_place(at, value);
+#endif
+}
+
+/// The same of an addition, without an answer.
 template <class T>
 GRAVEL_BOTH void add_scattered(T* at, T value) {
 #if GRAVEL_ON_GPU
-  uint64_t evict_first;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(evict_first));
-  if constexpr (std::is_same_v<T, float>)
-    asm volatile("red.relaxed.gpu.global.add.L2::cache_hint.f32 [%0], %1, %2;" ::"l"(at), "f"(value), "l"(evict_first) : "memory");
-  else if constexpr (std::is_same_v<T, double>)
-    asm volatile("red.relaxed.gpu.global.add.L2::cache_hint.f64 [%0], %1, %2;" ::"l"(at), "d"(value), "l"(evict_first) : "memory");
-  else if constexpr (sizeof(T) == 4)
-    asm volatile("red.relaxed.gpu.global.add.L2::cache_hint.u32 [%0], %1, %2;" ::"l"(at), "r"(value), "l"(evict_first) : "memory");
-  else asm volatile("red.relaxed.gpu.global.add.L2::cache_hint.u64 [%0], %1, %2;" ::"l"(at), "l"(value), "l"(evict_first) : "memory");
+  if constexpr (std::is_same_v<T, float>) GRAVEL_SCATTERED("red.relaxed.gpu.global.add", "f32", "f", value);
+  else if constexpr (std::is_same_v<T, double>) GRAVEL_SCATTERED("red.relaxed.gpu.global.add", "f64", "d", value);
+  else if constexpr (sizeof(T) == 4) GRAVEL_SCATTERED("red.relaxed.gpu.global.add", "u32", "r", value);
+  else GRAVEL_SCATTERED("red.relaxed.gpu.global.add", "u64", "l", value);
 #else
   add_in_place(at, value);
 #endif
@@ -117,7 +137,16 @@ GRAVEL_BOTH T fetch_in_place(op o, T* at, T value) {
 #endif
   }
 }
-/// The same without an answer.
+/// A smaller value of an unsigned word, without an answer.
+GRAVEL_BOTH void min_scattered(uint32_t* at, uint32_t value) {
+#if GRAVEL_ON_GPU
+  GRAVEL_SCATTERED("red.relaxed.gpu.global.min", "u32", "r", value);
+#else
+  fetch_in_place(op::min, at, value);
+#endif
+}
+
+/// An update without an answer.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH void apply_in_place(op o, T* at, T value) {
   if (S == scope::device && o == op::add) add_scattered(at, value);
@@ -151,6 +180,7 @@ GRAVEL_BOTH T compare_swap_in_place(T* at, T expected, T desired) {
 }
 
 #undef GRAVEL_IN_SCOPE
+#undef GRAVEL_SCATTERED
 
 /// Operations with an answer: fetch_add ... compare_swap, of which the last alone needs `expected`.
 template <scope S = scope::device, class T>

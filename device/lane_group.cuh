@@ -23,6 +23,12 @@ class lane_group {
 #endif
     return group;
   }
+  /// Lanes of the calling warp, of which the caller is one.
+  GRAVEL_BOTH static lane_group of(uint32_t mask) {
+    lane_group group = active_to_count();
+    group.mask_ = mask;
+    return group;
+  }
   /// The same, cheaper, to count: only for size(), rank() and is_leader(), and at once.
   [[gnu::always_inline]] GRAVEL_BOTH static lane_group active_to_count() {
 #if GRAVEL_ON_GPU

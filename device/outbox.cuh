@@ -133,14 +133,14 @@ class outbox {
   };
 
   GRAVEL_DEVICE void take() {
-    for (relax wait; !compare_swap_acquire<scope::block>(&taken_, 0u, 1u); wait()) {  // [O1]
+    for (relax wait; !compare_swap_acquire<scope::shared>(&taken_, 0u, 1u); wait()) {  // [O1]
     }
   }
   GRAVEL_DEVICE void give_back() {  // [O2]
 #if GRAVEL_ON_GPU
-    store_relaxed<scope::block>(&taken_, 0u);
+    store_relaxed<scope::shared>(&taken_, 0u);
 #else
-    store_release<scope::block>(&taken_, 0u);
+    store_release<scope::shared>(&taken_, 0u);
 #endif
   }
 

@@ -7,6 +7,10 @@
 //   write the message; written[half] += size          [B3]
 //   who sees written[half] == half size pushes it, then written[half] = 0, holds[half] = generation + 2   [B4] release
 //
+// The lanes that stand here together may send to different bins, and wait for different halves. They must not wait for each other's: who
+// could go on might be whom another group waits for. So each round whoever can writes, what is full is pushed by all, and the rest try
+// again (test/models/bin_rounds.pml). (The push waits for the destination's ring alone, which is emptied whatever happens here.)
+//
 // Invariants: places are disjoint, so one group of lanes, and only one, completes a generation; whoever waits, waits for
 // a lower generation of its own bin, so the lowest one that is incomplete always goes on.
 #pragma once
@@ -16,12 +20,28 @@
 
 namespace gravel {
 
+/// A whole warp as a lane_group: votes and shuffles with a mask that the compiler knows take one instruction, others a loop of a dozen.
+struct whole_warp {
+  uint32_t lane_;
+  GRAVEL_DEVICE uint32_t lane() const { return lane_; }
+  GRAVEL_DEVICE static uint32_t mask() { return ~0u; }
+  GRAVEL_DEVICE static uint32_t size() { return 32; }
+  GRAVEL_DEVICE uint32_t rank() const { return lane_; }
+  GRAVEL_DEVICE uint32_t rank_in(uint32_t some) const { return lane_group::popcount(some & ((1u << lane_) - 1)); }
+  GRAVEL_DEVICE static uint32_t ballot(bool vote) { return __ballot_sync(~0u, vote); }
+  GRAVEL_DEVICE static uint32_t from_lane(uint32_t value, uint32_t lane) { return __shfl_sync(~0u, value, static_cast<int>(lane)); }
+  GRAVEL_DEVICE static void sync() { __syncwarp(); }
+};
+
 /// In shared memory, beside the messages themselves: [bin][half][message].
 struct peer_bins {
   static constexpr uint32_t most = 16;
+  static constexpr uint8_t to_self = most, none = 255;
   uint32_t half_units_log2;
-  uint32_t in_use;  ///< bins; 0: messages to peers are sorted like all others
-  uint64_t kind;    ///< row_kind::bits of what they hold; 0: nothing yet
+  uint32_t in_use;    ///< bins; 0: messages to peers are sorted like all others
+  uint64_t kind;      ///< row_kind::bits of what they hold; 0: nothing yet
+  uint32_t first_pe;  ///< of those in `way`
+  uint8_t way[64];    ///< [PE - first_pe] its bin; to_self: the own PE, in place; none: neither
   uint32_t reserved[most];
   uint32_t written[most][2];
   uint32_t holds[most][2];
@@ -42,10 +62,15 @@ struct peer_bins {
     in_use = half_units_log2 = 0;
     kind = 0;
     const uint32_t n = g.n_peers;
+    first_pe = g.my_pe;
+    for (uint32_t bin = 0; bin < n; ++bin) first_pe = g.peer_pes[bin] < first_pe ? g.peer_pes[bin] : first_pe;
+    for (uint8_t& w : way) w = none;
+    if (g.self_in_place && g.my_pe - first_pe < sizeof(way)) way[g.my_pe - first_pe] = to_self;
     if (n == 0 || n > most || room / (2 * n) < 32) return;
     while ((4u << half_units_log2) * n <= room && (2u << half_units_log2) <= g.peers[g.peer_pes[0]].ring.chunk_units) ++half_units_log2;
     in_use = n;
     for (uint32_t bin = 0; bin < n; ++bin) {
+      if (g.peer_pes[bin] - first_pe < sizeof(way)) way[g.peer_pes[bin] - first_pe] = static_cast<uint8_t>(bin);
       reserved[bin] = 0;
       for (uint32_t which = 0; which < 2; ++which) {
         written[bin][which] = 0;
@@ -54,89 +79,106 @@ struct peer_bins {
     }
   }
 
+  /// Where messages to a PE, in range or not, gather: a bin, to_self, or none.
+  GRAVEL_DEVICE uint32_t way_to(uint32_t pe) const { return pe - first_pe < sizeof(way) ? way[pe - first_pe] : none; }
+
   /// Do the bins hold this kind? They do from now on if they were empty so far. Thread scope: lane, divergent.
-  GRAVEL_DEVICE bool take(const row_kind& wanted) {
+  GRAVEL_DEVICE bool take(row_kind wanted) {
+    const uint64_t now = load_relaxed<scope::shared>(&kind);
+    return now == wanted.bits() || (now == 0 && take_first(wanted));
+  }
+  __device__ GRAVEL_NOINLINE bool take_first(row_kind wanted) {
     if (half_log2(wanted.words) < 5) return false;  // the places of a warp lie in two halves at most
-    const uint64_t now = load_relaxed<scope::block>(&kind);
-    if (now != 0) return now == wanted.bits();
-    return compare_swap_acquire<scope::block>(&kind, uint64_t{0}, wanted.bits()) || load_relaxed<scope::block>(&kind) == wanted.bits();
+    return compare_swap_acquire<scope::shared>(&kind, uint64_t{0}, wanted.bits()) || load_relaxed<scope::shared>(&kind) == wanted.bits();
   }
 
-  /// A message of the kind that the bins hold. Thread scope: lane, divergent.
+  /// A message of the kind that the bins hold, to `bin`; to_self: none, of a lane that has stayed with those that send. Thread scope: lane,
+  /// divergent.
   template <row_kind KIND, class Piece, uint32_t N>
-  GRAVEL_DEVICE void add(unit* memory, const peer_link& link, const Piece (&message)[N], uint32_t* sent) {
-    const uint32_t bin = link.bin;
+  GRAVEL_DEVICE void add(const gravel_t& g, unit* memory, uint32_t bin, const Piece (&message)[N], uint32_t* sent) {
     const lane_group group = lane_group::active();
-    const lane_group mine = in_use == 1 ? group : group.part(group.match(bin));
-    uint32_t at = 0;
+    bin_message<Piece, N> m;
+    for (uint32_t i = 0; i < N; ++i) m.piece[i] = message[i];
 #if GRAVEL_ON_GPU
-    // The commonest group: of masks that the compiler knows it makes one instruction where it needs a loop of a dozen for others.
-    const bool is_warp = in_use == 1 && group.is_whole_warp();
-    if (is_warp) {
-      if (group.lane() == 0) at = block_add_relaxed(&reserved[0], 32);
-      at = __shfl_sync(~0u, at, 0);
-      if (at % 32 == 0) return put_warp_at<KIND>(memory, link, at, group.lane(), message, sent);
-    } else
+    if (group.is_whole_warp()) return add_together<KIND>(g, memory, whole_warp{group.lane()}, bin, m, sent);
+    add_some<KIND>(g, memory, group.mask(), bin, m, sent);
+#else
+    add_together<KIND>(g, memory, group, bin, m, sent);
 #endif
-    {
-      if (mine.is_leader()) at = block_add_relaxed(&reserved[bin], mine.size());
-      at = mine.from_leader(at);
-    }
-    put_at<KIND>(memory, link, mine, at, message, sent);
   }
 
  private:
+  template <class Piece, uint32_t N>
+  struct bin_message {
+    Piece piece[N];
+  };
 #if GRAVEL_ON_GPU
-  /// Of a whole warp, within a half of the only bin.
-  template <row_kind KIND, class Piece, uint32_t N>
-  GRAVEL_DEVICE void put_warp_at(unit* memory, const peer_link& link, uint32_t at, uint32_t lane, const Piece (&message)[N],
-                                 uint32_t* sent) {
-    const uint32_t log2 = half_log2(KIND.words), half = 1u << log2, generation = at >> log2, which = generation & 1;
-    for (relax wait; load_acquire<scope::block>(&holds[0][which]) != generation; wait()) {  // [B4]
-    }
-    store_message(pieces_at<Piece>(messages_of(memory, 0, which)) + ((at & (half - 1)) + lane) * N, message);
-    __syncwarp();
-    uint32_t now = 0;
-    if (lane == 0) now = block_add(&written[0][which], 32) + 32;  // [B3]
-    if (__shfl_sync(~0u, now, 0) == half) push(memory, link, lane_group::active(), generation, sent);
+  template <row_kind KIND, class Message>
+  __device__ GRAVEL_NOINLINE void add_some(const gravel_t& g, unit* memory, uint32_t mask, uint32_t bin, Message message, uint32_t* sent) {
+    add_together<KIND>(g, memory, lane_group::of(mask), bin, message, sent);
   }
 #endif
-
-  /// The group's places begin with `at`.
-  template <row_kind KIND, class Piece, uint32_t N>
-  GRAVEL_DEVICE void put_at(unit* memory, const peer_link& link, const lane_group& mine, uint32_t at, const Piece (&message)[N],
-                            uint32_t* sent) {
-    const uint32_t bin = link.bin, log2 = half_log2(KIND.words), half = 1u << log2;
-    // The group's places may end one half and begin the next.
-    const bool in_first = mine.rank() < half - (at & (half - 1));
-    const uint32_t firsts = mine.ballot(in_first);
-    const lane_group part = mine.part(in_first ? firsts : mine.mask() & ~firsts);
-    const uint32_t place = at + mine.rank(), generation = place >> log2, which = generation & 1;
-    for (relax wait; load_acquire<scope::block>(&holds[bin][which]) != generation; wait()) {  // [B4]
+  /// The lanes of the group that send to the same bin; of one that does not send, any.
+  template <class Group>
+  GRAVEL_DEVICE uint32_t peers_of(const Group& group, uint32_t bin) const {
+    uint32_t peers = group.ballot(bin < most);
+    for (uint32_t bit = 1; bit < in_use; bit *= 2) {
+      const uint32_t have = group.ballot((bin & bit) != 0);
+      peers &= bin & bit ? have : ~have;
     }
-    store_message(pieces_at<Piece>(messages_of(memory, bin, which)) + (place & (half - 1)) * N, message);
-    part.sync();
-    uint32_t now = 0;
-    if (part.is_leader()) now = block_add(&written[bin][which], part.size()) + part.size();  // [B3]
-    if (part.from_leader(now) == half) push(memory, link, part, generation, sent);
+    return peers;
   }
 
-  /// Hands over a full half. Thread scope: the part of a warp that completed it.
-  __device__ GRAVEL_NOINLINE void push(unit* memory, const peer_link& link, const lane_group& part, uint32_t generation, uint32_t* sent) {
+  template <row_kind KIND, class Group, class Piece, uint32_t N>
+  GRAVEL_DEVICE void add_together(const gravel_t& g, unit* memory, const Group& group, uint32_t bin, const bin_message<Piece, N>& message,
+                                  uint32_t* sent) {
+    const uint32_t log2 = half_log2(KIND.words), half = 1u << log2;
+    const uint32_t peers = peers_of(group, bin), leader = lane_group::lowest(peers);
+    uint32_t at = 0;
+    bool waits = bin < most;
+    if (waits && leader == group.lane()) at = block_add_relaxed(&reserved[bin], lane_group::popcount(peers));
+    at = group.from_lane(at, leader);
+    const uint32_t place = at + group.rank_in(peers), generation = place >> log2, which = generation & 1;
+    // The places of one bin may end one half and begin the next.
+    const uint32_t firsts = group.ballot(generation == at >> log2), part = peers & (generation == at >> log2 ? firsts : ~firsts);
+    for (relax wait;; wait()) {
+      const bool goes = waits && load_acquire<scope::shared>(&holds[bin][which]) == generation;  // [B4]
+      if (goes) store_message(pieces_at<Piece>(messages_of(memory, bin, which)) + (place & (half - 1)) * N, message.piece);
+      group.sync();
+      const uint32_t went = group.ballot(goes);  // of a part perhaps not all: they look one after the other
+      bool full = false;
+      if (goes && lane_group::lowest(went & part) == group.lane()) {
+        const uint32_t n = lane_group::popcount(went & part);
+        full = block_add(&written[bin][which], n) + n == half;  // [B3]
+      }
+      for (uint32_t rest = group.ballot(full); rest; rest &= rest - 1) {
+        const uint32_t of = lane_group::lowest(rest);
+        push(g, memory, group.mask(), group.from_lane(bin, of), group.from_lane(generation, of), sent);
+      }
+      waits = waits && !goes;
+      if (!group.ballot(waits)) break;
+    }
+  }
+
+  /// Hands over a full half. Thread scope: lanes of a warp, of which one has completed it.
+  __device__ GRAVEL_NOINLINE void push(const gravel_t& g, unit* memory, uint32_t mask, uint32_t bin, uint32_t generation, uint32_t* sent) {
+    const lane_group group = lane_group::of(mask);
+    group.sync();  // behind [B3]: what one lane has acquired, all may read
+    const peer_link& link = g.peers[g.peer_pes[bin]];
     const row_kind held = row_kind::of_bits(kind);
     const uint32_t which = generation & 1, log2 = half_log2(held.words);
     const message_row row{held, sink_of(link.pe, sink_kind::device), 1u << log2};
     uint64_t ticket = 0;
-    if (part.is_leader()) ticket = claim_chunk(link);
-    ticket = part.from_leader(ticket);
+    if (group.is_leader()) ticket = claim_chunk(link);
+    ticket = group.from_leader(ticket);
     unit* const to = link.ring.payload(link.ring.chunk(ticket));
-    const unit* const from = messages_of(memory, link.bin, which);
-    for (uint32_t i = part.rank(); i < row.units(); i += part.size()) store_unit(to + i, load_unit(from + i));
-    part.sync();
-    if (!part.is_leader()) return;
-    store_relaxed<scope::block>(&written[link.bin][which], 0u);
+    const unit* const from = messages_of(memory, bin, which);
+    for (uint32_t i = group.rank(); i < row.units(); i += group.size()) store_unit(to + i, load_unit(from + i));
+    group.sync();
+    if (!group.is_leader()) return;
+    store_relaxed<scope::shared>(&written[bin][which], 0u);
     // Places are 32 bits wide, and so generations wrap below that.
-    store_release<scope::block>(&holds[link.bin][which], (generation + 2) & (~0u >> log2));  // [B4]
+    store_release<scope::shared>(&holds[bin][which], (generation + 2) & (~0u >> log2));  // [B4]
     block_add(sent, row.messages);
     link.ring.publish(ticket, row);
     if (ticket % 64 == 0) ring_bell(link);

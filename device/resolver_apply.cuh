@@ -31,7 +31,7 @@ __device__ __forceinline__ bool resolve_simple(const gravel_t& g, const unit& m)
   if ((what != add && what != put) || offset > g.heap_bytes - 8 || offset % 8) return false;
   auto* at = reinterpret_cast<uint64_t*>(g.heap + offset);
   if (what == add) add_scattered(at, m.word[1]);
-  else put_in_place(at, m.word[1]);
+  else put_scattered(at, m.word[1]);
   return true;
 }
 template <class Handlers>
@@ -61,7 +61,7 @@ __device__ GRAVEL_NOINLINE inline void apply_rare(op o, value_type type, char* a
 /// Not inlined: one copy for all kinds. Thread scope: lane.
 __device__ GRAVEL_NOINLINE inline void apply_four(const gravel_t& g, row_kind kind, four_updates m, uint32_t n, uint64_t from) {
   const auto type = static_cast<value_type>(kind.type);
-  const auto put = [](auto* at, auto value) { put_in_place(at, value); };
+  const auto put = [](auto* at, auto value) { put_scattered(at, value); };
   const auto add = [](auto* at, auto value) { add_scattered(at, value); };
   const op applied = kind.operation == op::inc ? op::add : kind.operation;
   const auto other = [&](auto* at, auto value) { apply_rare(applied, type, reinterpret_cast<char*>(at), to_word(value)); };

@@ -24,6 +24,19 @@ __device__ GRAVEL_NOINLINE inline bool pass_on(const gravel_t& g, const unit* fr
   return true;
 }
 
+/// What lies there has been read and will be written again: its lines need not be written back from the L2 cache to memory, which all rings
+/// of a PE together otherwise are too large for. Thread scope: warp. `bytes` from `at` on, a multiple of 16; `at` begins a line of 64 or 128.
+__device__ __forceinline__ void forget_lines([[maybe_unused]] const unit* at, [[maybe_unused]] uint32_t bytes) {
+#if GRAVEL_ON_GPU
+  constexpr uint32_t line = 128;
+  __syncwarp();  // all lanes have read
+  const uint64_t first = (reinterpret_cast<uint64_t>(at) + line - 1) / line * line,
+                 end = (reinterpret_cast<uint64_t>(at) + bytes) / line * line;
+  for (uint64_t l = first + threadIdx.x % 32 * line; l < end; l += 32 * line)
+    asm volatile("discard.global.L2 [%0], 128;" ::"l"(l) : "memory");
+#endif
+}
+
 /// A chunk of a ring. Its messages are checked one by one like all others. Thread scope: warp. False: it is to be passed on, and
 /// stays where it is.
 template <class Handlers>
@@ -55,11 +68,11 @@ __device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, 
     for (uint32_t b = 0; b < batch; ++b) increment_words(g, held[b], (b * 32 + lane) * 4, row.messages, from);
     for (uint32_t u = batch * 32 + lane; u * 4 < row.messages; u += 32) increment_words(g, load_unit(at + u), u * 4, row.messages, from);
   } else if (row.kind == update_kind(op::put, value_type::u32) && row.messages <= batch * 64) {
-    for_held([](uint32_t* word, uint32_t value) { put_in_place(word, value); });
+    for_held([](uint32_t* word, uint32_t value) { put_scattered(word, value); });
   } else if (row.kind == update_kind(op::add, value_type::u32) && row.messages <= batch * 64) {
     for_held([](uint32_t* word, uint32_t value) { add_scattered(word, value); });
   } else if (row.kind == update_kind(op::min, value_type::u32) && row.messages <= batch * 64) {
-    for_held([](uint32_t* word, uint32_t value) { fetch_in_place(op::min, word, value); });
+    for_held([](uint32_t* word, uint32_t value) { min_scattered(word, value); });
   } else if (!row.kind.is_wide()) {
     resolve_compact<Handlers, 32>(g, row, at, from);
   } else if (row.kind.units() == 1) {
@@ -70,6 +83,7 @@ __device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, 
   } else {
     resolve_large<Handlers, 32>(g, at, row.messages, row.kind.units(), from);
   }
+  forget_lines(at, static_cast<uint32_t>(row.units() * sizeof(unit)));
   return true;
 }
 

@@ -9,6 +9,8 @@
 //       for (uint32_t i = here.rank(); i < batch.size(); i += here.size()) ...
 //     }
 //   };
+//   A server may also have `__device__ void begin(const gravel_server<bank>& here) const`, called by all threads of the block when the kernel starts,
+//   which it does again after each pause: what is to be in shared memory it brings there.
 //   gravel_init<gravel_service_delivery<bank>>();
 //   gravel_service<bank> service(bank{...}, {.servers = 32});                     // host/pe/service.hpp
 //   gravel_launch(kernel, grid, block, service.handle());
@@ -123,8 +125,9 @@ GRAVEL_DEVICE void gravel_service_send(const gravel_service_handle<Server>& to, 
   const device_ring ring = to.view.near(server);
   uint64_t ticket = 0;
   if (group.is_leader()) {
-    ticket = fetch_add<scope::device>(&to.view.server(server).near.tickets, uint64_t{1});
-    for (relax wait; !ring.is_free(ticket); wait()) {  // [P2]
+    service_server& s = to.view.server(server);
+    ticket = fetch_add<scope::device>(&s.near.tickets, uint64_t{1});
+    for (relax wait; !near_is_free(s, ticket, ring.chunks); wait()) {
     }
   }
   fill_chunk(ring, group, group.from_leader(ticket), message);

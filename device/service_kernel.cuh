@@ -58,15 +58,11 @@ namespace gravel {
 /// A server's tickets, in the registers of its first warp. Thread scope of all members: that warp, converged.
 struct service_reader {
   device_ring near, far;
-  uint64_t near_next, far_next, applied;
+  uint64_t near_next, far_next;
   uint32_t n_near = 0, n_far = 0;
 
   GRAVEL_DEVICE service_reader(const service_view& view, uint32_t server)
-      : near(view.near(server)),
-        far(view.far(server)),
-        near_next(view.server(server).near_next),
-        far_next(view.server(server).far_next),
-        applied(view.server(server).applied) {}
+      : near(view.near(server)), far(view.far(server)), near_next(view.server(server).near_done), far_next(view.server(server).far_done) {}
 
   /// How many chunks have arrived, in a row, of each ring.
   GRAVEL_DEVICE bool look(uint32_t lane) {
@@ -112,23 +108,18 @@ struct service_reader {
   }
   /// The block has worked on them. The acquire of who writes there next is [P2] or [V1].
   GRAVEL_DEVICE void free(service_server& server, uint32_t lane) {
-    if (lane < n_near) near.mark_done(near_next + lane);  // [P2]
-    applied += n_near + n_far;
-    if (lane == 0) {
-      if (n_far) fetch_add_release<scope::device>(&server.room, uint64_t{n_far});  // [V1]
-      store_release<scope::device>(&server.applied, applied);
-    }
     near_next += n_near;
     far_next += n_far;
+    if (lane == 0) {
+      if (n_far) fetch_add_release<scope::device>(&server.room, uint64_t{n_far});  // [V1]
+      if (n_near) ring<scope::device>::mark_done(&server.near_done, near_next);    // [P2]
+      if (n_far) ring<scope::device>::mark_done(&server.far_done, far_next);
+    }
     __syncwarp();
   }
   /// The server leaves: what arrives from here on brings another kernel. [V2]
   GRAVEL_DEVICE void leave(const service_view& view, service_server& server, uint32_t lane) {
-    if (lane == 0) {
-      store_relaxed<scope::device>(&server.near_next, near_next);  // the watchdog may read them meanwhile
-      store_relaxed<scope::device>(&server.far_next, far_next);
-      store_relaxed<scope::device>(&server.state, service_server::asleep);
-    }
+    if (lane == 0) store_relaxed<scope::device>(&server.state, service_server::asleep);
     __syncwarp();
     full_fence();
     const bool some = look(lane);
@@ -172,6 +163,10 @@ __global__ void __launch_bounds__(service_threads<Server>())
     store_relaxed<scope::device>(&mine.state, service_server::awake);
     if (fetch_add_acq_rel<scope::device>(&life->resident, uint64_t{1}) + 1 == gridDim.x)
       store_release(&handle.view.mail->resident, number);  // [V3]
+  }
+  if constexpr (requires { server.begin(gravel_server<Server>{handle.g, handle}); }) {
+    server.begin(gravel_server<Server>{handle.g, handle});
+    __syncthreads();
   }
   for (;;) {
     if (reads) {

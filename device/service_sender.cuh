@@ -51,7 +51,7 @@ struct gravel_service_sender {
     bool waits = true;
     for (relax wait;; wait()) {
       bool full = false;
-      if (waits && load_acquire<scope::block>(&b.holds[which]) == generation) {  // [B6]
+      if (waits && load_acquire<scope::shared>(&b.holds[which]) == generation) {  // [B6]
         of(server, which)[place % HALF] = m;
         full = block_add(&b.written[which], 1) + 1 == HALF;  // [B5]
         waits = false;
@@ -87,9 +87,9 @@ struct gravel_service_sender {
   GRAVEL_DEVICE message* of(uint32_t server, uint32_t which) { return reinterpret_cast<message*>(messages_[server][which]); }
   GRAVEL_DEVICE uint64_t claim(uint32_t server) {
     using namespace gravel;
-    const device_ring ring = to_.view.near(server);
-    const uint64_t ticket = fetch_add<scope::device>(&to_.view.server(server).near.tickets, uint64_t{1});
-    for (relax wait; !ring.is_free(ticket); wait()) {  // [P2]
+    service_server& s = to_.view.server(server);
+    const uint64_t ticket = fetch_add<scope::device>(&s.near.tickets, uint64_t{1});
+    for (relax wait; !near_is_free(s, ticket, to_.view.shape.chunks); wait()) {
     }
     return ticket;
   }
@@ -109,7 +109,7 @@ struct gravel_service_sender {
     uint64_t ticket = 0;
     if (full) ticket = fetch_add<scope::device>(&to_.view.server(server).near.tickets, uint64_t{1});
     for (relax wait;; wait()) {
-      const bool leaves = full && to_.view.near(server).is_free(ticket);  // [P2]
+      const bool leaves = full && near_is_free(to_.view.server(server), ticket, to_.view.shape.chunks);
       for (uint32_t rest = here.ballot(leaves); rest; rest &= rest - 1) {
         const uint32_t of = lane_group::lowest(rest), its = here.from_lane(server, of);
         here.sync();  // behind [B5]: what one lane has acquired, all may read
@@ -118,8 +118,8 @@ struct gravel_service_sender {
       here.sync();
       if (leaves) {
         bin& b = bin_[server];
-        store_relaxed<scope::block>(&b.written[generation & 1], 0u);
-        store_release<scope::block>(&b.holds[generation & 1], (generation + 2) & (~0u / HALF));  // [B6]; places are 32 bits wide
+        store_relaxed<scope::shared>(&b.written[generation & 1], 0u);
+        store_release<scope::shared>(&b.holds[generation & 1], (generation + 2) & (~0u / HALF));  // [B6]; places are 32 bits wide
         to_.view.near(server).publish(ticket, service_row<message>(HALF));
         full = false;
       }

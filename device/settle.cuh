@@ -9,11 +9,14 @@ namespace gravel {
 
 enum class settling : uint8_t { quiet, barrier, quiescence };
 
-/// What the kernel looks at. Plain data.
-struct settle_view {
+/// What a kernel looks at that ends a quiet or a barrier. Plain data, and little: the time of a launch grows with it.
+struct meeting_view {
+  gravel_t g;        ///< of kernels
+  peer_meeting all;  ///< of a quiet: nobody
+};
+/// And one that looks for quiescence.
+struct settle_view : meeting_view {
   static constexpr uint32_t most_services = 32;
-  gravel_t g;           ///< of kernels
-  peer_meeting all;     ///< of a quiet: nobody
   queue of_handlers;    ///< in which what handlers on the device send waits when no ring has room for it
   uint32_t n_services;  ///< that are open
   struct {
@@ -55,8 +58,10 @@ __device__ __forceinline__ void apply_all(const settle_view& v) {
     for (uint32_t s = 0; s < v.n_services; ++s)
       for (uint32_t i = threadIdx.x % 32; i < v.service[s].n; i += 32) {
         const service_server& server = v.service[s].servers[i];
-        // `applied` first: if it is the number of tickets that are read behind it, then at that moment all of them were applied.
-        for (relax wait; load_acquire<scope::device>(&server.applied) != server.tickets(); wait()) {
+        // What is applied first: if it is the number of tickets that are read behind it, then at that moment all of them were applied.
+        for (relax wait;; wait()) {
+          const uint64_t applied = server.applied();
+          if (applied == server.tickets()) break;
         }
       }
   __syncthreads();
@@ -106,7 +111,9 @@ __device__ __forceinline__ void wait_for_end(const settle_view& v) {
 ///
 /// Invariant: no word goes beyond k before all words were k at that PE, since its host waits for `told` between two barriers.
 template <settling WHAT>
-__global__ void __launch_bounds__(settle_threads) settle(const __grid_constant__ settle_view v, uint64_t number, uint64_t* told) {
+__global__ void __launch_bounds__(settle_threads)
+    settle(const __grid_constant__ std::conditional_t<WHAT == settling::quiescence, settle_view, meeting_view> v, uint64_t number,
+           uint64_t* told) {
   if constexpr (WHAT == settling::quiescence) {
     wait_for_end(v);
   } else {

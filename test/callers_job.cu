@@ -147,6 +147,8 @@ void by_handler(uint64_t* word, int which) {
   gravel_launch(send_to<Handler>, 1, 1, g, static_cast<uint64_t>(reinterpret_cast<char*>(word) - g.heap), which);
   gravel_wait_quiescent();
 }
+__global__ void meet_in_plain_grid(gravel_t g) { gravel_barrier(g); }
+
 #if !GRAVEL_CUDA
 // What nvcc does not compile: host calls in kernels, and the block sender in host code.
 __global__ void host_call_in_kernel(uint64_t* word, int which) { host_calls[which].call(word); }
@@ -172,6 +174,9 @@ void for_each_pair(F f) {
   }
   f(
       "host_thread", "gravel_local_add", local, [](uint64_t* word, int) { gravel_local_add(gravel_host_handle(), word, 1); }, 0);
+  f(
+      "plain_grid", "gravel_barrier", "in a grid of several blocks that was not launched as cooperative",
+      [](uint64_t*, int) { gravel_launch(meet_in_plain_grid, 2, 32, gravel_handle()); }, 0);
 #if !GRAVEL_CUDA
   constexpr const char* in_kernel = "inside a kernel: it is for host threads";
   for (int i = the_block_sender; i < n_device_calls; ++i)

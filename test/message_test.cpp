@@ -235,9 +235,10 @@ TEST_CASE("every operation and every fault has a name of its own") {
   CHECK(std::string(name_of(op::fetch_max)) == "gravel_fetch_max");
   CHECK(std::string(name_of(op::swap)) == "gravel_swap");
   CHECK(std::string(name_of(static_cast<op>(99))) == "unknown operation");
-  for (message_fault f : {message_fault::bad_op, message_fault::bad_type, message_fault::bad_size, message_fault::outside_heap,
-                          message_fault::misaligned, message_fault::bad_handler, message_fault::bad_pe, message_fault::blocking_handler,
-                          message_fault::team_call_in_handler, message_fault::outside_kernel, message_fault::on_host})
+  for (message_fault f :
+       {message_fault::bad_op, message_fault::bad_type, message_fault::bad_size, message_fault::outside_heap, message_fault::misaligned,
+        message_fault::bad_handler, message_fault::bad_pe, message_fault::blocking_handler, message_fault::team_call_in_handler,
+        message_fault::outside_kernel, message_fault::not_cooperative, message_fault::on_host})
     CHECK(std::string(name_of(f)).size() > 5);
   for (int c = 0; c < static_cast<int>(other_call::count); ++c) CHECK(std::string(name_of(static_cast<other_call>(c))).size() > 5);
 }

@@ -149,12 +149,16 @@ TEST_CASE("work ends the waiting before it, and is not inside it") {
 TEST_CASE("a job: what PEs and aggregators do, without a range for every look in vain") {
   const scratch_directory folder, results;
   const std::string stats = results.path() + "/stats.json";
-  const command_result done = run_command(
-      {built("transport/ucx-run"), "-n", "2", "--nodes", "2", "--stats=" + stats, built("examples/ring_of_messages-cpu"), "--messages",
-       "50", "--hops", "20"},
-      {{{"NVTX_INJECTION64_PATH", built("test/nvtx_record.so")}, {"NVTX_RECORD", folder.path()}, {"GRAVEL_AGGREGATOR_THREADS", "2"}},
-       "",
-       false});
+  const command_result done =
+      run_command({built("transport/ucx-run"), "-n", "2", "--nodes", "2", "--stats=" + stats, built("examples/ring_of_messages-cpu"),
+                   "--messages", "50", "--hops", "20"},
+                  {{{"NVTX_INJECTION64_PATH", built("test/nvtx_record.so")},
+                    {"NVTX_RECORD", folder.path()},
+                    {"GRAVEL_AGGREGATOR_THREADS", "2"},
+                    {"GRAVEL_TIMEOUT_US", "5000"},  // packets that stay open: a thread with one looks in vain, and waits
+                    {"GRAVEL_IDLE_US", "3000"}},
+                   "",
+                   false});
   INFO(done.err);
   REQUIRE(done.status == 0);
 

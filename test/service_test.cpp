@@ -65,8 +65,7 @@ struct rig {
     for (uint32_t i = 0; i < shape.servers; ++i) {
       service_server& server = handle.view.server(i);
       server.room = shape.chunks;
-      server.near.tickets = server.far_tickets = server.near_next = server.far_next = from;
-      for (uint64_t t = from < shape.chunks ? from : from - shape.chunks; t < from; ++t) handle.view.near(i).mark_done(t);
+      server.near.tickets = server.far_tickets = server.near_done = server.far_done = from;
     }
   }
   /// The kernel, from its start to its end.
@@ -84,12 +83,11 @@ struct rig {
     uint64_t applied = 0, tickets = 0;
     for (uint32_t s = 0; s < shape.servers; ++s) {
       const service_server& server = handle.view.server(s);
-      applied += load_acquire(&server.applied);
-      tickets += load_acquire(&server.near.tickets) + load_acquire(&server.far_tickets) - 2 * begun;
+      applied += server.applied();
+      tickets += server.tickets();
     }
     return applied == tickets;
   }
-  uint64_t begun = 0;  ///< `from`
   void wait_until_done() const {
     for (relax wait; !is_done(); wait.attentively()) {
     }
@@ -115,7 +113,6 @@ void deliver_all(const rig& r, uint32_t messages, uint32_t first) {
 void send_from_all(service_shape shape, uint64_t seed, uint64_t from) {
   constexpr uint32_t blocks = 2, lanes = 64, each = 12, delivered = 150;
   rig r(shape, from);
-  r.begun = from;
   std::jthread kernel([&] { r.serve_all(seed); });
   {
     std::vector<std::jthread> clients;

@@ -122,7 +122,7 @@ struct world {
     for (relax wait; goes_on(); wait())
       if (next < m.served[server].size()) {
         handle(pe, m.served[server][next], draw);
-        store_release<scope::device>(&m.servers[server].applied, ++next);
+        store_release<scope::device>(&m.servers[server].near_done, ++next);
         wait.reset();
       }
   }

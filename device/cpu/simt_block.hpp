@@ -29,6 +29,7 @@ struct launch_state {
   kernel_ref kernel;
   uint64_t seed;
   size_t shared_bytes, stack_bytes;
+  bool cooperative;
   uint64_t blocks;                  ///< in the grid
   baton* order = nullptr;           ///< of a cooperative launch with a seed
   uint64_t stride = 1, offset = 0;  ///< the i-th block claimed is (stride * i + offset) mod blocks

@@ -128,6 +128,7 @@ void launch(dim3 grid, dim3 block, const launch_options& options, kernel_ref ker
                      .seed = options.seed,
                      .shared_bytes = options.shared_bytes,
                      .stack_bytes = std::max(options.stack_bytes ? options.stack_bytes : usual_stack, least_stack) * larger_frames,
+                     .cooperative = options.cooperative,
                      .blocks = blocks_of(grid)};
   watch_for_overflows();
   uint64_t threads = options.threads ? options.threads : std::max(1u, std::thread::hardware_concurrency());

@@ -115,6 +115,7 @@ inline constinit thread_local uint32_t lane_in_block = 0;
 inline constinit thread_local bool explores = false;  ///< the launch has a seed
 inline constinit thread_local char* dynamic_shared = nullptr;
 inline constinit thread_local size_t dynamic_shared_bytes = 0;
+inline constinit thread_local bool cooperative = false;   ///< the launch is
 inline constinit thread_local uint64_t blocks_begun = 0;  ///< by this thread
 
 inline constinit thread_local bool running_lanes = false;
@@ -173,6 +174,9 @@ inline uint32_t lane_in_warp() { return detail::own_lane(); }
 inline char* gravel_dynamic_shared() { return gravel::simt::detail::dynamic_shared; }
 /// Its size in bytes.
 inline uint32_t gravel_dynamic_shared_bytes() { return static_cast<uint32_t>(gravel::simt::detail::dynamic_shared_bytes); }
+
+/// Whether all blocks of the grid run at once.
+inline bool gravel_is_cooperative() { return gravel::simt::detail::cooperative; }
 
 // ---- the block. As on the GPU, a barrier counts the lanes that have not ended.
 inline void __syncthreads() { gravel::simt::detail::block_collective(gravel::simt::detail::block_op::sync, true); }

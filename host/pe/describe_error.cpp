@@ -25,6 +25,8 @@ std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_by
                        name_of_handler(found.offset));
   if (fault == message_fault::bad_server)
     return fmt::format("a message for server {} of a service: it has servers 0 to {}", found.offset, found.bytes - 1);
+  if (fault == message_fault::bad_key)
+    return fmt::format("a critical section of servers was called with key {}: they have keys 0 to {}", found.offset, found.bytes - 1);
   if (found.arrived)
     return fmt::format("a corrupt message arrived from {}: {} with {} (offset {})", from, name_of(what), name_of(fault), found.offset);
   if (fault == message_fault::bad_pe)

@@ -9,13 +9,18 @@
 
 namespace gravel {
 
+/// Chunks of a ring where nobody says how many, with `n` PEs on the node: few enough that what a PE's rings hold stays in the L2 cache, beside
+/// the memory that it updates (docs/performance.md).
+static uint64_t usual_peer_chunks(uint64_t n) { return std::bit_ceil(std::max<uint64_t>(2048 / std::max<uint64_t>(n - 1, 1), 64)); }
+
 peers::peers(backend& device, const peers_setup& s, const exchange& all) : device_(device), bells_(s.bells) {
   const std::vector<uint32_t>& local = s.nodes->pes_of(s.nodes->node_of(s.pe));
   const auto rank_of = [&](uint32_t pe) { return static_cast<uint32_t>(std::find(local.begin(), local.end(), pe) - local.begin()); };
   const uint32_t n_pes = s.nodes->n_pes();
   me_ = rank_of(s.pe);
   n_local_ = static_cast<uint32_t>(local.size());
-  shape_ = {n_local_, static_cast<uint32_t>(s.values->peer_chunks), static_cast<uint32_t>(s.values->peer_chunk_size / sizeof(unit))};
+  const uint64_t chunks = s.values->peer_chunks ? s.values->peer_chunks : usual_peer_chunks(n_local_);
+  shape_ = {n_local_, static_cast<uint32_t>(chunks), static_cast<uint32_t>(s.values->peer_chunk_size / sizeof(unit))};
   const std::string& wanted = s.values->routes;
   const bool few = n_local_ <= max_peers, insists = wanted == "peer", mapped_wanted = insists || wanted == "auto" || wanted == "direct";
   if (!few && insists) fail("GRAVEL_ROUTES=peer: {} PEs on this node; more than {} do not use that route", n_local_, max_peers);
@@ -29,8 +34,8 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
   mine.stays_resident = s.values->resolver_resident;
   if (few && mapped_wanted && n_local_ > 1) mine.heap = device.export_memory(s.heap);
   const uint64_t own_bytes = few && s.values->routes != "net" ? device.own_ring_bytes() : 0;
-  if (const uint64_t chunks = own_bytes / peer_ring::bytes(1, shape_.chunk_units))
-    own_chunks_ = static_cast<uint32_t>(std::bit_floor(std::clamp<uint64_t>(chunks, 4, 1u << 30)));
+  if (const uint64_t own_chunks = own_bytes / peer_ring::bytes(1, shape_.chunk_units))
+    own_chunks_ = static_cast<uint32_t>(std::bit_floor(std::clamp<uint64_t>(own_chunks, 4, 1u << 30)));
   const bool any = own_chunks_ || !mine.heap.empty();
   if (!mine.heap.empty()) {
     area_ = static_cast<char*>(device.allocate_exportable(shape_.bytes(), "rings for peers"));

@@ -13,10 +13,10 @@ std::string describe_servers(open_service& s) {
   const uint64_t chunks = s.view().shape.chunks;
   for (size_t i = 0; i < servers.size(); ++i) {
     const service_server& now = servers[i];
-    const uint64_t sent = now.tickets(), waiting = sent - std::min(sent, now.applied),
+    const uint64_t sent = now.tickets(), waiting = sent - std::min(sent, now.applied()),
                    far = std::min(waiting, chunks - std::min(chunks, now.room));
     text += fmt::format("  service '{}', server {} {}; chunks sent to it: {}, applied: {}", s.name(), i,
-                        now.state == service_server::asleep ? "sleeps" : "runs", sent, now.applied);
+                        now.state == service_server::asleep ? "sleeps" : "runs", sent, now.applied());
     if (waiting)
       text += fmt::format("; waiting or worked on: {} of kernels of this PE, {} of other PEs, handlers and servers", waiting - far, far);
     text += "\n";
@@ -52,7 +52,7 @@ std::string service_watch::look(uint64_t limit_s) {
     const std::vector<service_server> servers = s->read_servers();
     watch.servers.resize(servers.size());
     for (size_t i = 0; i < servers.size(); ++i)
-      if (watch.servers[i].look(servers[i].applied < servers[i].tickets(), servers[i].applied))
+      if (watch.servers[i].look(servers[i].applied() < servers[i].tickets(), servers[i].applied()))
         return fmt::format(
             "service '{}': server {} of PE {} has finished nothing for {} s (GRAVEL_WATCHDOG_S), and messages wait for it; it may "
             "not return from its messages, or its kernel may find no room on the device",

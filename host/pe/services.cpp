@@ -155,7 +155,7 @@ std::vector<service_server> open_service::read_servers() {
 
 open_service::counts open_service::read() {
   counts c;
-  for (const service_server& s : read_servers()) c.applied += s.applied;
+  for (const service_server& s : read_servers()) c.applied += s.applied();
   for (const service_server& s : read_servers()) c.tickets += s.tickets();
   return c;
 }

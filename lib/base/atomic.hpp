@@ -11,8 +11,9 @@
 
 namespace gravel {
 
-/// Who takes part: the lanes of a block, all kernels of one GPU, or GPU and CPU together.
-enum class scope { block, device, system };
+/// Who takes part: the lanes of a block, all kernels of one GPU, or GPU and CPU together. `shared`: the lanes of a block, by words in its
+/// shared memory, which the instructions then need not find out.
+enum class scope { shared, block, device, system };
 
 #if !GRAVEL_CUDA
 using interleave_function = void (*)();

@@ -30,29 +30,36 @@ __device__ __forceinline__ auto raw(T* word) {
   return reinterpret_cast<std::conditional_t<std::is_const_v<T>, const bits*, bits*>>(word);
 }
 
-#define GRAVEL_PTX_IN_SCOPE(before, after, ...)                                          \
-  if constexpr (S == scope::block) asm volatile(before ".cta." after __VA_ARGS__);       \
-  else if constexpr (S == scope::device) asm volatile(before ".gpu." after __VA_ARGS__); \
+/// What an instruction takes for an address.
+template <scope S, class T>
+__device__ __forceinline__ uint64_t place(const T* at) {
+  return S == scope::shared ? __cvta_generic_to_shared(at) : reinterpret_cast<uint64_t>(at);
+}
+
+#define GRAVEL_PTX_IN_SCOPE(before, after, ...)                                            \
+  if constexpr (S == scope::shared) asm volatile(before ".cta.shared." after __VA_ARGS__); \
+  else if constexpr (S == scope::block) asm volatile(before ".cta." after __VA_ARGS__);    \
+  else if constexpr (S == scope::device) asm volatile(before ".gpu." after __VA_ARGS__);   \
   else asm volatile(before ".sys." after __VA_ARGS__)
 
-#define GRAVEL_PTX_LOAD(name, instruction, word, type, letter)                                     \
-  template <scope S>                                                                               \
-  __device__ __forceinline__ word name(const word* at) {                                           \
-    word value;                                                                                    \
-    GRAVEL_PTX_IN_SCOPE(instruction, type " %0, [%1];", : "=" letter(value) : "l"(at) : "memory"); \
-    return value;                                                                                  \
+#define GRAVEL_PTX_LOAD(name, instruction, word, type, letter)                                               \
+  template <scope S>                                                                                         \
+  __device__ __forceinline__ word name(const word* at) {                                                     \
+    word value;                                                                                              \
+    GRAVEL_PTX_IN_SCOPE(instruction, type " %0, [%1];", : "=" letter(value) : "l"(place<S>(at)) : "memory"); \
+    return value;                                                                                            \
   }
-#define GRAVEL_PTX_STORE(name, instruction, word, type, letter)                                 \
-  template <scope S>                                                                            \
-  __device__ __forceinline__ void name(word* at, word value) {                                  \
-    GRAVEL_PTX_IN_SCOPE(instruction, type " [%0], %1;", : : "l"(at), letter(value) : "memory"); \
+#define GRAVEL_PTX_STORE(name, instruction, word, type, letter)                                           \
+  template <scope S>                                                                                      \
+  __device__ __forceinline__ void name(word* at, word value) {                                            \
+    GRAVEL_PTX_IN_SCOPE(instruction, type " [%0], %1;", : : "l"(place<S>(at)), letter(value) : "memory"); \
   }
-#define GRAVEL_PTX_UPDATE(name, instruction, word, type, letter)                                                    \
-  template <scope S>                                                                                                \
-  __device__ __forceinline__ word name(word* at, word value) {                                                      \
-    word old;                                                                                                       \
-    GRAVEL_PTX_IN_SCOPE(instruction, type " %0, [%1], %2;", : "=" letter(old) : "l"(at), letter(value) : "memory"); \
-    return old;                                                                                                     \
+#define GRAVEL_PTX_UPDATE(name, instruction, word, type, letter)                                                              \
+  template <scope S>                                                                                                          \
+  __device__ __forceinline__ word name(word* at, word value) {                                                                \
+    word old;                                                                                                                 \
+    GRAVEL_PTX_IN_SCOPE(instruction, type " %0, [%1], %2;", : "=" letter(old) : "l"(place<S>(at)), letter(value) : "memory"); \
+    return old;                                                                                                               \
   }
 #define GRAVEL_PTX_SWAP(name, instruction, word, type, letter)                  \
   template <scope S>                                                            \
@@ -60,7 +67,7 @@ __device__ __forceinline__ auto raw(T* word) {
     word old;                                                                   \
     GRAVEL_PTX_IN_SCOPE(instruction, type " %0, [%1], %2, %3;",                 \
                         : "=" letter(old)                                       \
-                        : "l"(at), letter(expected), letter(desired)            \
+                        : "l"(place<S>(at)), letter(expected), letter(desired)  \
                         : "memory");                                            \
     return old;                                                                 \
   }
@@ -81,12 +88,12 @@ GRAVEL_PTX_WORD(uint32_t, "32", "r")
 // Narrow words are only read: by gravel_wait_until.
 GRAVEL_PTX_LOAD(ptx_load_relaxed, "ld.relaxed", uint16_t, "b16", "h")
 GRAVEL_PTX_LOAD(ptx_load_acquire, "ld.acquire", uint16_t, "b16", "h")
-#define GRAVEL_PTX_LOAD_BYTE(name, instruction)                                           \
-  template <scope S>                                                                      \
-  __device__ __forceinline__ uint8_t name(const uint8_t* at) {                            \
-    uint16_t value; /* there is no register for a byte */                                 \
-    GRAVEL_PTX_IN_SCOPE(instruction, "b8 %0, [%1];", : "=h"(value) : "l"(at) : "memory"); \
-    return static_cast<uint8_t>(value);                                                   \
+#define GRAVEL_PTX_LOAD_BYTE(name, instruction)                                                     \
+  template <scope S>                                                                                \
+  __device__ __forceinline__ uint8_t name(const uint8_t* at) {                                      \
+    uint16_t value; /* there is no register for a byte */                                           \
+    GRAVEL_PTX_IN_SCOPE(instruction, "b8 %0, [%1];", : "=h"(value) : "l"(place<S>(at)) : "memory"); \
+    return static_cast<uint8_t>(value);                                                             \
   }
 GRAVEL_PTX_LOAD_BYTE(ptx_load_relaxed, "ld.relaxed")
 GRAVEL_PTX_LOAD_BYTE(ptx_load_acquire, "ld.acquire")
@@ -102,7 +109,7 @@ GRAVEL_PTX_LOAD_BYTE(ptx_load_acquire, "ld.acquire")
 
 template <scope S>
 __device__ __forceinline__ void ptx_fence() {
-  if constexpr (S == scope::block) asm volatile("fence.acq_rel.cta;" : : : "memory");
+  if constexpr (S == scope::shared || S == scope::block) asm volatile("fence.acq_rel.cta;" : : : "memory");
   else if constexpr (S == scope::device) asm volatile("fence.acq_rel.gpu;" : : : "memory");
   else asm volatile("fence.acq_rel.sys;" : : : "memory");
 }

@@ -70,12 +70,14 @@ const char* name_of(message_fault fault) {
                                           "a destination outside its own symmetric heap, or misaligned",
                                           "inside a handler: it is for whole blocks or warps of a kernel",
                                           "outside a kernel: it is for kernels",
+                                          "in a grid of several blocks that was not launched as cooperative",
                                           "on the host: this memory is the device's, and the host reaches it by messages",
                                           "a block sender for another number of threads",
                                           "a block sender without memory",
                                           "another collective of kernels",
-                                          "no such server"};
-  static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(message_fault::bad_server) + 1);
+                                          "no such server",
+                                          "no such key"};
+  static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(message_fault::bad_key) + 1);
   return names[static_cast<int>(fault)];
 }
 

@@ -215,16 +215,18 @@ enum class message_fault : uint8_t {
   bad_destination,
   team_call_in_handler,
   outside_kernel,
+  not_cooperative,
   on_host,
   bad_block,
   bad_shared,
   other_collective,
-  bad_server
+  bad_server,
+  bad_key
 };
 /// The caller may not make this call: nothing arrived, and the operation need not be wrong.
 GRAVEL_BOTH constexpr bool is_wrong_caller(message_fault fault) {
   return fault == message_fault::blocking_handler || fault == message_fault::team_call_in_handler ||
-         fault == message_fault::outside_kernel || fault == message_fault::on_host;
+         fault == message_fault::outside_kernel || fault == message_fault::not_cooperative || fault == message_fault::on_host;
 }
 
 /// `bytes` bytes from `offset` on lie in the heap.

@@ -12,7 +12,7 @@
 //   landing.hpp                  pinned host memory       the packets of one thread        a word for each slot       system
 //   peer_ring.hpp, peer_ring     destination's memory     counted in the source's memory   a word for each slot,      system
 //                                                                                          in the source's memory
-//   peer_ring.hpp, device_ring   memory of one GPU        counted there                    a word for each slot       device
+//   service_rings.hpp, near      memory of one GPU        counted there                    a count                    device
 //
 // Where several may take from a ring, tickets are dealt to planes like cards (queue), drawn (ring_place), or claimed in the order of
 // their packets (device/resolver_landing.cuh).

@@ -1,19 +1,19 @@
 // The rings of a service: how its messages wait for its servers, in the memory of the own PE's device. A server is a block of the kernel that
 // stays resident while the service is open (device/service_kernel.cuh); each has two rings of chunks of messages of one type:
 //
-//   near   filled by kernels of the own PE, who wait while it is full: a device_ring (lib/base/ring.hpp, [P1] [P2])
+//   near   filled by kernels of the own PE, who wait while it is full: a ring as in lib/base/ring.hpp, [P1] [P2], whose `done` is a count
 //   far    filled by the handler that takes messages of other PEs, and of servers, who never waits: it takes a chunk only if one is free
 //
 //   handler: a group of lanes                              server: the block's first warp
 //   room -= 1; was there none: room += 1, and the          the longest run of chunks from its next ticket on that
 //     message is kept as what handlers send  [V1] acquire    have arrived  [P1] acquire
 //   ticket = far_tickets++                               the whole block works on them
-//   write messages                                         near: done[chunk] = ticket + 1 [P2] release; far: room += chunks [V1] release
-//   published = ticket + 1       [P1] release              applied += chunks
+//   write messages                                         far: room += chunks  [V1] release
+//   published = ticket + 1       [P1] release              near_done, far_done += chunks  [P2] release
 //
 // Invariants: a server frees chunks in the order of their tickets and counts them in `room` afterwards, so who has taken one of `room` finds
 // the chunk of its ticket free, whatever the order in which others do. (The ticket's addition is acquire and release: it hands on what those
-// with lower tickets have acquired from `room`.) What a server sends has its tickets before `applied` counts the chunks it was sent for.
+// with lower tickets have acquired from `room`.) What a server sends has its tickets before `done` counts the chunks it was sent for.
 //
 // Sleeping [V2]. The kernel ends when its host says so. Then a server and the handler decide who calls the host, each by writing a word
 // of its own and reading the other's, with a full fence in between:
@@ -27,7 +27,7 @@
 
 namespace gravel {
 
-// The end [V4], on a GPU. Server 0 decides, as the resolver's block 0 does, so that the kernel ends even while threads of the host wait for all kernels,
+// The end [V4], on a GPU (test/models/hold.pml). Server 0 decides, as the resolver's block 0 does, so that the kernel ends even while threads of the host wait for all kernels,
 // in cudaFree for example. What the host wants it writes to its own memory: `hold` is a new number for each hold, and a kernel that has answered
 // it in `hold_seen` stays until the word changes. The host starts kernels that send only then; one that ended before it is started again.
 
@@ -37,12 +37,13 @@ struct service_server {
   alignas(64) uint64_t far_tickets;  ///< handlers'
   uint64_t room;                     ///< chunks of the far ring that are free and not claimed; may be below 0 for a moment
   alignas(64) uint64_t state;        ///< written by the server, and by who calls
-  alignas(64) uint64_t applied;      ///< chunks of both rings; these three are the server's
-  uint64_t near_next, far_next;      ///< tickets that it waits for
+  alignas(64) uint64_t near_done;    ///< chunks of each ring that it has worked on: the ticket that it waits for. The server's
+  uint64_t far_done;
   static constexpr uint64_t asleep = 0, awake = 1, called = 2;
 
   /// Of both rings. On the device.
   GRAVEL_BOTH uint64_t tickets() const { return load_relaxed<scope::device>(&near.tickets) + load_relaxed<scope::device>(&far_tickets); }
+  GRAVEL_BOTH uint64_t applied() const { return load_acquire<scope::device>(&near_done) + load_acquire<scope::device>(&far_done); }
 };
 static_assert(sizeof(service_server) == 256);
 
@@ -71,8 +72,8 @@ struct service_shape {
     return (chunk_messages * message_bytes + uint32_t{sizeof(unit)} - 1) / uint32_t{sizeof(unit)};
   }
   GRAVEL_BOTH uint64_t slots_bytes() const { return chunks * ((device_ring::chunk_bytes(chunk_units()) + 63) / 64 * 64); }
-  /// Both rings of a server, and the done words of its near one.
-  GRAVEL_BOTH uint64_t server_bytes() const { return 2 * slots_bytes() + (chunks * sizeof(uint64_t) + 63) / 64 * 64; }
+  /// Both rings of a server.
+  GRAVEL_BOTH uint64_t server_bytes() const { return 2 * slots_bytes(); }
   /// All device memory of a service at one PE.
   GRAVEL_BOTH uint64_t bytes() const { return servers * (sizeof(service_server) + server_bytes()); }
   bool operator==(const service_shape&) const = default;
@@ -80,15 +81,12 @@ struct service_shape {
 
 /// A service as kernels, handlers and its servers see it: plain data.
 struct service_view {
-  char* memory;  ///< shape.bytes(): [server] service_server; [server] near slots, far slots, done words
+  char* memory;  ///< shape.bytes(): [server] service_server; [server] near slots, far slots
   service_mail* mail;
   service_shape shape;
 
   GRAVEL_BOTH service_server& server(uint32_t s) const { return reinterpret_cast<service_server*>(memory)[s]; }
-  GRAVEL_BOTH device_ring near(uint32_t s) const {
-    char* const at = slots(s);
-    return {at, reinterpret_cast<uint64_t*>(at + 2 * shape.slots_bytes()), shape.chunks, padded_units()};
-  }
+  GRAVEL_BOTH device_ring near(uint32_t s) const { return {slots(s), nullptr, shape.chunks, padded_units()}; }
   GRAVEL_BOTH device_ring far(uint32_t s) const { return {slots(s) + shape.slots_bytes(), nullptr, shape.chunks, padded_units()}; }
 
  private:
@@ -96,6 +94,11 @@ struct service_view {
   GRAVEL_BOTH uint32_t padded_units() const { return (shape.chunk_units() + 3) / 4 * 4; }
   GRAVEL_BOTH char* slots(uint32_t s) const { return memory + shape.servers * sizeof(service_server) + s * shape.server_bytes(); }
 };
+
+/// Kernels: may the holder of `ticket` write into the near ring?
+GRAVEL_BOTH bool near_is_free(const service_server& s, uint64_t ticket, uint32_t chunks) {
+  return slot_is_free(ticket, ring<scope::device>::read_done(&s.near_done), chunks);  // [P2]
+}
 
 /// Takes a chunk of a far ring if one is free. `none`: there is no room. After a ticket, publish() must follow. Thread scope: lane.
 constexpr uint64_t no_service_ticket = ~0ull;

@@ -76,8 +76,9 @@ const std::vector<setting_row>& setting_table() {
                "queue slot of a thread block: what gravel_block_sender hands over at once"),
       number_row("GRAVEL_SLOTS", "4096", "slots", 4, 65536, &s::slots, "block slots in a PE's queue"),
       number_row("GRAVEL_WARP_SLOTS", "2048", "slots", 4, 1 << 20, &s::warp_slots, "warp slots in each of a PE's queues for direct sends"),
-      number_row("GRAVEL_PEER_CHUNKS", "2048", "chunks", 4, 65536, &s::peer_chunks,
-                 "chunks of each ring between two GPUs of a node (route peer)"),
+      number_row("GRAVEL_PEER_CHUNKS", "0", "chunks", 0, 65536, &s::peer_chunks,
+                 "chunks of each ring between two GPUs of a node (route peer), at least 4 (0: 2048 for one peer, 1024 for two or "
+                 "three, 512 for up to seven and so on, since a PE's rings are fastest in the L2 cache)"),
       size_row("GRAVEL_PEER_CHUNK_SIZE", "4K", 4 * KiB, 1 * MiB, &s::peer_chunk_size, "messages in one of these chunks"),
       size_row("GRAVEL_OWN_RING_SIZE", "0", 0, unbounded, &s::own_ring_size,
                "memory for active messages of a PE to itself, and for those that its handlers send and peers have no room for "
@@ -169,6 +170,7 @@ settings read_settings(const std::function<const char*(const char*)>& lookup) {
   for (auto [value, name] :
        {std::pair{result.slots, "GRAVEL_SLOTS"}, {result.warp_slots, "GRAVEL_WARP_SLOTS"}, {result.peer_chunks, "GRAVEL_PEER_CHUNKS"}})
     if (value & (value - 1)) fail("{}: {} is not a power of two", name, value);
+  if (result.peer_chunks && result.peer_chunks < 4) fail("GRAVEL_PEER_CHUNKS: {} chunks; at least 4, or 0", result.peer_chunks);
   if (result.log != "debug" && result.log != "info" && result.log != "warning" && result.log != "error")
     fail("GRAVEL_LOG: '{}' is none of debug, info, warning, error", result.log);
   if (result.partition != "hold" && result.partition != "green" && result.partition != "auto")
