@@ -20,6 +20,8 @@ LAYERS = {
     "host": ["lib/base", "device", "host/node", "host/pe"],
     "lib/graph": ["lib/base"],
     "lib/reads": ["lib/base", "lib/graph"],
+    "lib/channel": ["lib/base", "device", "host"],
+    "lib/server": ["lib/base", "device", "host"],
     "examples": ["lib", "device", "host"],
 }
 # Who may choose between the two SIMT backends.

@@ -1,0 +1,149 @@
+// Critical sections within each GPU: servers, in all their ways, and their rivals (locks in global memory, atomic operations), over numbers of keys and
+// how unevenly they are called for. Each run is compared with the same calls made by atomic operations, whose result does not depend on the order.
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "bench/perf/report.hpp"
+#include "examples/device_array.hpp"
+#include "examples/program.hpp"
+#include "examples/servers/bank.hpp"
+#include "examples/servers/counters.hpp"
+#include "examples/servers/key_source.hpp"
+#include "gravel.cuh"
+#include "host/pe/backend.hpp"
+#include "host/pe/libgravel.hpp"
+
+using namespace gravel;
+
+constexpr const char* program_name = "servers";
+
+struct bench_options {
+  std::vector<std::string> problems{"counters", "bank"},
+      methods{"servers", "owners", "locks", "in-place", "combine", "try-lock", "backoff", "atomics"};
+  std::vector<uint64_t> keys =
+      GRAVEL_CUDA ? std::vector<uint64_t>{1, 16, 1024, 65536, 1 << 20, 1 << 26} : std::vector<uint64_t>{1, 16, 1024};
+  std::vector<double> zipf{0, 0.8, 1, 1.2};
+  std::vector<uint32_t> blocks{GRAVEL_CUDA ? 24 : 2};
+  uint64_t calls = GRAVEL_CUDA ? uint64_t{1} << 28 : 20'000, first = GRAVEL_CUDA ? 1 << 14 : 1000;
+  uint32_t under_way = 16384, repeat = 3;
+  double milliseconds = 100;
+  bool is_short = false;
+  std::string json;
+};
+
+template <class P>
+struct bench_of_problem {
+  const bench_options& o;
+  perf::report& r;
+
+  /// One method on one set of keys. The calls of a run are doubled until it takes long enough: a contended lock does a thousandth of what others do.
+  void measure(contest_method m, const contest_name& name, uint64_t keys, double exponent, uint32_t blocks, const uint32_t* drawn,
+               uint64_t calls) {
+    std::vector<double> rates;
+    uint64_t made = 0, wrong = 0, n = std::min(o.first, calls);
+    contest<P> run(m, keys, blocks, o.under_way), right(contest_method::atomics, keys, blocks, o.under_way);
+    for (uint32_t done = 0; done < o.repeat;) {
+      gravel_barrier_all();
+      const auto begin = std::chrono::steady_clock::now();
+      run.run({drawn, n});
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      right.run({drawn, n});
+      made += n;
+      const bool is_long = gravel_max_all(static_cast<uint64_t>(seconds * 1e9)) >= o.milliseconds * 1e6;
+      if (!is_long && n < calls) {
+        n = std::min(calls, n * 4);
+        continue;
+      }
+      rates.push_back(static_cast<double>(n) / seconds);
+      ++done;
+    }
+    const auto records = run.read(), expected = right.read();
+    for (size_t i = 0; i < records.size(); ++i) wrong += !(records[i] == expected[i]);
+    wrong = gravel_sum_all(wrong);
+    std::sort(rates.begin(), rates.end());
+    r.row({{"problem", "problem", std::string(P::name)},
+           {"keys", "keys", keys},
+           {"zipf", "Zipf", exponent},
+           {"method", "method", std::string(name.name)},
+           {"blocks", "servers", uint64_t{uses_servers(m) ? blocks : 0}},
+           {"million_calls_per_s", "M calls/s", rates[rates.size() / 2] / 1e6},
+           {"calls", "calls a run", n}},
+          {made, wrong});
+  }
+
+  void run() {
+    const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
+    const uint64_t calls = o.calls / P::keys_of_call;
+    device_array<uint32_t> drawn(calls * P::keys_of_call);
+    for (const uint64_t keys : o.keys) {
+      if (keys < n_pes) continue;  // each PE calls for keys of its own
+      for (const double exponent : o.zipf) {
+        if (keys == 1 && exponent != o.zipf.front()) continue;
+        gravel_launch(draw_keys<key_source>, blocks_to_fill_device(), lanes_of_block, key_source{keys, exponent, 1 + me, n_pes, me, true},
+                      drawn.data(), calls * P::keys_of_call);
+        gravel_synchronize();
+        for (const auto& name : contest_names) {
+          if (std::find(o.methods.begin(), o.methods.end(), name.name) == o.methods.end()) continue;
+          if (name.method == contest_method::combine && !P::combines) continue;
+          for (const uint32_t blocks : o.blocks) {
+            if (!uses_servers(name.method) && blocks != o.blocks.front()) continue;
+            measure(name.method, name, keys, exponent, blocks, drawn.data(), calls);
+          }
+        }
+      }
+    }
+  }
+};
+
+int main(int argc, char** argv) {
+  bench_options o;
+  CLI::App app("Critical sections a second: servers, locks in global memory, atomic operations.", program_name);
+  app.add_option("--problems", o.problems, "counters: three words of one key; bank: two keys")->delimiter(',')->capture_default_str();
+  app.add_option("--methods", o.methods, "Of servers, owners, locks, in-place, combine, try-lock, backoff, atomics")
+      ->delimiter(',')
+      ->capture_default_str();
+  app.add_option("--keys", o.keys, "Numbers of keys, of all PEs together")->delimiter(',')->capture_default_str();
+  app.add_option("--zipf", o.zipf, "Exponents of their distribution; 0: uniform")->delimiter(',')->capture_default_str();
+  app.add_option("--blocks", o.blocks, "Numbers of servers")->delimiter(',')->capture_default_str();
+  app.add_option("--calls", o.calls, "Keys that are drawn: at most so many calls a run (half as many of two keys)")->capture_default_str();
+  app.add_option("--milliseconds", o.milliseconds, "A run has so many calls that it takes so long, or all")->capture_default_str();
+  app.add_option("--under-way", o.under_way, "Nested calls under way at once")->capture_default_str();
+  app.add_option("--repeat", o.repeat, "Runs, of which the median is told")->check(CLI::Range(1, 100))->capture_default_str();
+  app.add_flag("--short", o.is_short, "A smoke test: few keys, few calls, one run");
+  app.add_option("--json", o.json, "File for the results");
+  parse_or_exit(app, argc, argv, [&] {
+    for (const auto& m : o.methods)
+      if (std::none_of(std::begin(contest_names), std::end(contest_names), [&](const auto& n) { return m == n.name; }))
+        fail_text("there is no method '" + m + "'");
+    if (o.is_short) {
+      o.keys = {4, 3000};
+      o.zipf = {0, 1};
+      o.blocks = {2};
+      o.calls = 2000;
+      o.first = 500;
+      o.repeat = 1;
+      o.milliseconds = 1;
+    }
+    uint64_t most = 0;
+    for (const uint64_t k : o.keys) most = std::max(most, k);
+    need_symmetric(contest<bank_problem>::bytes(most, o.under_way, 64) + (most + 1) * sizeof(locked_record<bank_account>) + (64 << 10));
+    if (!o.json.empty()) need_writable(o.json);
+  });
+  gravel_init<counters_problem::servers::delivery, counters_problem::combining::delivery, bank_problem::servers::delivery>();
+  std::string command = program_name;
+  for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
+  perf::report r(gravel_my_pe() == 0, command, o.json);
+  r.fact("hardware", current_backend().describe());
+  r.fact("pes", static_cast<uint64_t>(gravel_n_pes()));
+  r.title("servers", "critical sections of each PE for keys of its own");
+  for (const auto& p : o.problems) {
+    if (p == counters_problem::name) bench_of_problem<counters_problem>{o, r}.run();
+    else if (p == bank_problem::name) bench_of_problem<bank_problem>{o, r}.run();
+    else fail_text("there is no problem '" + p + "'");
+  }
+  r.finish();
+  const bool right = gravel_min_all(uint64_t{r.right()}) != 0;
+  return finish(program_name, right);
+}

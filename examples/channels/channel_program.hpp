@@ -1,0 +1,82 @@
+// What the examples of channels share: their options, how a run is timed and told, and that it is right.
+#pragma once
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "examples/facts.hpp"
+#include "examples/program.hpp"
+#include "examples/together.hpp"
+#include "lib/channel/task_graph.cuh"
+
+namespace gravel {
+
+struct channel_program_options {
+  std::string version = "both", json;
+  int repeat = 3;
+  unsigned threads = GRAVEL_CUDA ? 256 : 32;  ///< of a block of the version by hand
+  gravel_task_options graph;
+
+  void add_to(CLI::App& app) {
+    app.add_option("--by", version, "tasks (channels), threads (by hand) or both")
+        ->check(CLI::IsMember({"tasks", "threads", "both"}))
+        ->capture_default_str();
+    app.add_option("--capacity", graph.capacity, "Of each channel; 2^k - 31 wastes nothing")->capture_default_str();
+    app.add_option("--frames", graph.frames, "Continuations of each depth")->capture_default_str();
+    app.add_option("--width", graph.width, "Elements with which a channel is looked at first")->capture_default_str();
+    app.add_option("--max-depth", graph.max_depth, "Of a task")->capture_default_str();
+    app.add_option("--local-levels", graph.local_levels, "That run in shared memory, as far as there is room");
+    app.add_option("--blocks", graph.blocks, "Of workers; 0: as many as fit")->capture_default_str();
+    app.add_option("--warps", graph.warps, "Workers of a block")->check(CLI::Range(1, 32))->capture_default_str();
+    app.add_option("--dispatch", graph.dispatch, "Who dispatches: workers, schedulers or host")
+        ->transform(CLI::CheckedTransformer(std::vector<std::pair<std::string, gravel_dispatch>>{
+            {"workers", gravel_dispatch::workers}, {"schedulers", gravel_dispatch::schedulers}, {"host", gravel_dispatch::host}}));
+    app.add_option("--schedulers", graph.schedulers, "How many of the workers, if schedulers dispatch")->capture_default_str();
+    app.add_option("--repeat", repeat, "Runs, of which the fastest is told")->check(CLI::Range(1, 1000))->capture_default_str();
+    app.add_option("--json", json, "Write the results to this file too");
+  }
+  bool has(const char* which) const { return version == "both" || version == which; }
+};
+
+/// Runs `work` some times; its result must be `expected` each time. Tells the fastest.
+template <class V, class Work>
+bool run_and_tell(const channel_program_options& o, const char* which, V expected, fact_list& facts, Work&& work) {
+  double best = 0;
+  bool right = true;
+  for (int i = 0; i < o.repeat; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    const V found = work();
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    if (i == 0 || seconds < best) best = seconds;
+    if (found == expected) continue;
+    right = false;
+    std::fprintf(stderr, "by %s: %s instead of %s\n", which, std::to_string(found).c_str(), std::to_string(expected).c_str());
+  }
+  if (gravel_my_pe() == 0)
+    std::printf("by %-8s %10.3f ms, the fastest of %d: %s\n", which, best * 1e3, o.repeat, right ? "right" : "WRONG");
+  facts.push_back({std::string(which) + "_seconds", best});
+  return right;
+}
+
+inline void tell_counts(const gravel_task_counts& c, fact_list& facts) {
+  const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
+  if (gravel_my_pe() == 0)
+    std::printf("tasks %llu in %llu batches, of them in shared memory %llu in %llu; continuations %llu; refusals %llu\n", number(c.tasks),
+                number(c.batches), number(c.local_tasks), number(c.local_batches), number(c.continuations), number(c.refusals));
+  facts.insert(facts.end(), {{"tasks", c.tasks},
+                             {"batches", c.batches},
+                             {"local_tasks", c.local_tasks},
+                             {"local_batches", c.local_batches},
+                             {"continuations", c.continuations},
+                             {"refusals", c.refusals}});
+}
+
+/// Each PE for itself; the first one prints.
+inline int end_of_program(const char* program, const channel_program_options& o, bool right, fact_list& facts) {
+  facts.push_back({"right", right});
+  if (gravel_my_pe() == 0 && !o.json.empty()) write_json(o.json, facts);
+  return finish(program, gravel_min_all(uint64_t{right}) != 0);
+}
+
+}  // namespace gravel

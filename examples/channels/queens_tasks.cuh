@@ -1,0 +1,47 @@
+// Queens on a board of n x n, as a task graph: a task for each placement of some rows, a continuation that adds up what its rows below
+// found. The last rows are counted by one lane.
+#pragma once
+#include "examples/channels/queens_rows.hpp"
+#include "lib/channel/task_graph.cuh"
+
+namespace queens_tasks {
+
+struct tally {
+  static constexpr const char* name = "tally";
+  static constexpr uint32_t inputs = 1;
+  using value = uint64_t;
+  gravel_return<uint64_t> to;
+
+  template <class Here>
+  __device__ void operator()(Here& here, const uint64_t (&found)[1]) const {
+    here.add(to, found[0]);
+  }
+};
+
+struct queens {
+  static constexpr const char* name = "queens";
+  static constexpr uint32_t spawns = most_columns;
+  using continuations = gravel_types<tally>;
+  placement rows;
+  gravel_return<uint64_t> to;
+
+  template <class Here>
+  __device__ void operator()(Here& here) const {
+    const board& b = here.constants();
+    uint32_t free = rows.free(b);
+    if (rows.left(b) <= b.serial_rows || free == 0) return here.add(to, count_below(b, rows));
+    const auto all = here.wait_for(tally{to}, placement::count(free));
+    for (; free != 0; free &= free - 1) here.spawn(queens{rows.with(free & (0 - free)), all[0]});
+  }
+};
+
+using graph = gravel_task_graph<board, queens, tally>;
+
+inline uint64_t run(graph& t) {
+  t.set_value(t.result<uint64_t>(), 0);
+  t.push(queens{{}, t.result<uint64_t>()});
+  t.run();
+  return t.value(t.result<uint64_t>());
+}
+
+}  // namespace queens_tasks

@@ -1,0 +1,65 @@
+// Transfers between accounts: a section of two keys. Accounts may be overdrawn, so the result does not depend on the order.
+#pragma once
+#include "examples/servers/contest.hpp"
+
+namespace gravel {
+
+struct bank_account {
+  int64_t balance;
+  uint64_t entries;
+  bool operator==(const bank_account&) const = default;
+};
+
+struct bank_transfer {
+  static constexpr const char* name = "bank_transfer";
+  GRAVEL_HANDLER void operator()(bank_account& from, bank_account& to, uint32_t amount) const {
+    from.balance -= amount;
+    ++from.entries;
+    to.balance += amount;
+    ++to.entries;
+  }
+};
+
+struct bank_problem {
+  static constexpr const char* name = "bank";
+  static constexpr uint32_t keys_of_call = 2;
+  static constexpr bool combines = false;
+  using input = keyed_calls;
+  using record = bank_account;
+  using servers = gravel_servers<bank_account, bank_transfer>;
+  using combining = servers;
+  GRAVEL_BOTH static uint32_t amount_of(uint64_t i) { return 1 + static_cast<uint32_t>(i * 0x9e3779b9u >> 16 & 0xff); }
+
+  template <class Servers>
+  GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
+    __shared__ typename Servers::sender out;
+    out.begin(to);
+    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid())
+      out.template call<bank_transfer>(in.keys[2 * i], in.keys[2 * i + 1], amount_of(i));
+    out.end();
+  }
+  GRAVEL_DEVICE static void by_locks(locked_record<record>* table, const input& in, uint32_t n_pes, bool backs_off) {
+    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
+      auto &from = table[in.keys[2 * i] / n_pes], &to = table[in.keys[2 * i + 1] / n_pes];
+      const bool up = &from < &to;
+      with_locks(up ? &from.lock : &to.lock, up ? &to.lock : &from.lock, backs_off,
+                 [&] { bank_transfer{}(from.record, to.record, amount_of(i)); });
+    }
+  }
+  GRAVEL_DEVICE static void by_atomics(locked_record<record>* table, const input& in, uint32_t n_pes) {
+    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
+      bank_account &from = table[in.keys[2 * i] / n_pes].record, &to = table[in.keys[2 * i + 1] / n_pes].record;
+      const uint64_t amount = amount_of(i);
+      fetch_add<scope::device>(&from.balance, -static_cast<int64_t>(amount));
+      fetch_add<scope::device>(&from.entries, uint64_t{1});
+      fetch_add<scope::device>(&to.balance, static_cast<int64_t>(amount));
+      fetch_add<scope::device>(&to.entries, uint64_t{1});
+    }
+  }
+  /// By one thread.
+  static void run_serially(std::vector<record>& records, const uint32_t* keys, uint64_t n) {
+    for (uint64_t i = 0; i < n; ++i) bank_transfer{}(records[keys[2 * i]], records[keys[2 * i + 1]], amount_of(i));
+  }
+};
+
+}  // namespace gravel

@@ -1,0 +1,214 @@
+// One problem, run by servers and by their rivals. A problem P says what a record is, and has these functions of whole grids, which make the calls
+// that P::input describes:
+//
+//   by_servers<Servers>(handle, input)              Servers: P::servers, or P::combining
+//   by_locks(table, input, n_pes, backs_off)        a word beside each record, in global memory
+//   by_atomics(table, input, n_pes)                 without exclusion
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "examples/together.hpp"
+#include "gravel.cuh"
+#include "lib/server/servers.cuh"
+
+namespace gravel {
+
+/// Calls for keys that lie in an array.
+struct keyed_calls {
+  const uint32_t* keys;  ///< [n * P::keys_of_call]
+  uint64_t n;
+};
+
+/// A record of this PE and its lock: number i is that of key i * n_pes + my_pe.
+template <class Record>
+struct locked_record {
+  Record record;
+  uint32_t lock;
+};
+
+/// A grid's lanes take every n-th call.
+GRAVEL_DEVICE uint64_t first_of_lane() { return uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+GRAVEL_DEVICE uint64_t lanes_of_grid() { return uint64_t{gridDim.x} * blockDim.x; }
+
+/// Between two tries: nothing, or twice as long each time. (On the CPU backend others must run.)
+class lock_pause {
+ public:
+  GRAVEL_DEVICE explicit lock_pause(bool backs_off) : backs_off_(backs_off) {}
+  GRAVEL_DEVICE void operator()() {
+#if GRAVEL_ON_GPU
+    if (!backs_off_) return;
+    __nanosleep(nanoseconds_);
+    nanoseconds_ = nanoseconds_ < 8192 ? nanoseconds_ * 2 : nanoseconds_;
+#else
+    wait_();
+#endif
+  }
+
+ private:
+  [[maybe_unused]] bool backs_off_;
+  [[maybe_unused]] uint32_t nanoseconds_ = 32;
+  relax wait_;
+};
+
+/// Tries until it has the lock; `section` runs; gives it back. In the form that SIMT needs: who has the lock runs and gives it back in the same round,
+/// as its neighbours in the warp may wait for it.
+template <class F>
+GRAVEL_DEVICE void with_lock(uint32_t* lock, bool backs_off, const F& section) {
+  bool waits = true;
+  for (lock_pause pause(backs_off); waits;) {
+    if (compare_swap_acquire<scope::device>(lock, 0u, 1u)) {
+      section();
+      store_release<scope::device>(lock, 0u);
+      waits = false;
+    } else {
+      pause();
+    }
+  }
+}
+/// The same with two, of which `first` is the lower. If the second is taken the first is given back.
+template <class F>
+GRAVEL_DEVICE void with_locks(uint32_t* first, uint32_t* second, bool backs_off, const F& section) {
+  if (first == second) return with_lock(first, backs_off, section);
+  bool waits = true;
+  for (lock_pause pause(backs_off); waits;) {
+    if (compare_swap_acquire<scope::device>(first, 0u, 1u)) {
+      if (compare_swap_acquire<scope::device>(second, 0u, 1u)) {
+        section();
+        store_release<scope::device>(second, 0u);
+        waits = false;
+      }
+      store_release<scope::device>(first, 0u);
+    }
+    if (waits) pause();
+  }
+}
+
+template <class P, class Servers>
+__global__ void call_servers(typename Servers::handle_type to, typename P::input in) {
+  P::template by_servers<Servers>(to, in);
+}
+template <class P>
+__global__ void take_locks(locked_record<typename P::record>* table, typename P::input in, uint32_t n_pes, bool backs_off) {
+  P::by_locks(table, in, n_pes, backs_off);
+}
+template <class P>
+__global__ void use_atomics(locked_record<typename P::record>* table, typename P::input in, uint32_t n_pes) {
+  P::by_atomics(table, in, n_pes);
+}
+
+template <class P, class Servers>
+__global__ void fill_servers(typename Servers::handle_type to, typename P::record with) {
+  const auto& t = to.table;
+  for (uint64_t key = first_of_lane() * t.n_pes + t.my_pe; key < t.keys; key += lanes_of_grid() * t.n_pes)
+    *to.record(static_cast<uint32_t>(key)) = with;
+}
+template <class P>
+__global__ void fill_table(locked_record<typename P::record>* table, uint64_t n, typename P::record with) {
+  for (uint64_t i = first_of_lane(); i < n; i += lanes_of_grid()) table[i].record = with;
+}
+
+enum class contest_method { servers, owners, locks, in_place, combine, try_lock, backoff, atomics };
+struct contest_name {
+  const char* name;
+  contest_method method;
+  const char* text;
+};
+constexpr contest_name contest_names[] = {
+    {"servers", contest_method::servers, "servers, as they choose themselves"},
+    {"owners", contest_method::owners, "all sections at servers, exclusion by owners"},
+    {"locks", contest_method::locks, "all sections at servers, exclusion by locks in shared memory"},
+    {"in-place", contest_method::in_place, "sections run in place where their keys are free"},
+    {"combine", contest_method::combine, "servers; calls of one key that meet become one"},
+    {"try-lock", contest_method::try_lock, "locks in global memory"},
+    {"backoff", contest_method::backoff, "the same, waiting longer each time"},
+    {"atomics", contest_method::atomics, "atomic operations, no exclusion"},
+};
+constexpr bool uses_servers(contest_method m) { return m <= contest_method::combine; }
+
+inline gravel_servers_options options_of(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls) {
+  gravel_servers_options how;
+  how.keys = keys;
+  how.blocks = blocks;
+  how.calls = calls;
+  how.chunks = 256;
+  if (m == contest_method::locks) how.exclusion = gravel_exclusion::locks;
+  if (m == contest_method::owners || m == contest_method::locks) how.place = gravel_server_place::server;
+  if (m == contest_method::in_place) how.place = gravel_server_place::caller;
+  return how;
+}
+
+/// The records of one method, from its first call to its last. Collective.
+template <class P>
+class contest {
+  using record = typename P::record;
+
+ public:
+  /// `refills`: fill() will be called.
+  contest(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls, bool refills = false) : method_(m), keys_(keys) {
+    auto how = options_of(m, keys, blocks, calls);
+    if (refills) how.data = gravel_server_data::device;
+    if (m == contest_method::combine) {
+      if constexpr (P::combines) combining_ = std::make_unique<typename P::combining>(how);
+      else fail_text("calls of this problem cannot be combined");
+    } else if (uses_servers(m)) {
+      servers_ = std::make_unique<typename P::servers>(how);
+    } else {
+      table_ = gravel_malloc<locked_record<record>>(of_pe() * sizeof(locked_record<record>));
+    }
+  }
+  ~contest() noexcept(false) {
+    servers_.reset();
+    combining_.reset();
+    gravel_free(table_);
+  }
+  /// Makes the calls, and returns when all have run, also those of other PEs. Collective.
+  void run(const typename P::input& in) {
+    const unsigned grid = blocks_for(in.n), block = GRAVEL_CUDA ? 256 : lanes_of_block;
+    if (servers_) gravel_launch(call_servers<P, typename P::servers>, grid, block, servers_->handle(), in);
+    else if (method_ == contest_method::atomics) gravel_launch(use_atomics<P>, grid, block, table_, in, n_pes());
+    else if (table_) gravel_launch(take_locks<P>, grid, block, table_, in, n_pes(), method_ == contest_method::backoff);
+    if constexpr (P::combines)
+      if (combining_) gravel_launch(call_servers<P, typename P::combining>, grid, block, combining_->handle(), in);
+    if (table_) gravel_synchronize();
+    else gravel_wait_quiescent();
+  }
+  /// Makes all records alike. Collective.
+  void fill(const record& with) {
+    const unsigned grid = blocks_to_fill_device();
+    if (servers_) gravel_launch(fill_servers<P, typename P::servers>, grid, lanes_of_block, servers_->handle(), with);
+    if constexpr (P::combines)
+      if (combining_) gravel_launch(fill_servers<P, typename P::combining>, grid, lanes_of_block, combining_->handle(), with);
+    if (table_) gravel_launch(fill_table<P>, grid, lanes_of_block, table_, of_pe(), with);
+    gravel_synchronize();
+    gravel_barrier_all();
+  }
+  /// Of this PE. Collective.
+  std::vector<record> read() const {
+    if (servers_) return servers_->read();
+    if (combining_) return combining_->read();
+    std::vector<locked_record<record>> all(of_pe());
+    gravel_copy(all.data(), table_, all.size() * sizeof(all[0]));
+    std::vector<record> records;
+    for (uint64_t i = 0; i < all.size() && i * n_pes() + me() < keys_; ++i) records.push_back(all[i].record);
+    return records;
+  }
+  /// Symmetric memory of the largest of them, with `records` at each PE.
+  static uint64_t bytes(uint64_t records, uint32_t calls, int n_pes) {
+    const auto how = options_of(contest_method::servers, records * static_cast<uint64_t>(n_pes), 1, calls);
+    return P::servers::bytes(how, n_pes) + P::combining::bytes(how, n_pes) + (records + 1) * sizeof(locked_record<record>);
+  }
+
+ private:
+  static uint32_t n_pes() { return static_cast<uint32_t>(gravel_n_pes()); }
+  static uint32_t me() { return static_cast<uint32_t>(gravel_my_pe()); }
+  uint64_t of_pe() const { return (keys_ + n_pes() - 1) / n_pes(); }
+  contest_method method_;
+  uint64_t keys_;
+  std::unique_ptr<typename P::servers> servers_;
+  std::unique_ptr<typename P::combining> combining_;
+  locked_record<record>* table_ = nullptr;
+};
+
+}  // namespace gravel

@@ -1,0 +1,57 @@
+// Critical sections under contention: five problems, each by servers (docs/servers.md), by locks in global memory and by atomics. One program for all, as
+// most of what a compiler has to do is the same.
+#include "examples/servers/bank.hpp"
+#include "examples/servers/boruvka.hpp"
+#include "examples/servers/counters.hpp"
+#include "examples/servers/gmm.hpp"
+#include "examples/servers/hash_table.hpp"
+
+int main(int argc, char** argv) {
+  using namespace gravel;
+  contest_options o;
+  uint64_t buckets = 0;
+  CLI::App app("Critical sections by servers, by locks and by atomics.", "critical_sections");
+  app.require_subcommand(1);
+  const auto add = [&](const char* name, const char* text) {
+    CLI::App* const problem = app.add_subcommand(name, text);
+    add_options(*problem, o);
+    return problem;
+  };
+  CLI::App* const counters = add(counters_problem::name, "Counts values for keys: three words that change together");
+  CLI::App* const bank = add(bank_problem::name, "Transfers between accounts: sections of two keys");
+  CLI::App* const table = add(hash_problem::name, "Fills a hash table of 8-byte keys and values");
+  CLI::App* const boruvka =
+      add(boruvka_problem::name, "The minimum spanning forest of a random graph: vertices are --keys, edges of each PE --calls; uniform");
+  CLI::App* const gmm = add(gmm_problem::name, "Fits normal distributions, --keys of them, to --calls points of each PE");
+  uint32_t rounds = 4;
+  gmm->add_option("--rounds", rounds, "Of expectation and maximization")->capture_default_str();
+  table->add_option("--buckets", buckets, "Of four places each, of all PEs together (of each with --own); 0: places for twice the keys")
+      ->capture_default_str();
+  parse_or_exit(app, argc, argv, [&] {
+    if (buckets == 0) buckets = o.keys / 2 + 64;
+    if (counters->parsed()) check_options<counters_problem>(o, o.keys);
+    if (bank->parsed()) check_options<bank_problem>(o, o.keys);
+    if (table->parsed()) {
+      if (buckets < (o.keys + hash_bucket::places - 1) / hash_bucket::places)
+        fail_text("these buckets have not enough places for the keys");
+      check_options<hash_problem>(o, buckets, o.calls);
+    }
+    if (gmm->parsed()) {
+      if (o.keys > 1024 || o.calls > uint64_t{1} << 22) fail_text("up to 1024 components, and 2^22 points at each PE");
+      check_options<gmm_problem>(o, o.keys);
+    }
+    if (boruvka->parsed()) {
+      if (o.keys > uint64_t{1} << 31 || o.calls > uint64_t{1} << 26) fail_text("up to 2^31 vertices, and 2^26 edges at each PE");
+      check_options<boruvka_problem>(o, o.keys);
+    }
+  });
+  gravel_init<counters_problem::servers::delivery, counters_problem::combining::delivery, bank_problem::servers::delivery,
+              hash_problem::servers::delivery, boruvka_problem::servers::delivery, boruvka_problem::combining::delivery,
+              gmm_problem::servers::delivery, gmm_problem::combining::delivery>();
+  const bool right = counters->parsed() ? solve<counters_problem>(o)
+                     : bank->parsed()   ? solve<bank_problem>(o)
+                     : table->parsed()  ? solve_hash_table(o, buckets)
+                     : gmm->parsed()    ? solve_gmm(o, rounds)
+                                        : solve_boruvka(o);
+  return finish("critical_sections", right);
+}

@@ -1,0 +1,157 @@
+// A hash table whose buckets are records: a section finds its key in the bucket, or a free place for it, and adds to the value. A bucket that is full
+// refuses; refused insertions go to the next bucket in the next pass.
+#pragma once
+#include <unordered_map>
+
+#include "examples/servers/run_contest.hpp"
+#include "lib/base/mix.hpp"
+
+namespace gravel {
+
+struct hash_item {
+  uint64_t key;  ///< not 0
+  uint64_t value;
+};
+struct hash_bucket {
+  static constexpr uint32_t places = 4;
+  hash_item item[places];  ///< key 0: free, as are those behind it
+};
+
+struct hash_insert {
+  static constexpr const char* name = "hash_insert";
+  /// False: there is no place.
+  GRAVEL_HANDLER bool operator()(hash_bucket& b, hash_item added) const {
+    for (hash_item& i : b.item) {
+      if (i.key != 0 && i.key != added.key) continue;
+      i.value = i.key ? i.value + added.value : added.value;
+      i.key = added.key;
+      return true;
+    }
+    return false;
+  }
+};
+
+struct hash_problem {
+  static constexpr const char* name = "hash_table";
+  static constexpr bool combines = false;
+  using record = hash_bucket;
+  using servers = gravel_servers<hash_bucket, hash_insert>;
+  using combining = servers;
+  struct input {
+    const hash_item* items;
+    bool* inserted;  ///< [n], symmetric
+    uint64_t n, buckets;
+    uint32_t pass, n_pes, my_pe;
+    bool own;  ///< buckets of this PE alone
+    GRAVEL_BOTH uint32_t bucket(uint64_t i) const {
+      const uint64_t all = own ? (buckets - my_pe + n_pes - 1) / n_pes : buckets, b = (mix(items[i].key) + pass) % all;
+      return static_cast<uint32_t>(own ? b * n_pes + my_pe : b);
+    }
+  };
+
+  template <class Servers>
+  GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
+    __shared__ typename Servers::sender out;
+    out.begin(to);
+    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid())
+      if (!in.inserted[i]) out.template ask<hash_insert>(&in.inserted[i], in.bucket(i), in.items[i]);
+    out.end();
+  }
+  GRAVEL_DEVICE static void by_locks(locked_record<record>* table, const input& in, uint32_t n_pes, bool backs_off) {
+    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
+      if (in.inserted[i]) continue;
+      auto& slot = table[in.bucket(i) / n_pes];
+      with_lock(&slot.lock, backs_off, [&] { in.inserted[i] = hash_insert{}(slot.record, in.items[i]); });
+    }
+  }
+  GRAVEL_DEVICE static void by_atomics(locked_record<record>* table, const input& in, uint32_t n_pes) {
+    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
+      if (in.inserted[i]) continue;
+      const hash_item added = in.items[i];
+      for (hash_item& place : table[in.bucket(i) / n_pes].record.item) {
+        const uint64_t old = atomicCAS(&place.key, uint64_t{0}, added.key);
+        if (old != 0 && old != added.key) continue;
+        fetch_add<scope::device>(&place.value, added.value);
+        in.inserted[i] = true;
+        break;
+      }
+    }
+  }
+};
+
+template <class Source>
+__global__ void make_items(Source from, hash_item* items, uint64_t n) {
+  const zipf ranks(from.keys, from.exponent);
+  for (uint64_t i = first_of_lane(); i < n; i += lanes_of_grid()) items[i] = {1 + mix(from.key(ranks, i)) / 2, 1 + mix(i) % 16};
+}
+
+/// `buckets`: of all PEs together; of each if each inserts into its own.
+inline bool solve_hash_table(const contest_options& o, uint64_t buckets) {
+  const contest_method m = method_of(o.method);
+  const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
+  const bool own = o.own || !uses_servers(m);
+  device_array<hash_item> items(o.calls);
+  if (own) buckets *= n_pes;
+  gravel_launch(make_items<key_source>, blocks_to_fill_device(), lanes_of_block,
+                key_source{o.keys, o.exponent, o.seed + me, n_pes, me, false}, items.data(), o.calls);
+  gravel_synchronize();
+  auto* inserted = gravel_malloc<bool>(o.calls + 1);
+  contest<hash_problem> run(m, buckets, o.blocks, o.calls_under_way);
+  gravel_barrier_all();
+  std::vector<uint8_t> done(o.calls);
+  uint64_t left = 1;
+  uint32_t passes = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  for (; left && passes < buckets; ++passes) {
+    run.run({items.data(), inserted, o.calls, buckets, passes, n_pes, me, own});
+    gravel_copy(done.data(), inserted, o.calls);
+    left = gravel_sum_all(o.calls - static_cast<uint64_t>(std::count(done.begin(), done.end(), 1)));
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+
+  // What all PEs, or this one alone, have inserted, in a table of the standard library.
+  std::vector<hash_item> mine(o.calls), all(o.calls * n_pes);
+  gravel_copy(mine.data(), items.data(), o.calls * sizeof(hash_item));
+  gravel_allgather(all.data(), mine.data(), o.calls);
+  std::unordered_map<uint64_t, uint64_t> expected;
+  for (const hash_item& i : own ? mine : all) expected[i.key] += i.value;
+  uint64_t wrong = 0, found = 0;
+  for (const hash_bucket& b : run.read())
+    for (const hash_item& i : b.item) {
+      if (i.key == 0) continue;
+      ++found;
+      const auto at = expected.find(i.key);
+      wrong += at == expected.end() || at->second != i.value;
+    }
+  const uint64_t sum = gravel_sum_all(found), in_all = own ? gravel_sum_all(uint64_t{expected.size()}) : expected.size();
+  wrong = gravel_sum_all(wrong) + (sum > in_all ? sum - in_all : in_all - sum) + left;
+  const double rate = static_cast<double>(o.calls) * n_pes / seconds;
+  if (me == 0)
+    std::printf(
+        "%s: %u PEs on %d nodes, %s backend: %llu insertions of each PE by %s, %llu keys, Zipf %g, %llu buckets of %u\n%.4g M insertions/s "
+        "in %u "
+        "passes; %llu differences from std::unordered_map\n",
+        hash_problem::name, n_pes, gravel_n_nodes(), gravel_backend(), static_cast<unsigned long long>(o.calls), o.method.c_str(),
+        static_cast<unsigned long long>(o.keys), o.exponent, static_cast<unsigned long long>(buckets), hash_bucket::places, rate / 1e6,
+        passes, static_cast<unsigned long long>(wrong));
+  all_succeed(hash_problem::name, [&] {
+    if (me == 0 && !o.json.empty())
+      write_json(o.json, {{"program", hash_problem::name},
+                          {"backend", gravel_backend()},
+                          {"pes", uint64_t{n_pes}},
+                          {"method", o.method.c_str()},
+                          {"keys", o.keys},
+                          {"zipf", o.exponent},
+                          {"buckets", buckets},
+                          {"insertions", o.calls * n_pes},
+                          {"passes", uint64_t{passes}},
+                          {"seconds", seconds},
+                          {"insertions_per_s", rate},
+                          {"wrong", wrong},
+                          {"right", wrong == 0}});
+  });
+  gravel_free(inserted);
+  return wrong == 0;
+}
+
+}  // namespace gravel

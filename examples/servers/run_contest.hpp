@@ -1,0 +1,107 @@
+// What is around a problem: options, keys, the run, a serial run to compare with, what is told.
+#pragma once
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include "examples/device_array.hpp"
+#include "examples/facts.hpp"
+#include "examples/program.hpp"
+#include "examples/servers/contest.hpp"
+#include "examples/servers/key_source.hpp"
+
+namespace gravel {
+
+struct contest_options {
+  uint64_t keys = 1000, calls = GRAVEL_CUDA ? 1 << 20 : 5000;
+  double exponent = 0;
+  std::string method = "servers";
+  uint32_t blocks = GRAVEL_CUDA ? 16 : 2, calls_under_way = 4096;
+  uint64_t seed = 1;
+  bool own = false;
+  std::string json;
+};
+
+inline contest_method method_of(const std::string& name) {
+  for (const auto& n : contest_names)
+    if (name == n.name) return n.method;
+  fail_text("there is no method '" + name + "'");
+}
+inline std::string text_of_methods() {
+  std::string text;
+  for (const auto& n : contest_names) text += std::string(text.empty() ? "" : "; ") + n.name + ": " + n.text;
+  return text;
+}
+
+/// Between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
+template <class P>
+bool solve(const contest_options& o) {
+  const contest_method m = method_of(o.method);
+  const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
+  const bool own = o.own || !uses_servers(m);  // locks and atomics of this program reach the own PE alone
+  const uint64_t words = o.calls * P::keys_of_call;
+  device_array<uint32_t> keys(words);
+  gravel_launch(draw_keys<key_source>, blocks_to_fill_device(), lanes_of_block, key_source{o.keys, o.exponent, o.seed + me, n_pes, me, own},
+                keys.data(), words);
+  gravel_synchronize();
+  contest<P> run(m, o.keys, o.blocks, o.calls_under_way);
+  gravel_barrier_all();
+  const auto begin = std::chrono::steady_clock::now();
+  run.run({keys.data(), o.calls});
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const auto records = run.read();
+
+  std::vector<uint32_t> mine(words), all(words * n_pes);
+  gravel_copy(mine.data(), keys.data(), words * sizeof(uint32_t));
+  gravel_allgather(all.data(), mine.data(), words);
+  std::vector<typename P::record> expected(o.keys);
+  for (uint32_t pe = 0; pe < n_pes; ++pe) P::run_serially(expected, all.data() + pe * words, o.calls);
+  uint64_t wrong = 0;
+  for (uint64_t i = 0; i < records.size(); ++i) wrong += !(records[i] == expected[i * n_pes + me]);
+  wrong = gravel_sum_all(wrong);
+  const double rate = static_cast<double>(o.calls) * n_pes / seconds;
+  if (me == 0) {
+    std::printf("%s: %u PEs on %d nodes, %s backend: %llu calls of each PE by %s, %llu keys, Zipf %g\n%.4g M calls/s; ", P::name, n_pes,
+                gravel_n_nodes(), gravel_backend(), static_cast<unsigned long long>(o.calls), o.method.c_str(),
+                static_cast<unsigned long long>(o.keys), o.exponent, rate / 1e6);
+    std::printf("%llu records differ from those of a serial run\n", static_cast<unsigned long long>(wrong));
+  }
+  all_succeed(P::name, [&] {
+    if (me == 0 && !o.json.empty())
+      write_json(o.json, {{"program", P::name},
+                          {"backend", gravel_backend()},
+                          {"pes", uint64_t{n_pes}},
+                          {"method", o.method.c_str()},
+                          {"keys", o.keys},
+                          {"zipf", o.exponent},
+                          {"calls", o.calls * n_pes},
+                          {"seconds", seconds},
+                          {"calls_per_s", rate},
+                          {"wrong", wrong},
+                          {"right", wrong == 0}});
+  });
+  return wrong == 0;
+}
+
+inline void add_options(CLI::App& app, contest_options& o) {
+  app.add_option("--keys", o.keys, "Keys, of all PEs together")->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32))->capture_default_str();
+  app.add_option("--calls", o.calls, "Calls of each PE")->check(CLI::Range(uint64_t{0}, uint64_t{1} << 32))->capture_default_str();
+  app.add_option("--zipf", o.exponent, "Exponent of the distribution of keys; 0: uniform")
+      ->check(CLI::Range(0.0, 5.0))
+      ->capture_default_str();
+  app.add_option("--method", o.method, text_of_methods())->capture_default_str();
+  app.add_option("--blocks", o.blocks, "Servers of each PE")->check(CLI::Range(1, 256))->capture_default_str();
+  app.add_option("--under-way", o.calls_under_way, "Calls of nested sections under way at once, of each PE")->capture_default_str();
+  app.add_flag("--own", o.own, "Each PE calls for its own keys alone, as with locks and atomics");
+  app.add_option("--seed", o.seed, "Of the keys")->capture_default_str();
+  app.add_option("--json", o.json, "Write the results to this file too");
+}
+/// What the command line asks for can be. `records`: of one PE, at most.
+template <class P>
+void check_options(const contest_options& o, uint64_t records, uint64_t more_bytes = 0) {
+  if (method_of(o.method) == contest_method::combine && !P::combines) fail_text("calls of this problem cannot be combined");
+  need_symmetric(contest<P>::bytes(records, o.calls_under_way, 64) + more_bytes + (64 << 10));
+  if (!o.json.empty()) need_writable(o.json);
+}
+
+}  // namespace gravel

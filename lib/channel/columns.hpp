@@ -1,0 +1,54 @@
+// Structure of arrays: elements of one type kept as columns of 4-byte words, so that the lanes of a warp that store, or load, neighbouring
+// elements touch neighbouring words. Paper 002, section 8.2.1 (figure 17): this layout against records.
+#pragma once
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "lib/base/platform.hpp"
+
+namespace gravel {
+
+/// A T as words. T is copied as it is; its size is rounded up to words.
+template <class T>
+struct words_of {
+  static_assert(std::is_trivially_copyable_v<T>, "elements are copied word by word");
+  static constexpr uint32_t count = (sizeof(T) + 3) / 4;
+  uint32_t word[count];
+
+  GRAVEL_BOTH static words_of from(const T& element) {
+    words_of w;
+    w.word[count - 1] = 0;
+    std::memcpy(w.word, &element, sizeof(T));
+    return w;
+  }
+  GRAVEL_BOTH T value() const {
+    T element;
+    std::memcpy(static_cast<void*>(&element), word, sizeof(T));
+    return element;
+  }
+};
+
+/// `rows` elements; word k of element i is at[k * rows + i]. In whatever memory `at` lies.
+template <class T>
+struct columns {
+  uint32_t* at;
+  uint32_t rows;
+
+  static constexpr uint32_t words = words_of<T>::count;
+  GRAVEL_BOTH static constexpr uint64_t bytes(uint64_t rows) { return rows * words * 4; }
+
+  GRAVEL_BOTH void store(uint32_t row, const T& element) const {
+    const auto w = words_of<T>::from(element);
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < words; ++k) at[k * rows + row] = w.word[k];
+  }
+  GRAVEL_BOTH T load(uint32_t row) const {
+    words_of<T> w;
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < words; ++k) w.word[k] = at[k * rows + row];
+    return w.value();
+  }
+};
+
+}  // namespace gravel

@@ -1,0 +1,108 @@
+// Who may use which slot of a bounded buffer of elements: all-or-nothing room, tickets, and slots that come back in the order of their
+// tickets, whoever is done first. What a channel (lib/channel/channel.cuh) and the frames of a task graph have in common.
+//
+//   user                                                    whoever finds too little room
+//   room -= n, if there are n            [K1] acquire       reads how many of a chunk are done         [K3] acquire
+//   ticket = tail, tail += n             [K2] acq_rel       freed = all before the chunk, and so many
+//   uses the slots                                          room += what that gained                   [K1] release
+//   done count of each 32 += n           [K3] release
+//
+// Room and tickets are two steps, so that room can be promised long before it is used, and be given back unused. Nobody ever waits: who
+// finds no room is told so.
+//
+// Invariants: capacity = room + promised + (tail - freed), where promised is room that was taken and neither drawn nor given back. Tickets
+// are 64-bit and only grow. Sequence words, one for 32 tickets (a chunk), count and only grow, so that a slot's next use is never mistaken
+// for the last one (no ABA); they may wrap, as no chunk is two rounds ahead of who asks. There are 31 slots more than the capacity: so no
+// ticket is drawn in a chunk before all of that chunk's last round are done, and a count is one of a single round. Those who are done are
+// seen by those who draw: their ends were added to the room by [K1], of those that took room for the tickets up to this one the last has
+// acquired all of these, and [K2] hands that on to whoever draws later tickets.
+#pragma once
+#include <cstdint>
+
+#include "lib/base/atomic.hpp"
+#include "lib/base/platform.hpp"
+
+namespace gravel {
+
+/// Tickets that one sequence word counts.
+constexpr uint32_t chunk_tickets = 32;
+
+/// Words that many write, each on a line of its own. All zeros but `room` to begin with.
+struct slots_words {
+  alignas(128) uint64_t tail;  ///< tickets drawn so far
+  alignas(128) uint32_t room;  ///< elements that may still be promised
+  alignas(
+      128) uint64_t freed;  ///< tickets whose room has come back: of the chunk in which it lies so many are done, of those before it all
+};
+
+/// A sequence word counts what has been done, ever, with the tickets of its 32 slots. How many of those in the round of a ticket?
+template <class Word>
+struct sequence {
+  Word* word;       ///< [chunks]
+  uint32_t chunks;  ///< power of two
+
+  GRAVEL_BOTH Word* of(uint64_t ticket) const { return &word[ticket / chunk_tickets & (chunks - 1)]; }
+  GRAVEL_BOTH Word before(uint64_t ticket) const { return static_cast<Word>(ticket / chunk_tickets / chunks * chunk_tickets); }
+  /// 0 to 32; more: the chunk is in a later round, and whoever asks is late.
+  GRAVEL_BOTH uint32_t count(uint64_t ticket) const { return static_cast<Word>(load_acquire<scope::device>(of(ticket)) - before(ticket)); }
+  GRAVEL_BOTH void add(uint64_t ticket, uint32_t n) const { fetch_add_release<scope::device>(of(ticket), static_cast<Word>(n)); }
+};
+
+/// Plain data; the memory is the owner's. Thread scope of all: lane.
+template <class Word = uint32_t>
+struct slots {
+  slots_words* state;
+  sequence<Word> done;
+  uint32_t capacity;  ///< elements, at most rows() - 31
+
+  /// The least power of two: capacities of 2^k - 31 waste nothing.
+  GRAVEL_BOTH static constexpr uint32_t chunks_for(uint32_t capacity) {
+    uint32_t chunks = 1;
+    while (chunks * chunk_tickets < capacity + chunk_tickets - 1) chunks *= 2;
+    return chunks;
+  }
+  GRAVEL_BOTH uint32_t rows() const { return done.chunks * chunk_tickets; }
+  GRAVEL_BOTH uint32_t row(uint64_t ticket) const { return static_cast<uint32_t>(ticket) & (rows() - 1); }
+
+  /// Promises room for n elements, all or nothing.
+  GRAVEL_BOTH bool take_room(uint32_t n) const {
+    if (n == 0) return true;
+    for (bool looked = false;;) {
+      const uint32_t room = load_relaxed<scope::device>(&state->room);
+      if (room >= n) {
+        if (compare_swap_acquire<scope::device>(&state->room, room, room - n)) return true;  // [K1]
+      } else if (looked || !refresh()) {
+        return false;
+      } else {
+        looked = true;
+      }
+    }
+  }
+  /// Unused room goes back.
+  GRAVEL_BOTH void give_room(uint32_t n) const {
+    if (n) fetch_add_release<scope::device>(&state->room, n);  // [K1]
+  }
+  /// The first of n tickets, for which room has been taken.
+  GRAVEL_BOTH uint64_t draw(uint32_t n) const { return fetch_add_acq_rel<scope::device>(&state->tail, uint64_t{n}); }  // [K2]
+  /// The slots of these tickets, which lie in one chunk, are not used any more.
+  GRAVEL_BOTH void free(uint64_t ticket, uint32_t n) const { done.add(ticket, n); }  // [K3]
+
+  /// Collects room from tickets that are done. True if there is more now, or somebody else is about to say so.
+  GRAVEL_BOTH bool refresh() const {
+    bool more = false;
+    for (uint64_t freed = load_relaxed<scope::device>(&state->freed);;) {
+      const uint32_t n = done.count(freed);  // [K3]
+      const uint64_t to = freed / chunk_tickets * chunk_tickets + (n < chunk_tickets ? n : chunk_tickets);
+      if (to <= freed) return more;
+      if (compare_swap_acquire<scope::device>(&state->freed, freed, to)) {
+        give_room(static_cast<uint32_t>(to - freed));
+        freed = to;
+      } else {
+        freed = load_relaxed<scope::device>(&state->freed);
+      }
+      more = true;
+    }
+  }
+};
+
+}  // namespace gravel

@@ -1,0 +1,101 @@
+// Admission: a batch of n tasks at depth d starts only if depth d + 1 promises room for all that they may spawn, in each channel that they
+// may spawn into, and a frame for each continuation; what was not needed goes back at its end. The deepest tasks always may start once
+// nothing is under way: below them all is empty. So channels of the least legal size are enough, whatever the tree is (paper 002,
+// section 5.3, where waves yield instead).
+#pragma once
+#include <cstdint>
+
+#include "lib/channel/task_view.cuh"
+
+namespace gravel {
+
+/// For tasks of type T whose children are of depth `depth`.
+template <class View, class T>
+struct task_admission {
+  using facts = task_facts<T>;
+  const View& view;
+  uint32_t depth;
+
+  /// For n tasks, all or nothing; counted as live, so that nobody takes the end to have come. Thread scope: lane.
+  GRAVEL_DEVICE bool promise(uint32_t n) const {
+    if (!deepest() && !promise_all(children(), continuations(), n)) return false;
+    if (facts::spawns) fetch_add<scope::device>(&view.words->live, uint64_t{n} * facts::spawns);
+    return true;
+  }
+  GRAVEL_DEVICE void give_back(uint32_t n) const {
+    if (!deepest()) {
+      give_children(children(), n * facts::spawns);
+      give_frames(continuations(), n);
+    }
+    if (facts::spawns) fetch_add<scope::device>(&view.words->live, uint64_t{0} - uint64_t{n} * facts::spawns);
+  }
+
+  /// After `here` has run in the lanes that had one of `finished` tasks: what was promised and not used goes back. Frames that were begun.
+  /// Thread scope: the warp.
+  template <class Here>
+  GRAVEL_DEVICE uint32_t settle(const lane_group& warp, const Here& here, uint32_t promised, uint32_t finished) const {
+    const uint32_t spawned = settle_children(children(), warp, here, promised * facts::spawns);
+    const uint32_t frames = settle_frames(continuations(), warp, here, promised);
+    if (warp.is_leader()) {
+      const uint64_t change = uint64_t{spawned} - uint64_t{promised} * facts::spawns - finished;
+      if (change) fetch_add<scope::device>(&view.words->live, spawned ? change + task_words::arrival : change);
+    }
+    return frames;
+  }
+
+ private:
+  using children_type = typename facts::children;
+  using continuations_type = typename facts::continuations;
+  GRAVEL_DEVICE static children_type* children() { return nullptr; }
+  GRAVEL_DEVICE static continuations_type* continuations() { return nullptr; }
+  /// Its tasks may spawn nothing.
+  GRAVEL_DEVICE bool deepest() const { return depth >= view.depths; }
+
+  template <class... U, class... C>
+  GRAVEL_DEVICE bool promise_all(gravel_types<U...>*, gravel_types<C...>*, [[maybe_unused]] uint32_t n) const {
+    [[maybe_unused]] uint32_t got = 0;
+    const bool all = ((view.template channel_of<U>(depth).take_room(n * facts::spawns) && ++got) && ... && true) &&
+                     ((view.template frames_of<C>(depth).space.take_room(n) && ++got) && ... && true);
+    if (!all) {
+      ((got ? (view.template channel_of<U>(depth).give_room(n * facts::spawns), void(--got)) : void()), ...);
+      ((got ? (view.template frames_of<C>(depth).space.give_room(n), void(--got)) : void()), ...);
+    }
+    return all;
+  }
+  template <class... U>
+  GRAVEL_DEVICE void give_children(gravel_types<U...>*, [[maybe_unused]] uint32_t n) const {
+    (view.template channel_of<U>(depth).give_room(n), ...);
+  }
+  template <class... C>
+  GRAVEL_DEVICE void give_frames(gravel_types<C...>*, [[maybe_unused]] uint32_t n) const {
+    (view.template frames_of<C>(depth).space.give_room(n), ...);
+  }
+  template <class... U, class Here>
+  GRAVEL_DEVICE uint32_t settle_children(gravel_types<U...>*, [[maybe_unused]] const lane_group& warp, [[maybe_unused]] const Here& here,
+                                         [[maybe_unused]] uint32_t promised) const {
+    uint32_t sum = 0;
+    (
+        [&] {
+          const uint32_t n = group_sum::of(warp, here.template spawned<U>()).total;
+          if (warp.is_leader() && !deepest()) view.template channel_of<U>(depth).give_room(promised - n);
+          sum += n;
+        }(),
+        ...);
+    return sum;
+  }
+  template <class... C, class Here>
+  GRAVEL_DEVICE uint32_t settle_frames(gravel_types<C...>*, [[maybe_unused]] const lane_group& warp, [[maybe_unused]] const Here& here,
+                                       [[maybe_unused]] uint32_t promised) const {
+    uint32_t sum = 0;
+    (
+        [&] {
+          const uint32_t n = lane_group::popcount(warp.ballot(here.template framed<C>()));
+          if (warp.is_leader() && !deepest()) view.template frames_of<C>(depth).space.give_room(promised - n);
+          sum += n;
+        }(),
+        ...);
+    return sum;
+  }
+};
+
+}  // namespace gravel

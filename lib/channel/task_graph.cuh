@@ -1,0 +1,331 @@
+// Task graphs: fine-grain tasks that spawn tasks and wait for their results, gathered into batches on the GPU (paper 002, "channel-flow
+// graphs" and Cilk's spawn and sync). Include this and `gravel.cuh`; docs/channels.md tells how to split a function. For one PE: tasks
+// run on its device, and send no messages.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "host/gravel.cuh"
+#include "host/pe/backend.hpp"
+#include "host/pe/libgravel.hpp"
+#include "lib/base/error.hpp"
+#include "lib/channel/launch_alone.cuh"
+#include "lib/channel/task_kernels.cuh"
+
+/// Who decides which batch runs next.
+enum class gravel_dispatch {
+  workers,     ///< a kernel that stays until the end, and whose warps serve themselves
+  schedulers,  ///< the same, but some warps look at the channels and hand batches to the others
+  host,        ///< the host, which launches a kernel for each round of batches and looks again
+};
+
+struct gravel_task_options {
+  uint32_t max_depth = 63;         ///< of a task, where those that the host pushes have depth 0
+  uint32_t capacity = 4065;        ///< elements of the channel of each type and depth; 2^k - 31 wastes nothing
+  uint32_t frames = 4065;          ///< continuations of each type and depth that wait
+  uint32_t width = 32;             ///< a channel with so many elements is looked at first
+  uint32_t results = 1;            ///< words for the host
+  uint32_t local_levels = ~0u;     ///< tasks of levels below run in shared memory, as far as there is room; 0: none
+  uint32_t blocks = 0, warps = 4;  ///< of a block; 0 blocks: as many as the device runs at once
+  gravel_dispatch dispatch = gravel_dispatch::workers;
+  uint32_t schedulers = 4;  ///< warps, with that dispatcher
+};
+
+/// What a run did. A batch is what a warp runs at once.
+struct gravel_task_counts {
+  uint64_t tasks, batches;              ///< continuations included
+  uint64_t local_tasks, local_batches;  ///< those of them that never left shared memory
+  uint64_t continuations;
+  uint64_t refusals;    ///< batches that did not start because a channel had no room
+  uint64_t handed_out;  ///< batches that a scheduler gave to another worker
+};
+
+struct gravel_no_constants {};
+
+/// Channels, frames and kernels of the task types T (lib/channel/task_types.hpp). `Constants`: what all tasks read, by here.constants().
+/// Memory is taken at once. One host thread; from gravel_init to gravel_finalize; not collective.
+template <class Constants, class... T>
+class gravel_task_graph {
+  using view = gravel::task_view<Constants, T...>;
+  using types = gravel_types<T...>;
+  template <class U>
+  using facts = gravel::task_facts<U>;
+
+ public:
+  /// Throws gravel::error for sizes with which a run might not end, and for what does not fit into memory.
+  explicit gravel_task_graph(const Constants& constants, const gravel_task_options& options = {}) : options_(options) {
+    check();
+    view_.constants = constants;
+    view_.depths = options_.max_depth + 1;
+    view_.width = std::max(options_.width, 1u);
+    view_.capacity = options_.capacity;
+    view_.frame_capacity = options_.frames;
+    view_.frame_shift = 0;
+    while (1u << view_.frame_shift < gravel::slots<>::chunks_for(options_.frames) * gravel::chunk_tickets) ++view_.frame_shift;
+    if (uint64_t{view_.depths} << view_.frame_shift > uint64_t{1} << gravel_return<void>::row_bits)
+      gravel::fail_text("task graph: " + std::to_string(view_.depths) + " depths of " + std::to_string(options_.frames) +
+                        " frames; together there may be 2^25, each depth rounded up to a power of two");
+    view_.schedulers = options_.dispatch == gravel_dispatch::schedulers ? std::max(options_.schedulers, 1u) : 0;
+    view_.local_levels = std::min(options_.local_levels, view::store::levels);
+    auto& device = gravel::current_backend();
+    blocks_ = options_.blocks ? options_.blocks : blocks_that_fit(threads(), shared_bytes());
+    bytes_ = line(mailbox_bytes()) + line(idle_bytes()) + sizeof(gravel::task_words) + line(options_.results * 8) + line(table_bytes()) +
+             staging_bytes + 128;
+    ((bytes_ += line(stride<T>()) * view_.depths), ...);
+    ((bytes_ += facts<T>::is_continuation ? frame_bytes<T>() * view_.depths : 0), ...);
+    memory_ = static_cast<char*>(device.allocate(bytes_, "the channels of a task graph"));
+    open();
+    run_stream_ = gravel_stream_create();
+    push_stream_ = gravel_stream_create();
+  }
+  gravel_task_graph(const gravel_task_graph&) = delete;
+  gravel_task_graph& operator=(const gravel_task_graph&) = delete;
+  ~gravel_task_graph() {
+    gravel_stream_destroy(push_stream_);
+    gravel_stream_destroy(run_stream_);
+    gravel::current_backend().release(memory_);
+  }
+
+  /// Bytes of device memory.
+  uint64_t bytes() const { return bytes_; }
+  /// Levels that run in shared memory.
+  uint32_t local_levels() const { return view_.local_levels; }
+
+  /// Word i of those that the host reads, as where a task's result goes.
+  template <class V>
+  gravel_return<V> result(uint32_t i = 0) const {
+    if (i >= options_.results) gravel::fail_text("task graph: result " + std::to_string(i) + " of " + std::to_string(options_.results));
+    return gravel_return<V>::to(false, gravel_return<V>::of_host, 0, i);
+  }
+  /// Its value, after a run. They are 0 in the beginning, and stay from run to run.
+  template <class V>
+  V value(gravel_return<V> of) const {
+    V v;
+    gravel_copy(&v, &view_.results[of.row()], sizeof(v));
+    return v;
+  }
+  template <class V>
+  void set_value(gravel_return<V> of, std::type_identity_t<V> v) {
+    gravel_copy(&view_.results[of.row()], &v, sizeof(v));
+  }
+
+  /// Tasks of depth 0: before a run, or while it is under way. Before it, throws gravel::error if the channel has no room for them.
+  template <class U>
+  void push(const std::vector<U>& tasks) {
+    static_assert(types::template has<U> && !facts<U>::is_continuation, "not a task of this graph");
+    constexpr uint64_t most = staging_bytes / sizeof(U);
+    for (uint64_t done = 0; done < tasks.size();) {
+      const auto n = static_cast<uint32_t>(std::min<uint64_t>(most, tasks.size() - done));
+      auto* const staged = reinterpret_cast<U*>(staging_ + 128);
+      gravel_copy(staged, &tasks[done], n * sizeof(U));
+      const uint32_t step = std::min(options_.capacity, GRAVEL_CUDA ? 256u : 64u);
+      launch(gravel::push_tasks<view, U>, 1, (step + 31) / 32 * 32, 0, push_stream_, view_, static_cast<const U*>(staged), n, step,
+             reinterpret_cast<uint32_t*>(staging_));
+      gravel_stream_synchronize(push_stream_);
+      uint32_t pushed = 0;
+      gravel_copy(&pushed, staging_, sizeof(pushed));
+      done += pushed;
+      if (pushed < n && !running_)
+        gravel::fail_text("task graph: " + std::to_string(tasks.size()) + " tasks '" + U::name +
+                          "' before a run; its channel has room for " + std::to_string(options_.capacity));
+      if (pushed < n) std::this_thread::yield();
+    }
+  }
+  template <class U>
+  void push(const U& task) {
+    push(std::vector<U>{task});
+  }
+
+  /// Runs until no task is left. Throws gravel::error for what a task did wrong; then nothing is left of it, and results are what they were.
+  void run() {
+    begin(0);
+    finish();
+  }
+  /// The same in two parts, between which the host may push. Not with the host as dispatcher.
+  void start() {
+    if (options_.dispatch != gravel_dispatch::workers)
+      gravel::fail_text("task graph: with the host as dispatcher there is run(), not start()");
+    begin(1);
+  }
+  void wait() {
+    gravel::current_backend().store_word(&view_.words->held, 0);
+    finish();
+  }
+  /// What the last run did.
+  const gravel_task_counts& counts() const { return counts_; }
+
+ private:
+  static constexpr uint64_t staging_bytes = 64 << 10;
+  static uint64_t line(uint64_t bytes) { return (bytes + 127) / 128 * 128; }
+  unsigned threads() const { return options_.warps * 32; }
+  size_t shared_bytes() const { return view_.local_levels ? options_.warps * sizeof(typename view::store) : 0; }
+  /// Those that hand out need none.
+  uint32_t workers() const { return view_.schedulers ? blocks_ * options_.warps : 0; }
+  uint64_t mailbox_bytes() const { return workers() * sizeof(gravel::worker_mailbox); }
+  /// Each waits once; as many may be taken and not yet freed.
+  uint32_t idle_capacity() const { return 2 * workers() + 1; }
+  uint64_t idle_bytes() const { return gravel::channel<uint32_t>::bytes(idle_capacity()); }
+  uint64_t table_bytes() const { return uint64_t{view_.depths} * view::n_types * sizeof(char*); }
+  template <class U>
+  uint64_t stride() const {
+    return gravel::channel<typename view::template element<U>>::bytes(view_.template capacity_of<U>());
+  }
+  template <class U>
+  uint64_t frame_bytes() const {
+    if constexpr (facts<U>::is_continuation) return gravel::frames<U>::bytes(options_.frames);
+    else return 0;
+  }
+
+  /// For each parent in turn: a batch of it must find room in empty channels.
+  void check() const {
+    constexpr uint32_t most = 1u << 30;
+    if (options_.max_depth >= 1u << 16 || options_.capacity == 0 || options_.capacity > most || options_.frames == 0 ||
+        options_.frames > most / 2 || options_.results == 0 || options_.results > 1u << 20 || options_.warps == 0 || options_.warps > 32)
+      gravel::fail_text(
+          "task graph: an option is out of its range (max_depth below 2^16, capacity and frames 1 to 2^29, results 1 to 2^20, warps 1 to "
+          "32)");
+    (check_parent<T>(static_cast<typename facts<T>::children*>(nullptr), static_cast<typename facts<T>::continuations*>(nullptr)), ...);
+  }
+  template <class P, class... U, class... C>
+  void check_parent(gravel_types<U...>*, gravel_types<C...>*) const {
+    static_assert(((types::template has<U> && !facts<U>::is_continuation) && ... && true), "children are tasks of the same graph");
+    static_assert(((types::template has<C> && facts<C>::is_continuation) && ... && true),
+                  "continuations are of the same graph, and have inputs");
+    const uint64_t batch = facts<P>::batch, children = batch * facts<P>::spawns;
+    const std::string spawner = std::string("; '") + P::name + "' spawns up to " + std::to_string(facts<P>::spawns) + ", and a batch of " +
+                                std::to_string(batch) + " needs room for " + std::to_string(children);
+    ((options_.capacity < children ? gravel::fail_text(std::string("task graph: the channels of '") + U::name + "' have room for " +
+                                                       std::to_string(options_.capacity) + " elements" + spawner)
+                                   : void()),
+     ...);
+    ((options_.frames < batch ? gravel::fail_text(std::string("task graph: there are ") + std::to_string(options_.frames) + " frames of '" +
+                                                  C::name + "' for each depth; a batch of '" + P::name + "' needs " + std::to_string(batch))
+                              : void()),
+     ...);
+  }
+
+  /// Lays out the memory, which is zeroed.
+  void open() {
+    char* at = memory_;
+    const auto take = [&at](uint64_t bytes) {
+      char* const here = at;
+      at += line(bytes);
+      return here;
+    };
+    view_.words = reinterpret_cast<gravel::task_words*>(take(sizeof(gravel::task_words)));
+    view_.results = reinterpret_cast<uint64_t*>(take(options_.results * 8));
+    char* const table = take(table_bytes());
+    staging_ = take(staging_bytes + 128);
+    view_.mailboxes = reinterpret_cast<gravel::worker_mailbox*>(take(mailbox_bytes()));
+    view_.idle = gravel::channel<uint32_t>::in(take(idle_bytes()), idle_capacity());
+    std::vector<char*> channels(uint64_t{view_.depths} * view::n_types);
+    for (uint32_t depth = 0; depth < view_.depths; ++depth)
+      ((channels[depth * view::n_types + types::template index<T>] = take(stride<T>())), ...);
+    ((view_.frame_stride[types::template index<T>] = frame_bytes<T>(),
+      view_.frame_memory[types::template index<T>] = take(frame_bytes<T>() * view_.depths)),
+     ...);
+    gravel_copy(table, channels.data(), table_bytes());
+    view_.channels = reinterpret_cast<char* const*>(table);
+    launch(gravel::open_channels<view>, 1, 128, 0, nullptr, view_);
+    gravel_stream_synchronize(nullptr);
+  }
+
+  void begin(uint64_t held) {
+    if (running_) gravel::fail_text("task graph: it runs already");
+    gravel::task_words words{};
+    gravel_copy(&words, view_.words, sizeof(words));
+    words.held = held;
+    words.fault = words.arrived = 0;
+    words.counts = {};
+    gravel_copy(view_.words, &words, sizeof(words));
+    if (workers()) {  // those of the last run still stand in the list
+      const uint32_t room = idle_capacity();
+      gravel::current_backend().zero(&view_.idle.state(), idle_bytes());
+      gravel_copy(&view_.idle.state().room, &room, sizeof(room));
+    }
+    running_ = true;
+    if (options_.dispatch != gravel_dispatch::host) run_workers(~0u);
+  }
+  void run_workers(uint32_t batches) {
+    if (view_.schedulers) launch(gravel::run_scheduled_tasks<view>, blocks_, threads(), shared_bytes(), run_stream_, view_);
+    else launch(gravel::run_tasks<view>, blocks_, threads(), shared_bytes(), run_stream_, view_, batches);
+  }
+  void finish() {
+    gravel::task_words words{};
+    if (options_.dispatch == gravel_dispatch::host) {
+      do {
+        run_workers(1);
+        gravel_stream_synchronize(run_stream_);
+        gravel_copy(&words, view_.words, sizeof(words));
+      } while ((words.live & gravel::task_words::live_mask) != 0 && words.fault == 0);
+    }
+    gravel_stream_synchronize(run_stream_);
+    running_ = false;
+    gravel_copy(&words, view_.words, sizeof(words));
+    const gravel::work_counts<uint64_t>& c = words.counts;
+    counts_ = {c.tasks, c.batches, c.local_tasks, c.local_batches, c.continuations, c.refusals, c.handed_out};
+    std::string wrong = text_of(words.fault);
+    if (wrong.empty() && c.unfinished != 0)
+      wrong = std::to_string(c.unfinished) + " of " + std::to_string(c.unfinished + c.continuations) +
+              " continuations never ran: they expect more results than tasks gave";
+    if (wrong.empty()) return;
+    std::vector<uint64_t> results(options_.results);
+    gravel_copy(results.data(), view_.results, results.size() * 8);
+    gravel::current_backend().zero(memory_, bytes_);
+    open();
+    gravel_copy(view_.results, results.data(), results.size() * 8);
+    gravel::fail_text("task graph: " + wrong);
+  }
+
+  std::string text_of(uint64_t fault) const {
+    const auto type = static_cast<uint32_t>(fault >> 8 & 0xff);
+    const std::string number = std::to_string(fault >> 32);
+    std::string name;
+    uint32_t spawns = 0;
+    ((type == types::template index<T> ? (name = T::name, spawns = facts<T>::spawns) : 0), ...);
+    const std::string task = "task '" + name + "' ";
+    switch (static_cast<gravel::task_fault>(fault & 0xff)) {
+      case gravel::task_fault::none: return {};
+      case gravel::task_fault::too_many_spawns: return task + "spawned " + number + " tasks; it declares at most " + std::to_string(spawns);
+      case gravel::task_fault::too_deep:
+        return task + "spawns or waits at the last depth, or at level 0; max_depth is " + std::to_string(options_.max_depth);
+      case gravel::task_fault::level_does_not_fall: return task + "spawned a task of level " + number + ", which is not below its own";
+      case gravel::task_fault::continuation_twice: return task + "waits twice with one type of continuation";
+    }
+    return "fault " + std::to_string(fault);
+  }
+
+  template <class... P, class... A>
+  static void launch(void (*kernel)(P...), unsigned grid, unsigned block, size_t shared, gravel_stream_t stream, A... arguments) {
+    gravel::launch_alone(kernel, {.grid = grid, .block = block, .shared_bytes = shared, .stream = stream}, arguments...);
+  }
+  /// One less than can run at once: so there is always room for a kernel that pushes.
+  unsigned blocks_that_fit([[maybe_unused]] unsigned threads, [[maybe_unused]] size_t shared) const {
+#if GRAVEL_CUDA
+    const auto kernel = view_.schedulers ? reinterpret_cast<const void*>(&gravel::run_scheduled_tasks<view>)
+                                         : reinterpret_cast<const void*>(&gravel::run_tasks<view>);
+    int device = 0, processors = 0, each = 0;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess ||
+        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)) != cudaSuccess ||
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, static_cast<int>(threads), shared) != cudaSuccess || each == 0)
+      gravel::fail_text("task graph: no block of " + std::to_string(threads) + " threads with " + std::to_string(shared) +
+                        " bytes of shared memory runs on this GPU");
+    return static_cast<unsigned>(std::max(1, processors * each - 1));
+#else
+    return std::max(1u, std::thread::hardware_concurrency());
+#endif
+  }
+
+  gravel_task_options options_;
+  view view_{};
+  char *memory_ = nullptr, *staging_ = nullptr;
+  uint64_t bytes_ = 0;
+  unsigned blocks_ = 0;
+  gravel_stream_t run_stream_ = nullptr, push_stream_ = nullptr;
+  bool running_ = false;
+  gravel_task_counts counts_{};
+};

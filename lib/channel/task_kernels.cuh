@@ -1,0 +1,60 @@
+// The kernels of a task graph.
+#pragma once
+#include "lib/channel/task_worker.cuh"
+
+namespace gravel {
+
+/// A worker for each warp; their stores lie in dynamic shared memory.
+template <class View>
+GRAVEL_DEVICE task_worker<View> worker_of_warp(const View& view) {
+  using store = typename View::store;
+  store* const own = reinterpret_cast<store*>(gravel_dynamic_shared()) + (view.local_levels ? threadIdx.x / 32 : 0);
+  return {view, own, lane_group::converged_warp(threadIdx.x, blockDim.x)};
+}
+
+/// `batches`: of each worker; ~0: until the end.
+template <class View>
+__global__ void run_tasks(const View view, uint32_t batches) {
+  worker_of_warp(view).work(batches);
+}
+/// The same with schedulers.
+template <class View>
+__global__ void run_scheduled_tasks(const View view) {
+  worker_of_warp(view).work_scheduled();
+}
+
+/// One block: pushes `n` tasks from `from` at depth 0, `step` at once, at most one for each thread. *pushed: how many found room.
+template <class View, class T>
+__global__ void push_tasks(const View view, const T* from, uint32_t n, uint32_t step, uint32_t* pushed) {
+  __shared__ channel_block block;
+  const auto to = view.template channel_of<T>(0);
+  uint32_t done = 0;
+  for (; done < n; done += step) {
+    const bool mine = threadIdx.x < step && done + threadIdx.x < n;
+    const channel_reservation r = block.reserve(to, mine);
+    if (!r.granted) break;
+    if (mine) to.write(r.mine, from[done + threadIdx.x]);
+    if (threadIdx.x == 0) fetch_add<scope::device>(&view.words->live, task_words::arrival + r.total);
+    block.commit(to, r);
+  }
+  if (threadIdx.x == 0) *pushed = done < n ? done : n;
+}
+
+/// A lane for each channel and each depth's frames: all is room.
+template <class View, class... T>
+GRAVEL_DEVICE void open_depth(const View& view, gravel_types<T...>*, uint32_t depth) {
+  (
+      [&] {
+        view.template channel_of<T>(depth).state().room = view.template capacity_of<T>();
+        if constexpr (task_facts<T>::is_continuation) view.template frames_of<T>(depth).space.state->room = view.frame_capacity;
+      }(),
+      ...);
+}
+template <class View>
+__global__ void open_channels(const View view) {
+  if (threadIdx.x == 0) view.idle.state().room = view.idle.space.capacity;
+  for (uint32_t depth = threadIdx.x; depth < view.depths; depth += blockDim.x)
+    open_depth(view, static_cast<typename View::types*>(nullptr), depth);
+}
+
+}  // namespace gravel

@@ -1,0 +1,289 @@
+// A task graph as its kernels see it, and what a task may do.
+#pragma once
+#include <cstdint>
+#include <type_traits>
+
+#include "device/lane_group.cuh"
+#include "lib/channel/frames.cuh"
+#include "lib/channel/local_store.cuh"
+#include "lib/channel/task_types.hpp"
+
+namespace gravel {
+
+/// What a worker has done, and, wider, all of them.
+template <class Count>
+struct work_counts {
+  Count tasks, local_tasks;  ///< run; those of them out of shared memory
+  Count continuations;
+  Count unfinished;  ///< frames that were begun, less those whose continuation has run; modulo 2^32 or 2^64
+  Count batches, local_batches;
+  Count refusals;    ///< batches that did not start because a channel had no room
+  Count handed_out;  ///< batches that a scheduler gave to another worker
+};
+
+/// Words of a run, on lines of their own.
+struct task_words {
+  /// Low 40 bits: elements in channels, promised ones, and those whose descendants are not finished in some worker; who adds to it is
+  /// counted himself, so it is 0 once, when all is done. High bits: arrivals, which change when something has come into a channel: who
+  /// found all channels empty looks here, and not at all of them. It need not be exact: who puts something there looks himself.
+  alignas(128) uint64_t live;
+  static constexpr uint64_t arrival = uint64_t{1} << 40, live_mask = arrival - 1;
+  alignas(128) uint64_t held;                 ///< not 0: the host may still push; written by the host
+  alignas(128) uint64_t fault;                ///< first one wins: task_fault | type << 8 | number << 32
+  alignas(128) uint64_t arrived;              ///< workers that have begun
+  alignas(128) work_counts<uint64_t> counts;  ///< of all; each worker adds once, at its end
+};
+
+GRAVEL_DEVICE uint32_t highest_of(uint32_t bits) { return 31 - static_cast<uint32_t>(__clz(static_cast<int>(bits))); }
+
+/// A continuation with what has come for it. `input`: gives input i.
+template <class C, class Here, class Input>
+GRAVEL_DEVICE void run_with_inputs(Here& here, const C& continuation, Input input) {
+  if constexpr (task_facts<C>::inputs != 0) {
+    typename task_facts<C>::value x[task_facts<C>::inputs];
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < task_facts<C>::inputs; ++i) x[i] = input(i);
+    continuation(here, x);
+  } else {
+    continuation(here);
+  }
+}
+
+/// How a scheduler hands a batch to a worker. Written by the scheduler that took the worker out of the list of idle ones.
+struct alignas(64) worker_mailbox {
+  uint64_t first;           ///< ticket
+  uint32_t channel, count;  ///< depth * types + type; elements that were taken
+  uint32_t promised;        ///< tasks for whose children there is room
+  uint32_t posted;          ///< batches so far, release [K6]
+};
+
+template <class Constants, class... T>
+struct task_view {
+  using types = gravel_types<T...>;
+  using store = local_store<types>;
+  static constexpr uint32_t n_types = sizeof...(T);
+  static_assert(n_types >= 1 && n_types <= 7, "a task graph has 1 to 7 types");
+
+  Constants constants;
+  char* const* channels;  ///< [depth * n_types + type]: of tasks, or of the rows of frames that are ready
+  char* frame_memory[n_types];
+  uint64_t frame_stride[n_types];  ///< bytes of one depth
+  task_words* words;
+  worker_mailbox* mailboxes;  ///< [workers]
+  channel<uint32_t> idle;     ///< workers that wait for their mailbox
+  uint64_t* results;
+  uint32_t schedulers;  ///< the first of the workers hand out batches; 0: each serves itself
+  uint32_t depths, width, local_levels, capacity, frame_capacity, frame_shift;  ///< rows of frames of one depth: 1 << frame_shift
+
+  template <class U>
+  using element = std::conditional_t<task_facts<U>::is_continuation, uint32_t, U>;
+  /// There is always room for a row that is ready: all that can be, and as many that are taken but not yet freed.
+  template <class U>
+  GRAVEL_BOTH uint32_t capacity_of() const {
+    return task_facts<U>::is_continuation ? 2 * frame_capacity : capacity;
+  }
+  template <class U>
+  GRAVEL_BOTH channel<element<U>> channel_of(uint32_t depth) const {
+    return channel<element<U>>::in(channels[depth * n_types + types::template index<U>], capacity_of<U>());
+  }
+  template <class C>
+  GRAVEL_BOTH frames<C> frames_of(uint32_t depth) const {
+    constexpr uint32_t type = types::template index<C>;
+    return frames<C>::in(frame_memory[type] + depth * frame_stride[type], frame_capacity);
+  }
+
+  GRAVEL_DEVICE void report(task_fault fault, uint32_t type, uint32_t number) const {
+    compare_swap_acquire<scope::device>(&words->fault, uint64_t{0},
+                                        static_cast<uint64_t>(fault) | uint64_t{type} << 8 | uint64_t{number} << 32);
+  }
+
+  /// Whatever `to` is of a C: stores the input (or adds to it), and hands the frame on if it was the last. Thread scope: lane, divergent.
+  template <class C, bool ADD, class... V>
+  GRAVEL_DEVICE void bring_to(uint32_t depth_row, uint32_t input, V... value) const {
+    const uint32_t depth = depth_row >> frame_shift, row = depth_row & ((1u << frame_shift) - 1);
+    const frames<C> in = frames_of<C>(depth);
+    bring_value<ADD>(&in.input[input * in.arguments.rows + row], value...);
+    if (fetch_add_acq_rel<scope::device>(&in.missing[row], ~0u) != 1) return;  // [K5]
+    const lane_group here = lane_group::active();
+    const lane_group group = here.part(here.match(depth));
+    if (group.is_leader()) fetch_add<scope::device>(&words->live, task_words::arrival + group.size());
+    const auto ready = channel_of<C>(depth);
+    channel_reservation r = ready.reserve(group, 1);
+    for (relax wait; !r.granted; wait()) r = ready.reserve(group, 1);  // until one who has taken rows has read them
+    ready.write(r.mine, depth_row);
+    ready.commit(group, r);
+  }
+  template <bool ADD, class S>
+  GRAVEL_DEVICE static void bring_value(S*) {}
+  template <bool ADD, class S>
+  GRAVEL_DEVICE static void bring_value(S* input, S value) {
+    if constexpr (ADD) add_to_input(input, value);
+    else *input = value;
+  }
+};
+
+/// What a task of type T, of whichever backend, may do; one object for each lane. LOCAL: it runs out of the worker's shared memory.
+/// Thread scope of all: lane, divergent. A task of 32 lanes spawns, waits and gives by its lane 0 alone.
+template <class View, class T, bool LOCAL>
+class task_here {
+  using types = typename View::types;
+  using facts = task_facts<T>;
+  template <class U>
+  static constexpr uint32_t index = types::template index<U>;
+
+ public:
+  GRAVEL_DEVICE task_here(const View& view, typename View::store* store, uint32_t depth, uint32_t level, uint32_t rank)
+      : view_(view), store_(store), depth_(depth), rank_(rank), level_(level) {}
+
+  /// The constant arguments of the graph.
+  GRAVEL_DEVICE const auto& constants() const { return view_.constants; }
+  /// Of the lanes that run this task.
+  GRAVEL_DEVICE uint32_t rank() const { return rank_; }
+  GRAVEL_DEVICE uint32_t size() const { return facts::lanes; }
+
+  /// A child. At most T::spawns of them, of types that T names.
+  template <class U>
+  GRAVEL_DEVICE void spawn(const U& child) {
+    static_assert(facts::children::template has<U>, "a task spawns only types that it names: using children = gravel_types<...>");
+    const uint32_t level = level_for(child);
+    if (count() >= facts::spawns) return view_.report(task_fault::too_many_spawns, index<T>, count() + 1);
+    if (level == none) return;
+    ++spawned_[index<U>];
+    if constexpr (LOCAL) {
+      auto& to = store_->template of<U>();
+      to.at(level).store(checked_place<View::store::room>(local_place(&to.count[0], level)), child);
+    } else {
+      const lane_group group = lane_group::active();
+      const auto to = view_.template channel_of<U>(depth_ + 1);
+      const channel_reservation r = to.draw(group, 1);
+      to.write(r.mine, child);
+      to.commit(group, r);
+    }
+  }
+
+  /// A frame for a continuation that runs when `expected` results have come. Once for each type that T names.
+  template <class C>
+  GRAVEL_DEVICE waiting_frame<C> wait_for(const C& continuation, uint32_t expected = task_facts<C>::inputs) {
+    static_assert(facts::continuations::template has<C>,
+                  "a task waits only with types that it names: using continuations = gravel_types<...>");
+    if (framed_ >> index<C> & 1) {
+      view_.report(task_fault::continuation_twice, index<T>, 2);
+      return {gravel_return<void>::to(false, gravel_return<void>::of_host, 0, 0).word};
+    }
+    if (level_ == 0) {
+      view_.report(task_fault::too_deep, index<T>, depth_);
+      return {gravel_return<void>::to(false, gravel_return<void>::of_host, 0, 0).word};
+    }
+    framed_ |= 1u << index<C>;
+    if constexpr (LOCAL) {
+      auto& in = store_->template of<C>();
+      const uint32_t row = in.free[checked_place<View::store::n_frames>(pop_place(&in.n_free))];
+      in.begin(row, continuation, expected);
+      return {gravel_return<void>::to(true, index<C>, 0, row).word};
+    } else {
+      const lane_group group = lane_group::active();
+      const frames<C> in = view_.template frames_of<C>(depth_ + 1);
+      uint64_t first = 0;
+      if (group.is_leader()) first = in.space.draw(group.size());
+      const uint32_t row = in.space.row(group.from_leader(first) + group.rank());
+      in.begin(row, continuation, expected);
+      return {gravel_return<void>::to(false, index<C>, 0, (depth_ + 1) << view_.frame_shift | row).word};
+    }
+  }
+
+  /// Brings a result. Each input is given once; of one without a type only that it is there counts.
+  template <class V>
+  GRAVEL_DEVICE void give(gravel_return<V> to, std::type_identity_t<V> value) {
+    bring<false>(to, value);
+  }
+  GRAVEL_DEVICE void give(gravel_return<void> to) { bring<false>(to); }
+  /// Adds to the input, which begins with 0 and may be brought several times.
+  template <class V>
+  GRAVEL_DEVICE void add(gravel_return<V> to, std::type_identity_t<V> value) {
+    bring<true>(to, value);
+  }
+
+  // ---- for the worker
+  /// What the task says of itself, unless this is the last depth.
+  GRAVEL_DEVICE void set_level(uint32_t level) { level_ = level_ == 0 ? 0 : level; }
+  template <class U>
+  GRAVEL_DEVICE uint32_t spawned() const {
+    return spawned_[index<U>];
+  }
+  template <class C>
+  GRAVEL_DEVICE bool framed() const {
+    return framed_ >> index<C> & 1;
+  }
+
+ private:
+  static constexpr uint32_t none = ~0u;
+
+  GRAVEL_DEVICE uint32_t count() const {
+    uint32_t sum = 0;
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < View::n_types; ++i) sum += spawned_[i];
+    return sum;
+  }
+  /// `none`, and an error, if it is not below this one's.
+  template <class U>
+  GRAVEL_DEVICE uint32_t level_for(const U& child) {
+    if (level_ == 0) return view_.report(task_fault::too_deep, index<T>, depth_), none;
+    if constexpr (detail::has_level<U>) {
+      const uint32_t level = child.level();
+      if ((LOCAL || detail::has_level<T>)&&level >= level_) return view_.report(task_fault::level_does_not_fall, index<T>, level), none;
+      return level;
+    } else {
+      return level_ - 1;
+    }
+  }
+  [[gnu::always_inline]] GRAVEL_DEVICE uint32_t local_place(uint32_t* counts, uint32_t level) {
+    const lane_group group = sharers_of(counts);
+    // Mostly all spawn into the same level.
+    const uint32_t level_of_leader = group.from_leader(level);
+    if (group.ballot(level == level_of_leader) != group.mask()) return atomicAdd(&counts[level], 1u);
+    uint32_t first = 0;
+    if (group.is_leader()) first = atomicAdd(&counts[level], group.size());
+    return group.from_leader(first) + group.rank();
+  }
+
+  template <bool ADD, class V, class... Value>
+  GRAVEL_DEVICE void bring(gravel_return<V> to, Value... value) {
+    if (to.type() == gravel_return<V>::of_host) {
+      if constexpr (!std::is_void_v<V>) View::template bring_value<ADD>(reinterpret_cast<V*>(&view_.results[to.row()]), value...);
+      return;
+    }
+    bring_to_one_of<ADD, V>(static_cast<types*>(nullptr), to, value...);
+  }
+  /// The continuations with inputs of this type are candidates.
+  template <bool ADD, class V, class... C, class... Value>
+  GRAVEL_DEVICE void bring_to_one_of(gravel_types<C...>*, gravel_return<V> to, Value... value) {
+    constexpr uint32_t candidates = ((task_facts<C>::is_continuation && std::is_same_v<typename task_facts<C>::value, V>)+... + 0);
+    (
+        [&] {
+          if constexpr (task_facts<C>::is_continuation && std::is_same_v<typename task_facts<C>::value, V>)
+            if (candidates == 1 || to.type() == index<C>) bring_to<C, ADD>(to, value...);
+        }(),
+        ...);
+  }
+  template <class C, bool ADD, class V, class... Value>
+  GRAVEL_DEVICE void bring_to(gravel_return<V> to, Value... value) {
+    if constexpr (LOCAL) {
+      if (to.is_local()) {
+        auto& in = store_->template of<C>();
+        const uint32_t row = to.row();
+        View::template bring_value<ADD>(&in.input[to.input() * View::store::n_frames + row], value...);
+        if (atomicAdd(&in.missing[row], ~0u) == 1) in.ready[push_place(&in.n_ready)] = static_cast<uint16_t>(row);
+        return;
+      }
+    }
+    view_.template bring_to<C, ADD>(to.row(), to.input(), value...);
+  }
+  const View& view_;
+  typename View::store* const store_;
+  const uint32_t depth_, rank_;
+  uint32_t level_;
+  uint32_t spawned_[View::n_types] = {};
+  uint32_t framed_ = 0;
+};
+
+}  // namespace gravel

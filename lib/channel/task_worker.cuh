@@ -1,0 +1,244 @@
+// Workers of a task graph: warps that stay until the end. Nobody waits for a certain worker, so it does not matter how many of them a GPU has
+// room for.
+//
+// A worker that serves itself looks for a batch in this order:
+//   1. its own shared memory, full batches: continuations whose inputs have come, then the lowest level that has 32 tasks and may start
+//   2. the channels, those that fill the width (the predicate of the paper): deepest first, if it is admitted (task_admission.cuh)
+//   3. its own shared memory, what there is: the highest level that may start, so that it widens
+//   4. the channels, what there is: deepest first
+//
+// With schedulers, the first workers to begin look at the channels alone, and hand what they take to those that wait for their mailbox;
+// what nobody waits for they run themselves, so that one worker is enough.
+//
+//   worker                                                scheduler
+//   its number into the channel of idle ones  [K4]        takes a batch; takes a number                       [K4]
+//   waits until posted changes                [K6]        first, channel, count, promised; posted += 1        [K6] release
+//
+// The end. `live` counts before an element can be seen, and uncounts when it and, for what a worker took into its shared memory, all that
+// came of it there is finished. Who finds it 0, and the host done with pushing (read before it), leaves.
+#pragma once
+#include <cstdint>
+
+#include "lib/base/relax.hpp"
+#include "lib/channel/local_worker.cuh"
+#include "lib/channel/task_admission.cuh"
+
+namespace gravel {
+
+/// Thread scope of all: the warp.
+template <class View>
+class task_worker {
+  using types = typename View::types;
+  using store = typename View::store;
+  template <class U>
+  using facts = task_facts<U>;
+
+ public:
+  GRAVEL_DEVICE task_worker(const View& view, store* own, const lane_group& warp)
+      : view_(view), own_store_(own), warp_(warp), own_(view, own, warp) {}
+  task_worker(const task_worker&) = delete;
+
+  /// Until the end, or until `batches` have been taken out of channels and what came of them in shared memory is done.
+  GRAVEL_DEVICE void work(uint32_t batches) {
+    for (relax idle; !faulty();) {
+      while (own_.run(true)) {
+      }
+      const uint64_t live = live_now();
+      // Who found the channels empty looks again when something has come, and now and then.
+      const bool looks = batches != 0 && (!found_nothing_ || live >> 40 != seen_ >> 40 || ++skipped_ == 16);
+      if (looks) seen_ = live, skipped_ = 0;
+      if (looks && choose(view_.width)) {
+        --batches;
+      } else if (own_.run(false)) {
+      } else if (own_.settle(); looks && choose(1)) {
+        --batches;
+      } else {
+        if (batches == 0 || (live & task_words::live_mask) == 0) break;
+        idle();
+        continue;
+      }
+      idle.reset();
+    }
+    tell();
+  }
+
+  /// As one of those that wait for a scheduler, or as a scheduler.
+  GRAVEL_DEVICE void work_scheduled() {
+    uint32_t number = 0;
+    if (warp_.is_leader()) number = static_cast<uint32_t>(fetch_add<scope::device>(&view_.words->arrived, uint64_t{1}));
+    number = warp_.from_leader(number);
+    if (number < view_.schedulers) {
+      hands_out_ = true;
+      return work(~0u);
+    }
+    const uint32_t me = number - view_.schedulers;
+    worker_mailbox* const mailbox = &view_.mailboxes[me];
+    for (uint32_t posted = posted_to(mailbox); !faulty(); ++posted) {
+      channel_reservation r = view_.idle.reserve(warp_, warp_.is_leader());
+      for (relax wait; !r.granted; wait()) r = view_.idle.reserve(warp_, warp_.is_leader());  // until one who took a number has read it
+      if (warp_.is_leader()) view_.idle.write(r.mine, me);
+      view_.idle.commit(warp_, r);
+      relax wait;
+      while (posted_to(mailbox) == posted) {
+        if ((live_now() & task_words::live_mask) == 0 || faulty()) return tell();
+        wait();
+      }
+      warp_.sync();  // the leader has acquired for all
+      run_posted(static_cast<types*>(nullptr), *mailbox);
+      while (own_.run(true) || own_.run(false)) {
+      }
+      own_.settle();
+    }
+    tell();
+  }
+
+ private:
+  GRAVEL_DEVICE bool faulty() const {
+    return warp_.from_leader(warp_.is_leader() ? load_relaxed<scope::device>(&view_.words->fault) : 0) != 0;
+  }
+  GRAVEL_DEVICE uint32_t posted_to(const worker_mailbox* mailbox) const {
+    return warp_.from_leader(warp_.is_leader() ? load_acquire<scope::device>(&mailbox->posted) : 0);  // [K6]
+  }
+  /// As it was when the host had nothing to push any more; until then it is never 0.
+  GRAVEL_DEVICE uint64_t live_now() const {
+    uint64_t live = 0;
+    if (warp_.is_leader()) {
+      const uint64_t held = load_acquire<scope::device>(&view_.words->held);  // before `live`
+      live = load_acquire<scope::device>(&view_.words->live) | (held ? 1 : 0);
+    }
+    return warp_.from_leader(live);
+  }
+
+  /// Starts one batch: of the deepest channel that has at least `width` elements and may start.
+  GRAVEL_DEVICE bool choose(uint32_t width) {
+    const uint32_t all = view_.depths * View::n_types;
+    found_nothing_ = true;
+    for (uint32_t block = (all + 31) / 32; block-- > 0;) {
+      const uint32_t mine = block * 32 + warp_.rank();
+      uint32_t waiting = 0;
+      if (mine < all) {
+        const auto* state = reinterpret_cast<const channel_words*>(view_.channels[mine]);
+        const uint64_t head = load_relaxed<scope::device>(&state->head);
+        waiting = static_cast<uint32_t>(load_relaxed<scope::device>(&state->tail) - head);
+      }
+      if (warp_.ballot(waiting != 0)) found_nothing_ = false;
+      for (uint32_t some = warp_.ballot(waiting >= width); some != 0;) {
+        const uint32_t highest = highest_of(some), k = block * 32 + highest;
+        some &= ~(1u << highest);
+        if (start(static_cast<types*>(nullptr), k, warp_.from_lane(waiting, highest))) return true;
+      }
+    }
+    return false;
+  }
+
+  template <class... T>
+  GRAVEL_DEVICE bool start(gravel_types<T...>*, uint32_t k, uint32_t waiting) {
+    const uint32_t depth = k / View::n_types, type = k % View::n_types;
+    bool started = false;
+    ((type == types::template index<T> ? void(started = start_batch<T>(depth, waiting)) : void()), ...);
+    return started;
+  }
+
+  template <class T>
+  GRAVEL_DEVICE bool start_batch(uint32_t depth, uint32_t waiting) {
+    const uint32_t most = waiting < facts<T>::batch ? waiting : facts<T>::batch;
+    const task_admission<View, T> admission{view_, depth + 1};
+    const bool admitted = warp_.from_leader(static_cast<uint32_t>(warp_.is_leader() && admission.promise(most))) != 0;
+    if (!admitted) return ++counts_.refusals, false;
+    const channel_batch batch = view_.template channel_of<T>(depth).take(warp_, most);
+    if (batch.count == 0) {
+      if (warp_.is_leader()) admission.give_back(most);
+      return false;
+    }
+    if (!hands_out_ || !hand_out<T>(depth, most, batch)) run_batch<T>(depth, most, batch);
+    return true;
+  }
+
+  /// To a worker that waits; false: nobody does.
+  template <class T>
+  GRAVEL_DEVICE bool hand_out(uint32_t depth, uint32_t promised, const channel_batch& batch) {
+    const channel_batch to = view_.idle.take(warp_, 1);
+    if (to.count == 0) return false;
+    uint32_t number = 0;
+    if (warp_.is_leader()) number = view_.idle.read(to.first);
+    view_.idle.free(warp_, to);
+    if (warp_.is_leader()) {
+      worker_mailbox* const mailbox = &view_.mailboxes[number];
+      mailbox->first = batch.first;
+      mailbox->count = batch.count;
+      mailbox->channel = depth * View::n_types + types::template index<T>;
+      mailbox->promised = promised;
+      store_release<scope::device>(&mailbox->posted, load_relaxed<scope::device>(&mailbox->posted) + 1);  // [K6]
+    }
+    ++counts_.handed_out;
+    return true;
+  }
+  template <class... T>
+  GRAVEL_DEVICE void run_posted(gravel_types<T...>*, const worker_mailbox& mailbox) {
+    const uint32_t depth = mailbox.channel / View::n_types, type = mailbox.channel % View::n_types;
+    const channel_batch batch{mailbox.first, mailbox.count};
+    ((type == types::template index<T> ? run_batch<T>(depth, mailbox.promised, batch) : void()), ...);
+  }
+
+  /// Runs what was taken, room for the children of `promised` tasks having been promised; what fits goes into shared memory instead.
+  template <class T>
+  GRAVEL_DEVICE void run_batch(uint32_t depth, uint32_t promised, const channel_batch& batch) {
+    const auto from = view_.template channel_of<T>(depth);
+    const uint32_t rank = facts<T>::lanes == 1 ? warp_.rank() : 0, rank_in_task = facts<T>::lanes == 1 ? 0 : warp_.rank();
+    const bool has = rank < batch.count;
+    typename View::template element<T> element{};
+    if (has) element = from.read(batch.first + rank);
+    from.free(warp_, batch);
+    const bool moved = own_.template move_in<T>(depth, has, element);
+    const uint32_t n = batch.count - lane_group::popcount(warp_.ballot(moved));
+    task_here<View, T, false> here(view_, own_store_, depth, view_.depths - 1 - depth, rank_in_task);
+    if constexpr (facts<T>::is_continuation) {
+      if (has) run_continuation<T>(here, depth, element, rank_in_task);
+      counts_.continuations += n, counts_.unfinished -= n;
+    } else if (has && !moved) {
+      if constexpr (detail::has_level<T>) here.set_level(element.level());
+      element(here);
+    }
+    warp_.sync();
+    counts_.unfinished += task_admission<View, T>{view_, depth + 1}.settle(warp_, here, promised, n);
+    counts_.tasks += n;
+    ++counts_.batches;
+  }
+  template <class C, class Here>
+  GRAVEL_DEVICE void run_continuation(Here& here, uint32_t depth, uint32_t depth_row, uint32_t rank) {
+    const frames<C> in = view_.template frames_of<C>(depth);
+    const uint32_t row = depth_row & ((1u << view_.frame_shift) - 1);
+    run_with_inputs<C>(here, in.arguments.load(row), [&](uint32_t i) { return in.input[i * in.arguments.rows + row]; });
+    if (facts<C>::lanes == 32) __syncwarp();  // all have read
+    if (rank == 0) in.space.free(row, 1);     // [K3]
+  }
+
+  GRAVEL_DEVICE void tell() {
+    if (!warp_.is_leader()) return;
+    const work_counts<uint32_t>& own = own_.counts();
+    work_counts<uint64_t>& all = view_.words->counts;
+    const auto add = [](uint64_t* to, uint64_t n) {
+      if (n) fetch_add<scope::device>(to, n);
+    };
+    add(&all.tasks, uint64_t{counts_.tasks} + own.tasks);
+    add(&all.local_tasks, own.local_tasks);
+    add(&all.continuations, uint64_t{counts_.continuations} + own.continuations);
+    add(&all.unfinished, static_cast<uint64_t>(static_cast<int32_t>(counts_.unfinished + own.unfinished)));
+    add(&all.batches, uint64_t{counts_.batches} + own.batches);
+    add(&all.local_batches, own.local_batches);
+    add(&all.refusals, counts_.refusals);
+    add(&all.handed_out, counts_.handed_out);
+  }
+
+  const View& view_;
+  store* const own_store_;
+  const lane_group warp_;
+  work_counts<uint32_t> counts_{};
+  local_worker<View> own_;
+  bool hands_out_ = false;      ///< a scheduler
+  bool found_nothing_ = false;  ///< when the channels were last looked at
+  uint64_t seen_ = 0;           ///< live, then
+  uint32_t skipped_ = 0;
+};
+
+}  // namespace gravel

@@ -1,0 +1,244 @@
+// Calls: how kernels have critical sections run.
+//
+//   gravel_server_call<deposit>(bank, key, amount);             // one by one
+//   gravel_server_ask<withdraw>(bank, slot, key, amount);       // the answer goes to *slot, symmetric memory of the caller
+//
+//   __shared__ gravel_server_sender<account, deposit> out;      // gathers for servers of the own PE
+//   out.begin(bank);                                            // all threads of the block
+//   ... out.call<deposit>(key, amount);                         // divergent: any lanes, any number of times
+//   out.end();                                                  // all threads of the block
+//
+// A call whose keys are all of the own PE may run where it is made (`in place`): the caller takes the words beside the records, runs the section,
+// and gives them back; if one is taken, it gives back those it has, and sends the call. So a key for which many call at once soon belongs to its
+// server, and the others to nobody.
+#pragma once
+#include "device/service_sender.cuh"
+#include "lib/server/server.cuh"
+
+/// What kernels need to call: plain data, from gravel_servers::handle().
+template <class Record, class... Sections>
+struct gravel_server_handle {
+  using server = gravel::key_server<Record, Sections...>;
+  gravel_service_handle<server> service;
+  gravel::server_table<typename server::layout> table;
+
+  /// The record of a key of this PE, for kernels that run while nobody calls; nullptr: another PE's. Thread scope: lane.
+  GRAVEL_DEVICE Record* record(uint32_t key) const {
+    return key < table.keys && table.pe_of(key) == table.my_pe ? &table.slots[table.number_of(key)].record : nullptr;
+  }
+};
+
+namespace gravel {
+
+/// A call of section S, as it is written down.
+template <class S, class Record, class... Sections>
+struct section_call {
+  using handle_type = gravel_server_handle<Record, Sections...>;
+  using layout = call_layout<Record, Sections...>;
+  using traits = section_traits<Record, S>;
+  static constexpr uint32_t n = traits::keys, kind = layout::template kind_of<S>();
+  static_assert(kind < layout::sections, "these servers do not have this section");
+  uint32_t keys[n];
+  typename layout::message m;
+
+  /// `p`: keys, then arguments. False: a key is none.
+  template <class... P>
+  GRAVEL_DEVICE bool write(const handle_type& to, P... p) {
+    for (uint32_t i = 0; i < layout::words; ++i) m.word[i] = 0;
+    split<0>(p...);
+    for (uint32_t i = 0; i < n; ++i)
+      if (keys[i] >= to.table.keys) {
+        report_error(to.service.g, message_fault::bad_key, op::am, to.table.my_pe, keys[i], to.table.keys);
+        return false;
+      }
+    return true;
+  }
+  GRAVEL_DEVICE void ask(const gravel_t& g, const void* slot) {
+    static_assert(traits::answers, "this section answers nothing");
+    const uint64_t where = uint64_t{g.my_pe} << 40 | static_cast<uint64_t>(static_cast<const char*>(slot) - g.heap + 1);
+    m.word[layout::at_slot] = static_cast<uint32_t>(where);
+    m.word[layout::at_slot + 1] = static_cast<uint32_t>(where >> 32);
+  }
+  GRAVEL_DEVICE uint32_t first_key() const {
+    uint32_t low = keys[0];
+    for (uint32_t i = 1; i < n; ++i) low = keys[i] < low ? keys[i] : low;
+    return low;
+  }
+  GRAVEL_DEVICE void address(const handle_type& to) { m.word[0] = to.table.number_of(first_key()) << layout::bits | kind; }
+
+  /// Runs the section here if its keys are free and of this PE. Thread scope: lane. It waits for nothing while it has a key.
+  GRAVEL_DEVICE bool run_in_place(const handle_type& to) const {
+    const auto& table = to.table;
+    if (!table.in_place) return false;
+    for (uint32_t i = 0; i < n; ++i)
+      if (table.pe_of(keys[i]) != table.my_pe) return false;
+    uint32_t taken = 0;
+    bool all = true;
+    for (uint32_t i = 0; i < n && all; ++i) {
+      if (same_as(i) != i) continue;
+      const uint32_t number = table.number_of(keys[i]);
+      all = table.state_of(number) == key_state::free && table.take(number, key_state::client);
+      if (all) taken |= 1u << i;
+    }
+    if constexpr (n == 1) {
+      if (all) run_section<S, layout>(to.service.g, m.word, table.slots[table.number_of(keys[0])].record);
+    } else if (all) {
+      Record values[n];
+      uint32_t at[n];
+      for (uint32_t i = 0; i < n; ++i) {
+        at[i] = same_as(i);
+        values[i] = table.slots[table.number_of(keys[i])].record;
+      }
+      run_nested<S, layout>(to.service.g, m.word, values, at, std::make_index_sequence<n>());
+      for (uint32_t i = 0; i < n; ++i)
+        if (at[i] == i) table.slots[table.number_of(keys[i])].record = values[i];
+    }
+    for (uint32_t i = 0; i < n; ++i)
+      if (taken >> i & 1) table.give(table.number_of(keys[i]));
+    return all;
+  }
+  /// Reserves room for the call at all PEs [K2]. Thread scope: lane, divergent.
+  GRAVEL_DEVICE void reserve(const handle_type& to) {
+    const auto& rooms = to.table.rooms;
+    const lane_group group = lane_group::active();
+    uint64_t ticket = 0;
+    if (group.is_leader()) ticket = fetch_add<scope::device>(rooms.tickets, uint64_t{group.size()});
+    ticket = group.from_leader(ticket) + group.rank();
+    const uint32_t place = static_cast<uint32_t>(ticket & (rooms.calls - 1)), round = static_cast<uint32_t>(ticket / rooms.calls);
+    for (relax wait; load_acquire<scope::device>(&rooms.done[place]) != round; wait()) {  // [K2]
+    }
+    m.word[layout::at_ticket] = to.table.my_pe * rooms.calls + place;
+    for (uint32_t i = 0; i < n; ++i) m.word[layout::at_keys + i] = keys[i];
+  }
+  /// Thread scope: lane, divergent.
+  GRAVEL_DEVICE void send(const handle_type& to) {
+    if constexpr (layout::nested) reserve(to);
+    address(to);
+    const uint32_t low = first_key();
+    gravel_service_send(to.service, static_cast<int>(to.table.pe_of(low)), to.table.server_of(to.table.number_of(low)), m);
+  }
+
+ private:
+  GRAVEL_DEVICE uint32_t same_as(uint32_t i) const {
+    uint32_t first = i;
+    for (uint32_t j = i; j-- > 0;)
+      if (keys[j] == keys[i]) first = j;
+    return first;
+  }
+  template <uint32_t I, class... P>
+  GRAVEL_DEVICE void split(P... p) {
+    if constexpr (I == n) traits::write(m.word + layout::at_arguments, typename traits::arguments{}, p...);
+    else split_key<I>(p...);
+  }
+  template <uint32_t I, class... P>
+  GRAVEL_DEVICE void split_key(uint32_t key, P... p) {
+    keys[I] = key;
+    split<I + 1>(p...);
+  }
+};
+
+}  // namespace gravel
+
+/// Has section S run with `p`: its keys, then its arguments. Returns when it has run here, or the call is on its way; gravel_wait_quiescent says when
+/// it has run. What it answers is dropped. In servers with nested sections it waits while as many calls as the option `calls` says are under way.
+/// For kernels of gravel_launch, not for servers and handlers. Thread scope: lane, divergent.
+template <class S, class Record, class... Sections, class... P>
+GRAVEL_DEVICE void gravel_server_call(const gravel_server_handle<Record, Sections...>& to, P... p) {
+  gravel::section_call<S, Record, Sections...> call;
+  if (call.write(to, p...) && !call.run_in_place(to)) call.send(to);
+}
+
+/// The same; what the section returns is put into *slot, symmetric memory of the caller's PE (a put as gravel_put: gravel_wait_until sees it, and it is
+/// there after gravel_wait_quiescent).
+template <class S, class Record, class... Sections, class... P>
+GRAVEL_DEVICE void gravel_server_ask(const gravel_server_handle<Record, Sections...>& to,
+                                     typename gravel::section_traits<Record, S>::result* slot, P... p) {
+  gravel::section_call<S, Record, Sections...> call;
+  if (!call.write(to, p...)) return;
+  call.ask(to.service.g, slot);
+  if (!call.run_in_place(to)) call.send(to);
+}
+
+namespace gravel {
+
+/// Bins, where there are any.
+template <class Server, uint32_t SERVERS, bool GATHERS>
+struct call_bins : gravel_service_sender<Server, SERVERS> {};
+template <class Server, uint32_t SERVERS>
+struct call_bins<Server, SERVERS, false> {
+  GRAVEL_DEVICE void begin(const gravel_service_handle<Server>&) {}
+  GRAVEL_DEVICE void end() {}
+};
+
+/// Of how many servers a sender gathers calls of so many bytes: 64 for each server, in 40 KiB.
+constexpr uint32_t gathered_servers(uint64_t bytes) {
+  const uint64_t fit = 40 * 1024 / (64 * bytes);
+  return fit > 32 ? 32 : fit < 1 ? 1 : static_cast<uint32_t>(fit);
+}
+
+/// gravel_server_sender. SERVERS: of how many servers calls are gathered; calls for other PEs, and of servers with nested sections, leave one by one.
+template <uint32_t SERVERS, class Record, class... Sections>
+struct server_sender {
+  using handle_type = gravel_server_handle<Record, Sections...>;
+  using layout = call_layout<Record, Sections...>;
+  static constexpr uint32_t servers = SERVERS;
+
+  /// Thread scope: block, converged.
+  GRAVEL_DEVICE void begin(const handle_type& to) {
+    __syncthreads();
+    if (threadIdx.x + threadIdx.y + threadIdx.z == 0) to_ = to;
+    bins_.begin(to.service);
+    __syncthreads();
+  }
+  /// As gravel_server_call. Thread scope: lane, divergent.
+  template <class S, class... P>
+  GRAVEL_DEVICE void call(P... p) {
+    section_call<S, Record, Sections...> c;
+    if (c.write(to_, p...)) pass(c);
+  }
+  /// As gravel_server_ask; but who waits for the answer before end() may wait for ever. Thread scope: lane, divergent.
+  template <class S, class... P>
+  GRAVEL_DEVICE void ask(typename section_traits<Record, S>::result* slot, P... p) {
+    section_call<S, Record, Sections...> c;
+    if (!c.write(to_, p...)) return;
+    c.ask(to_.service.g, slot);
+    pass(c);
+  }
+  /// Hands over what is left. Thread scope: block, converged. begin() may follow.
+  GRAVEL_DEVICE void end() {
+    bins_.end();
+    __syncthreads();
+  }
+
+ private:
+  template <class S>
+  GRAVEL_DEVICE void pass(section_call<S, Record, Sections...>& c) {
+    using traits = section_traits<Record, S>;
+    if constexpr (traits::combines) {  // one call for those of one key that lanes make together
+      using argument = typename first_type<typename traits::arguments>::type;
+      const lane_group group = lane_group::active();
+      auto value = read_words<argument>(c.m.word + layout::at_arguments);
+      if (!combine_equal<S>(group.mask(), group.lane(), c.keys[0], value)) return;
+      write_words(c.m.word + layout::at_arguments, value);
+    }
+    if (c.run_in_place(to_)) return;
+    if constexpr (layout::nested) {
+      c.send(to_);
+    } else {
+      c.address(to_);
+      bins_.send(static_cast<int>(to_.table.pe_of(c.keys[0])), to_.table.server_of(to_.table.number_of(c.keys[0])), c.m);
+    }
+  }
+
+  handle_type to_;
+  call_bins<key_server<Record, Sections...>, SERVERS, !layout::nested> bins_;
+};
+
+}  // namespace gravel
+
+/// Gathers a block's calls to the servers of its PE. In shared memory: 256 bytes for each word of a call and server, 40 KiB at most; so for 32 servers
+/// if a call has up to 20 bytes, and for fewer of larger ones (`servers`). If there are more, calls leave one by one.
+template <class Record, class... Sections>
+using gravel_server_sender =
+    gravel::server_sender<gravel::gathered_servers(sizeof(typename gravel::call_layout<Record, Sections...>::message)), Record,
+                          Sections...>;

@@ -1,0 +1,191 @@
+// What a critical section is: a type whose operator() takes records, and then the arguments of the call.
+//
+//   struct account { int64_t balance; };
+//   struct deposit {
+//     static constexpr const char* name = "deposit";
+//     GRAVEL_HANDLER void operator()(account& a, int32_t amount) const { a.balance += amount; }
+//     GRAVEL_HANDLER static int32_t combine(int32_t a, int32_t b) { return a + b; }     // optional: calls of one key may become one
+//   };
+//
+// One record for each key that the section holds, 1 to 4. What it returns is the call's answer. Servers have the name of their first section; others
+// need none. A record of a nested section may be at another PE while the section runs: addresses in it mean nothing there.
+#pragma once
+#include <cstdint>
+#include <initializer_list>
+#include <type_traits>
+#include <utility>
+
+#include "device/am.cuh"
+
+namespace gravel {
+
+template <class First, class...>
+struct first_type {
+  using type = First;
+};
+template <class... A>
+struct section_arguments {
+  static constexpr uint32_t count = sizeof...(A);
+};
+template <class First, class... Rest>
+struct first_type<section_arguments<First, Rest...>> {
+  using type = First;
+};
+
+/// What the type of a section's operator() says: leading parameters `Record&` are keys, the others arguments.
+template <class Record, uint32_t KEYS, class... P>
+struct section_parameters {
+  static constexpr uint32_t keys = KEYS;
+  using arguments = section_arguments<std::decay_t<P>...>;
+  static constexpr bool trivial = (std::is_trivially_copyable_v<std::decay_t<P>> && ...);
+  static constexpr bool values = ((!std::is_reference_v<P> || std::is_convertible_v<const std::decay_t<P>&, P>)&&...);
+};
+template <class Record, uint32_t KEYS, class... P>
+struct section_parameters<Record, KEYS, Record&, P...> : section_parameters<Record, KEYS + 1, P...> {};
+
+template <class Record, class F>
+struct section_operator {
+  static constexpr bool known = false;
+};
+template <class Record, class S, class R, class... P>
+struct section_operator<Record, R (S::*)(P...) const> : section_parameters<Record, 0, P...> {
+  static constexpr bool known = true;
+  using result = R;
+};
+
+template <class S>
+constexpr bool has_combine = requires {
+  &S::combine;
+};
+
+template <class T>
+constexpr uint32_t words_of = (sizeof(T) + 3) / 4;
+
+template <class T>
+GRAVEL_BOTH void write_words(uint32_t* to, const T& value) {
+  uint32_t word[words_of<T>] = {};
+  __builtin_memcpy(word, &value, sizeof(T));
+  GRAVEL_UNROLL
+  for (uint32_t i = 0; i < words_of<T>; ++i) to[i] = word[i];
+}
+template <class T>
+GRAVEL_BOTH T read_words(const uint32_t* from) {
+  uint32_t word[words_of<T>];
+  GRAVEL_UNROLL
+  for (uint32_t i = 0; i < words_of<T>; ++i) word[i] = from[i];
+  unpacked_value<T> result;
+  __builtin_memcpy(static_cast<void*>(&result.value), word, sizeof(T));
+  return result.value;
+}
+
+/// Which of its rules a section breaks, each as one line of the compiler; how its arguments lie in a message.
+template <class Record, class S>
+struct section_traits {
+  using call = section_operator<Record, decltype(&S::operator())>;
+  static_assert(call::known, "a section has one operator(), const, neither overloaded nor a template");
+  static_assert(call::keys >= 1 && call::keys <= 4, "a section takes 1 to 4 records, by reference, before its arguments");
+  static_assert(call::trivial && call::values, "a section's arguments are values that are copied byte by byte");
+  using result = typename call::result;
+  using arguments = typename call::arguments;
+  static constexpr uint32_t keys = call::keys;
+  static_assert(sizeof(std::conditional_t<std::is_void_v<result>, char, result>) <= 8, "a section answers with up to 8 bytes");
+  static constexpr bool answers = !std::is_void_v<result>, combines = has_combine<S>;
+  static_assert(!combines || (keys == 1 && !answers && arguments::count == 1),
+                "combine(a, b) is for sections of one key and one argument that answer nothing");
+
+  template <class... A>
+  GRAVEL_BOTH static constexpr uint32_t offset(section_arguments<A...>, uint32_t i) {
+    constexpr uint32_t sizes[] = {words_of<A>..., 0};
+    uint32_t at = 0;
+    for (uint32_t before = 0; before < i; ++before) at += sizes[before];
+    return at;
+  }
+  static constexpr uint32_t words = offset(arguments{}, arguments::count);
+
+  template <class... A, class... P>
+  GRAVEL_BOTH static void write(uint32_t* to, section_arguments<A...>, P... values) {
+    static_assert(sizeof...(A) == sizeof...(P), "the section takes another number of keys or arguments");
+    uint32_t i = 0;
+    ((write_words(to + offset(arguments{}, i++), static_cast<A>(values))), ...);
+  }
+  /// Runs the section with arguments that lie at `from`.
+  template <class... A, class... R>
+  GRAVEL_BOTH static result run(const uint32_t* from, section_arguments<A...> list, R&... records) {
+    return run_with(from, list, std::index_sequence_for<A...>(), records...);
+  }
+  template <class... A, size_t... I, class... R>
+  GRAVEL_BOTH static result run_with([[maybe_unused]] const uint32_t* from, section_arguments<A...> list, std::index_sequence<I...>,
+                                     R&... records) {
+    return S{}(records..., read_words<A>(from + std::integral_constant<uint32_t, offset(list, I)>::value)...);
+  }
+};
+
+/// How calls of these sections lie in a message of 4-byte words:
+///
+///   word 0            kind of the call, and above it the number of the record at its owner
+///   ticket            where sections are nested: the room that the caller has reserved
+///   keys, values      the same: the call's keys; the values of those that are held, from the lowest key on
+///   slot (2 words)    where sections answer: PE << 40 | offset in its symmetric heap + 1; 0: nobody asks
+///   arguments
+template <class Record, class... Sections>
+struct call_layout {
+  using record = Record;
+  static constexpr uint32_t sections = sizeof...(Sections);
+  static constexpr uint32_t largest(std::initializer_list<uint32_t> values) {
+    uint32_t most = 0;
+    for (uint32_t v : values) most = v > most ? v : most;
+    return most;
+  }
+  static constexpr uint32_t keys = largest({section_traits<Record, Sections>::keys...});
+  static constexpr bool nested = keys > 1, answers = (section_traits<Record, Sections>::answers || ...),
+                        combines = (section_traits<Record, Sections>::combines || ...);
+  static_assert(std::is_trivially_copyable_v<Record> && std::is_default_constructible_v<Record>, "records are copied byte by byte");
+
+  /// Kinds are the sections, in their order, and the message that gives a held key back.
+  static constexpr uint32_t give_back = sections, kinds = sections + nested;
+  static constexpr uint32_t kind_bits() {
+    uint32_t bits = 0;
+    while (1u << bits < kinds) ++bits;
+    return bits;
+  }
+  static constexpr uint32_t bits = kind_bits(), kind_mask = (1u << bits) - 1;
+  static constexpr uint32_t record_words = words_of<Record>;
+  static constexpr uint32_t at_ticket = 1, at_keys = at_ticket + nested, at_values = at_keys + (nested ? keys : 0),
+                            at_slot = at_values + (nested ? keys - 1 : 0) * record_words, at_arguments = at_slot + (answers ? 2 : 0),
+                            words = at_arguments + largest({section_traits<Record, Sections>::words...});
+  static_assert(words <= 32, "a call has up to 128 bytes: of nested sections the records, but one, travel with it");
+
+  struct message {
+    uint32_t word[words];
+  };
+  template <class S>
+  GRAVEL_BOTH static constexpr uint32_t kind_of() {
+    constexpr bool same[] = {std::is_same_v<S, Sections>...};
+    for (uint32_t i = 0; i < sections; ++i)
+      if (same[i]) return i;
+    return sections;
+  }
+};
+
+// The order in which a nested call visits its keys.
+/// The lowest key above `mine`; `mine` if there is none.
+template <uint32_t N>
+GRAVEL_BOTH uint32_t next_key(const uint32_t* keys, uint32_t mine) {
+  uint32_t next = mine;
+  for (uint32_t i = 0; i < N; ++i)
+    if (keys[i] > mine && (next == mine || keys[i] < next)) next = keys[i];
+  return next;
+}
+/// How many of the different keys are below.
+template <uint32_t N>
+GRAVEL_BOTH uint32_t rank_of(const uint32_t* keys, uint32_t key) {
+  uint32_t rank = 0;
+  for (uint32_t i = 0; i < N; ++i) {
+    bool first = keys[i] < key;
+    for (uint32_t j = 0; j < i; ++j) first &= keys[j] != keys[i];
+    rank += first;
+  }
+  return rank;
+}
+
+}  // namespace gravel

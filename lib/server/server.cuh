@@ -1,0 +1,316 @@
+// The server: what a block does with the calls that it is given, alone for each of its keys.
+//
+// Exclusion by owners: calls are dealt to the block's warps by their keys, through shared memory; of 32 calls that a warp looks at the first lane
+// of each key runs all calls of that key, one after the other, with the record in registers. So no two lanes ever have the same key, without a
+// lock. Calls that can be combined are, before that.
+// Exclusion by locks: as in the paper (section 3.1), words in the block's shared memory, tried by each lane for its call; keys may share a word.
+//
+// A call of several keys visits their owners in ascending order. Each but the last holds its key and puts its value into the call; the last runs the
+// section and gives the others their values back. Calls for a key that is held are parked, in the room that their caller has reserved, and run when it
+// is given back. Ascending order: no ring of holders that wait for each other. Reserved room: no server ever waits for room.
+#pragma once
+#include "device/service_kernel.cuh"
+#include "lib/server/combine.cuh"
+#include "lib/server/table.cuh"
+
+namespace gravel {
+
+template <class Record, class... Sections>
+struct key_server {
+  using layout = call_layout<Record, Sections...>;
+  using message = typename layout::message;
+  using here_type = gravel_server<key_server>;
+  static_assert(has_name<typename first_type<Sections...>::type>,
+                "the first section has a name: static constexpr const char* name = \"...\";");
+  static constexpr const char* name = first_type<Sections...>::type::name;
+  static constexpr uint32_t threads = !GRAVEL_CUDA ? 64 : sizeof(message) <= 48 ? 512 : sizeof(message) <= 96 ? 256 : 128;
+  static constexpr uint32_t warps = threads / 32, each = sizeof(message) <= 24 ? 2 : 1, window = threads * each;
+  static constexpr uint32_t lock_words = 4096;         ///< of exclusion by locks, as in the paper
+  static constexpr uint32_t shared_bytes = 16 * 1024;  ///< room for a server's records in its shared memory
+  /// Small records are in registers while their calls run. Others are changed where they lie, and lie in device memory.
+  static constexpr bool copies = layout::nested || sizeof(Record) <= 32;
+  static constexpr uint32_t shared_records = copies ? shared_bytes / sizeof(Record) : 0;
+
+  server_table<layout> table;
+
+  /// All threads of the block, when the kernel starts.
+  __device__ void begin(const here_type& here) const {
+    workspace& mine = space();
+    if (here.rank() < warps) mine.owners.count[here.rank()] = 0;
+    if (table.by_locks)
+      for (uint32_t i = here.rank(); i < lock_words; i += threads) mine.lock[i] = 0;
+    if (copies && table.in_shared)
+      for (uint32_t i = here.rank(); number(here, i) < own_keys(); i += threads) records()[i] = table.slots[number(here, i)].record;
+  }
+
+  __device__ void operator()(const here_type& here, const gravel_service_batch<message>& batch) const {
+    if (table.by_locks) run_by_locks(here, batch);
+    else run_by_owners(here, batch);
+  }
+
+ private:
+  struct owner_space {
+    message calls[window];  ///< of the batch, by warp
+    uint32_t count[warps];  ///< 0 between windows
+  };
+  union workspace {
+    owner_space owners;
+    uint32_t lock[lock_words];
+  };
+  GRAVEL_DEVICE static workspace& space() {
+    __shared__ __align__(16) char bytes[sizeof(workspace)];
+    return *reinterpret_cast<workspace*>(bytes);
+  }
+  GRAVEL_DEVICE static Record* records() {
+    __shared__ __align__(16) char bytes[shared_bytes];
+    return reinterpret_cast<Record*>(bytes);
+  }
+  GRAVEL_DEVICE uint64_t own_keys() const { return server_table<layout>::keys_of_pe(table.keys, table.n_pes); }
+  GRAVEL_DEVICE uint64_t number(const here_type& here, uint32_t i) const { return uint64_t{i} * table.servers + here.number(); }
+
+  /// A key in the hands of the one lane that may touch it.
+  struct open_key {
+    std::conditional_t<copies, Record, Record*> kept;
+    uint32_t number, parked;
+    bool held, was_held;
+    GRAVEL_DEVICE Record& record() {
+      if constexpr (copies) return kept;
+      else return *kept;
+    }
+  };
+  GRAVEL_DEVICE open_key open(uint32_t number) const {
+    open_key k;
+    k.number = number;
+    k.parked = 0;
+    k.held = false;
+    if (table.in_place) {
+      for (relax wait;; wait()) {  // a client that runs in place waits for nothing
+        const key_state state = table.state_of(number);
+        k.held = state == key_state::held;
+        if (state >= key_state::server || (state == key_state::free && table.take(number, key_state::server))) break;
+      }
+    } else if constexpr (layout::nested) {
+      k.held = table.state_of(number) == key_state::held;
+    }
+    k.was_held = k.held;
+    if constexpr (layout::nested)
+      if (k.held) k.parked = table.slots[number].parked;
+    if constexpr (copies) k.kept = table.in_shared ? records()[number / table.servers] : table.slots[number].record;
+    else k.kept = &table.slots[number].record;
+    return k;
+  }
+  /// `contended`: several calls met.
+  GRAVEL_DEVICE void close(const open_key& k, bool contended) const {
+    auto& slot = table.slots[k.number];
+    if constexpr (copies) {
+      if (table.in_shared) records()[k.number / table.servers] = k.kept;
+      slot.record = k.kept;  // also of records in shared memory: what the host and other kernels see
+    }
+    if constexpr (layout::nested) {
+      if (k.held) slot.parked = k.parked;
+      if (k.held && !k.was_held) store_relaxed<scope::device>(&slot.lock, static_cast<uint32_t>(key_state::held));
+      if (!k.held && k.was_held) store_relaxed<scope::device>(&slot.lock, static_cast<uint32_t>(key_state::server));
+    }
+    if (table.in_place && !k.held && !contended) table.give(k.number);
+  }
+
+  GRAVEL_DEVICE void run_by_owners(const here_type& here, const gravel_service_batch<message>& batch) const {
+    owner_space& mine = space().owners;
+    const uint32_t lane = here.rank() % 32, warp = here.rank() / 32, size = batch.size();
+    for (uint32_t from = 0; from < size; from += window) {
+      message call[each];
+      uint32_t to[each], place[each];
+      GRAVEL_UNROLL
+      for (uint32_t t = 0; t < each; ++t) {
+        const uint32_t i = from + t * threads + here.rank();
+        to[t] = warps;
+        if (i >= size) continue;
+        call[t] = batch[i];
+        to[t] = (call[t].word[0] >> layout::bits) * 0x9e3779b1u >> 16 & (warps - 1);
+        place[t] = block_add_relaxed(&mine.count[to[t]], 1);
+      }
+      __syncthreads();
+      const uint32_t count = lane < warps ? mine.count[lane] : 0;
+      uint32_t before = count;
+      for (uint32_t step = 1; step < warps; step *= 2) {
+        const uint32_t other = __shfl_up_sync(~0u, before, step);
+        if (lane >= step) before += other;
+      }
+      before -= count;
+      GRAVEL_UNROLL
+      for (uint32_t t = 0; t < each; ++t) {
+        const uint32_t first = __shfl_sync(~0u, before, static_cast<int>(to[t] % warps));
+        if (to[t] < warps) mine.calls[first + place[t]] = call[t];
+      }
+      const uint32_t first = __shfl_sync(~0u, before, static_cast<int>(warp)), n = __shfl_sync(~0u, count, static_cast<int>(warp));
+      __syncthreads();
+      if (here.rank() < warps) mine.count[here.rank()] = 0;
+      for (uint32_t at = 0; at < n; at += 32) run_together(here, mine.calls + first + at, n - at, lane);
+      __syncthreads();
+    }
+  }
+
+  /// Up to 32 calls. Thread scope: warp, converged.
+  GRAVEL_DEVICE void run_together(const here_type& here, message* calls, uint32_t n, uint32_t lane) const {
+    bool mine = lane < n, met = false;  // met: calls for the key have been combined
+    const uint32_t word = mine ? calls[lane].word[0] : ~0u;
+    if constexpr (layout::combines) {
+      (combine<Sections>(calls, lane, word, mine, met), ...);
+      __syncwarp();
+    }
+    const uint32_t number = mine ? word >> layout::bits : ~0u;
+    const uint32_t same = __match_any_sync(~0u, number);
+    if (mine && lane_group::lowest(same) == lane) {
+      open_key k = open(number);
+      apply_all(here, calls, same, k);
+      close(k, met || (same & (same - 1)) != 0);
+    }
+    __syncwarp();  // what one lane wrote the next calls of its key may read in another
+  }
+  /// The calls of one key, one after the other.
+  GRAVEL_DEVICE void apply_all(const here_type& here, const message* calls, uint32_t which, open_key& k) const {
+    if constexpr (!layout::nested && !layout::answers && sizeof(message) <= 16) {
+      // Of a key that is much called for they mostly lie together: then eight are read at once.
+      constexpr uint32_t several = 8;
+      const uint32_t first = lane_group::lowest(which), n = lane_group::popcount(which);
+      if (n >= several && which >> first == ~0u >> (32 - n)) {
+        for (uint32_t i = 0; i + several <= n; i += several) {
+          GRAVEL_UNROLL
+          for (uint32_t j = 0; j < several; ++j) apply(here, calls[first + i + j].word, k);
+        }
+        which = n % several ? which & ~0u << (first + n / several * several) : 0;
+      }
+    }
+    for (; which; which &= which - 1) apply(here, calls[lane_group::lowest(which)].word, k);
+  }
+  template <class S>
+  GRAVEL_DEVICE void combine(message* calls, uint32_t lane, uint32_t word, bool& mine, bool& met) const {
+    using traits = section_traits<Record, S>;
+    if constexpr (traits::combines) {
+      using argument = typename first_type<typename traits::arguments>::type;
+      const bool is = mine && (word & layout::kind_mask) == layout::template kind_of<S>();
+      const uint32_t those = __ballot_sync(~0u, is);
+      if (!is) return;
+      auto value = read_words<argument>(calls[lane].word + layout::at_arguments);
+      const uint32_t combined = combine_equal<S>(those, lane, word, value);
+      mine = combined != 0;
+      met = combined > 1;
+      if (mine) write_words(calls[lane].word + layout::at_arguments, value);
+    }
+  }
+  GRAVEL_DEVICE void run_by_locks(const here_type& here, const gravel_service_batch<message>& batch) const {
+    for (uint32_t i = here.rank(); i < batch.size(); i += threads) {
+      const message call = batch[i];
+      const uint32_t number = call.word[0] >> layout::bits;
+      uint32_t* const lock = &space().lock[number / table.servers % lock_words];
+      // Who has the lock gives it back in the same round: its neighbours in the warp may wait for it.
+      bool waits = true, met = false;
+      for (relax wait; waits;) {
+        if (compare_swap_acquire<scope::block>(lock, 0u, 1u)) {
+          open_key k = open(number);
+          apply(here, call.word, k);
+          close(k, met);
+          store_release<scope::block>(lock, 0u);
+          waits = false;
+        } else {
+          met = true;
+          wait();
+        }
+      }
+    }
+  }
+
+  // ---- one call, by the lane that has its key
+  GRAVEL_DEVICE void apply(const here_type& here, const uint32_t* call, open_key& k) const {
+    if constexpr (layout::nested) {
+      if ((call[0] & layout::kind_mask) == layout::give_back) return go_on(here, call, k);
+      if (k.held) return park(call, k);
+    }
+    run(here, call, k);
+  }
+  GRAVEL_DEVICE void run(const here_type& here, const uint32_t* call, open_key& k) const { (run_if<Sections>(here, call, k), ...); }
+  template <class S>
+  GRAVEL_DEVICE void run_if(const here_type& here, const uint32_t* call, open_key& k) const {
+    if ((call[0] & layout::kind_mask) != layout::template kind_of<S>()) return;
+    if constexpr (section_traits<Record, S>::keys == 1) {
+      run_section<S, layout>(here.g, call, k.record());
+      if constexpr (layout::nested) complete(here, call);
+    } else {
+      visit<S>(here, call, k);
+    }
+  }
+
+  // ---- nested sections
+  /// A call has come to one of its keys, which nobody holds. It goes on to the next, or runs here if this is the last.
+  template <class S>
+  __device__ GRAVEL_NOINLINE void visit(const here_type& here, const uint32_t* call, open_key& k) const {
+    constexpr uint32_t n = section_traits<Record, S>::keys;
+    const uint32_t* const keys = call + layout::at_keys;
+    const uint32_t mine = table.key_of(k.number);
+    const uint32_t next = next_key<n>(keys, mine);
+    if (next != mine) {
+      message onward;
+      for (uint32_t i = 0; i < layout::words; ++i) onward.word[i] = call[i];
+      write_words(onward.word + layout::at_values + rank_of<n>(keys, mine) * layout::record_words, k.record());
+      onward.word[0] = table.number_of(next) << layout::bits | layout::template kind_of<S>();
+      k.held = true;
+      return send(here, next, onward);
+    }
+    Record values[n];  // by rank of the key
+    uint32_t at[n];
+    const uint32_t last = rank_of<n>(keys, mine);
+    for (uint32_t r = 0; r < last; ++r) values[r] = read_words<Record>(call + layout::at_values + r * layout::record_words);
+    values[last] = k.record();
+    for (uint32_t i = 0; i < n; ++i) at[i] = rank_of<n>(keys, keys[i]);
+    run_nested<S, layout>(here.g, call, values, at, std::make_index_sequence<n>());
+    k.record() = values[last];
+    for (uint32_t i = 0, given = 0; i < n; ++i) {
+      if (keys[i] == mine || (given >> at[i] & 1)) continue;
+      given |= 1u << at[i];
+      message back;
+      for (uint32_t w = 0; w < layout::words; ++w) back.word[w] = 0;
+      back.word[0] = table.number_of(keys[i]) << layout::bits | layout::give_back;
+      write_words(back.word + layout::at_values, values[at[i]]);
+      send(here, keys[i], back);
+    }
+    complete(here, call);
+  }
+  GRAVEL_DEVICE void send(const here_type& here, uint32_t key, const message& m) const {
+    gravel_service_send(here.handle, static_cast<int>(table.pe_of(key)), table.server_of(table.number_of(key)), m);
+  }
+  /// The caller may give the call's room to another.
+  GRAVEL_DEVICE void complete(const here_type& here, const uint32_t* call) const {
+    const uint32_t room = call[layout::at_ticket], pe = room / table.rooms.calls, place = room % table.rooms.calls;
+    if (pe == table.my_pe) fetch_add_release<scope::device>(&table.rooms.done[place], 1u);  // [K2]
+    else gravel_inc(here.g, &table.rooms.done[place], static_cast<int>(pe));
+  }
+  /// Last in the ring of those that wait for the key.
+  GRAVEL_DEVICE void park(const uint32_t* call, open_key& k) const {
+    const uint32_t room = call[layout::at_ticket];
+    const auto& rooms = table.rooms;
+    for (uint32_t i = 0; i < layout::words; ++i) rooms.parked[uint64_t{room} * layout::words + i] = call[i];
+    if (k.parked == 0) {
+      rooms.next[room] = room;
+    } else {
+      rooms.next[room] = rooms.next[k.parked - 1];
+      rooms.next[k.parked - 1] = room;
+    }
+    k.parked = room + 1;
+  }
+  /// The key is given back: those that wait for it run, until one of them holds it.
+  __device__ GRAVEL_NOINLINE void go_on(const here_type& here, const uint32_t* call, open_key& k) const {
+    k.record() = read_words<Record>(call + layout::at_values);
+    k.held = false;
+    while (k.parked && !k.held) {
+      const auto& rooms = table.rooms;
+      const uint32_t last = k.parked - 1, first = rooms.next[last];
+      message waited;
+      for (uint32_t i = 0; i < layout::words; ++i) waited.word[i] = rooms.parked[uint64_t{first} * layout::words + i];
+      if (first == last) k.parked = 0;
+      else rooms.next[last] = rooms.next[first];
+      run(here, waited.word, k);  // its room may be another's from here on
+    }
+  }
+};
+
+}  // namespace gravel

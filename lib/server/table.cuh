@@ -1,0 +1,98 @@
+// Where the records of servers lie, and who has a key: plain data, the same for clients and servers of a PE.
+//
+// Key k belongs to PE k % n_pes, has number k / n_pes there, and belongs to the server of that number modulo the servers. In front of all that
+// touch a record stands the word beside it, `lock`:
+//
+//   free        nobody has it; clients that run sections in place take it                            [K1] acquire
+//   client      a client runs a section in place; gives it back at once                               [K1] release
+//   server      its server has it: clients send their calls. Only the server changes it from here on
+//   held        a nested call that is under way has its value; calls for it are parked by the server
+//
+// Without sections in place only the server reads and writes the word, and `free` and `server` mean the same. The server takes a key from
+// `free` as clients do, and gives it back [K1] when calls for it no longer meet: then clients may run in place again.
+#pragma once
+#include "lib/server/section.hpp"
+
+namespace gravel {
+
+enum class key_state : uint32_t { free, client, server, held };
+
+template <class Record, bool NESTED>
+struct key_slot {
+  Record record;
+  uint32_t lock;  ///< key_state
+};
+/// `parked`: 1 + the room of the last call that waits for the key; 0: none. The calls make a ring, from the last to the first.
+template <class Record>
+struct key_slot<Record, true> {
+  Record record;
+  uint32_t lock, parked;
+};
+
+/// Rooms: each call of nested sections has reserved one at all PEs before it is sent, PE * calls + place. `done[place]` counts the calls of this PE
+/// that had the place and are complete [K2]: the call with ticket t has place t % calls, and waits until t / calls calls have had it.
+template <class Layout>
+struct server_rooms {
+  uint32_t calls;     ///< of each PE, under way at once; a power of two
+  uint64_t* tickets;  ///< calls of this PE's kernels
+  uint32_t* done;     ///< [calls], symmetric
+  uint32_t* next;     ///< [n_pes * calls] rooms of parked calls: who waits behind
+  uint32_t* parked;   ///< [n_pes * calls][Layout::words]
+  GRAVEL_BOTH static uint64_t bytes(uint32_t calls, uint32_t n_pes) {
+    return 256 + uint64_t{calls} * sizeof(uint32_t) * (1 + n_pes * (1 + uint64_t{Layout::words}));
+  }
+};
+
+template <class Layout>
+struct server_table {
+  using record = typename Layout::record;
+  using slot = key_slot<record, Layout::nested>;
+  slot* slots;  ///< symmetric: [keys of this PE]
+  uint64_t keys;
+  uint32_t n_pes, my_pe, servers;
+  bool by_locks, in_place, in_shared;
+  server_rooms<Layout> rooms;
+
+  GRAVEL_BOTH uint32_t pe_of(uint32_t key) const { return key % n_pes; }
+  GRAVEL_BOTH uint32_t number_of(uint32_t key) const { return key / n_pes; }
+  GRAVEL_BOTH uint32_t key_of(uint32_t number) const { return number * n_pes + my_pe; }
+  GRAVEL_BOTH uint32_t server_of(uint32_t number) const { return number % servers; }
+  /// Of each PE.
+  GRAVEL_BOTH static uint64_t keys_of_pe(uint64_t keys, uint32_t n_pes) { return (keys + n_pes - 1) / n_pes; }
+
+  /// Takes a free key. Thread scope: lane.
+  GRAVEL_DEVICE bool take(uint32_t number, key_state as) const {
+    return compare_swap_acquire<scope::device>(&slots[number].lock, static_cast<uint32_t>(key_state::free),
+                                               static_cast<uint32_t>(as));  // [K1]
+  }
+  GRAVEL_DEVICE void give(uint32_t number) const {
+    store_release<scope::device>(&slots[number].lock, static_cast<uint32_t>(key_state::free));  // [K1]
+  }
+  GRAVEL_DEVICE key_state state_of(uint32_t number) const {
+    return static_cast<key_state>(load_relaxed<scope::device>(&slots[number].lock));
+  }
+};
+
+/// Runs the section with the message's arguments, and sends its answer to who asked.
+template <class S, class Layout, class... R>
+GRAVEL_DEVICE void run_section([[maybe_unused]] const gravel_t& g, const uint32_t* call, R&... records) {
+  using traits = section_traits<typename Layout::record, S>;
+  if constexpr (traits::answers) {
+    using result = typename traits::result;
+    const result answer = traits::run(call + Layout::at_arguments, typename traits::arguments{}, records...);
+    const uint64_t slot = call[Layout::at_slot] | uint64_t{call[Layout::at_slot + 1]} << 32;
+    constexpr uint64_t place = (uint64_t{1} << 40) - 1;
+    if (slot) gravel_put(g, reinterpret_cast<result*>(g.heap + (slot & place) - 1), answer, static_cast<int>(slot >> 40));
+  } else {
+    traits::run(call + Layout::at_arguments, typename traits::arguments{}, records...);
+  }
+}
+
+/// Runs the nested section whose records are values[at[0]], values[at[1]] ...
+template <class S, class Layout, size_t... I>
+GRAVEL_DEVICE void run_nested(const gravel_t& g, const uint32_t* call, typename Layout::record* values, const uint32_t* at,
+                              std::index_sequence<I...>) {
+  run_section<S, Layout>(g, call, values[at[I]]...);
+}
+
+}  // namespace gravel

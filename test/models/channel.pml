@@ -1,0 +1,225 @@
+// A channel (lib/channel/channel.cuh): producers and consumers that share its words, at the size at which rounds and chunks meet: chunks of
+// two tickets instead of 32. Each atomic access is a step; the elements are their tickets.
+//
+//   step here       in the code
+//   take_room       slots::take_room, with refresh where there is too little: [K1]
+//   draw            slots::draw: [K2]
+//   write, commit   channel::write, commit: [K4]; a producer of two elements commits its chunks one after the other
+//   take            channel::take_alone: the count, the tail, the compare and swap of the head
+//   read, free      channel::read, free: [K3]
+//
+// Claims: nobody touches a slot that another holds; what is read was written; each element is taken once, all are taken; elements that are
+// reserved and not done are never more than the capacity; in the end all room is back.
+//
+// BROKEN=1: commits before it writes.
+// BROKEN=2: frees before it reads.
+// BROKEN=3: reads the tail before the count of commits.
+// BROKEN=4: as many slots as the capacity: no spare chunk.
+// BROKEN=5: takes without compare and swap: head is read, then written.
+// BROKEN=6: takes room without compare and swap.
+// BROKEN=7: a chunk that is partly committed is taken up to its count, whatever the tail is.
+// BROKEN=8: room comes back for all that are done, whether those of an older chunk are or not.
+#ifndef BROKEN
+#define BROKEN 0
+#endif
+#ifndef PRODUCERS
+#define PRODUCERS 2
+#endif
+#ifndef CONSUMERS
+#define CONSUMERS 2
+#endif
+#ifndef EACH
+#define EACH 3        /* elements of a producer */
+#endif
+#ifndef MOST
+#define MOST 2        /* that a producer reserves at once */
+#endif
+#define CHUNK 2
+#ifndef CHUNKS
+#define CHUNKS 2
+#endif
+#define ROWS (CHUNK * CHUNKS)
+#if BROKEN == 4
+#define CAPACITY ROWS
+#else
+#define CAPACITY (ROWS - CHUNK + 1)
+#endif
+#define TOTAL (PRODUCERS * EACH)
+#define ROW(t) ((t) % ROWS)
+#define WORD(t) (((t) / CHUNK) % CHUNKS)
+#define BEFORE(t) (((t) / ROWS) * CHUNK)
+#define START(t) (((t) / CHUNK) * CHUNK)
+
+byte tail, head, room = CAPACITY, freed;
+byte committed[CHUNKS], done[CHUNKS];
+byte element[ROWS];          /* ticket + 1 */
+byte holder[ROWS];           /* ghost: ticket + 1 of who may touch it */
+bool taken[TOTAL];           /* ghost */
+byte n_taken, live;          /* ghost */
+
+inline refresh() {
+  /* f, n, e: the caller's */
+  more = false;
+  f = freed;
+  do
+  :: true ->
+     n = done[WORD(f)] - BEFORE(f);  /* [K3] */
+#if BROKEN == 8
+     /* all that are done, wherever */
+     e = done[0] + done[1];
+#else
+     e = START(f) + (n < CHUNK -> n : CHUNK);
+#endif
+     if
+     :: e <= f -> break
+     :: else
+     fi;
+     atomic {
+       if
+       :: freed == f -> freed = e; gained = e - f; f = e
+       :: else -> gained = 0; f = freed
+       fi };
+     more = true;
+     if
+     :: gained > 0 -> d_step { room = room + gained; gained = 0 }  /* [K1] */
+     :: else
+     fi
+  od;
+  atomic { e = 0; n = 0; f = 0 }
+}
+
+proctype producer() {
+  byte left = EACH, want, t, k, f, n, e, gained, seen;
+  bool more;
+  do
+  :: left == 0 -> break
+  :: left > 0 ->
+     if
+     :: want = 1
+     :: left >= MOST -> want = MOST
+     fi;
+     /* take_room: no room is an answer; here it asks again when something has changed. */
+     do
+     :: true ->
+        seen = room;
+        if
+        :: seen >= want ->
+#if BROKEN == 6
+           room = seen - want; break
+#else
+           if
+           :: atomic { room == seen -> room = room - want }; break
+           :: room != seen
+           fi
+#endif
+        :: else ->
+           refresh();
+           (room >= want || head != freed || more)
+        fi
+     od;
+     atomic { seen = 0; more = false;
+       t = tail; tail = tail + want;  /* [K2] */
+       live = live + want;
+       assert(live <= CAPACITY)
+     };
+     k = 0;
+#if BROKEN == 1
+     do
+     :: k == want -> break
+     :: else -> d_step { committed[WORD(t + k)]++; k++ }
+     od;
+     k = 0;
+#endif
+     do
+     :: k == want -> break
+     :: else -> atomic {
+          assert(holder[ROW(t + k)] == 0);
+          holder[ROW(t + k)] = t + k + 1;
+          element[ROW(t + k)] = t + k + 1;
+          k++ }
+     od;
+#if BROKEN != 1
+     if
+     :: want == 2 && START(t) == START(t + 1) -> d_step { committed[WORD(t)] = committed[WORD(t)] + 2 }  /* [K4] */
+     :: want == 2 && START(t) != START(t + 1) -> committed[WORD(t)]++; committed[WORD(t + 1)]++
+     :: want == 1 -> committed[WORD(t)]++
+     fi;
+#endif
+     atomic { left = left - want; want = 0; t = 0; k = 0 }
+  od
+}
+
+proctype consumer() {
+  byte h, n, e, k, t;
+end:
+  do
+  :: head < tail ->
+     h = head;
+#if BROKEN == 3
+     t = tail;
+     n = committed[WORD(h)] - BEFORE(h);
+#else
+     n = committed[WORD(h)] - BEFORE(h);  /* [K4] */
+     t = tail;
+#endif
+     e = START(h) + n;
+     if
+#if BROKEN == 7
+     :: n <= CHUNK && e > h ->
+#else
+     :: n <= CHUNK && e > h && (n == CHUNK || t == e) ->
+#endif
+        n = 0; t = 0;
+#if BROKEN == 5
+        head = e;
+#endif
+        if
+#if BROKEN == 5
+        :: true ->
+#else
+        :: atomic { head == h -> head = e } ->
+#endif
+#if BROKEN == 2
+           d_step { done[WORD(h)] = done[WORD(h)] + e - h; live = live - (e - h) };
+#endif
+           k = h;
+           do
+           :: k == e -> break
+           :: else -> atomic {
+                assert(element[ROW(k)] == k + 1 && holder[ROW(k)] == k + 1);
+                holder[ROW(k)] = 0;
+                assert(!taken[k]);
+                taken[k] = true;
+                n_taken++;
+                k++ }
+           od;
+#if BROKEN != 2
+           atomic { done[WORD(h)] = done[WORD(h)] + e - h; live = live - (e - h) };  /* [K3] */
+#endif
+        :: head != h
+        fi
+     :: else
+     fi;
+     atomic { h = 0; n = 0; e = 0; k = 0; t = 0 }
+  od
+}
+
+init {
+  byte i, f, n, e, gained;
+  bool more;
+  atomic {
+    i = 0;
+    do
+    :: i < PRODUCERS -> run producer(); i++
+    :: else -> break
+    od;
+    i = 0;
+    do
+    :: i < CONSUMERS -> run consumer(); i++
+    :: else -> break
+    od
+  };
+  n_taken == TOTAL && live == 0;
+  refresh();
+  assert(room == CAPACITY && freed == tail && head == tail)
+}

@@ -1,0 +1,353 @@
+// Critical sections by servers in a job: each record against a serial oracle, in all ways of exclusion, with data in both memories, at servers and in
+// place, with keys from one to thousands; nested sections of two to four keys in whatever order, with the least room; answers. Exclusion shows in
+// counters that are not atomic, and in a word for each key that says who is inside. One source for the CPU backend and for GPUs.
+#include <cinttypes>
+#include <cstdio>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gravel.cuh"
+#include "lib/base/mix.hpp"
+#include "lib/server/servers.cuh"
+
+using namespace gravel;
+
+namespace {
+
+int failures = 0;
+
+void expect(bool holds, const std::string& what) {
+  if (holds) return;
+  ++failures;
+  fprintf(stderr, "PE %d: %s\n", gravel_my_pe(), what.c_str());
+}
+void expect_refusal(const char* what, const char* word, const std::function<void()>& call) {
+  std::string text = "(nothing)";
+  try {
+    call();
+  } catch (const gravel::error& e) {
+    text = e.what();
+  }
+  expect(text.find(word) != std::string::npos, std::string(what) + ": expected an error with '" + word + "' in it, got " + text);
+}
+
+struct account {
+  int64_t balance;
+  uint32_t calls, wrong;
+  uint32_t* inside;  ///< of this key, at its PE: 0, or who is in a section with it; nullptr: records travel to other PEs
+};
+
+/// Goes into a section and out again, slowly; whoever else is inside at the time is seen by one of the two.
+GRAVEL_DEVICE void be_alone_with(account& a, uint32_t who) {
+  ++a.calls;
+  if (!a.inside) return;
+  a.wrong += load_relaxed<scope::device>(a.inside) != 0;
+  store_relaxed<scope::device>(a.inside, who);
+  for (int i = 0; i < 3; ++i) a.wrong += load_relaxed<scope::device>(a.inside) != who;
+  store_relaxed<scope::device>(a.inside, 0u);
+}
+
+struct deposit {
+  static constexpr const char* name = "deposit";
+  __device__ void operator()(account& a, int32_t amount, uint32_t who) const {
+    be_alone_with(a, who);
+    a.balance += amount;
+  }
+};
+struct add {  // calls of one key may become one
+  __device__ void operator()(account& a, int32_t amount) const { a.balance += amount; }
+  __device__ static int32_t combine(int32_t a, int32_t b) { return a + b; }
+};
+struct draw {  // the number of those before
+  __device__ uint32_t operator()(account& a, uint32_t who) const {
+    be_alone_with(a, who);
+    return a.calls - 1;
+  }
+};
+using plain = gravel_servers<account, deposit, add, draw>;
+
+struct visit {
+  static constexpr const char* name = "visit";
+  __device__ void operator()(account& a, int32_t amount) const {
+    ++a.calls;
+    a.balance += amount;
+  }
+};
+struct transfer {
+  __device__ uint32_t operator()(account& from, account& to, int32_t amount, uint32_t who) const {
+    be_alone_with(from, who);
+    from.balance -= amount;
+    be_alone_with(to, who);
+    to.balance += amount;
+    return from.calls;
+  }
+};
+struct split {
+  __device__ void operator()(account& from, account& a, account& b, int32_t amount) const {
+    ++from.calls, ++a.calls, ++b.calls;
+    from.balance -= amount;
+    a.balance += amount / 3;
+    b.balance += amount - amount / 3;
+  }
+};
+struct hand_on {
+  __device__ void operator()(account& a, account& b, account& c, account& d, int32_t amount) const {
+    ++a.calls, ++b.calls, ++c.calls, ++d.calls;
+    a.balance -= amount;
+    b.balance += 2 * amount;
+    c.balance -= 3 * amount;
+    d.balance += 2 * amount;
+  }
+};
+using nested = gravel_servers<account, visit, transfer, split, hand_on>;
+
+const unsigned blocks = GRAVEL_CUDA ? 32 : 2, lanes = GRAVEL_CUDA ? 128 : 32;
+
+/// What lane `lane` of a PE calls, its call number i: the same on the device and for the oracle.
+struct call_source {
+  uint64_t seed;
+  uint64_t keys;
+  uint32_t stride;  ///< keys are multiples of it
+  uint32_t each;
+  GRAVEL_BOTH uint64_t random(uint32_t pe, uint32_t lane, uint32_t i) const {
+    return mix(seed ^ mix(uint64_t{pe} << 48 | uint64_t{lane} << 24 | i));
+  }
+  GRAVEL_BOTH uint32_t key(uint64_t random, uint32_t which) const { return static_cast<uint32_t>(mix(random + which) % keys) * stride; }
+  GRAVEL_BOTH int32_t amount(uint64_t random) const { return static_cast<int32_t>(random >> 40 & 0xff) - 100; }
+};
+
+__global__ void call_plain(plain::handle_type bank, call_source from, uint32_t* answers) {
+  __shared__ plain::sender out;
+  out.begin(bank);
+  const uint32_t lane = blockIdx.x * blockDim.x + threadIdx.x, pe = bank.table.my_pe, who = 1 + pe * gridDim.x * blockDim.x + lane;
+  for (uint32_t i = 0; i < from.each; ++i) {
+    const uint64_t r = from.random(pe, lane, i);
+    const uint32_t key = from.key(r, 0);
+    switch (r % 4) {  // lanes are not together
+      case 0: out.call<deposit>(key, from.amount(r), who); break;
+      case 1: out.call<add>(key, from.amount(r)); break;
+      case 2: out.ask<draw>(&answers[lane * from.each + i], key, who); break;
+      default: gravel_server_call<deposit>(bank, key, from.amount(r), who);
+    }
+  }
+  out.end();
+}
+
+__global__ void call_nested(nested::handle_type bank, call_source from, uint32_t* answers) {
+  __shared__ nested::sender out;
+  out.begin(bank);
+  const uint32_t lane = blockIdx.x * blockDim.x + threadIdx.x, pe = bank.table.my_pe, who = 1 + pe * gridDim.x * blockDim.x + lane;
+  for (uint32_t i = 0; i < from.each; ++i) {
+    const uint64_t r = from.random(pe, lane, i);
+    const uint32_t a = from.key(r, 0), b = from.key(r, 1), c = from.key(r, 2), d = from.key(r, 3);
+    switch (r % 5) {
+      case 0: out.call<visit>(a, from.amount(r)); break;
+      case 1: out.call<split>(a, b, c, from.amount(r)); break;
+      case 2: out.call<hand_on>(a, b, c, d, from.amount(r)); break;
+      case 3: out.ask<transfer>(&answers[lane * from.each + i], a, b, from.amount(r), who); break;
+      default: gravel_server_call<transfer>(bank, a, b, from.amount(r), who);
+    }
+  }
+  out.end();
+}
+
+/// Lanes that wait for what they are answered before they ask again; some end earlier than others.
+__global__ void ask_and_wait(plain::handle_type bank, uint32_t* slots, uint32_t* wrong) {
+  const uint32_t lane = blockIdx.x * blockDim.x + threadIdx.x, me = bank.table.my_pe;
+  uint32_t last = 0;
+  for (uint32_t i = 0; i < 1 + lane % 4; ++i) {
+    const uint32_t key = static_cast<uint32_t>((me + lane) % bank.table.keys);
+    gravel_server_ask<draw>(bank, &slots[lane], key, 1 + lane);
+    gravel_wait_until(bank.service.g, &slots[lane], GRAVEL_NE, ~0u);
+    const uint32_t now = slots[lane];
+    if (i > 0 && now <= last) atomicAdd(wrong, 1u);
+    last = now;
+    slots[lane] = ~0u;
+  }
+}
+
+struct expected {
+  int64_t balance = 0;
+  uint32_t calls = 0;
+};
+
+/// All records are as they are to be.
+template <class Servers>
+void compare(const std::string& what, const Servers& servers, const std::vector<expected>& all) {
+  const std::vector<account> mine = servers.read();
+  const auto n_pes = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());
+  uint64_t different = 0, inside = 0;
+  std::string first;
+  for (uint64_t i = 0; i < mine.size(); ++i) {
+    const expected& e = all[i * n_pes + me];
+    inside += mine[i].wrong;
+    if (mine[i].balance == e.balance && mine[i].calls == e.calls) continue;
+    if (different++ == 0)
+      first = ", first key " + std::to_string(i * n_pes + me) + ": balance " + std::to_string(mine[i].balance) + " of " +
+              std::to_string(e.balance) + ", calls " + std::to_string(mine[i].calls) + " of " + std::to_string(e.calls);
+  }
+  expect(different == 0 && inside == 0,
+         what + ": " + std::to_string(different) + " records are wrong" + first + "; " + std::to_string(inside) + " times two were inside");
+}
+
+struct marks {
+  uint32_t* of;  ///< [keys of this PE]
+  explicit marks(uint64_t keys, bool some = true) : of(some ? gravel_malloc<uint32_t>((keys + 1) * sizeof(uint32_t)) : nullptr) {}
+  ~marks() { gravel_free(of); }
+  auto initial() const {
+    return [at = of](uint32_t key) { return account{0, 0, 0, at ? at + key / static_cast<uint32_t>(gravel_n_pes()) : nullptr}; };
+  }
+};
+
+void run_plain(const std::string& what, gravel_servers_options how, uint32_t stride, uint32_t each, uint64_t seed) {
+  const call_source from{seed, (how.keys + stride - 1) / stride, stride, each};
+  const uint32_t n_pes = static_cast<uint32_t>(gravel_n_pes()), all_lanes = blocks * lanes;
+  std::vector<expected> all(how.keys);
+  std::vector<uint64_t> draws(how.keys), answered(how.keys);
+  for (uint32_t pe = 0; pe < n_pes; ++pe)
+    for (uint32_t lane = 0; lane < all_lanes; ++lane)
+      for (uint32_t i = 0; i < each; ++i) {
+        const uint64_t r = from.random(pe, lane, i);
+        expected& e = all[from.key(r, 0)];
+        e.calls += r % 4 != 1;
+        if (r % 4 != 2) e.balance += from.amount(r);
+      }
+  const marks inside(how.keys);
+  auto* answers = gravel_malloc<uint32_t>(uint64_t{all_lanes} * each * sizeof(uint32_t));
+  {
+    plain servers(how, inside.initial());
+    gravel_launch(call_plain, blocks, lanes, servers.handle(), from, answers);
+    compare(what, servers, all);
+    std::vector<uint32_t> got(uint64_t{all_lanes} * each);
+    gravel_copy(got.data(), answers, got.size() * sizeof(uint32_t));
+    // With numbers drawn by draws alone each answer is the calls before it: below those of the key, and no two draws have the same.
+    for (uint32_t lane = 0; lane < all_lanes; ++lane)
+      for (uint32_t i = 0; i < each; ++i) {
+        const uint64_t r = from.random(static_cast<uint32_t>(gravel_my_pe()), lane, i);
+        if (r % 4 != 2) continue;
+        const uint32_t key = from.key(r, 0), answer = got[lane * each + i];
+        expect(answer < all[key].calls,
+               what + ": an answer of " + std::to_string(answer) + " from " + std::to_string(all[key].calls) + " calls");
+        draws[key] |= uint64_t{1} << answer % 64;
+        answered[key] += (answer & 63) == answer;
+      }
+    for (uint64_t key = 0; key < how.keys; ++key)
+      if (all[key].calls <= 64)
+        expect(static_cast<uint64_t>(__builtin_popcountll(draws[key])) == answered[key], what + ": two answers are the same");
+  }
+  gravel_free(answers);
+}
+
+void run_nested(const std::string& what, gravel_servers_options how, uint32_t stride, uint32_t each, uint64_t seed) {
+  const call_source from{seed, (how.keys + stride - 1) / stride, stride, each};
+  const uint32_t n_pes = static_cast<uint32_t>(gravel_n_pes()), all_lanes = blocks * lanes;
+  std::vector<expected> all(how.keys);
+  for (uint32_t pe = 0; pe < n_pes; ++pe)
+    for (uint32_t lane = 0; lane < all_lanes; ++lane)
+      for (uint32_t i = 0; i < each; ++i) {
+        const uint64_t r = from.random(pe, lane, i);
+        expected *const a = &all[from.key(r, 0)], *const b = &all[from.key(r, 1)], *const c = &all[from.key(r, 2)],
+                        *const d = &all[from.key(r, 3)];
+        const int32_t amount = from.amount(r);
+        switch (r % 5) {
+          case 0: a->balance += amount, ++a->calls; break;
+          case 1:
+            a->balance -= amount, b->balance += amount / 3, c->balance += amount - amount / 3, ++a->calls, ++b->calls, ++c->calls;
+            break;
+          case 2:
+            a->balance -= amount, b->balance += 2 * amount, c->balance -= 3 * amount, d->balance += 2 * amount;
+            ++a->calls, ++b->calls, ++c->calls, ++d->calls;
+            break;
+          default: a->balance -= amount, b->balance += amount, ++a->calls, ++b->calls;
+        }
+      }
+  const marks inside(how.keys, n_pes == 1);
+  auto* answers = gravel_malloc<uint32_t>(uint64_t{all_lanes} * each * sizeof(uint32_t));
+  {
+    nested servers(how, inside.initial());
+    gravel_launch(call_nested, blocks, lanes, servers.handle(), from, answers);
+    compare(what, servers, all);
+    std::vector<uint32_t> got(uint64_t{all_lanes} * each);
+    gravel_copy(got.data(), answers, got.size() * sizeof(uint32_t));
+    uint64_t wrong = 0;
+    for (uint32_t lane = 0; lane < all_lanes; ++lane)
+      for (uint32_t i = 0; i < each; ++i) {
+        const uint64_t r = from.random(static_cast<uint32_t>(gravel_my_pe()), lane, i);
+        const uint32_t answer = got[lane * each + i];
+        wrong += r % 5 == 3 ? answer == 0 || answer > all[from.key(r, 0)].calls : answer != 0;
+      }
+    expect(wrong == 0, what + ": " + std::to_string(wrong) + " wrong answers");
+  }
+  gravel_free(answers);
+}
+
+void wait_for_answers() {
+  constexpr uint64_t keys = 5;
+  const marks inside(keys);
+  auto* slots = gravel_malloc<uint32_t>(uint64_t{blocks} * lanes * sizeof(uint32_t));
+  auto* wrong = gravel_malloc<uint32_t>(sizeof(uint32_t));
+  const std::vector<uint32_t> none(blocks * lanes, ~0u);
+  gravel_copy(slots, none.data(), none.size() * sizeof(uint32_t));
+  std::vector<expected> all(keys);
+  for (uint32_t pe = 0; pe < static_cast<uint32_t>(gravel_n_pes()); ++pe)
+    for (uint32_t lane = 0; lane < blocks * lanes; ++lane) all[(pe + lane) % keys].calls += 1 + lane % 4;
+  {
+    plain servers({.keys = keys, .blocks = 2}, inside.initial());
+    gravel_launch(ask_and_wait, blocks, lanes, servers.handle(), slots, wrong);
+    compare("answers that are waited for", servers, all);
+    uint32_t found = 0;
+    gravel_copy(&found, wrong, sizeof(found));
+    expect(found == 0, "numbers that are drawn one after the other rise");
+  }
+  gravel_free(wrong);
+  gravel_free(slots);
+}
+
+void refusals() {
+  const auto open = [](const gravel_servers_options& how) { return [how] { nested servers(how); }; };
+  expect_refusal("no key", "0 keys", open({.keys = 0}));
+  expect_refusal("too many keys", "keys; there may be", open({.keys = uint64_t{1} << 33}));
+  expect_refusal("no room for the lanes of a warp", "16 calls", open({.keys = 1, .calls = 16}));
+  expect_refusal("calls", "33 calls", open({.keys = 1, .calls = 33}));
+  expect_refusal("shared memory in place", "cannot run in place",
+                 open({.keys = 1, .data = gravel_server_data::shared, .place = gravel_server_place::caller}));
+  expect_refusal("too many for shared memory", "shared memory for",
+                 open({.keys = 1 << 20, .blocks = 1, .data = gravel_server_data::shared}));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const uint32_t each = argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : GRAVEL_CUDA ? 30 : 12;
+  gravel_init<plain::delivery, nested::delivery>();
+  refusals();
+  const uint32_t n_pes = static_cast<uint32_t>(gravel_n_pes());
+  uint64_t seed = 1;
+  using exclusion = gravel_exclusion;
+  using data = gravel_server_data;
+  using place = gravel_server_place;
+  for (const auto by : {exclusion::owners, exclusion::locks}) {
+    const std::string how = by == exclusion::owners ? "owners, " : "locks, ";
+    run_plain(how + "one key", {.keys = 1, .blocks = 3, .exclusion = by}, 1, each, seed++);
+    run_plain(how + "one key in device memory",
+              {.keys = 1, .blocks = 1, .exclusion = by, .data = data::device, .place = place::server, .chunks = 2}, 1, each, seed++);
+    run_plain(how + "few keys in place", {.keys = 7, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each, seed++);
+    run_plain(how + "many keys", {.keys = 100'000, .blocks = 2, .exclusion = by, .chunks = 4, .chunk_messages = 32}, 1, each, seed++);
+
+    run_nested(how + "nested, one key", {.keys = 1, .blocks = 1, .exclusion = by, .calls = 32}, 1, each, seed++);
+    run_nested(how + "nested, opposite", {.keys = 2, .blocks = 2, .exclusion = by, .calls = 32, .chunks = 2}, 1, each, seed++);
+    run_nested(how + "nested, few keys", {.keys = 9, .blocks = 3, .exclusion = by, .data = data::shared, .calls = 64}, 1, each, seed++);
+    run_nested(how + "nested, in place", {.keys = 40, .blocks = 2, .exclusion = by, .place = place::caller, .calls = 32}, 1, each, seed++);
+    // Numbers of keys are 4096 apart at their server: they share the words of its locks.
+    run_nested(how + "nested, one lock word",
+               {.keys = 3 * 4096 * n_pes, .blocks = 1, .exclusion = by, .data = data::device, .place = place::server}, 4096 * n_pes, each,
+               seed++);
+  }
+  wait_for_answers();
+  { nested idle({.keys = 1000}); }
+  const bool all_well = gravel_max_all(static_cast<uint64_t>(failures)) == 0;
+  if (gravel_my_pe() == 0 && all_well) printf("servers: all well on %d PEs, %s\n", gravel_n_pes(), gravel_backend());
+  gravel_finalize();
+  return all_well ? 0 : 1;
+}

@@ -1,0 +1,395 @@
+// Task graphs: random trees against serial counts, with continuations that gather, and that spawn again; the least legal sizes; what the
+// host pushes while a graph runs; what tasks do wrong. One source for the CPU backend and for GPUs; each PE for itself. With a time limit:
+// most mistakes here would show as a run that does not end. Usage: task_graph_job [TREES [one-kernel]]; with
+// the second word nothing is pushed while a graph runs, for tools that run one kernel at a time.
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gravel.cuh"
+#include "lib/base/mix.hpp"
+#include "lib/channel/task_graph.cuh"
+
+namespace {
+
+int failures = 0;
+
+void expect(bool holds, const std::string& what) {
+  if (holds) return;
+  ++failures;
+  fprintf(stderr, "PE %d: %s\n", gravel_my_pe(), what.c_str());
+}
+void expect_error(const std::string& word, const std::function<void()>& call) {
+  std::string text = "(nothing)";
+  try {
+    call();
+  } catch (const gravel::error& e) {
+    text = e.what();
+  }
+  expect(text.find(word) != std::string::npos, "expected an error with '" + word + "' in it, got " + text);
+}
+
+// ---- trees whose shape is a function of a number: node `id` with `fuel` has up to three children
+
+GRAVEL_BOTH uint32_t children_of(uint32_t id, uint32_t fuel) { return fuel == 0 ? 0 : static_cast<uint32_t>(gravel::mix(id) >> 40) % 4; }
+GRAVEL_BOTH uint32_t child_of(uint32_t id, uint32_t i) { return static_cast<uint32_t>(gravel::mix(id * 4ull + i + 1)); }
+/// Some are leaves, which are tasks of another type. They are worth more.
+GRAVEL_BOTH bool is_leaf(uint32_t id) { return id % 8 == 3; }
+/// Fuel that a child gets: mostly one less.
+GRAVEL_BOTH uint32_t fuel_of(uint32_t id, uint32_t fuel) { return fuel - 1 - (fuel > 1 && id % 5 == 0); }
+
+uint64_t serial_count(uint32_t id, uint32_t fuel) {
+  uint64_t sum = 1;
+  for (uint32_t i = 0; i < children_of(id, fuel); ++i) {
+    const uint32_t child = child_of(id, i);
+    sum += is_leaf(child) ? 10 : serial_count(child, fuel_of(child, fuel));
+  }
+  return sum;
+}
+
+struct world {
+  uint64_t* leaves;
+  bool full = false;  ///< three children each, and no leaves of another type: the most that was declared
+};
+
+/// When the children have been counted.
+struct gather {
+  static constexpr const char* name = "gather";
+  static constexpr uint32_t inputs = 2;
+  using value = uint64_t;
+  gravel_return<uint64_t> to;
+  template <class Here>
+  __device__ void operator()(Here& here, const uint64_t (&x)[2]) const {
+    here.add(to, x[0] + x[1] + 1);
+  }
+};
+struct leaf {
+  static constexpr const char* name = "leaf";
+  gravel_return<uint64_t> to;
+  __device__ uint32_t level() const { return 0; }
+  template <class Here>
+  __device__ void operator()(Here& here) const {
+    gravel::fetch_add<gravel::scope::device>(here.constants().leaves, uint64_t{1});
+    here.add(to, 10);
+  }
+};
+template <bool LEVELS>
+struct node {
+  static constexpr const char* name = "node";
+  static constexpr uint32_t spawns = 3;
+  using children = gravel_types<node, leaf>;
+  using continuations = gravel_types<gather>;
+  uint32_t id, fuel;
+  gravel_return<uint64_t> to;
+  __device__ uint32_t level() const requires LEVELS { return fuel; }
+  template <class Here>
+  __device__ void operator()(Here& here) const {
+    const bool full = here.constants().full;
+    const uint32_t n = !full ? children_of(id, fuel) : fuel ? 3 : 0;
+    if (n == 0) return here.add(to, 1);
+    const auto all = here.wait_for(gather{to}, n);
+    for (uint32_t i = 0; i < n; ++i) {
+      const uint32_t child = child_of(id, i);
+      if (full) here.spawn(node{child, fuel - 1, all[i % 2]});
+      else if (is_leaf(child)) here.spawn(leaf{all[i % 2]});
+      else here.spawn(node{child, fuel_of(child, fuel), all[i % 2]});
+    }
+  }
+};
+
+// ---- the same trees, whose children come one after the other: each continuation spawns the next. By 32 lanes, of which one spawns.
+
+struct walker;
+struct next_child {
+  static constexpr const char* name = "next child";
+  static constexpr uint32_t inputs = 1, spawns = 1;
+  using value = uint64_t;
+  using children = gravel_types<walker>;
+  using continuations = gravel_types<next_child>;
+  uint32_t id, fuel, i;
+  uint64_t sum;
+  gravel_return<uint64_t> to;
+  template <class Here>
+  __device__ void operator()(Here& here, const uint64_t (&x)[1]) const;
+};
+struct walker {
+  static constexpr const char* name = "walker";
+  static constexpr uint32_t spawns = 1, lanes = 32;
+  using children = gravel_types<walker>;
+  using continuations = gravel_types<next_child>;
+  uint32_t id, fuel;
+  gravel_return<uint64_t> to;
+  template <class Here>
+  __device__ void operator()(Here& here) const {
+    // All lanes are here.
+    if (__ballot_sync(~0u, here.rank() == 5) != 1u << 5 || here.size() != 32) return;
+    if (here.rank() != 0) return;
+    if (children_of(id, fuel) == 0) return here.give(to, 1);
+    const uint32_t child = child_of(id, 0);
+    const auto next = here.wait_for(next_child{id, fuel, 1, 1, to});
+    here.spawn(walker{child, is_leaf(child) ? 0 : fuel_of(child, fuel), next[0]});
+  }
+};
+template <class Here>
+__device__ void next_child::operator()(Here& here, const uint64_t (&x)[1]) const {
+  const uint64_t now = sum + x[0] + (is_leaf(child_of(id, i - 1)) ? 9 : 0);
+  if (i == children_of(id, fuel)) return here.give(to, now);
+  const uint32_t child = child_of(id, i);
+  const auto next = here.wait_for(next_child{id, fuel, i + 1, now, to});
+  here.spawn(walker{child, is_leaf(child) ? 0 : fuel_of(child, fuel), next[0]});
+}
+
+constexpr uint32_t roots = 64;
+/// Of the trees: more than there are levels in shared memory, or less.
+uint32_t fuel = 7;
+
+gravel_task_options sizes(uint32_t local_levels) {
+  gravel_task_options o;
+  o.max_depth = fuel;
+  o.capacity = 993;
+  o.frames = 481;
+  o.results = roots;
+  o.local_levels = local_levels;
+  o.blocks = GRAVEL_CUDA ? 0 : 2;
+  o.warps = GRAVEL_CUDA ? 4 : 2;
+  return o;
+}
+
+/// `trees` of them, 64 at a time.
+template <class Root, class Graph>
+void grow(Graph& graph, const char* what, uint32_t trees, uint32_t first, uint64_t* leaves = nullptr) {
+  for (uint32_t at = 0; at < trees; at += roots) {
+    std::vector<Root> tasks;
+    uint64_t expected_leaves = 0, before = 0, after = 0;
+    for (uint32_t i = 0; i < roots; ++i) {
+      graph.set_value(graph.template result<uint64_t>(i), 0);
+      tasks.push_back({first + at + i, fuel, graph.template result<uint64_t>(i)});
+    }
+    if (leaves) gravel_copy(&before, leaves, 8);
+    graph.push(tasks);
+    graph.run();
+    if (leaves) gravel_copy(&after, leaves, 8);
+    uint64_t found_wrong = 0, total = 0;
+    for (uint32_t i = 0; i < roots; ++i) {
+      const uint64_t expected = serial_count(first + at + i, fuel), found = graph.value(graph.template result<uint64_t>(i));
+      total += expected;
+      expect(found == expected, std::string(what) + ": tree " + std::to_string(first + at + i) + " has " + std::to_string(found) +
+                                    " instead of " + std::to_string(expected));
+      found_wrong += found != expected;
+    }
+    expected_leaves = after - before;
+    const auto& c = graph.counts();
+    if (leaves && found_wrong == 0)
+      expect(c.tasks == total - 9 * expected_leaves + c.continuations,
+             std::string(what) + ": " + std::to_string(c.tasks) + " tasks have run");
+    if (found_wrong) return;
+  }
+}
+
+void trees(uint32_t n) {
+  auto* leaves = gravel_malloc<uint64_t>(8);
+  for (uint32_t local : {~0u, 3u, 0u}) {
+    gravel_task_graph<world, node<true>, leaf, gather> by_level({leaves}, sizes(local));
+    grow<node<true>>(by_level, "trees by level", n / 5, local, leaves);
+    if (local == 3) continue;
+    gravel_task_graph<world, node<false>, leaf, gather> by_depth({leaves}, sizes(local));
+    grow<node<false>>(by_depth, "trees by depth", n / 5, 1000 + local, leaves);
+    expect((by_level.counts().local_tasks != 0) == (local != 0), "tasks in shared memory");
+    expect((by_depth.counts().local_tasks != 0) == (local != 0), "tasks in shared memory, by depth");
+  }
+  auto deeper = sizes(0);
+  deeper.max_depth = 4 * fuel;
+  gravel_task_graph<gravel_no_constants, walker, next_child> serial({}, deeper);
+  grow<walker>(serial, "children one after the other", n / 10, 77);
+  deeper.dispatch = gravel_dispatch::host;
+  gravel_task_graph<gravel_no_constants, walker, next_child> rounds({}, deeper);
+  grow<walker>(rounds, "the same dispatched by the host", 1, 7);
+  auto dispatched = sizes(~0u);
+  dispatched.dispatch = gravel_dispatch::host;
+  gravel_task_graph<world, node<true>, leaf, gather> by_host({leaves}, dispatched);
+  grow<node<true>>(by_host, "trees dispatched by the host", 1, 5, leaves);
+  dispatched.dispatch = gravel_dispatch::schedulers;
+  for (uint32_t schedulers : {1u, 3u, 100u}) {
+    dispatched.schedulers = schedulers;
+    dispatched.local_levels = schedulers == 1 ? ~0u : 2;
+    gravel_task_graph<world, node<true>, leaf, gather> scheduled({leaves}, dispatched);
+    grow<node<true>>(scheduled, "trees dispatched by schedulers", n / 20, schedulers, leaves);
+    // One that is the only worker has nobody to hand them to; with a seed the blocks of the CPU backend run one after the other.
+    if (schedulers == 1) expect(scheduled.counts().handed_out != 0, "schedulers hand batches out");
+  }
+  gravel_free(leaves);
+}
+
+// ---- sizes
+
+void smallest() {
+  auto* leaves = gravel_malloc<uint64_t>(8);
+  using graph_type = gravel_task_graph<world, node<true>, leaf, gather>;
+  for (uint32_t local : {~0u, 0u}) {
+    auto o = sizes(local);
+    o.capacity = 96;
+    o.frames = 32;
+    graph_type graph({leaves}, o);
+    grow<node<true>>(graph, "least sizes", 1, 3, leaves);
+    o.dispatch = gravel_dispatch::schedulers;
+    graph_type scheduled({leaves}, o);
+    grow<node<true>>(scheduled, "least sizes, with schedulers", 1, 4, leaves);
+    o.capacity = 95;
+    expect_error("'node' spawns up to 3, and a batch of 32 needs room for 96", [&] { graph_type({leaves}, o); });
+    o.capacity = 96;
+    o.frames = 31;
+    expect_error("there are 31 frames of 'gather'", [&] { graph_type({leaves}, o); });
+  }
+  auto o = sizes(0);
+  o.max_depth = 4 * fuel;
+  o.capacity = o.frames = 32;  // for a batch of continuations; one walker is a batch
+  gravel_task_graph<gravel_no_constants, walker, next_child> serial({}, o);
+  std::vector<walker> some;
+  for (uint32_t i = 0; i < 32; ++i) some.push_back({i, fuel, serial.result<uint64_t>(i)});
+  serial.push(some);
+  serial.run();
+  for (uint32_t i = 0; i < 32; ++i)
+    expect(serial.value(serial.result<uint64_t>(i)) == serial_count(i, fuel), "least sizes, one after the other");
+  serial.push(some);
+  expect_error("before a run; its channel has room for 32", [&] { serial.push(some[0]); });
+  serial.run();
+  gravel_free(leaves);
+}
+
+/// As many children as were declared, everywhere, with little room for one thing or the other.
+void full_trees() {
+  for (uint32_t local : {~0u, 3u, 0u})
+    for (uint32_t capacity : {96u, 993u})
+      for (uint32_t frames : {32u, 481u}) {
+        auto o = sizes(local);
+        o.capacity = capacity;
+        o.frames = frames;
+        gravel_task_graph<world, node<true>, leaf, gather> graph({nullptr, true}, o);
+        std::vector<node<true>> tasks;
+        uint64_t expected = 0, found = 0;
+        for (uint32_t i = 0; i < roots; ++i) {
+          const uint32_t height = 5 + i % 2;
+          tasks.push_back({i, height, graph.result<uint64_t>(i)});
+          expected += height == 5 ? 364 : 1093;
+        }
+        graph.push(tasks);
+        graph.run();
+        for (uint32_t i = 0; i < roots; ++i) found += graph.value(graph.result<uint64_t>(i));
+        expect(found == expected, "full trees: " + std::to_string(found) + " nodes instead of " + std::to_string(expected));
+      }
+}
+
+// ---- the host as producer
+
+void host_pushes() {
+  auto* leaves = gravel_malloc<uint64_t>(8);
+  auto o = sizes(~0u);
+  o.capacity = 96;
+  gravel_task_graph<world, node<true>, leaf, gather> graph({leaves}, o);
+  for (int round = 0; round < 3; ++round) {
+    for (uint32_t i = 0; i < roots; ++i) graph.set_value(graph.result<uint64_t>(i), 0);
+    graph.start();
+    uint64_t expected = 0, found = 0;
+    for (uint32_t k = 0; k < 40; ++k) {
+      std::vector<node<true>> some;
+      for (uint32_t i = 0; i < k % 7 * 8; ++i) {
+        some.push_back({k * 100 + i, fuel, graph.result<uint64_t>(i % roots)});
+        expected += serial_count(k * 100 + i, fuel);
+      }
+      // A result that is given once is overwritten; these only add.
+      for (node<true>& root : some)
+        if (children_of(root.id, root.fuel) != 0) expected -= serial_count(root.id, root.fuel), root.fuel = 0, expected += 1;
+      graph.push(some);
+    }
+    graph.wait();
+    for (uint32_t i = 0; i < roots; ++i) found += graph.value(graph.result<uint64_t>(i));
+    expect(found == expected, "pushed by the host: " + std::to_string(found) + " instead of " + std::to_string(expected));
+  }
+  gravel_free(leaves);
+}
+
+// ---- what tasks do wrong
+
+struct never {
+  static constexpr const char* name = "never";
+  static constexpr uint32_t inputs = 1;
+  using value = uint32_t;
+  gravel_return<uint32_t> to;
+  template <class Here>
+  __device__ void operator()(Here& here, const uint32_t (&x)[1]) const {
+    here.give(to, x[0]);
+  }
+};
+enum wrong : uint32_t { nothing, one_too_many, endless, same_level, two_frames, no_result };
+struct culprit {
+  static constexpr const char* name = "culprit";
+  static constexpr uint32_t spawns = 2;
+  using continuations = gravel_types<never>;
+  uint32_t what, own_level;
+  gravel_return<uint32_t> to;
+  __device__ uint32_t level() const { return own_level; }
+  template <class Here>
+  __device__ void operator()(Here& here) const {
+    if (what == nothing) return here.add(to, 1);
+    if (what == one_too_many)
+      for (uint32_t i = 0; i < 3; ++i) here.spawn(culprit{nothing, 0, to});
+    if (what == endless) here.spawn(culprit{endless, own_level ? own_level - 1 : 0, to});
+    if (what == same_level) here.spawn(culprit{nothing, own_level, to});
+    if (what == two_frames || what == no_result) here.wait_for(never{to});
+    if (what == two_frames) here.wait_for(never{to});
+  }
+};
+
+void errors() {
+  for (uint32_t local : {~0u, 0u}) {
+    auto o = sizes(local);
+    o.max_depth = 5;
+    gravel_task_graph<gravel_no_constants, culprit, never> graph({}, o);
+    const auto provoke = [&](wrong what, uint32_t level, const char* text) {
+      graph.push(culprit{what, level, graph.result<uint32_t>(1)});
+      expect_error(text, [&] { graph.run(); });
+    };
+    for (uint32_t level : {3u, 100u}) {  // in shared memory, and not
+      graph.set_value(graph.result<uint32_t>(0), 0);
+      provoke(one_too_many, level, "task 'culprit' spawned 3 tasks; it declares at most 2");
+      provoke(endless, level, "task 'culprit' spawns or waits at the last depth, or at level 0; max_depth is 5");
+      provoke(same_level, level % 100, "task 'culprit' ");
+      provoke(two_frames, level, "waits twice with one type of continuation");
+      provoke(no_result, level, "1 of 1 continuations never ran");
+      // And then all is well again.
+      std::vector<culprit> good(50, {nothing, level % 100, graph.result<uint32_t>(0)});
+      graph.push(good);
+      graph.run();
+      expect(graph.value(graph.result<uint32_t>(0)) == 50, "after an error");
+    }
+  }
+  expect_error("result 64 of 64", [&] {
+    gravel_task_graph<gravel_no_constants, culprit, never> graph({}, sizes(0));
+    graph.result<uint32_t>(roots);
+  });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const uint32_t n = argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : 10'000;
+  gravel_init<>();
+  trees(n);
+  smallest();
+  full_trees();
+  fuel = 12;
+  trees(n / 10);
+  smallest();
+  fuel = 7;
+  if (argc < 3) host_pushes();
+  errors();
+  const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
+  if (gravel_my_pe() == 0) printf("%s\n", all ? "FAILED" : "ok");
+  gravel_finalize();
+  return all ? 1 : 0;
+}
