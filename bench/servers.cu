@@ -21,7 +21,7 @@ constexpr const char* program_name = "servers";
 
 struct bench_options {
   std::vector<std::string> problems{"counters", "bank"},
-      methods{"servers", "owners", "locks", "in-place", "combine", "try-lock", "backoff", "atomics"};
+      methods{"servers", "owners", "locks", "in-place", "combine", "try-lock", "backoff", "sort", "atomics"};
   std::vector<uint64_t> keys =
       GRAVEL_CUDA ? std::vector<uint64_t>{1, 16, 1024, 65536, 1 << 20, 1 << 26} : std::vector<uint64_t>{1, 16, 1024};
   std::vector<double> zipf{0, 0.8, 1, 1.2};
@@ -86,7 +86,7 @@ struct bench_of_problem {
         gravel_synchronize();
         for (const auto& name : contest_names) {
           if (std::find(o.methods.begin(), o.methods.end(), name.name) == o.methods.end()) continue;
-          if (name.method == contest_method::combine && !P::combines) continue;
+          if (combines_calls(name.method) && !P::combines) continue;
           for (const uint32_t blocks : o.blocks) {
             if (!uses_servers(name.method) && blocks != o.blocks.front()) continue;
             measure(name.method, name, keys, exponent, blocks, drawn.data(), calls);
@@ -101,7 +101,7 @@ int main(int argc, char** argv) {
   bench_options o;
   CLI::App app("Critical sections a second: servers, locks in global memory, atomic operations.", program_name);
   app.add_option("--problems", o.problems, "counters: three words of one key; bank: two keys")->delimiter(',')->capture_default_str();
-  app.add_option("--methods", o.methods, "Of servers, owners, locks, in-place, combine, try-lock, backoff, atomics")
+  app.add_option("--methods", o.methods, "Of servers, owners, locks, in-place, combine, try-lock, backoff, sort, atomics")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--keys", o.keys, "Numbers of keys, of all PEs together")->delimiter(',')->capture_default_str();

@@ -214,6 +214,14 @@ void traffic() {
   }
 }
 
+/// As traffic, but without an end or a barrier: there are always packets under way.
+void stream() {
+  uint64_t* cell = new_cell();
+  ready();
+  gravel_launch(send_to_all, 2, threads, gravel_handle(), cell, ~0ull);
+  gravel_synchronize();
+}
+
 /// Everybody to everybody, and the sum must be right.
 void many() {
   const uint64_t n = uint64_t(gravel_n_pes());
@@ -296,6 +304,7 @@ const std::map<std::string, void (*)()> faults = {
        sleep_forever();
      }},
     {"traffic", traffic},
+    {"stream", stream},
     {"barrier",
      [] {
        ready();

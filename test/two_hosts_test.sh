@@ -88,7 +88,7 @@ done
 in_host() { ip netns pids "$1" | while read -r pid; do [ "$(cat /proc/$pid/comm)" != "$2" ] || echo $pid; done 2>/dev/null; }
 processes() { for space in $a $b; do in_host $space gravel-aggregat; in_host $space failure_job-cpu; done; }
 
-# fails FAULT CAUSE COMMAND...: what the command does to a job (failure_job's traffic or idle) ends all its processes, with the
+# fails FAULT CAUSE COMMAND...: what the command does to a job (failure_job's traffic, stream or idle) ends all its processes, with the
 # cause on stderr. (The launcher's daemons have their own ideas of when a host is lost; here they are ended with the namespaces.)
 fails() {
   local fault=$1 cause=$2
@@ -115,8 +115,11 @@ cut_cable() { ip -n $a link set eth0 down; }
 mend_cable() { ip -n $a link set eth0 up && sleep 1; }
 fails traffic "aggregator of node 1 .* was killed by signal 9|lost the aggregator of node 1" kill_aggregator
 fails traffic "PE [23] .*ended without gravel_finalize|exited on signal 9" kill_pe
-# TCP tries for minutes to send what is in flight; the watchdog is faster.
-fails traffic "no progress for 3 s" cut_cable
+# TCP tries for minutes to send what is in flight; the watchdog is faster. In `traffic` the cut may fall into a barrier, when nothing is in
+# flight but the barrier itself: then it is the pulses that stay away, as in `idle`.
+fails stream "no progress for 3 s" cut_cable
+mend_cable
+fails traffic "no progress for 3 s|nothing has come from node [01] for 6 s" cut_cable
 mend_cable
 fails idle "nothing has come from node [01] for 6 s" cut_cable
 echo "all is well"

@@ -52,9 +52,12 @@ struct boruvka_problem {
     GRAVEL_BOTH uint32_t key(uint32_t c) const { return own ? c * n_pes + my_pe : c; }
   };
 
+  using section_of_many = offer_edges;
+  using argument = edge_offer;
+  static uint64_t most_calls(const input& in) { return 2 * in.n; }
   /// Calls offer(key, edge) for both ends of each edge between two components.
   template <class Offer>
-  GRAVEL_DEVICE static void offer_all(const input& in, const Offer& offer) {
+  GRAVEL_DEVICE static void each_call(const input& in, const Offer& offer) {
     for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
       const auto edge = static_cast<uint32_t>(in.first + i);
       const uint32_t a = in.component[in.edges.from(edge)], b = in.component[in.edges.to(edge)];
@@ -68,21 +71,21 @@ struct boruvka_problem {
   GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
     __shared__ typename Servers::sender out;
     out.begin(to);
-    offer_all(in, [&](uint32_t key, const edge_offer& e) {
+    each_call(in, [&](uint32_t key, const edge_offer& e) {
       if constexpr (std::is_same_v<Servers, servers>) out.template call<offer_edge>(key, e);
       else out.template call<offer_edges>(key, e);
     });
     out.end();
   }
   GRAVEL_DEVICE static void by_locks(locked_record<record>* table, const input& in, uint32_t n_pes, bool backs_off) {
-    offer_all(in, [&](uint32_t key, const edge_offer& e) {
+    each_call(in, [&](uint32_t key, const edge_offer& e) {
       auto& slot = table[key / n_pes];
       with_lock(&slot.lock, backs_off, [&] { offer_edge{}(slot.record, e); });
     });
   }
   /// The first word alone.
   GRAVEL_DEVICE static void by_atomics(locked_record<record>* table, const input& in, uint32_t n_pes) {
-    offer_all(in, [&](uint32_t key, const edge_offer& e) { atomicMin(&table[key / n_pes].record.order, e.order); });
+    each_call(in, [&](uint32_t key, const edge_offer& e) { atomicMin(&table[key / n_pes].record.order, e.order); });
   }
 };
 

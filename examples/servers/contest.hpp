@@ -4,11 +4,14 @@
 //   by_servers<Servers>(handle, input)              Servers: P::servers, or P::combining
 //   by_locks(table, input, n_pes, backs_off)        a word beside each record, in global memory
 //   by_atomics(table, input, n_pes)                 without exclusion
+//
+// and, if its calls can be combined, what examples/servers/sorted_calls.hpp asks for.
 #pragma once
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "examples/servers/sorted_calls.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
 #include "lib/server/servers.cuh"
@@ -109,7 +112,7 @@ __global__ void fill_table(locked_record<typename P::record>* table, uint64_t n,
   for (uint64_t i = first_of_lane(); i < n; i += lanes_of_grid()) table[i].record = with;
 }
 
-enum class contest_method { servers, owners, locks, in_place, combine, try_lock, backoff, atomics };
+enum class contest_method { servers, owners, locks, in_place, combine, try_lock, backoff, sort, atomics };
 struct contest_name {
   const char* name;
   contest_method method;
@@ -123,9 +126,15 @@ constexpr contest_name contest_names[] = {
     {"combine", contest_method::combine, "servers; calls of one key that meet become one"},
     {"try-lock", contest_method::try_lock, "locks in global memory"},
     {"backoff", contest_method::backoff, "the same, waiting longer each time"},
+    {"sort", contest_method::sort, "calls are sorted by key and combined, then each key's is made; no exclusion is needed"},
     {"atomics", contest_method::atomics, "atomic operations, no exclusion"},
 };
 constexpr bool uses_servers(contest_method m) { return m <= contest_method::combine; }
+constexpr bool combines_calls(contest_method m) { return m == contest_method::combine || m == contest_method::sort; }
+template <class P>
+void need_method(contest_method m) {
+  if (combines_calls(m) && !P::combines) fail_text(std::string(P::name) + ": calls of this problem cannot be combined");
+}
 
 inline gravel_servers_options options_of(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls) {
   gravel_servers_options how;
@@ -149,9 +158,9 @@ class contest {
   contest(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls, bool refills = false) : method_(m), keys_(keys) {
     auto how = options_of(m, keys, blocks, calls);
     if (refills) how.data = gravel_server_data::device;
+    need_method<P>(m);
     if (m == contest_method::combine) {
       if constexpr (P::combines) combining_ = std::make_unique<typename P::combining>(how);
-      else fail_text("calls of this problem cannot be combined");
     } else if (uses_servers(m)) {
       servers_ = std::make_unique<typename P::servers>(how);
     } else {
@@ -167,6 +176,7 @@ class contest {
   void run(const typename P::input& in) {
     const unsigned grid = blocks_for(in.n), block = GRAVEL_CUDA ? 256 : lanes_of_block;
     if (servers_) gravel_launch(call_servers<P, typename P::servers>, grid, block, servers_->handle(), in);
+    else if (method_ == contest_method::sort) run_sorted(in, grid, block);
     else if (method_ == contest_method::atomics) gravel_launch(use_atomics<P>, grid, block, table_, in, n_pes());
     else if (table_) gravel_launch(take_locks<P>, grid, block, table_, in, n_pes(), method_ == contest_method::backoff);
     if constexpr (P::combines)
@@ -204,11 +214,19 @@ class contest {
   static uint32_t n_pes() { return static_cast<uint32_t>(gravel_n_pes()); }
   static uint32_t me() { return static_cast<uint32_t>(gravel_my_pe()); }
   uint64_t of_pe() const { return (keys_ + n_pes() - 1) / n_pes(); }
+  void run_sorted([[maybe_unused]] const typename P::input& in, [[maybe_unused]] unsigned grid, [[maybe_unused]] unsigned block) {
+    if constexpr (P::combines) {
+      if (!sorted_) sorted_ = std::make_unique<sorted_calls<P>>();
+      sorted_->run(table_, in, n_pes(), grid, block);
+    }
+  }
   contest_method method_;
   uint64_t keys_;
   std::unique_ptr<typename P::servers> servers_;
   std::unique_ptr<typename P::combining> combining_;
   locked_record<record>* table_ = nullptr;
+  struct not_sorted {};
+  std::unique_ptr<std::conditional_t<P::combines, sorted_calls<P>, not_sorted>> sorted_;
 };
 
 }  // namespace gravel

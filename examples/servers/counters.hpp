@@ -38,6 +38,8 @@ struct counters_problem {
   using record = value_counter;
   using servers = gravel_servers<value_counter, count_value>;
   using combining = gravel_servers<value_counter, count_values>;
+  using section_of_many = count_values;
+  using argument = value_counter;
   GRAVEL_BOTH static uint32_t value_of(uint64_t i) { return static_cast<uint32_t>(i * 0x9e3779b9u >> 16 & 0xff); }
 
   template <class Servers>
@@ -65,6 +67,11 @@ struct counters_problem {
       atomicAdd(&c.sum, value);
       atomicMax(&c.largest, value);
     }
+  }
+  static uint64_t most_calls(const input& in) { return in.n; }
+  template <class F>
+  GRAVEL_DEVICE static void each_call(const input& in, const F& call) {
+    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) call(in.keys[i], {1, value_of(i), value_of(i)});
   }
   /// By one thread.
   static void run_serially(std::vector<record>& records, const uint32_t* keys, uint64_t n) {

@@ -67,8 +67,11 @@ struct gmm_problem {
     }
   };
 
+  using section_of_many = gmm_add_many;
+  using argument = gmm_sums;
+  static uint64_t most_calls(const input& in) { return in.n * in.components; }
   template <class Add>
-  GRAVEL_DEVICE static void add_all(const input& in, const Add& add) {
+  GRAVEL_DEVICE static void each_call(const input& in, const Add& add) {
     for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid())
       for (uint32_t c = 0; c < in.components; ++c)
         if (in.shares[i * in.components + c]) add(in.key(c), in.given(i, c));
@@ -77,20 +80,20 @@ struct gmm_problem {
   GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
     __shared__ typename Servers::sender out;
     out.begin(to);
-    add_all(in, [&](uint32_t key, const gmm_sums& s) {
+    each_call(in, [&](uint32_t key, const gmm_sums& s) {
       if constexpr (std::is_same_v<Servers, servers>) out.template call<gmm_add>(key, s);
       else out.template call<gmm_add_many>(key, s);
     });
     out.end();
   }
   GRAVEL_DEVICE static void by_locks(locked_record<record>* table, const input& in, uint32_t n_pes, bool backs_off) {
-    add_all(in, [&](uint32_t key, const gmm_sums& s) {
+    each_call(in, [&](uint32_t key, const gmm_sums& s) {
       auto& slot = table[key / n_pes];
       with_lock(&slot.lock, backs_off, [&] { slot.record.add(s); });
     });
   }
   GRAVEL_DEVICE static void by_atomics(locked_record<record>* table, const input& in, uint32_t n_pes) {
-    add_all(in, [&](uint32_t key, const gmm_sums& s) {
+    each_call(in, [&](uint32_t key, const gmm_sums& s) {
       gmm_sums& to = table[key / n_pes].record;
       fetch_add<scope::device>(&to.weight, s.weight);
       fetch_add<scope::device>(&to.x, s.x);

@@ -99,7 +99,7 @@ inline void add_options(CLI::App& app, contest_options& o) {
 /// What the command line asks for can be. `records`: of one PE, at most.
 template <class P>
 void check_options(const contest_options& o, uint64_t records, uint64_t more_bytes = 0) {
-  if (method_of(o.method) == contest_method::combine && !P::combines) fail_text("calls of this problem cannot be combined");
+  need_method<P>(method_of(o.method));
   need_symmetric(contest<P>::bytes(records, o.calls_under_way, 64) + more_bytes + (64 << 10));
   if (!o.json.empty()) need_writable(o.json);
 }
