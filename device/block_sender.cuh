@@ -207,9 +207,30 @@ struct block_sender {
       if (way == peer_bins::to_self ||
           (way < peer_bins::most && !g.peers_directly && fits_index(heap_bytes, sizeof(T)) && bins.take(message::kind)))
         return bins.add<message::kind>(g, buffer + capacity, way, message(offset, value).word, &to_peers);
+#if !GRAVEL_CUDA
+      const auto to = static_cast<uint32_t>(pe);
+      if (way == peer_bins::none && to < g.n_pes && to != g.my_pe && !g.peers_directly && fits_index(heap_bytes, sizeof(T)) &&
+          gather_alone<message::kind>(sink_of(to, sink_kind::device), message(offset, value).word))
+        return;
+#endif
     }
     one_sided_by_any_way<O>(dest, value, pe);
   }
+#if !GRAVEL_CUDA
+  /// One thread runs all lanes of a block, and without a seed it changes between them only where they wait. So here nobody comes between, and the
+  /// commonest message needs no protocol. False: it is another kind, or there is no room. (Who empties the buffer has made `reserved` larger
+  /// than `capacity`.)
+  template <row_kind KIND, class Piece, uint32_t N>
+  bool gather_alone(uint32_t sink, const Piece (&message)[N]) {
+    constexpr uint32_t UNITS = message_units<Piece, N>;
+    const uint32_t at = reserved;
+    if (at + UNITS > capacity || kinds.bits[0] != KIND.bits() || simt::detail::explores) return false;
+    store_message(pieces_at<Piece>(&buffer[at]), message);
+    for (uint32_t u = 0; u < UNITS; ++u) key[at + u] = u == 0 ? keys.of(0, sink) : no_message;
+    reserved = written = at + UNITS;
+    return true;
+  }
+#endif
   template <op O, class T>
   GRAVEL_DEVICE void apply_here(T* dest, T value) {
 #if GRAVEL_CUDA

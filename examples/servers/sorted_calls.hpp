@@ -56,6 +56,7 @@ struct combine_calls {
 template <class P>
 class sorted_calls {
   using argument = typename P::argument;
+
  public:
   /// Makes the calls of `in` in a table of P::record with a lock each. Thread: the program's.
   template <class Slot>
