@@ -287,7 +287,7 @@ TEST_CASE("large active messages share rows, but not with bulk messages of their
   CHECK(p.append(2, max_am_units) == 2);
   packet_header* h = p.close();
   REQUIRE(h->n_rows == 4);
-  for (auto [i, messages] : {std::pair{0, 5}, {1, 1}, {2, 2}, {3, 2}}) CHECK(rows_of(h)[i].messages == messages);
+  for (auto [i, messages] : {std::pair{0, 5u}, {1, 1u}, {2, 2u}, {3, 2u}}) CHECK(rows_of(h)[i].messages == messages);
   CHECK(check(h) == packet_fault::fine);
 }
 

@@ -317,8 +317,8 @@ TEST_CASE("handler ids are hashes of names, the same everywhere") {
   CHECK(handler_traits<nothing>::units == 1);
   CHECK(handler_traits<largest>::units == 4);
   CHECK(handler_traits<at_host>::kind == sink_kind::host);
-  CHECK(handler_list<nothing, at_host>::name_of(hash_name("at host")) == "at host");
-  CHECK(handler_list<nothing, at_host>::name_of(1) == "unknown");
+  CHECK(std::string(handler_list<nothing, at_host>::name_of(hash_name("at host"))) == "at host");
+  CHECK(std::string(handler_list<nothing, at_host>::name_of(1)) == "unknown");
 }
 
 namespace {

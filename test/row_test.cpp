@@ -106,7 +106,7 @@ TEST_CASE("updates and puts in their wide form") {
       const uint64_t bytes = bytes_of(type);
       for (uint32_t index : {0u, 1u, 0x12345678u, ~0u})
         for (uint64_t value : {0ull, 1ull, 0xf00d5eed12345678ull, ~0ull}) {
-          const uint32_t message[3] = {index, static_cast<uint32_t>(value), static_cast<uint32_t>(value >> 32)};
+          const uint32_t message[max_compact_words] = {index, static_cast<uint32_t>(value), static_cast<uint32_t>(value >> 32)};
           unit wide[max_small_units];
           const row_kind kind = update_kind(o, type);
           REQUIRE(widen(kind, message, wide) == 1);

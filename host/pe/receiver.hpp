@@ -84,6 +84,7 @@ class host_receiver {
       for (uint32_t m = 0; m < row.messages; ++m) {
         unit whole[max_small_units];
         const uint32_t units = widen(kind, at + m * kind.words, whole);
+        if (units > max_small_units) __builtin_unreachable();  // check_packet has refused such kinds
         apply_one(packet, whole, units, apply_message);
       }
       return;

@@ -119,7 +119,7 @@ struct key_server {
     const uint32_t lane = here.rank() % 32, warp = here.rank() / 32, size = batch.size();
     for (uint32_t from = 0; from < size; from += window) {
       message call[each];
-      uint32_t to[each], place[each];
+      uint32_t to[each], place[each] = {};
       GRAVEL_UNROLL
       for (uint32_t t = 0; t < each; ++t) {
         const uint32_t i = from + t * threads + here.rank();
