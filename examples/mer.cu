@@ -8,6 +8,7 @@
 #include "examples/device_array.hpp"
 #include "examples/facts.hpp"
 #include "examples/mer_oracle.hpp"
+#include "examples/mer_reference.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/read_input.hpp"
@@ -319,26 +320,14 @@ bool solve(const mer_options& o) {
   found.n50 = find_n50(all.contigs, found.letters, found.longest);
 
   const bool serial = !o.no_verify && bases <= o.serial_limit;
-  bool referred = false;
-  uint64_t in_reference = 0;
+  // A random genome is compared with as the serial computation is; one that is named always.
+  const bool referred = o.reads.files.empty() ? serial : !o.reads.reference.empty();
+  reference_check in;
   all_succeed(program_name, [&] {
     if (serial) wrong += compare_serially(o, counted, all, found);
-    std::string reference;
-    if (serial)
-      for (const std::string& sequence : o.reads.reference_sequences()) reference += sequence + 'N' + reverse_complement(sequence) + 'N';
-    referred = !reference.empty();
-    const auto is_there = [&](const std::string& text) { return reference.find(text) != std::string::npos; };
-    const bool exact = o.reads.files.empty() && o.reads.genome.errors == 0;
     if (referred)
-      for (const std::string& contig : all.contigs) {
-        const bool whole = is_there(contig);
-        in_reference += whole;
-        // With right reads each step of a contig is in the genome. All of it need not be: in a repeat at an end of the genome, or where reads
-        // lack, an extension may seem unique.
-        bool steps = true;
-        for (size_t at = 0; exact && !whole && steps && at + o.k < contig.size(); ++at) steps = is_there(contig.substr(at, o.k + 1));
-        wrong += !steps;
-      }
+      wrong += in.look(o.reads.reference_sequences(), o.k, counted, o.min_count, all.contigs,
+                       o.reads.files.empty() && o.reads.genome.errors == 0);
     if (!o.contigs.empty()) {
       std::ofstream out(o.contigs + '.' + std::to_string(me));
       for (size_t i = 0; i < all.contigs.size(); ++i)
@@ -346,7 +335,7 @@ bool solve(const mer_options& o) {
       if (!out.flush()) fail_text("cannot write " + o.contigs + '.' + std::to_string(me));
     }
   });
-  in_reference = gravel_sum_all(in_reference);
+  in.combine();
   wrong = gravel_sum_all(wrong);
   if (me == 0) {
     std::printf("phase 2: %.4f s, %llu rounds; %llu contigs, %llu bases, the longest %llu, N50 %llu; %llu k-mers on circles\n", joining,
@@ -354,8 +343,14 @@ bool solve(const mer_options& o) {
                 static_cast<unsigned long long>(found.letters), static_cast<unsigned long long>(found.longest),
                 static_cast<unsigned long long>(found.n50), static_cast<unsigned long long>(all.circular));
     if (referred)
-      std::printf("%llu of %llu contigs are in the reference\n", static_cast<unsigned long long>(in_reference),
-                  static_cast<unsigned long long>(found.contigs));
+      std::printf(
+          "%llu of %llu contigs are in the reference as a whole, on either strand: they cover %llu of its %llu bases (%.2f %%)\n"
+          "%llu of its %llu k-mers were seen %llu times or more, and %llu others\n",
+          static_cast<unsigned long long>(in.contigs), static_cast<unsigned long long>(found.contigs),
+          static_cast<unsigned long long>(in.covered), static_cast<unsigned long long>(in.bases),
+          100.0 * static_cast<double>(in.covered) / static_cast<double>(std::max<uint64_t>(in.bases, 1)),
+          static_cast<unsigned long long>(in.kmers_seen), static_cast<unsigned long long>(in.kmers),
+          static_cast<unsigned long long>(o.min_count), static_cast<unsigned long long>(found.left - in.kmers_seen));
     if (serial)
       std::printf("%llu wrong k-mers and contigs, compared with a serial hash table and walk\n", static_cast<unsigned long long>(wrong));
   }
@@ -384,7 +379,11 @@ bool solve(const mer_options& o) {
                           {"n50", found.n50},
                           {"circular", all.circular},
                           {"has_reference", referred},
-                          {"in_reference", in_reference},
+                          {"in_reference", in.contigs},
+                          {"reference_bases", in.bases},
+                          {"reference_covered", in.covered},
+                          {"reference_kmers", in.kmers},
+                          {"reference_kmers_seen", in.kmers_seen},
                           {"compared_with_serial", serial},
                           {"wrong", wrong},
                           {"right", wrong == 0}});
