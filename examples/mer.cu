@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <map>
 
 #include "examples/contigs.hpp"
 #include "examples/device_array.hpp"
@@ -26,7 +27,7 @@ struct mer_options {
   unsigned k = 31;
   uint64_t min_count = 2, slots = 0, serial_limit = 1 << 22;
   bool no_verify = false;
-  std::string json, contigs;
+  std::string json, dump, contigs;
 };
 
 struct table_part {
@@ -354,6 +355,17 @@ bool solve(const mer_options& o) {
     if (serial)
       std::printf("%llu wrong k-mers and contigs, compared with a serial hash table and walk\n", static_cast<unsigned long long>(wrong));
   }
+  if (!o.dump.empty()) {
+    std::map<uint64_t, double> kmers_by_count;
+    for (const kmer_entry& entry : counted)
+      if (entry.kmer != no_kmer) ++kmers_by_count[entry.count];
+    column counts{"count", {}}, how_many{"kmers", {}}, lengths{"bases", {}};
+    for (const auto& [count, of_count] : kmers_by_count)
+      counts.values.push_back(static_cast<double>(count)), how_many.values.push_back(of_count);
+    for (const std::string& contig : all.contigs) lengths.values.push_back(static_cast<double>(contig.size()));
+    dump_columns(program_name, o.dump, "kmers", {counts, how_many});
+    dump_columns(program_name, o.dump, "contigs", {lengths});
+  }
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
       write_json(o.json, {{"program", program_name},
@@ -404,6 +416,7 @@ int main(int argc, char** argv) {
   app.add_option("--contigs", o.contigs, "Write the contigs: PE n those that begin there, as FASTA, to this name with .n behind it");
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial computation");
   app.add_option("--serial-limit", o.serial_limit, "Compare up to so many bases")->capture_default_str();
+  add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
     if (o.k % 2 == 0 || o.k < 3 || o.k > longest_kmer)

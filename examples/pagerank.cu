@@ -29,7 +29,7 @@ struct pagerank_options {
   double damping = 0.85, tolerance = 1e-6;
   uint32_t max_steps = 1000, top = 10;
   bool no_verify = false;
-  std::string json;
+  std::string json, dump;
   uint64_t serial_limit = 1 << 22;
 };
 
@@ -252,6 +252,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   };
 
   pagerank_result result;
+  std::vector<double> changes;
   double dangling = read_sums().second;
   const auto vertices = static_cast<double>(job.vertices);
   progress report(program_name, me == 0);
@@ -266,6 +267,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
     // No PE gets the sums before all have read their contributions, so the next ones may come.
     std::tie(result.change, dangling) = read_sums();
     report.at(++result.steps, o.max_steps);
+    changes.push_back(result.change);
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
@@ -312,6 +314,10 @@ pagerank_result rank_vertices(const pagerank_options& o) {
                           {"distance_to_serial", result.distance},
                           {"right", result.right}});
   }
+  dump_columns(program_name, o.dump, "ranks",
+               {{"vertex", {p.part.old_numbers.begin(), p.part.old_numbers.end()}}, {"rank", {rank.begin(), rank.end()}}});
+  if (me != 0) changes.clear();
+  dump_columns(program_name, o.dump, "steps", {{"change", changes}});
   return result;
 }
 
@@ -327,6 +333,7 @@ int main(int argc, char** argv) {
   app.add_option("--top", o.top, "Print so many vertices of the highest ranks")->check(CLI::Range(0, 100000))->capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial power iteration");
   app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges")->capture_default_str();
+  add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
     o.graph.check();

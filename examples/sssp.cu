@@ -30,7 +30,7 @@ struct sssp_options {
   double delta = 0;
   unsigned repeat = 1;
   bool no_verify = false;
-  std::string json;
+  std::string json, dump;
   uint64_t serial_limit = 1 << 22;
 };
 
@@ -321,6 +321,10 @@ bool solve(const sssp_options& o) {
                 static_cast<double>(distance_of(farthest)));
     if (serial) std::printf("%llu wrong distances, compared with a serial Dijkstra\n", static_cast<unsigned long long>(wrong));
   }
+  std::vector<double> lengths;  // -1: not reached
+  for (const uint32_t d : distance) lengths.push_back(d == unreached ? -1 : static_cast<double>(distance_of(d)));
+  dump_columns(program_name, o.dump, "distances",
+               {{"vertex", {p.part.old_numbers.begin(), p.part.old_numbers.end()}}, {"distance", lengths}});
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
       write_json(o.json, {{"program", program_name},
@@ -357,6 +361,7 @@ int main(int argc, char** argv) {
   app.add_option("--repeat", o.repeat, "Runs, of which the fastest is told")->check(CLI::Range(1, 1000))->capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial Dijkstra");
   app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges")->capture_default_str();
+  add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
     o.graph.check();
