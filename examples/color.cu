@@ -342,6 +342,7 @@ bool solve(const color_options& o) {
   const csr& rows = p.part.rows;
   const uint64_t own = rows.rows(), n_ghosts = p.ghosts.codes.size(), vertices = p.part.vertices;
   const uint64_t edges = gravel_sum_all(static_cast<uint64_t>(p.targets.size())), all_ghosts = gravel_sum_all(n_ghosts);
+  const uint64_t remote_edges = gravel_sum_all(p.ghosts.uses);
   uint64_t highest = 0;
   for (uint64_t v = 0; v < own; ++v) highest = std::max(highest, rows.degree(v));
   highest = gravel_max_all(highest);
@@ -450,6 +451,7 @@ bool solve(const color_options& o) {
                           {"neighbours", edges},
                           {"division", o.graph.division},
                           {"ghosts", all_ghosts},
+                          {"remote_edges", remote_edges},
                           {"rounds", uint64_t{rounds}},
                           {"seconds", seconds},
                           {"colors", colors},

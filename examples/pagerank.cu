@@ -216,6 +216,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   all_succeed(program_name, [&] { p = prepare(o, me, n_pes); });
   const uint64_t own = p.part.rows.rows(), n_ghosts = p.ghosts.codes.size();
   const uint64_t edges = gravel_sum_all(static_cast<uint64_t>(p.sources.size())), all_ghosts = gravel_sum_all(n_ghosts);
+  const uint64_t remote_edges = gravel_sum_all(p.ghosts.uses);
   if (me == 0)
     std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges; %llu contributions a step go to other PEs\n",
                 program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(),
@@ -305,6 +306,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
                           {"edges", edges},
                           {"division", o.graph.division},
                           {"ghosts", all_ghosts},
+                          {"remote_edges", remote_edges},
                           {"steps", uint64_t{result.steps}},
                           {"seconds", result.seconds},
                           {"edges_per_s", static_cast<double>(edges) * result.steps / result.seconds},

@@ -251,6 +251,7 @@ bool solve(const sssp_options& o) {
   const csr& rows = p.part.rows;
   const uint64_t own = rows.rows(), n_ghosts = p.ghosts.codes.size(), vertices = p.part.vertices;
   const uint64_t edges = gravel_sum_all(static_cast<uint64_t>(p.arcs.size())), all_ghosts = gravel_sum_all(n_ghosts);
+  const uint64_t remote_edges = gravel_sum_all(p.ghosts.uses);
   double weights = 0;
   for (const arc& a : p.arcs) weights += a.weight;
   weights = gravel_sum_all(weights);
@@ -336,6 +337,7 @@ bool solve(const sssp_options& o) {
                           {"edges", edges},
                           {"division", o.graph.division},
                           {"ghosts", all_ghosts},
+                          {"remote_edges", remote_edges},
                           {"source", source},
                           {"delta", delta},
                           {"rounds", uint64_t{rounds}},

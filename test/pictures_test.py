@@ -73,6 +73,9 @@ class PicturesTest(unittest.TestCase):
         color = {row["vertex"]: row["color"] for row in rows}
         self.assertEqual(sorted(color), list(range(70)))
         self.assertEqual(len(edges), self.told["color"]["neighbours"])
+        pe = {row["vertex"]: row["pe"] for row in rows}
+        self.assertEqual(sum(pe[row["vertex"]] != pe[row["neighbour"]] for row in edges), self.told["color"]["remote_edges"])
+        self.assertTrue(all(pe[row["vertex"]] == row["pe"] for row in edges))
         self.assertTrue(all(color[row["vertex"]] != color[row["neighbour"]] for row in edges))
         self.assertEqual({(row["vertex"], row["neighbour"]) for row in edges}, {(row["neighbour"], row["vertex"]) for row in edges})
 
