@@ -24,13 +24,13 @@ REPORTED = {
         "Gravel on GPUs is significantly faster than Grappa (GUPS, PR) and UPC (mer), on one node and on eight (no numbers in the text)"]),
     "figure14": ("GUPS by the size of packets (the paper's per-node queues)", "figure 14, section 7.1", [
         "larger ones are better on several nodes; beyond 32 kB the benefit diminishes; the paper uses 64 kB"]),
-    "figure15": ("Networking models, at eight nodes", "figure 15, section 7.2", [
+    "figure15": ("Networking models (the paper: at eight nodes)", "figure 15, section 7.2", [
         "Gravel is equal to or better than each other model, for all inputs", "coprocessor: worse in all cases, most for PR and color",
         "coprocessor + extra buffering: as good for GUPS and SSSP-2; kmeans is slower than with small buffers",
         "message-per-lane: messages are too small; coalesced: not enough but for SSSP-1, SSSP-2, kmeans",
         "coalesced + GPU-wide aggregation: nearly as good as Gravel (no numbers in the text)"]),
     "table2": ("Lines of code of GUPS for each model", "table 2, section 3", ["host / GPU / total; message-per-lane and Gravel are the same program"]),
-    "table5": ("Network statistics at eight nodes", "table 5, section 7.1", []),
+    "table5": ("Network statistics (the paper: at eight nodes)", "table 5, section 7.1", []),
 }
 TABLE2 = {"coprocessor": (296, 46, 342), "message-per-lane": (174, 19, 193), "gravel": (174, 19, 193), "coalesced": (187, 131, 318)}
 # Remote access frequency in per cent; average message size in bytes.
@@ -65,9 +65,9 @@ class Failure(Exception):
 class Runs:
     """Starts programs of the build folder, on one of the two backends."""
 
-    def __init__(self, build, n_gpus, level, nodes, repeat, timeout, folder):
+    def __init__(self, build, n_gpus, level, inputs, nodes, repeat, timeout, folder):
         """`n_gpus` 0: the CPU backend."""
-        self.build, self.gpu, self.n_gpus, self.level = build, n_gpus > 0, n_gpus, level
+        self.build, self.gpu, self.n_gpus, self.level, self.inputs = build, n_gpus > 0, n_gpus, level, inputs
         self.nodes, self.repeat, self.timeout = nodes, repeat, timeout
         self.folder = Path(folder)
 
@@ -94,6 +94,13 @@ class Runs:
             raise Failure(f"{' '.join(command)} ended with status {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
 
+    def check_backend(self, told, gpu=None):
+        """What a program says that it ran on counts, not its name."""
+        expected = "cuda" if (self.gpu if gpu is None else gpu) else "cpu"
+        if told.get("backend") != expected:
+            raise Failure(f"a run was to be on the backend {expected}, but says that it was on {told.get('backend')}")
+        return told
+
     def json_of(self, command, variables=None):
         file = self.folder / "run.json"
         file.unlink(missing_ok=True)
@@ -109,13 +116,13 @@ class Runs:
         stats = self.folder / "stats.json"
         command = [self.build / "transport/ucx-run", "-n", nodes, "--nodes", nodes, "--timeout", self.timeout, f"--stats={stats}", path,
                    *options_of(SIZES[self.level], nodes).split(), *options.split()]
-        told = [self.json_of(command) for _ in range(self.repeat)]
+        told = [self.check_backend(self.json_of(command), gpu) for _ in range(self.repeat)]
         seconds = sorted(one["runs"][0]["seconds"] if "runs" in one else one["seconds"] for one in told)
         return dict(told[-1], seconds=seconds[len(seconds) // 2]), json.loads(stats.read_text())
 
     def perf(self, *options):
-        return self.json_of([self.build / "transport/ucx-run", "-n", 1, "--timeout", self.timeout, self.program("bench/perf/gravel-perf"),
-                             "--repeat", self.repeat, *options])["rows"]
+        return self.check_backend(self.json_of([self.build / "transport/ucx-run", "-n", 1, "--timeout", self.timeout,
+                                                self.program("bench/perf/gravel-perf"), "--repeat", self.repeat, *options]))["rows"]
 
 
 def axis(x, y, by, xlabel, ylabel, kind="lines", log=""):
@@ -151,7 +158,7 @@ def figure8(runs):
 
 def figure12(runs):
     rows, table = [], [["input", *[f"{n} node{'s' * (n > 1)}" for n in runs.nodes], f"seconds on {runs.nodes[0]}"]]
-    for name in INPUTS:
+    for name in runs.inputs:
         seconds = [runs.application(name, n)[0]["seconds"] for n in runs.nodes]
         rows += [{"input": name, "nodes": n, "seconds": s, "speedup": seconds[0] / s} for n, s in zip(runs.nodes, seconds)]
         table.append([name, *[f"{seconds[0] / s:.2f}" for s in seconds], f"{seconds[0]:.4g}"])
@@ -165,7 +172,7 @@ def figure12(runs):
 def figure13(runs):
     rows = []
     for gpu in (False, True) if runs.gpu else (False,):
-        for name in ("GUPS", "PR-1", "mer"):
+        for name in [name for name in ("GUPS", "PR-1", "mer") if name in runs.inputs]:
             for n in (runs.nodes[0], runs.nodes[-1]):
                 seconds = runs.application(name, n, gpu=gpu)[0]["seconds"]
                 rows.append({"input": name, "system": f"Gravel, {'GPU' if gpu else 'CPU'} backend, {n} PEs", "seconds": seconds})
@@ -184,7 +191,7 @@ def figure14(runs):
         file = runs.folder / "packets.json"
         runs.start([ROOT / "bench/run_perf", "--build", runs.build, *([] if runs.gpu else ["--cpu"]), "--pes", n, "--nodes", n, "--timeout", runs.timeout,
                     "--sizes", sizes, "--output", file, "--targets", "uniform", *more])
-        for row in json.loads(file.read_text())["rows"]:
+        for row in runs.check_backend(json.loads(file.read_text()))["rows"]:
             rows.append({"nodes": f"{n} nodes", "packet_bytes": row["packet_bytes"], "gups": row["gups_of_job"]})
     table = [["nodes", "packet, bytes", "GUPS (10^9 updates/s of the job)"]] + [[r["nodes"], r["packet_bytes"], f"{r['gups']:.4g}"] for r in rows]
     return rows, table, [], [axis("packet_bytes", "gups", "nodes", "packet, bytes", "10^9 updates/s of the job", log="x")]
@@ -194,14 +201,15 @@ def figure15(runs):
     n = runs.nodes[-1]
     rows, missing = [], []
     table = [["input", *MODELS, "seconds of gravel"]]
-    for name, (program, _) in INPUTS.items():
+    for name in runs.inputs:
+        program = INPUTS[name][0]
         has_models = "--model " in runs.start([runs.program(f"examples/{program}"), "--help"])
         if not has_models and program not in missing:
             missing.append(program)
         seconds = {m: runs.application(name, n, f"--model {m}" if has_models else "")[0]["seconds"] for m in (MODELS if has_models else ["gravel"])}
         rows += [{"input": name, "model": m, "seconds": s, "speed": seconds["gravel"] / s} for m, s in seconds.items()]
         table.append([name, *[f"{seconds['gravel'] / seconds[m]:.2f}" if m in seconds else "-" for m in MODELS], f"{seconds['gravel']:.4g}"])
-    notes = ["speed of each model, that of Gravel being 1"]
+    notes = [f"speed of each model at {n} nodes, that of Gravel being 1"]
     if missing:
         notes.append(f"THESE PROGRAMS HAVE NO --model, SO ONLY GRAVEL WAS RUN: {', '.join(missing)}")
     return rows, table, notes, [axis("input", "speed", "model", "", "speed, Gravel = 1", "bars")]
@@ -255,7 +263,7 @@ def table2(_):
 def table5(runs):
     n = runs.nodes[-1]
     rows, table = [], [["input", "remote, %", "of messages, %", "message, bytes", f"messages at {n} nodes", "paper: remote, %", "message, bytes"]]
-    for name in INPUTS:
+    for name in runs.inputs:
         told, stats = runs.application(name, n)
         of_messages = 100 * stats["remote_access_frequency"]
         remote = 100 * told["remote_edges"] / (told.get("edges") or told["neighbours"]) if "remote_edges" in told else of_messages

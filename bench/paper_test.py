@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ def run(*words):
 class PaperTest(unittest.TestCase):
     def test_all(self):
         with tempfile.TemporaryDirectory() as folder:
-            done = run("all", "--short", "--backend", "cpu", "--output", folder)
+            done = run("all", "--short", "--backend", "cpu", "--inputs", "GUPS,SSSP-2,color-1,mer", "--output", folder)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertEqual(done.stdout.count("here: CPU backend, NO GPU: "), len(figures.FIGURES))
             self.assertEqual(done.stdout.count("a smoke test: these numbers mean nothing"), len(figures.FIGURES))
@@ -43,13 +44,31 @@ class PaperTest(unittest.TestCase):
     def check_figure15(self, report):
         """All models, or a plain word that a program has none."""
         text = " ".join(report["notes"])
-        for name, (program, _) in figures.INPUTS.items():
+        inputs = {row["input"] for row in report["rows"]}
+        self.assertEqual(len(inputs), 4)
+        for name, program in ((name, figures.INPUTS[name][0]) for name in inputs):
             models = {row["model"] for row in report["rows"] if row["input"] == name}
             if models == {"gravel"}:
                 self.assertIn("THESE PROGRAMS HAVE NO --model", text)
                 self.assertIn(program, text)
             else:
                 self.assertEqual(models, set(figures.MODELS))
+
+    def test_backend_is_what_programs_say(self):
+        """Programs of the CPU backend under the names of those for GPUs, and a GPU that is none."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder)
+            for name in ("transport/ucx-run", "examples/gups", "bench/perf/gravel-perf"):
+                (path / name).parent.mkdir(parents=True, exist_ok=True)
+                (path / name).symlink_to(BUILD / (name if "ucx-run" in name else f"{name}-cpu"))
+            smi = path / "nvidia-smi"
+            smi.write_text('#!/bin/sh\necho "GPU 0: None (UUID: GPU-0)"\n')
+            smi.chmod(0o755)
+            environment = dict(os.environ, PATH=f"{folder}:{os.environ['PATH']}")
+            for name in ("figure6", "figure12", "figure14"):
+                done = subprocess.run([TOOL, name, "--short", "--backend", "gpu", "--build", folder], capture_output=True, text=True, env=environment, check=False)
+                self.assertEqual(done.returncode, 1, done.stdout)
+                self.assertIn("was to be on the backend cuda, but says that it was on cpu", done.stderr)
 
     def test_lines(self):
         """What counts as a line of code, and of which side."""
@@ -74,6 +93,8 @@ class PaperTest(unittest.TestCase):
             (["figure3"], "there is no 'figure3': choose from figure6"),
             (["table5", "--nodes", "1,3"], "powers of two"),
             (["table5", "--nodes", "2,x"], "numbers with commas"),
+            (["table5", "--inputs", "PR-3"], "there is no input 'PR-3': choose from GUPS"),
+            (["figure13", "--inputs", "kmeans"], "figure13 is of GUPS, PR-1 and mer"),
             (["table5", "--repeat", "-1"], "positive"),
             (["table5", "--build", "/absent"], "no build folder"),
             ([], "NAME"),
