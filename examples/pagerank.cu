@@ -316,10 +316,12 @@ pagerank_result rank_vertices(const pagerank_options& o) {
                           {"distance_to_serial", result.distance},
                           {"right", result.right}});
   }
-  dump_columns(program_name, o.dump, "ranks",
-               {{"vertex", {p.part.old_numbers.begin(), p.part.old_numbers.end()}}, {"rank", {rank.begin(), rank.end()}}});
-  if (me != 0) changes.clear();
-  dump_columns(program_name, o.dump, "steps", {{"change", changes}});
+  if (!o.dump.empty()) {
+    dump_columns(program_name, o.dump, "ranks",
+                 {{"vertex", {p.part.old_numbers.begin(), p.part.old_numbers.end()}}, {"rank", {rank.begin(), rank.end()}}});
+    if (me != 0) changes.clear();
+    dump_columns(program_name, o.dump, "steps", {{"change", changes}});
+  }
   return result;
 }
 

@@ -322,10 +322,12 @@ bool solve(const sssp_options& o) {
                 static_cast<double>(distance_of(farthest)));
     if (serial) std::printf("%llu wrong distances, compared with a serial Dijkstra\n", static_cast<unsigned long long>(wrong));
   }
-  std::vector<double> lengths;  // -1: not reached
-  for (const uint32_t d : distance) lengths.push_back(d == unreached ? -1 : static_cast<double>(distance_of(d)));
-  dump_columns(program_name, o.dump, "distances",
-               {{"vertex", {p.part.old_numbers.begin(), p.part.old_numbers.end()}}, {"distance", lengths}});
+  if (!o.dump.empty()) {
+    std::vector<double> lengths;  // -1: not reached
+    for (const uint32_t d : distance) lengths.push_back(d == unreached ? -1 : static_cast<double>(distance_of(d)));
+    dump_columns(program_name, o.dump, "distances",
+                 {{"vertex", {p.part.old_numbers.begin(), p.part.old_numbers.end()}}, {"distance", lengths}});
+  }
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
       write_json(o.json, {{"program", program_name},
