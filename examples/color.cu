@@ -27,7 +27,7 @@ struct color_options {
   graph_input graph;
   unsigned repeat = 1;
   bool no_verify = false;
-  std::string json;
+  std::string json, dump;
   uint64_t serial_limit = 1 << 22;
 };
 
@@ -342,6 +342,7 @@ bool solve(const color_options& o) {
   const csr& rows = p.part.rows;
   const uint64_t own = rows.rows(), n_ghosts = p.ghosts.codes.size(), vertices = p.part.vertices;
   const uint64_t edges = gravel_sum_all(static_cast<uint64_t>(p.targets.size())), all_ghosts = gravel_sum_all(n_ghosts);
+  const uint64_t remote_edges = gravel_sum_all(p.ghosts.uses);
   uint64_t highest = 0;
   for (uint64_t v = 0; v < own; ++v) highest = std::max(highest, rows.degree(v));
   highest = gravel_max_all(highest);
@@ -427,6 +428,18 @@ bool solve(const color_options& o) {
                 static_cast<unsigned long long>(wrong));
     if (serial) std::printf("serial greedy colouring takes %u colours\n", greedy);
   }
+  if (!o.dump.empty()) {
+    const auto& names = p.part.old_numbers;
+    std::vector<uint64_t> all_names(vertices);  // the graph's own numbers, by those of the division
+    for (uint64_t v = 0; v < vertices; ++v) all_names[p.part.by.number_of(v)] = v;
+    column from{"vertex", {}}, to{"neighbour", {}};
+    for (uint64_t v = 0; v < own; ++v)
+      for (uint64_t e = rows.offsets[v]; e < rows.offsets[v + 1]; ++e)
+        from.values.push_back(static_cast<double>(names[v])), to.values.push_back(static_cast<double>(all_names[rows.targets[e]]));
+    dump_columns(program_name, o.dump, "edges", {from, to});
+    mine.resize(own);
+    dump_columns(program_name, o.dump, "colors", {{"vertex", {names.begin(), names.end()}}, {"color", {mine.begin(), mine.end()}}});
+  }
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
       write_json(o.json, {{"program", program_name},
@@ -438,6 +451,7 @@ bool solve(const color_options& o) {
                           {"neighbours", edges},
                           {"division", o.graph.division},
                           {"ghosts", all_ghosts},
+                          {"remote_edges", remote_edges},
                           {"rounds", uint64_t{rounds}},
                           {"seconds", seconds},
                           {"colors", colors},
@@ -456,6 +470,7 @@ int main(int argc, char** argv) {
   app.add_option("--repeat", o.repeat, "Runs, of which the fastest is told")->check(CLI::Range(1, 1000))->capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not check the result against the graph's edges, one by one");
   app.add_option("--serial-limit", o.serial_limit, "Check so for up to so many neighbours")->capture_default_str();
+  add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
     o.graph.check();

@@ -1,4 +1,4 @@
-// What an example tells about its run, for --json.
+// What an example tells about its run: facts for --json, and tables for --dump, from which tools/pictures draws.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -13,5 +13,12 @@ using fact_list = std::vector<std::pair<std::string, fact_value>>;
 
 /// One object with these facts, in this order. Throws gravel::error if the file cannot be written.
 void write_json(const std::string& path, const fact_list& facts);
+
+struct column {
+  std::string name;
+  std::vector<double> values;
+};
+/// A line of names, then a line for each row, with commas. Columns are of one length. Throws gravel::error if the file cannot be written.
+void write_columns(const std::string& path, const std::vector<column>& columns);
 
 }  // namespace gravel

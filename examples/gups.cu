@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <numeric>
 #include <vector>
 
 #include "examples/direct_sender.hpp"
@@ -125,6 +126,18 @@ void verify(const gups_job& job, const gups_options& o, gups_run& run) {
   }
 }
 
+/// Of each PE's table, how many words were incremented how often.
+void dump_hits(const gups_job& job, const gups_options& o) {
+  std::vector<double> words;
+  each_word(job, [&](uint64_t, uint64_t value) {
+    if (words.size() <= value) words.resize(value + 1);
+    ++words[value];
+  });
+  std::vector<double> hits(words.size());
+  std::iota(hits.begin(), hits.end(), 0.0);
+  dump_columns("gups", o.dump, "hits", {{"hits", hits}, {"words", words}});
+}
+
 gups_run run_once(const gups_job& job, const gups_options& o) {
   gups_run run;
   uint64_t remote = 0;
@@ -160,6 +173,7 @@ int main(int argc, char** argv) {
   app.add_flag("--remote-only", o.remote_only, "Update only words of other PEs (needs at least 2)");
   app.add_flag("--no-verify", o.no_verify, "Do not check the result");
   app.add_option("--serial-limit", o.serial_limit, "Compare with a serial computation up to so many updates in all")->capture_default_str();
+  add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
     need_symmetric((uint64_t{8} << o.table_log2) + 256);
@@ -173,6 +187,7 @@ int main(int argc, char** argv) {
   const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
   const bool speaks = gravel_my_pe() == 0;
   all_succeed("gups", [&] {
+    if (!o.dump.empty() && o.mode == "xor") fail_text("--dump counts how often words were hit: it needs --mode inc");
     if (o.remote_only && n_pes < 2) fail_text("--remote-only needs at least 2 PEs");
   });
   const gups_table map(o.table_log2, n_pes, o.remote_only);
@@ -187,6 +202,7 @@ int main(int argc, char** argv) {
     if (speaks) std::fputs(report.line(report.runs.back()).c_str(), stdout), std::fflush(stdout);
   }
   if (speaks) std::fputs(report.rules().c_str(), stdout);
+  if (!o.dump.empty()) dump_hits(job, o);
   all_succeed("gups", [&] {
     if (speaks && !o.json.empty()) report.write_json(o.json);
   });

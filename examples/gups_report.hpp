@@ -13,7 +13,7 @@ struct gups_options {
   unsigned grid = 0, block = 0;
   unsigned repeat = 1;
   bool remote_only = false, no_verify = false;
-  std::string json;
+  std::string json, dump;
   uint64_t serial_limit = 1 << 26;
 };
 

@@ -25,7 +25,7 @@ struct kmeans_options {
   uint32_t clusters = 8, dimensions = 4, max_steps = 1000;
   uint64_t seed = 1;
   bool no_verify = false;
-  std::string json;
+  std::string json, dump;
   uint64_t serial_limit = 1 << 22;
 };
 
@@ -238,6 +238,17 @@ bool solve(const kmeans_options& o) {
       std::printf("\n");
     }
   }
+  if (!o.dump.empty()) {
+    std::vector<column> points(o.dimensions), middles(o.dimensions);
+    for (uint32_t d = 0; d < o.dimensions; ++d) {
+      points[d].name = middles[d].name = "x" + std::to_string(d);
+      for (uint64_t i = 0; i < o.points; ++i) points[d].values.push_back(source.coordinate(me * o.points + i, d));
+      for (uint32_t c = 0; c < o.clusters && me == 0; ++c) middles[d].values.push_back(centers[c * o.dimensions + d] / 256.0);
+    }
+    points.push_back({"cluster", {cluster.begin(), cluster.end()}});
+    dump_columns(program_name, o.dump, "points", points);
+    dump_columns(program_name, o.dump, "centers", middles);
+  }
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
       write_json(o.json, {{"program", program_name},
@@ -270,6 +281,7 @@ int main(int argc, char** argv) {
   app.add_option("--seed", o.seed, "Of the points")->capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial run");
   app.add_option("--serial-limit", o.serial_limit, "Compare up to so many points in all")->capture_default_str();
+  add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
     if (o.clusters * (o.dimensions + 1) > most_values)

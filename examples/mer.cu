@@ -3,11 +3,13 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <map>
 
 #include "examples/contigs.hpp"
 #include "examples/device_array.hpp"
 #include "examples/facts.hpp"
 #include "examples/mer_oracle.hpp"
+#include "examples/mer_reference.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/read_input.hpp"
@@ -25,7 +27,7 @@ struct mer_options {
   unsigned k = 31;
   uint64_t min_count = 2, slots = 0, serial_limit = 1 << 22;
   bool no_verify = false;
-  std::string json, contigs;
+  std::string json, dump, contigs;
 };
 
 struct table_part {
@@ -319,26 +321,14 @@ bool solve(const mer_options& o) {
   found.n50 = find_n50(all.contigs, found.letters, found.longest);
 
   const bool serial = !o.no_verify && bases <= o.serial_limit;
-  bool referred = false;
-  uint64_t in_reference = 0;
+  // A random genome is compared with as the serial computation is; one that is named always.
+  const bool referred = o.reads.files.empty() ? serial : !o.reads.reference.empty();
+  reference_check in;
   all_succeed(program_name, [&] {
     if (serial) wrong += compare_serially(o, counted, all, found);
-    std::string reference;
-    if (serial)
-      for (const std::string& sequence : o.reads.reference_sequences()) reference += sequence + 'N' + reverse_complement(sequence) + 'N';
-    referred = !reference.empty();
-    const auto is_there = [&](const std::string& text) { return reference.find(text) != std::string::npos; };
-    const bool exact = o.reads.files.empty() && o.reads.genome.errors == 0;
     if (referred)
-      for (const std::string& contig : all.contigs) {
-        const bool whole = is_there(contig);
-        in_reference += whole;
-        // With right reads each step of a contig is in the genome. All of it need not be: in a repeat at an end of the genome, or where reads
-        // lack, an extension may seem unique.
-        bool steps = true;
-        for (size_t at = 0; exact && !whole && steps && at + o.k < contig.size(); ++at) steps = is_there(contig.substr(at, o.k + 1));
-        wrong += !steps;
-      }
+      wrong += in.look(o.reads.reference_sequences(), o.k, counted, o.min_count, all.contigs,
+                       o.reads.files.empty() && o.reads.genome.errors == 0);
     if (!o.contigs.empty()) {
       std::ofstream out(o.contigs + '.' + std::to_string(me));
       for (size_t i = 0; i < all.contigs.size(); ++i)
@@ -346,7 +336,7 @@ bool solve(const mer_options& o) {
       if (!out.flush()) fail_text("cannot write " + o.contigs + '.' + std::to_string(me));
     }
   });
-  in_reference = gravel_sum_all(in_reference);
+  in.combine();
   wrong = gravel_sum_all(wrong);
   if (me == 0) {
     std::printf("phase 2: %.4f s, %llu rounds; %llu contigs, %llu bases, the longest %llu, N50 %llu; %llu k-mers on circles\n", joining,
@@ -354,10 +344,27 @@ bool solve(const mer_options& o) {
                 static_cast<unsigned long long>(found.letters), static_cast<unsigned long long>(found.longest),
                 static_cast<unsigned long long>(found.n50), static_cast<unsigned long long>(all.circular));
     if (referred)
-      std::printf("%llu of %llu contigs are in the reference\n", static_cast<unsigned long long>(in_reference),
-                  static_cast<unsigned long long>(found.contigs));
+      std::printf(
+          "%llu of %llu contigs are in the reference as a whole, on either strand: they cover %llu of its %llu bases (%.2f %%)\n"
+          "%llu of its %llu k-mers were seen %llu times or more, and %llu others\n",
+          static_cast<unsigned long long>(in.contigs), static_cast<unsigned long long>(found.contigs),
+          static_cast<unsigned long long>(in.covered), static_cast<unsigned long long>(in.bases),
+          100.0 * static_cast<double>(in.covered) / static_cast<double>(std::max<uint64_t>(in.bases, 1)),
+          static_cast<unsigned long long>(in.kmers_seen), static_cast<unsigned long long>(in.kmers),
+          static_cast<unsigned long long>(o.min_count), static_cast<unsigned long long>(found.left - in.kmers_seen));
     if (serial)
       std::printf("%llu wrong k-mers and contigs, compared with a serial hash table and walk\n", static_cast<unsigned long long>(wrong));
+  }
+  if (!o.dump.empty()) {
+    std::map<uint64_t, double> kmers_by_count;
+    for (const kmer_entry& entry : counted)
+      if (entry.kmer != no_kmer) ++kmers_by_count[entry.count];
+    column counts{"count", {}}, how_many{"kmers", {}}, lengths{"bases", {}};
+    for (const auto& [count, of_count] : kmers_by_count)
+      counts.values.push_back(static_cast<double>(count)), how_many.values.push_back(of_count);
+    for (const std::string& contig : all.contigs) lengths.values.push_back(static_cast<double>(contig.size()));
+    dump_columns(program_name, o.dump, "kmers", {counts, how_many});
+    dump_columns(program_name, o.dump, "contigs", {lengths});
   }
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
@@ -384,7 +391,11 @@ bool solve(const mer_options& o) {
                           {"n50", found.n50},
                           {"circular", all.circular},
                           {"has_reference", referred},
-                          {"in_reference", in_reference},
+                          {"in_reference", in.contigs},
+                          {"reference_bases", in.bases},
+                          {"reference_covered", in.covered},
+                          {"reference_kmers", in.kmers},
+                          {"reference_kmers_seen", in.kmers_seen},
                           {"compared_with_serial", serial},
                           {"wrong", wrong},
                           {"right", wrong == 0}});
@@ -405,6 +416,7 @@ int main(int argc, char** argv) {
   app.add_option("--contigs", o.contigs, "Write the contigs: PE n those that begin there, as FASTA, to this name with .n behind it");
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial computation");
   app.add_option("--serial-limit", o.serial_limit, "Compare up to so many bases")->capture_default_str();
+  add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
     if (o.k % 2 == 0 || o.k < 3 || o.k > longest_kmer)

@@ -29,7 +29,7 @@ struct pagerank_options {
   double damping = 0.85, tolerance = 1e-6;
   uint32_t max_steps = 1000, top = 10;
   bool no_verify = false;
-  std::string json;
+  std::string json, dump;
   uint64_t serial_limit = 1 << 22;
 };
 
@@ -216,6 +216,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   all_succeed(program_name, [&] { p = prepare(o, me, n_pes); });
   const uint64_t own = p.part.rows.rows(), n_ghosts = p.ghosts.codes.size();
   const uint64_t edges = gravel_sum_all(static_cast<uint64_t>(p.sources.size())), all_ghosts = gravel_sum_all(n_ghosts);
+  const uint64_t remote_edges = gravel_sum_all(p.ghosts.uses);
   if (me == 0)
     std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges; %llu contributions a step go to other PEs\n",
                 program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(),
@@ -252,6 +253,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   };
 
   pagerank_result result;
+  std::vector<double> changes;
   double dangling = read_sums().second;
   const auto vertices = static_cast<double>(job.vertices);
   progress report(program_name, me == 0);
@@ -266,6 +268,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
     // No PE gets the sums before all have read their contributions, so the next ones may come.
     std::tie(result.change, dangling) = read_sums();
     report.at(++result.steps, o.max_steps);
+    changes.push_back(result.change);
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
@@ -303,6 +306,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
                           {"edges", edges},
                           {"division", o.graph.division},
                           {"ghosts", all_ghosts},
+                          {"remote_edges", remote_edges},
                           {"steps", uint64_t{result.steps}},
                           {"seconds", result.seconds},
                           {"edges_per_s", static_cast<double>(edges) * result.steps / result.seconds},
@@ -311,6 +315,12 @@ pagerank_result rank_vertices(const pagerank_options& o) {
                           {"compared_with_serial", result.serial},
                           {"distance_to_serial", result.distance},
                           {"right", result.right}});
+  }
+  if (!o.dump.empty()) {
+    dump_columns(program_name, o.dump, "ranks",
+                 {{"vertex", {p.part.old_numbers.begin(), p.part.old_numbers.end()}}, {"rank", {rank.begin(), rank.end()}}});
+    if (me != 0) changes.clear();
+    dump_columns(program_name, o.dump, "steps", {{"change", changes}});
   }
   return result;
 }
@@ -327,6 +337,7 @@ int main(int argc, char** argv) {
   app.add_option("--top", o.top, "Print so many vertices of the highest ranks")->check(CLI::Range(0, 100000))->capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial power iteration");
   app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges")->capture_default_str();
+  add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
     o.graph.check();

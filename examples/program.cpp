@@ -56,6 +56,19 @@ void parse_or_exit(CLI::App& app, int argc, char** argv, const std::function<voi
   }
 }
 
+void add_dump_option(CLI::App& app, std::string& prefix) {
+  const auto writable = [](const std::string& text) {
+    try {
+      need_writable(text + ".csv");
+    } catch (const error& e) {
+      return std::string(e.what());
+    }
+    return std::string();
+  };
+  app.add_option("--dump", prefix, "Write what was found to files PREFIX-WHAT.csv: tools/pictures draws them")
+      ->check(CLI::Validator(writable, "PREFIX"));
+}
+
 void need_symmetric(uint64_t bytes) {
   constexpr uint64_t page = 4096, spare = 1 << 20;  // alignment of the single objects
   const uint64_t needed = (bytes + spare + page - 1) / page * page;

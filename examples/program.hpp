@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
+#include <string>
 
 namespace gravel {
 
@@ -15,6 +16,9 @@ constexpr int exit_wrong_result = 1, exit_bad_usage = 2;
 /// --version. To be called before gravel_init: --help, --version and errors end the process here (status 0
 /// and exit_bad_usage), and of all processes of the job only the first one prints.
 void parse_or_exit(CLI::App& app, int argc, char** argv, const std::function<void()>& check = {});
+
+/// The option --dump PREFIX, for dump_columns() of together.hpp.
+void add_dump_option(CLI::App& app, std::string& prefix);
 
 /// Sees to it, before gravel_init, that `bytes` will fit into each PE's symmetric heap: raises the default of
 /// GRAVEL_SYMMETRIC_SIZE if need be. Throws gravel::error if the variable is set and too small.

@@ -30,7 +30,7 @@ struct sssp_options {
   double delta = 0;
   unsigned repeat = 1;
   bool no_verify = false;
-  std::string json;
+  std::string json, dump;
   uint64_t serial_limit = 1 << 22;
 };
 
@@ -251,6 +251,7 @@ bool solve(const sssp_options& o) {
   const csr& rows = p.part.rows;
   const uint64_t own = rows.rows(), n_ghosts = p.ghosts.codes.size(), vertices = p.part.vertices;
   const uint64_t edges = gravel_sum_all(static_cast<uint64_t>(p.arcs.size())), all_ghosts = gravel_sum_all(n_ghosts);
+  const uint64_t remote_edges = gravel_sum_all(p.ghosts.uses);
   double weights = 0;
   for (const arc& a : p.arcs) weights += a.weight;
   weights = gravel_sum_all(weights);
@@ -321,6 +322,12 @@ bool solve(const sssp_options& o) {
                 static_cast<double>(distance_of(farthest)));
     if (serial) std::printf("%llu wrong distances, compared with a serial Dijkstra\n", static_cast<unsigned long long>(wrong));
   }
+  if (!o.dump.empty()) {
+    std::vector<double> lengths;  // -1: not reached
+    for (const uint32_t d : distance) lengths.push_back(d == unreached ? -1 : static_cast<double>(distance_of(d)));
+    dump_columns(program_name, o.dump, "distances",
+                 {{"vertex", {p.part.old_numbers.begin(), p.part.old_numbers.end()}}, {"distance", lengths}});
+  }
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
       write_json(o.json, {{"program", program_name},
@@ -332,6 +339,7 @@ bool solve(const sssp_options& o) {
                           {"edges", edges},
                           {"division", o.graph.division},
                           {"ghosts", all_ghosts},
+                          {"remote_edges", remote_edges},
                           {"source", source},
                           {"delta", delta},
                           {"rounds", uint64_t{rounds}},
@@ -357,6 +365,7 @@ int main(int argc, char** argv) {
   app.add_option("--repeat", o.repeat, "Runs, of which the fastest is told")->check(CLI::Range(1, 1000))->capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial Dijkstra");
   app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges")->capture_default_str();
+  add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
     o.graph.check();

@@ -6,7 +6,9 @@
 #include <exception>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "examples/facts.hpp"
 #include "examples/program.hpp"
 #include "gravel.cuh"
 
@@ -31,6 +33,31 @@ void all_succeed(const char* program, Work&& work) {
   if (first == me) std::fprintf(stderr, "%s: PE %d: %s\n", program, gravel_my_pe(), why.c_str());
   gravel_finalize();
   std::exit(exit_wrong_result);
+}
+
+/// Writes PREFIX-WHAT.csv: the rows of all PEs, in their order, and in front the PE that each comes from. Nothing if `prefix` is empty.
+/// All rows pass through every PE's memory, 8 bytes a number. Collective.
+inline void dump_columns(const char* program, const std::string& prefix, const std::string& what, const std::vector<column>& mine) {
+  if (prefix.empty()) return;
+  const auto n_pes = static_cast<size_t>(gravel_n_pes());
+  std::vector<uint64_t> rows(n_pes);
+  gravel_allgather(rows.data(), static_cast<uint64_t>(mine.front().values.size()));
+  const uint64_t most = *std::max_element(rows.begin(), rows.end());
+  std::vector<column> all{{"pe", {}}};
+  for (size_t pe = 0; pe < n_pes; ++pe) all[0].values.insert(all[0].values.end(), rows[pe], static_cast<double>(pe));
+  for (const column& c : mine) {
+    std::vector<double> padded = c.values, table(most * n_pes);
+    padded.resize(most);
+    if (most) gravel_allgather(table.data(), padded.data(), most);
+    all.push_back({c.name, {}});
+    for (size_t pe = 0; pe < n_pes; ++pe) {
+      const auto from = table.begin() + static_cast<std::ptrdiff_t>(pe * most);
+      all.back().values.insert(all.back().values.end(), from, from + static_cast<std::ptrdiff_t>(rows[pe]));
+    }
+  }
+  all_succeed(program, [&] {
+    if (gravel_my_pe() == 0) write_columns(prefix + '-' + what + ".csv", all);
+  });
 }
 
 /// Leaves the job and gives the status for main. `right`: the same on all PEs.

@@ -10,10 +10,12 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from random import Random
 
 NAME = sys.argv[1]
 PROGRAM, UCX_RUN = (str(Path(path).resolve()) for path in sys.argv[2:4])
 DATA = Path(__file__).resolve().parent / "data"
+TOOLS = DATA.parent.parent / "tools"
 SHAPES = [(1, 1), (2, 2), (3, 1), (4, 2)]  # PEs, nodes
 HAS_METIS = b"METIS_PartGraphKway" in Path(PROGRAM).read_bytes()
 
@@ -81,6 +83,8 @@ BAD = {
         ("", "", "--genome 1000 --slots 100", "the table is too small: of "),
         ("", "", "absent.fa", "absent.fa: No such file"),
         ("short.fa", ">a\nACGT\n", "short.fa", "no read has 31 bases in a row"),
+        ("", "", "--genome 1000 --reference x.fa", "--reference is for reads of files"),
+        ("a.fa", ">a\nACGT\n", "a.fa --reference absent.fa", "absent.fa: No such file"),
         ("cut.fq", "@a\nACGT\n+\n", "cut.fq", "cut.fq:1: the record is cut off"),
         ("bad.fa", ">a\nAC*T\n", "bad.fa", "bad.fa:2: '*' is no letter"),
     ],
@@ -155,6 +159,61 @@ class ApplicationsTest(unittest.TestCase):
         found, contigs = re.search(r"^(\d+) of (\d+) contigs are in the reference", done.stdout, re.M).groups()
         self.assertEqual(found, contigs)
         self.assertGreater(int(contigs), 0)
+
+    @unittest.skipIf(NAME != "mer", "of mer")
+    def test_reference(self):
+        """What mer says of contigs, k-mers and covered bases in a reference is what a search of its text says."""
+        random = Random(7)
+        text = lambda size: "".join(random.choices("ACGT", k=size))
+        turned = lambda letters: letters[::-1].translate(str.maketrans("ACGT", "TGCA"))
+        repeat = text(40)
+        genome = text(500) + repeat + text(400) + turned(repeat) + text(300)
+        # The published genome has two sequences, unknown letters, a base that differs, and a part that was never read.
+        other = genome[:250] + ("A" if genome[250] != "A" else "C") + genome[251:]
+        sequences = [other[:700] + "N" + other[701:1000], text(80) + genome[1000:]]
+        reads = [genome[at : at + 60] for at in range(0, len(genome) - 60, 3)]
+        with tempfile.TemporaryDirectory() as folder:
+            made = Path(folder)
+            (made / "reads.fa").write_text("".join(f">r\n{random.choice([read, turned(read)])}\n" for read in reads))
+            with gzip.open(made / "known.fa.gz", "wt") as file:
+                file.write("".join(f">s\n{sequence[:200].lower()}\n{sequence[200:]}\n" for sequence in sequences))
+            for k, (pes, nodes) in ((21, (3, 2)), (31, (1, 1)), (15, (4, 1))):
+                done = run(pes, nodes, f"reads.fa --reference known.fa.gz --k {k} --contigs out --json out.json", folder)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                told = json.loads((made / "out.json").read_text())
+                contigs = [line for pe in range(pes) for line in (made / f"out.{pe}").read_text().split() if line[0] in "ACGT"]
+                covered = [[False] * len(sequence) for sequence in sequences]
+                whole = 0
+                for contig in contigs:
+                    places = [(s, at) for s, sequence in enumerate(sequences) for at in range(len(sequence))
+                              if sequence.startswith(contig, at) or sequence.startswith(turned(contig), at)]
+                    whole += bool(places)
+                    for s, at in places:
+                        covered[s][at : at + len(contig)] = [True] * len(contig)
+                kmers_of = lambda texts: {min(t[i : i + k], turned(t[i : i + k])) for t in texts for i in range(len(t) - k + 1) if "N" not in t[i : i + k]}
+                known = kmers_of(sequences)
+                counts = {}
+                for read in reads:
+                    for at in range(len(read) - k + 1):
+                        kmer = min(read[at : at + k], turned(read[at : at + k]))
+                        counts[kmer] = counts.get(kmer, 0) + 1
+                expected = (whole, sum(map(sum, covered)), sum(len(s) - s.count("N") for s in sequences), len(known),
+                            sum(counts.get(kmer, 0) >= 2 for kmer in known))
+                names = ("in_reference", "reference_covered", "reference_bases", "reference_kmers", "reference_kmers_seen")
+                self.assertEqual(tuple(told[name] for name in names), expected)
+                self.assertTrue(0 < whole < len(contigs), "contigs of both kinds")
+                self.assertIn(f"{whole} of {len(contigs)} contigs are in the reference as a whole", done.stdout)
+
+    @unittest.skipIf(NAME != "mer", "of mer")
+    def test_real_reads(self):
+        """Real reads of E. coli, where the package that has them is installed."""
+        found = subprocess.run([TOOLS / "real_reads", "ecoli"], capture_output=True, text=True, check=False)
+        if found.returncode != 0:
+            self.skipTest(found.stderr.strip())
+        done = run(4, 2, found.stdout.strip(), DATA)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("4 of 4 contigs are in the reference as a whole, on either strand: they cover 992 of its 1000 bases", done.stdout)
+        self.assertIn("0 wrong k-mers and contigs, compared with a serial", done.stdout)
 
     @unittest.skipIf(NAME != "mer", "of mer")
     def test_reads_of_files(self):

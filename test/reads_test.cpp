@@ -3,6 +3,8 @@
 
 #include <set>
 
+#include "lib/reads/reference.hpp"
+
 #include "test/error_of.hpp"
 #include "test/scratch.hpp"
 
@@ -126,4 +128,58 @@ TEST_CASE("k-mers in words") {
       CHECK(shape.first(forward) == base_code(text[i + 1 - k]));
     }
   }
+}
+
+TEST_CASE("a reference finds what a search of its text finds") {
+  // Few different letters in short sequences, so that there are repeats, and texts that are their own reverse complement.
+  uint64_t seed = 1, whole = 0, palindromes = 0;
+  const auto random = [&](uint64_t below) { return (seed = seed * 6364136223846793005u + 1442695040888963407u, seed >> 33) % below; };
+  const auto text = [&](uint64_t size) {
+    std::string made;
+    while (made.size() < size) made += "ACGTN"[random(40) == 0 ? 4 : random(4)];
+    return made;
+  };
+  for (unsigned k = 3; k <= 31; k += 2) {
+    const std::vector<std::string> sequences{text(200), text(k - 1), text(60)};
+    reference_genome reference(sequences, k);
+    std::vector<std::vector<bool>> covered;
+    std::set<std::string> kmers;
+    uint64_t bases = 0, expected = 0;
+    for (const std::string& sequence : sequences) {
+      covered.emplace_back(sequence.size());
+      for (const char letter : sequence) bases += letter != 'N';
+      for (size_t at = 0; at + k <= sequence.size(); ++at) {
+        const std::string kmer = sequence.substr(at, k);
+        if (kmer.find('N') == std::string::npos) kmers.insert(std::min(kmer, reverse_complement(kmer)));
+      }
+    }
+    CHECK(reference.bases() == bases);
+    CHECK(reference.kmers() == kmers.size());
+    for (unsigned asked = 0; asked < 200; ++asked) {
+      std::string contig = asked % 2 ? text(k + random(4)) : sequences[0].substr(random(150), k + random(20));
+      for (char& letter : contig)
+        if (letter == 'N') letter = 'A';
+      if (asked % 3 == 0) contig = reverse_complement(contig);
+      if (asked % 7 == 0) contig = contig.substr(0, k / 2 + 1) + reverse_complement(contig.substr(0, k / 2 + 1));
+      palindromes += contig == reverse_complement(contig);
+      bool there = false;
+      for (size_t s = 0; s < sequences.size(); ++s)
+        for (const std::string& strand : {contig, reverse_complement(contig)})
+          for (size_t at = sequences[s].find(strand); at != std::string::npos; at = sequences[s].find(strand, at + 1)) {
+            there = true;
+            std::fill_n(covered[s].begin() + static_cast<std::ptrdiff_t>(at), strand.size(), true);
+          }
+      CHECK(reference.contains(contig) == there);
+      CHECK(reference.cover(contig) == there);
+      whole += there;
+    }
+    for (const auto& marks : covered)
+      for (const bool mark : marks) expected += mark;
+    CHECK(reference.covered() == expected);
+  }
+  CHECK(whole > 500);
+  CHECK(palindromes > 100);
+  CHECK_FALSE(reference_genome({"ACGTT"}, 5).contains("ACG"));
+  CHECK(reference_genome({"ACGTT"}, 5).has_kmer(0b0000011011));        // AACGT, the canonical form
+  CHECK_FALSE(reference_genome({"ACGTT"}, 5).has_kmer(0b0001101111));  // ACGTT
 }

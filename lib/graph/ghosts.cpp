@@ -10,9 +10,9 @@ ghost_list find_ghosts(std::vector<uint32_t>& named, vertex_code codes, int me, 
   // A bit for each code, and how many are set before each word.
   const uint64_t words = ((static_cast<uint64_t>(parts) << codes.shift) + 63) / 64;
   std::vector<uint64_t> bits(words), before(words);
-  for (const uint32_t code : named)
-    if (codes.owner(code) != me) bits[code / 64] |= uint64_t{1} << code % 64;
   ghost_list ghosts;
+  for (const uint32_t code : named)
+    if (codes.owner(code) != me) bits[code / 64] |= uint64_t{1} << code % 64, ++ghosts.uses;
   ghosts.first.assign(static_cast<size_t>(parts) + 1, 0);
   for (uint64_t w = 0; w < words; ++w) {
     before[w] = ghosts.codes.size();

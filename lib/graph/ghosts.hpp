@@ -10,6 +10,7 @@ namespace gravel {
 struct ghost_list {
   std::vector<uint32_t> codes;  ///< of the vertices, by owner and place
   std::vector<uint64_t> first;  ///< those of owner p are codes[first[p]] to codes[first[p + 1]] (exclusive)
+  uint64_t uses = 0;            ///< how often the rows name one: edges that lead to other parts
 };
 
 /// Finds the ghosts of part `me` in `named`, the codes that its rows name, and replaces each code by where the vertex is: the part's own ones
