@@ -3,7 +3,6 @@ bench/plot draws the rows."""
 
 import json
 import os
-import re
 import subprocess
 from pathlib import Path
 
@@ -215,48 +214,17 @@ def figure15(runs):
     return rows, table, notes, [axis("input", "speed", "model", "", "speed, Gravel = 1", "bars")]
 
 
-def lines_of(path):
-    """(host, GPU): lines that are neither empty nor comments. GPU are functions for the device, from their head to their last brace."""
-    text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
-    lines = [line for line in (re.sub(r"//.*", "", line).strip() for line in text.splitlines()) if line]
-    host = gpu = depth = 0
-    inside = opened = False
-    for i, line in enumerate(lines):
-        if not inside and re.match(r"(__global__|__device__|GRAVEL_DEVICE|GRAVEL_BOTH)\b", line):
-            inside, opened, depth = True, False, 0
-            if i and lines[i - 1].startswith("template"):
-                host, gpu = host - 1, gpu + 1
-        if not inside:
-            host += 1
-            continue
-        gpu += 1
-        depth += line.count("{") - line.count("}")
-        opened |= "{" in line
-        inside = not (opened and depth == 0) and not (not opened and line.endswith(";"))
-    return host, gpu
-
-
 def table2(_):
-    # The applications' own part, then what a model makes a programmer write besides, which here all applications share.
-    own = ["examples/gups.cu", "examples/gups_table.hpp", "examples/random_stream.hpp"]
-    files = {"coprocessor": [*own, "examples/model_queues.hpp", "examples/model_lists.hpp"], "coalesced": [*own, "examples/model_lists.hpp"],
-             "gravel": own, "message-per-lane": own, "message-per-lane, on NVSHMEM": ["bench/nvshmem/gups_nvshmem.cu"]}
-    rows, table, notes = [], [["model", "host", "GPU", "total", "paper: host", "GPU", "total"]], []
-    for model, names in files.items():
-        reported = TABLE2.get(model, ("-", "-", "-"))
-        absent = [name for name in names if not (ROOT / name).is_file()]
-        if absent:
-            notes.append(f"{model}: NOT IN THIS SOURCE TREE ({', '.join(absent)})")
-            table.append([model, "-", "-", "-", *reported])
-            continue
-        counts = [lines_of(ROOT / name) for name in names]
-        host, gpu = sum(h for h, _ in counts), sum(g for _, g in counts)
-        rows.append({"model": model, "system": "here", "host": host, "gpu": gpu, "total": host + gpu})
-        if model in TABLE2:
-            rows.append({"model": model, "system": "paper", "host": reported[0], "gpu": reported[1], "total": reported[2]})
-        table.append([model, host, gpu, host + gpu, *reported])
-    notes.append("files: " + "; ".join(f"{model}: {', '.join(names)}" for model, names in files.items() if not any(model in n for n in notes)))
-    notes.append("gups.cu also has options, repetitions and three verifications, in each model the same; comments and empty lines are not counted")
+    counted = json.loads(subprocess.run([ROOT / "examples" / "model_lines", "--json"], capture_output=True, text=True, check=True).stdout)["gups"]
+    rows, table = [], [["model", "host", "GPU", "total", "paper: host", "GPU", "total"]]
+    for models, (host, gpu) in counted.items():
+        names = [name for name in TABLE2 if name in models]
+        reported = TABLE2[names[0]]
+        rows += [{"model": models, "system": "here", "host": host, "gpu": gpu, "total": host + gpu},
+                 {"model": models, "system": "paper", "host": reported[0], "gpu": reported[1], "total": reported[2]}]
+        table.append([models, host, gpu, host + gpu, *reported])
+    notes = ["examples/model_lines says what is counted; comments and empty lines are not",
+             "gups.cu also has options, repetitions and three verifications, in each model the same"]
     return rows, table, notes, [axis("model", "total", "system", "", "lines", "bars")]
 
 

@@ -70,15 +70,6 @@ class PaperTest(unittest.TestCase):
                 self.assertEqual(done.returncode, 1, done.stdout)
                 self.assertIn("was to be on the backend cuda, but says that it was on cpu", done.stderr)
 
-    def test_lines(self):
-        """What counts as a line of code, and of which side."""
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "a.cu"
-            file.write_text("// no\n/* no\nno */\n#include <a>\n\ntemplate <int N>\n__global__ void k(int a,\n  int b) {\n  if (a) {  // yes\n  }\n}\n"
-                            "GRAVEL_DEVICE int one() { return 1; }\nGRAVEL_DEVICE int later();\nstruct s {\n  GRAVEL_BOTH int f() const {\n    return 1;\n  }\n};\n"
-                            "int main() {\n}\n")
-            self.assertEqual(figures.lines_of(file), (5, 11))
-
     def test_inputs(self):
         """Whatever the number of nodes, the work is the same."""
         for level, sizes in figures.SIZES.items():

@@ -9,6 +9,7 @@
 #include "examples/facts.hpp"
 #include "examples/ghost_readers.hpp"
 #include "examples/graph_input.hpp"
+#include "examples/model.hpp"
 #include "examples/program.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
@@ -25,6 +26,7 @@ constexpr uint32_t window = 1024;
 
 struct color_options {
   graph_input graph;
+  model_options network;
   unsigned repeat = 1;
   bool no_verify = false;
   std::string json, dump;
@@ -170,17 +172,22 @@ GRAVEL_DEVICE void choose_class(Sender& sender, const color_job& job, const work
   }
 }
 
-/// The vertices in `work` choose. The longest rows first: they would be the last to end.
-template <int PEERS>
-__global__ void choose(gravel_t g, color_job job, work_list work) {
-  __shared__ gravel_block_sender<lanes_of_block, 1024, PEERS> sender;
+/// Of the vertices in `work` those of one class, or of all, and of each class those numbered first ... first + most, choose. The longest rows
+/// first: they would be the last to end.
+template <class Sender, class Handle>
+__global__ void choose(Handle g, color_job job, work_list work, uint32_t one_class, uint64_t first, uint64_t most) {
+  __shared__ Sender sender;
   __shared__ color_scratch scratch;
   sender.begin(g);
-  choose_class<true>(sender, job, work.items[2], work.counts[2], scratch);
-  choose_class<false>(sender, job, work.items[1], work.counts[1], scratch);
-  const uint32_t lanes = gridDim.x * blockDim.x;
-  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < work.counts[0]; i += lanes) {
-    const work_item item = work.items[0][i];
+  const auto count = [&](uint32_t c) -> uint32_t {
+    if (one_class != c && one_class != classes) return 0;
+    return static_cast<uint32_t>(work.counts[c] - first < most ? work.counts[c] - first : most);
+  };
+  choose_class<true>(sender, job, work.items[2] + first, count(2), scratch);
+  choose_class<false>(sender, job, work.items[1] + first, count(1), scratch);
+  const uint32_t lanes = gridDim.x * blockDim.x, alone = count(0);
+  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < alone; i += lanes) {
+    const work_item item = work.items[0][first + i];
     take(sender, job, item.vertex, choose_alone(job, item));
   }
   sender.end();
@@ -296,20 +303,30 @@ csr readers_by_vertex(const ghost_readers& readers, uint64_t own) {
   return make_csr(list);
 }
 
-/// All rounds. Collective; returns how many there were. `lists[0]` has all vertices, lists[1] and lists[2] room for them.
-uint32_t find_colors(const color_job& job, const work_list (&lists)[3]) {
-  const auto kernel = gravel_n_pes() > 2 ? choose<3> : choose<1>;
+/// All rounds. Collective; returns how many there were. `lists[0]` has all vertices, lists[1] and lists[2] room for them. `most_readers`: PEs that
+/// have a ghost of one vertex.
+uint32_t find_colors(const color_job& job, const work_list (&lists)[3], network_model& net, uint64_t most_readers) {
+  const auto kernel = gravel_n_pes() > 2 ? choose<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
+                                         : choose<gravel_block_sender<lanes_of_block>, gravel_t>;
+  network_work choices{.of_item = most_readers, .of_item_to_one = 1, .message_bytes = bytes_of(update_kind(op::put, value_type::u16))};
   uint64_t left = job.own;
+  uint32_t counts[classes];
+  gravel_copy(counts, lists[0].counts, sizeof(counts));
   int now = 0;
   for (uint32_t round = 1;; ++round) {
     const int next = now == 1 ? 2 : 1;
     const unsigned blocks = blocks_for(left * 16);
     gravel_launch(clear_counts, 1, 32, lists[next].counts);
-    gravel_launch(kernel, blocks, lanes_of_block, gravel_handle(), job, lists[now]);
+    const auto launch = [&](uint32_t one_class, uint64_t items) {
+      choices.items = items, choices.blocks = blocks;
+      net.launch(kernel, choose<model_sender, model_handle>, choices, job, lists[now], one_class);
+    };
+    if (!net.gathers()) launch(classes, left);
+    else
+      for (uint32_t c = 0; c < classes; ++c) launch(c, counts[c]);
     gravel_barrier_all();  // all ghosts have the colours of this round
     gravel_launch(check, blocks, lanes_of_block, gravel_handle(), job, lists[now], lists[next], round);
     gravel_synchronize();
-    uint32_t counts[classes];
     gravel_copy(counts, lists[next].counts, sizeof(counts));
     left = uint64_t{counts[0]} + counts[1] + counts[2];
     // No PE chooses again before all have checked.
@@ -376,17 +393,22 @@ bool solve(const color_options& o) {
   }
   gravel_copy(lists[0].counts, counts, sizeof(counts));
 
+  network_model net(program_name, o.network);
+  uint64_t most_readers = 1;
+  for (uint64_t v = 0; v < own; ++v) most_readers = std::max(most_readers, by_vertex.degree(v));
+  most_readers = most(most_readers);
   double seconds = 0;
   uint32_t rounds = 0;
   for (unsigned run = 0; run < o.repeat; ++run) {
     gravel_launch(start_colors, blocks_to_fill_device(), lanes_of_block, job, own + n_ghosts, lists[1].counts);
     gravel_barrier_all();
     const auto begin = std::chrono::steady_clock::now();
-    rounds = find_colors(job, lists);
+    rounds = find_colors(job, lists, net, most_readers);
     const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     seconds = run == 0 ? took : std::min(seconds, took);
   }
 
+  net.check();
   // All vertices once more: who would have to choose again? And what the graph's own edges say.
   gravel_launch(clear_counts, 1, 32, lists[1].counts);
   gravel_launch(check, blocks_for(own * 16), lanes_of_block, gravel_handle(), job, lists[0], lists[1], 0u);
@@ -450,6 +472,7 @@ bool solve(const color_options& o) {
                           {"vertices", vertices},
                           {"neighbours", edges},
                           {"division", o.graph.division},
+                          {"model", o.network.name},
                           {"ghosts", all_ghosts},
                           {"remote_edges", remote_edges},
                           {"rounds", uint64_t{rounds}},
@@ -467,6 +490,7 @@ int main(int argc, char** argv) {
   color_options o;
   CLI::App app("Colours the vertices of a graph so that neighbours differ. Directions of edges do not matter.", program_name);
   o.graph.add_options(app);
+  o.network.add_options(app);
   app.add_option("--repeat", o.repeat, "Runs, of which the fastest is told")->check(CLI::Range(1, 1000))->capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not check the result against the graph's edges, one by one");
   app.add_option("--serial-limit", o.serial_limit, "Check so for up to so many neighbours")->capture_default_str();
@@ -474,7 +498,8 @@ int main(int argc, char** argv) {
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
     o.graph.check();
-    need_symmetric(64 * o.graph.vertices_of_generated());
+    o.network.prepare();
+    need_symmetric(64 * o.graph.vertices_of_generated() + o.network.symmetric_bytes());
     if (!o.json.empty()) need_writable(o.json);
   });
   gravel_init<>();

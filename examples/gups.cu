@@ -4,11 +4,13 @@
 #include <chrono>
 #include <cstdio>
 #include <numeric>
+#include <optional>
 #include <vector>
 
 #include "examples/direct_sender.hpp"
 #include "examples/gups_report.hpp"
 #include "examples/gups_table.hpp"
+#include "examples/model.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/random_stream.hpp"
@@ -54,18 +56,30 @@ __global__ void update_directly(gravel_t g, gups_job job, uint64_t first, uint64
   update(sender, job, g.my_pe, first, count);
 }
 
+/// By a rival of Gravel's networking model.
+__global__ void update_otherwise(model_handle g, gups_job job, uint64_t begin, uint64_t first, uint64_t count) {
+  __shared__ model_sender sender;
+  sender.begin(g);
+  update(sender, job, g.my_pe, begin + first, count);
+  sender.end();
+}
+
 __global__ void fill(gups_job job, uint32_t me) {
   const lane_share mine(job.map.words());
   for (uint64_t i = mine.first; i < mine.last; ++i) job.table[i] = job.is_xor ? job.map.index_of(i, me) : 0;
 }
 
 /// Sends this PE's share of all updates and waits until everybody's are applied. Collective.
-void make_updates(const gups_job& job, const gups_options& o, const char* what) {
+void make_updates(const gups_job& job, const gups_options& o, network_model& net, const char* what) {
   const uint64_t first = o.updates * static_cast<uint64_t>(gravel_my_pe());
+  const uint64_t message = bytes_of(update_kind(job.is_xor ? op::bit_xor : op::inc, value_type::u64));
   progress report(what, gravel_my_pe() == 0);
-  in_pieces(o.updates, 1 << 22, report, [&](uint64_t done, uint64_t count) {
+  in_pieces(o.updates, net.is_collective() ? o.updates : 1 << 22, report, [&](uint64_t done, uint64_t count) {
     const uint64_t from = first + done;
-    if (o.sender == "direct") gravel_launch(update_directly, o.grid, o.block, gravel_handle(), job, from, count);
+    if (!net.is_gravel())
+      net.launch_rival(update_otherwise, {.items = count, .blocks = o.grid, .of_item = 1, .of_item_to_one = 1, .message_bytes = message},
+                       job, from);
+    else if (o.sender == "direct") gravel_launch(update_directly, o.grid, o.block, gravel_handle(), job, from, count);
     else if (o.block == 32) gravel_launch(update_gathered<32>, o.grid, 32, gravel_handle(), job, from, count);
     else if (o.block == 128 && job.map.n_pes > 2) gravel_launch(update_gathered<128, 3>, o.grid, 128, gravel_handle(), job, from, count);
     else if (o.block == 128) gravel_launch(update_gathered<128>, o.grid, 128, gravel_handle(), job, from, count);
@@ -103,7 +117,7 @@ std::vector<uint64_t> compute_serially(const gups_job& job, const gups_options& 
   return expected;
 }
 
-void verify(const gups_job& job, const gups_options& o, gups_run& run) {
+void verify(const gups_job& job, const gups_options& o, network_model& net, gups_run& run) {
   const auto me = static_cast<uint32_t>(gravel_my_pe());
   if (o.updates <= o.serial_limit / job.map.n_pes) {
     const std::vector<uint64_t> expected = compute_serially(job, o);
@@ -113,7 +127,7 @@ void verify(const gups_job& job, const gups_options& o, gups_run& run) {
     run.serial_errors = gravel_sum_all(wrong);
   }
   if (job.is_xor) {
-    make_updates(job, o, "gups: verifying");
+    make_updates(job, o, net, "gups: verifying");
     uint64_t wrong = 0;
     each_word(job, [&](uint64_t word, uint64_t value) { wrong += value != job.map.index_of(word, me); });
     run.undo_checked = true;
@@ -138,18 +152,18 @@ void dump_hits(const gups_job& job, const gups_options& o) {
   dump_columns("gups", o.dump, "hits", {{"hits", hits}, {"words", words}});
 }
 
-gups_run run_once(const gups_job& job, const gups_options& o) {
+gups_run run_once(const gups_job& job, const gups_options& o, network_model& net) {
   gups_run run;
   uint64_t remote = 0;
   gravel_copy(job.remote, &remote, sizeof(remote));
   gravel_launch(fill, o.grid, o.block, job, static_cast<uint32_t>(gravel_my_pe()));
   gravel_barrier_all();
   const auto begin = std::chrono::steady_clock::now();
-  make_updates(job, o, "gups");
+  make_updates(job, o, net, "gups");
   run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   gravel_copy(&remote, job.remote, sizeof(remote));
   run.remote = gravel_sum_all(remote);
-  if (!o.no_verify) verify(job, o, run);
+  if (!o.no_verify) verify(job, o, net, run);
   return run;
 }
 
@@ -169,6 +183,7 @@ int main(int argc, char** argv) {
   app.add_option("--block", o.block, "Lanes per thread block: 32, 128, 256 or 512; 0: what suits the device")
       ->check(CLI::IsMember({0, 32, 128, 256, 512}))
       ->capture_default_str();
+  o.network.add_options(app);
   app.add_option("--repeat", o.repeat, "Timed repetitions")->check(CLI::Range(1, 1000))->capture_default_str();
   app.add_flag("--remote-only", o.remote_only, "Update only words of other PEs (needs at least 2)");
   app.add_flag("--no-verify", o.no_verify, "Do not check the result");
@@ -176,7 +191,11 @@ int main(int argc, char** argv) {
   add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
-    need_symmetric((uint64_t{8} << o.table_log2) + 256);
+    if (o.network.name != "gravel" && (o.sender != "block" || (o.block && o.block != lanes_of_block)))
+      fail_text("--sender and --block are for --model gravel; the other models have blocks of " + std::to_string(lanes_of_block) +
+                " lanes");
+    o.network.prepare();
+    need_symmetric((uint64_t{8} << o.table_log2) + 256 + o.network.symmetric_bytes());
     if (!o.json.empty()) need_writable(o.json);
   });
   if (updates->count() == 0) o.updates = uint64_t{4} << o.table_log2;
@@ -195,12 +214,15 @@ int main(int argc, char** argv) {
   auto* remote = gravel_malloc<uint64_t>(sizeof(uint64_t));
   const gups_job job{map, table, remote, o.mode == "xor"};
 
+  std::optional<network_model> net(std::in_place, "gups", o.network);
   gups_report report{o, gravel_backend(), n_pes, static_cast<uint32_t>(gravel_n_nodes()), {}};
   if (speaks) std::fputs(report.header().c_str(), stdout), std::fflush(stdout);
   for (unsigned i = 0; i < o.repeat; ++i) {
-    report.runs.push_back(run_once(job, o));
+    report.runs.push_back(run_once(job, o, *net));
     if (speaks) std::fputs(report.line(report.runs.back()).c_str(), stdout), std::fflush(stdout);
   }
+  net->check();
+  net.reset();  // before gravel_finalize
   if (speaks) std::fputs(report.rules().c_str(), stdout);
   if (!o.dump.empty()) dump_hits(job, o);
   all_succeed("gups", [&] {

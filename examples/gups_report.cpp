@@ -55,10 +55,10 @@ bool gups_report::right() const {
 std::string gups_report::header() const {
   const auto& o = options;
   return fmt::format(
-      "gups: {} PEs on {} nodes, {} backend, {} sender, {} blocks of {} lanes\n"
+      "gups: {} PEs on {} nodes, {} backend, {}, {} blocks of {} lanes\n"
       "table: 2^{} words of 8 bytes per PE, {:.1f} MiB in all\n"
       "updates: {} per PE, {} in all, {}{}\n",
-      n_pes, n_nodes, backend, o.sender, o.grid, o.block, o.table_log2,
+      n_pes, n_nodes, backend, o.network.name == "gravel" ? o.sender + " sender" : "model " + o.network.name, o.grid, o.block, o.table_log2,
       static_cast<double>(n_pes) * static_cast<double>(8ull << o.table_log2) / (1 << 20), o.updates, total_updates(),
       o.mode == "xor" ? "xor" : "increments", o.remote_only ? ", to other PEs only" : "");
 }
@@ -96,6 +96,7 @@ void gups_report::write_json(const std::string& path) const {
                       {"updates", total_updates()},
                       {"mode", o.mode},
                       {"sender", o.sender},
+                      {"model", o.network.name},
                       {"grid", o.grid},
                       {"block", o.block},
                       {"remote_only", o.remote_only},

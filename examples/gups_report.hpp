@@ -4,12 +4,15 @@
 #include <string>
 #include <vector>
 
+#include "examples/model_options.hpp"
+
 namespace gravel {
 
 struct gups_options {
   uint32_t table_log2 = 22;
   uint64_t updates = 0;  ///< per PE
   std::string mode = "xor", sender = "block";
+  model_options network;
   unsigned grid = 0, block = 0;
   unsigned repeat = 1;
   bool remote_only = false, no_verify = false;

@@ -4,8 +4,10 @@
 #include <chrono>
 #include <cstdio>
 
+#include "examples/direct_sender.hpp"
 #include "examples/facts.hpp"
 #include "examples/lane_share.hpp"
+#include "examples/model.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/together.hpp"
@@ -24,6 +26,7 @@ struct kmeans_options {
   uint64_t points = 1 << 16;  ///< per PE
   uint32_t clusters = 8, dimensions = 4, max_steps = 1000;
   uint64_t seed = 1;
+  model_options network;
   bool no_verify = false;
   std::string json, dump;
   uint64_t serial_limit = 1 << 22;
@@ -64,8 +67,10 @@ __global__ void make_points(kmeans_job job, point_source source, uint64_t first)
 
 /// Points first ... first + count go to their nearest centres. Each lane adds up its points in shared memory of its own; the block
 /// adds up its lanes, and sends one addition for each sum. Blocks have whole warps. DIMENSIONS: those of the job, or 0: whatever it has.
-template <uint32_t DIMENSIONS>
-__global__ void assign(gravel_t g, kmeans_job job, uint64_t first, uint64_t count) {
+template <uint32_t DIMENSIONS, class Sender, class Handle>
+__global__ void assign(Handle g, kmeans_job job, uint64_t first, uint64_t count) {
+  __shared__ Sender sender;
+  sender.begin(g);
   const uint32_t dimensions = DIMENSIONS ? DIMENSIONS : job.dimensions;
   auto* const mine = reinterpret_cast<uint32_t*>(gravel_dynamic_shared()) + threadIdx.x;  // value v is mine[v * blockDim.x]
   const uint32_t stride = dimensions + 1;
@@ -101,30 +106,43 @@ __global__ void assign(gravel_t g, kmeans_job job, uint64_t first, uint64_t coun
     job.cluster[i] = static_cast<uint8_t>(best);
   }
   changed = __reduce_add_sync(~0u, changed);
-  if (threadIdx.x % 32 == 0 && changed) gravel_add(g, job.changed, changed, static_cast<int>(g.my_pe));
+  if (threadIdx.x % 32 == 0 && changed) sender.add(job.changed, changed, static_cast<int>(g.my_pe));
   __syncthreads();
   const auto* const all = reinterpret_cast<const uint32_t*>(gravel_dynamic_shared());
   for (uint32_t v = threadIdx.x / 32; v < job.values(); v += blockDim.x / 32) {
     uint64_t sum = 0;
     for (uint32_t lane = threadIdx.x % 32; lane < blockDim.x; lane += 32) sum += all[v * blockDim.x + lane];
     for (int step = 16; step; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
-    if (threadIdx.x % 32 == 0 && sum) gravel_add(g, &job.sums[v], sum, static_cast<int>(v / stride % g.n_pes));
+    if (threadIdx.x % 32 == 0 && sum) sender.add(&job.sums[v], sum, static_cast<int>(v / stride % g.n_pes));
   }
+  sender.end();
+}
+
+template <class Sender, class Handle>
+auto assign_for(uint32_t dimensions) {
+  return dimensions == 2   ? assign<2, Sender, Handle>
+         : dimensions == 4 ? assign<4, Sender, Handle>
+         : dimensions == 8 ? assign<8, Sender, Handle>
+                           : assign<0, Sender, Handle>;
 }
 
 /// The mean with fraction_bits, rounded.
 GRAVEL_BOTH int32_t mean_of(uint64_t sum, uint64_t count) { return static_cast<int32_t>(((sum << fraction_bits) + count / 2) / count); }
 
-/// The centres of this PE's clusters go to all PEs; one without points stays where it is. One block.
-__global__ void move_centers(gravel_t g, kmeans_job job) {
+/// The centres of this PE's clusters go to all PEs; one without points stays where it is. One block, and one item.
+template <class Sender, class Handle>
+__global__ void move_centers(Handle g, kmeans_job job, uint64_t, uint64_t) {
+  __shared__ Sender sender;
+  sender.begin(g);
   const uint32_t stride = job.dimensions + 1;
   for (uint32_t at = threadIdx.x; at < job.clusters * job.dimensions; at += blockDim.x) {
     const uint32_t c = at / job.dimensions, d = at % job.dimensions;
     const uint64_t count = job.sums[c * stride + job.dimensions];
     if (c % g.n_pes != g.my_pe || count == 0) continue;
     const int32_t center = mean_of(job.sums[c * stride + d], count);
-    for (uint32_t pe = 0; pe < g.n_pes; ++pe) gravel_put(g, &job.centers[at], center, static_cast<int>(pe));
+    for (uint32_t pe = 0; pe < g.n_pes; ++pe) sender.put(&job.centers[at], center, static_cast<int>(pe));
   }
+  sender.end();
   __syncthreads();
   for (uint32_t v = threadIdx.x; v < job.values(); v += blockDim.x) job.sums[v] = 0;
   if (threadIdx.x == 0) *job.changed = 0;
@@ -183,29 +201,37 @@ bool solve(const kmeans_options& o) {
   const unsigned blocks = blocks_to_fill_device();
   gravel_launch(make_points, blocks, lanes_of_block, job, source, me * o.points);
   gravel_barrier_all();
-  gravel_launch_config how{.grid = blocks, .block = lanes_of_block};
-  how.shared_bytes = job.values() * lanes_of_block * static_cast<uint32_t>(sizeof(uint32_t));
-
-  const auto kernel = o.dimensions == 2 ? assign<2> : o.dimensions == 4 ? assign<4> : o.dimensions == 8 ? assign<8> : assign<0>;
+  network_model net(program_name, o.network);
+  const auto kernel = assign_for<direct_sender, gravel_t>(o.dimensions);
+  const auto of_rivals = assign_for<model_sender, model_handle>(o.dimensions);
+  const uint64_t clusters_of_one = (o.clusters + n_pes - 1) / n_pes;
+  const network_work sums{.items = o.points,
+                          .blocks = blocks,
+                          .of_block = job.values(),
+                          .of_block_to_one = clusters_of_one * (o.dimensions + 1),
+                          .message_bytes = bytes_of(update_kind(op::add, value_type::u64)),
+                          .most_of_lane = 1 << 16,  // a lane's sums have 32 bits
+                          .shared_bytes = job.values() * lanes_of_block * static_cast<uint32_t>(sizeof(uint32_t))};
+  const network_work centers_of_one{.of_block = clusters_of_one * o.dimensions * n_pes,
+                                    .of_block_to_one = clusters_of_one * o.dimensions,
+                                    .message_bytes = bytes_of(update_kind(op::put, value_type::i32))};
   progress report(program_name, me == 0);
   uint32_t steps = 0;
   bool goes_on = true;
   const auto begin = std::chrono::steady_clock::now();
   while (goes_on && steps < o.max_steps) {
-    // A lane's sums have 32 bits: 65536 points fit.
-    const uint64_t most = uint64_t{blocks} * lanes_of_block << 16;
-    for (uint64_t first = 0; first < o.points; first += most)
-      gravel_launch(kernel, how, gravel_handle(), job, first, std::min(most, o.points - first));
+    net.launch(kernel, of_rivals, sums, job);
     gravel_barrier_all();  // all sums are at their owners
     uint64_t changed = 0;
     gravel_copy(&changed, job.changed, sizeof(changed));
     goes_on = gravel_sum_all(changed) != 0;
-    if (goes_on) gravel_launch(move_centers, 1, 128, gravel_handle(), job);
+    if (goes_on) net.launch(move_centers<direct_sender, gravel_t>, move_centers<model_sender, model_handle>, centers_of_one, job);
     gravel_barrier_all();  // all centres have arrived
     report.at(++steps, o.max_steps);
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
+  net.check();
   std::vector<int32_t> centers(start.size());
   std::vector<uint8_t> cluster(o.points);
   gravel_copy(centers.data(), job.centers, centers.size() * sizeof(int32_t));
@@ -258,6 +284,7 @@ bool solve(const kmeans_options& o) {
                           {"points", all},
                           {"dimensions", uint64_t{o.dimensions}},
                           {"clusters", uint64_t{o.clusters}},
+                          {"model", o.network.name},
                           {"steps", uint64_t{steps}},
                           {"converged", !goes_on},
                           {"seconds", seconds},
@@ -278,6 +305,7 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1u, most_dimensions))
       ->capture_default_str();
   app.add_option("--max-steps", o.max_steps, "End after so many steps at the latest")->check(CLI::Range(1, 1000000))->capture_default_str();
+  o.network.add_options(app);
   app.add_option("--seed", o.seed, "Of the points")->capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial run");
   app.add_option("--serial-limit", o.serial_limit, "Compare up to so many points in all")->capture_default_str();
@@ -286,7 +314,8 @@ int main(int argc, char** argv) {
   parse_or_exit(app, argc, argv, [&] {
     if (o.clusters * (o.dimensions + 1) > most_values)
       fail_text("clusters * (dimensions + 1) is at most " + std::to_string(most_values) + ": what a thread block has memory for");
-    need_symmetric(o.points * (2 * o.dimensions + 1) + (64 << 10));
+    o.network.prepare();
+    need_symmetric(o.points * (2 * o.dimensions + 1) + (64 << 10) + o.network.symmetric_bytes());
     if (!o.json.empty()) need_writable(o.json);
   });
   gravel_init<>();

@@ -10,6 +10,7 @@
 #include "examples/facts.hpp"
 #include "examples/mer_oracle.hpp"
 #include "examples/mer_reference.hpp"
+#include "examples/model.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/read_input.hpp"
@@ -19,11 +20,12 @@
 using namespace gravel;
 
 constexpr const char* program_name = "mer";
-/// A lane looks at so many places of the reads in a row, and at the k - 1 behind them.
-constexpr uint64_t stretch = 256;
+/// A lane looks at so many places of the reads in a row, or as many as the networking model can send, and at the k - 1 behind them.
+constexpr uint64_t long_stretch = 256;
 
 struct mer_options {
   read_input reads;
+  model_options network;
   unsigned k = 31;
   uint64_t min_count = 2, slots = 0, serial_limit = 1 << 22;
   bool no_verify = false;
@@ -64,15 +66,16 @@ __global__ void clear_table(kmer_table table, uint64_t* lost) {
   for (uint64_t slot = lane; slot < table.slots; slot += lanes) table.entries[slot] = {no_kmer, 0, {0}, {0}};
 }
 
-/// Sends the k-mers that begin at places first ... first + count of `codes`, which has `size` codes.
-template <int PEERS>
-__global__ void send_kmers(gravel_t g, kmer_shape shape, const uint8_t* codes, uint64_t size, uint64_t first, uint64_t count) {
-  __shared__ gravel_block_sender<lanes_of_block, 1024, PEERS> sender;
+/// Sends the k-mers that begin in stretches first ... first + count of `codes`, which has `size` codes; stretches begin at `from`.
+template <class Sender, class Handle>
+__global__ void send_kmers(Handle g, kmer_shape shape, const uint8_t* codes, uint64_t size, uint64_t stretch, uint64_t from, uint64_t first,
+                           uint64_t count) {
+  __shared__ Sender sender;
   sender.begin(g);
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
-  for (uint64_t done = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) * stretch; done < count; done += lanes * stretch) {
-    const uint64_t begin = first + done, starts = count - done < stretch ? count - done : stretch;
-    const uint64_t end = begin + starts + shape.k - 1 < size ? begin + starts + shape.k - 1 : size;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += lanes) {
+    const uint64_t begin = (from + first + i) * stretch;
+    const uint64_t end = begin + stretch + shape.k - 1 < size ? begin + stretch + shape.k - 1 : size;
     uint64_t word = 0, reverse = 0;
     unsigned length = 0;
     for (uint64_t i = begin; i < end; ++i) {
@@ -100,13 +103,20 @@ __global__ void send_kmers(gravel_t g, kmer_shape shape, const uint8_t* codes, u
 }
 
 /// Phase 1. Collective.
-void count_all(const kmer_shape& shape, const read_set& reads) {
+void count_all(const kmer_shape& shape, const read_set& reads, network_model& net) {
   device_array<uint8_t> codes(reads.codes);
-  const auto send = gravel_n_pes() > 2 ? send_kmers<3> : send_kmers<1>;
+  const auto send = gravel_n_pes() > 2 ? send_kmers<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
+                                       : send_kmers<gravel_block_sender<lanes_of_block>, gravel_t>;
   progress report("phase 1", gravel_my_pe() == 0);
-  in_pieces(reads.codes.size(), 1 << 22, report, [&](uint64_t first, uint64_t count) {
-    gravel_launch(send, blocks_for(count), lanes_of_block, gravel_handle(), shape, static_cast<const uint8_t*>(codes.data()),
-                  uint64_t{reads.codes.size()}, first, count);
+  const uint64_t size = reads.codes.size(), stretch = std::min(long_stretch, net.most_of_lane()),
+                 stretches = std::max<uint64_t>((size + stretch - 1) / stretch, 1);
+  in_pieces(stretches, net.is_collective() ? stretches : (1 << 22) / stretch, report, [&](uint64_t from, uint64_t count) {
+    const network_work kmers{.items = count,
+                             .blocks = blocks_for(count * stretch),
+                             .of_item = stretch,
+                             .of_item_to_one = stretch,
+                             .message_bytes = bytes_of(am_message<insert>::kind)};
+    net.launch(send, send_kmers<model_sender, model_handle>, kmers, shape, static_cast<const uint8_t*>(codes.data()), size, stretch, from);
     gravel_synchronize();
   });
   gravel_barrier_all();
@@ -274,13 +284,15 @@ bool solve(const mer_options& o) {
   device_array<uint64_t> counters(std::vector<uint64_t>(4));
   const kmer_table table{entries.data(), static_cast<uint32_t>(slots)};
   device_array<table_part> part(std::vector<table_part>{{table, counters.data() + 3}});
-  gravel_set_context<insert>(part.data());
+  network_model net(program_name, o.network);
+  net.receive<insert>(part.data());
   gravel_launch(clear_table, blocks_to_fill_device(), lanes_of_block, table, counters.data() + 3);
   gravel_barrier_all();
   const auto begin = std::chrono::steady_clock::now();
-  count_all(shape, reads);
+  count_all(shape, reads, net);
   const double counting = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
+  net.check();
   std::vector<kmer_entry> counted(slots);
   uint64_t lost = 0;
   gravel_copy(counted.data(), entries.data(), slots * sizeof(kmer_entry));
@@ -374,6 +386,7 @@ bool solve(const mer_options& o) {
                           {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
                           {"reads", o.reads.description()},
                           {"bases", bases},
+                          {"model", o.network.name},
                           {"k", uint64_t{o.k}},
                           {"kmers", kmers},
                           {"slots", slots},
@@ -407,6 +420,7 @@ int main(int argc, char** argv) {
   mer_options o;
   CLI::App app("Meraculous: counts the k-mers of reads in a distributed hash table, and joins them to contigs.", program_name);
   o.reads.add_options(app);
+  o.network.add_options(app);
   app.add_option("--k", o.k, "Bases of a k-mer: odd, at most 31")->capture_default_str();
   app.add_option("--min-count", o.min_count, "For contigs: k-mers and extensions seen less often are errors")
       ->check(CLI::Range(1, 65535))
@@ -422,6 +436,8 @@ int main(int argc, char** argv) {
     if (o.k % 2 == 0 || o.k < 3 || o.k > longest_kmer)
       fail_text("k is odd, from 3 to " + std::to_string(longest_kmer) + " (a k-mer is one word of 64 bits), not " + std::to_string(o.k));
     o.reads.check();
+    o.network.prepare();
+    need_symmetric(o.network.symmetric_bytes());
     if (!o.json.empty()) need_writable(o.json);
     if (!o.contigs.empty()) need_writable(o.contigs + ".0");
   });

@@ -11,6 +11,7 @@
 #include "examples/ghost_readers.hpp"
 #include "examples/graph_input.hpp"
 #include "examples/lane_share.hpp"
+#include "examples/model.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/ranking.hpp"
@@ -26,6 +27,7 @@ constexpr unsigned gather_lanes = GRAVEL_CUDA ? 256 : 32;
 
 struct pagerank_options {
   graph_input graph;
+  model_options network;
   double damping = 0.85, tolerance = 1e-6;
   uint32_t max_steps = 1000, top = 10;
   bool no_verify = false;
@@ -81,17 +83,19 @@ __global__ void start_ranks(rank_job job) {
   add_to_sum(&job.sums[1], dangling);
 }
 
-template <int PEERS>
-__global__ void send_contributions(gravel_t g, rank_job job) {
-  __shared__ gravel_block_sender<lanes_of_block, 1024, PEERS> sender;
+/// Those of requests first ... first + count; and this PE's own ones, in the first launch.
+template <class Sender, class Handle>
+__global__ void send_contributions(Handle g, rank_job job, uint64_t first, uint64_t count) {
+  __shared__ Sender sender;
   sender.begin(g);
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (lane < 2) job.sums[lane] = 0;
-  for (uint64_t v = lane; v < job.rows; v += lanes) job.contribution[v] = job.rank[v] * job.inverse_degree[v];
+  if (first == 0) {
+    if (lane < 2) job.sums[lane] = 0;
+    for (uint64_t v = lane; v < job.rows; v += lanes) job.contribution[v] = job.rank[v] * job.inverse_degree[v];
+  }
   // All PEs begin with the next one, so that not all send to one at the same time.
   uint32_t turn = 0;
-  const uint64_t all = job.request_end[g.n_pes - 1];
-  for (uint64_t i = lane; i < all; i += lanes) {
+  for (uint64_t i = first + lane; i < first + count; i += lanes) {
     while (i >= job.request_end[turn]) ++turn;
     const uint32_t pe = g.my_pe + 1 + turn, place = static_cast<uint32_t>(job.requests[i] >> 32),
                    ghost = static_cast<uint32_t>(job.requests[i]);
@@ -239,7 +243,14 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   job.contribution = gravel_malloc<float>(most(own + n_ghosts) * sizeof(float));
   job.requests = readers.requests;
   job.sums = gravel_malloc<double>(2 * sizeof(double));
-  const auto send = n_pes > 2 ? send_contributions<3> : send_contributions<1>;
+  network_model net(program_name, o.network);
+  const auto send = n_pes > 2 ? send_contributions<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
+                              : send_contributions<gravel_block_sender<lanes_of_block>, gravel_t>;
+  const network_work contributions{.items = readers.count(),
+                                   .blocks = blocks_for(own + readers.count()),
+                                   .of_item = 1,
+                                   .of_item_to_one = 1,
+                                   .message_bytes = bytes_of(update_kind(op::put, value_type::f32))};
   gravel_launch(count_degrees, blocks_for(own + n_ghosts), lanes_of_block, gravel_handle(), job, p.part.codes, ghosts.data(), uses.data(),
                 n_ghosts);
   gravel_barrier_all();
@@ -260,7 +271,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   gravel_barrier_all();
   const auto begin = std::chrono::steady_clock::now();
   while (result.change >= o.tolerance && result.steps < o.max_steps) {
-    gravel_launch(send, blocks_for(own + readers.count()), lanes_of_block, gravel_handle(), job);
+    net.launch(send, send_contributions<model_sender, model_handle>, contributions, job);
     gravel_barrier_all();  // all contributions are where they are read
     gravel_launch(sum_up, 2 * blocks_to_fill_device(), gather_lanes, job,
                   static_cast<float>((1 - o.damping + o.damping * dangling) / vertices));
@@ -272,6 +283,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
+  net.check();
   std::vector<float> rank(own);
   gravel_copy(rank.data(), job.rank, own * sizeof(float));
   result.sum = gravel_sum_all(std::accumulate(rank.begin(), rank.end(), 0.0));
@@ -305,6 +317,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
                           {"vertices", job.vertices},
                           {"edges", edges},
                           {"division", o.graph.division},
+                          {"model", o.network.name},
                           {"ghosts", all_ghosts},
                           {"remote_edges", remote_edges},
                           {"steps", uint64_t{result.steps}},
@@ -329,6 +342,7 @@ int main(int argc, char** argv) {
   pagerank_options o;
   CLI::App app("PageRank of a directed graph by power iteration, until ranks change by less than a tolerance.", program_name);
   o.graph.add_options(app);
+  o.network.add_options(app);
   app.add_option("--damping", o.damping, "Share of a rank that goes on along edges")->check(CLI::Range(0.0, 0.999))->capture_default_str();
   app.add_option("--tolerance", o.tolerance, "End when all ranks together change by less")
       ->check(CLI::Range(1e-7, 1.0))
@@ -341,7 +355,8 @@ int main(int argc, char** argv) {
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
     o.graph.check();
-    need_symmetric(24 * o.graph.vertices_of_generated());
+    o.network.prepare();
+    need_symmetric(24 * o.graph.vertices_of_generated() + o.network.symmetric_bytes());
     if (!o.json.empty()) need_writable(o.json);
   });
   gravel_init<>();

@@ -1,6 +1,7 @@
 // Shortest paths from one vertex to all, by delta-stepping. Distances are kept where a vertex is owned, and improved by messages that keep the
 // smaller value. A PE remembers beside its own distances the best one that it has sent to each vertex of other PEs (a ghost), and sends only
 // what is better: of many edges to a vertex few become messages.
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -10,6 +11,7 @@
 #include "examples/facts.hpp"
 #include "examples/graph_input.hpp"
 #include "examples/lane_share.hpp"
+#include "examples/model.hpp"
 #include "examples/program.hpp"
 #include "examples/ranking.hpp"
 #include "examples/together.hpp"
@@ -18,14 +20,15 @@
 using namespace gravel;
 
 constexpr const char* program_name = "sssp";
-/// A vertex with more edges is expanded in pieces, by several warps.
-constexpr uint64_t piece_edges = 1024;
+/// A vertex with more edges than 2^10 is expanded in pieces, by several warps; or with fewer, if the networking model cannot send so many.
+constexpr uint32_t piece_log2 = 10;
 /// Pieces with as many edges are expanded by all lanes of a warp, shorter ones by one.
 constexpr uint64_t warp_edges = 32;
 constexpr unsigned collect_lanes = GRAVEL_CUDA ? 256 : 32, collect_each = 4;
 
 struct sssp_options {
   graph_input graph;
+  model_options network;
   uint64_t source = ~uint64_t{0};
   double delta = 0;
   unsigned repeat = 1;
@@ -52,6 +55,8 @@ struct found {
   uint32_t beyond;  ///< the least distance at or above the limit that is still to be expanded
 };
 
+GRAVEL_BOTH uint64_t pieces_of(uint64_t edges, uint32_t piece_log2) { return (edges + (uint64_t{1} << piece_log2) - 1) >> piece_log2; }
+
 /// This PE's part, in device memory.
 struct path_job {
   const uint64_t* offsets;
@@ -59,6 +64,7 @@ struct path_job {
   const uint32_t* ghosts;  ///< codes of other PEs' vertices that edges lead to
   vertex_code codes;
   uint64_t own;
+  uint32_t piece_log2;
   uint32_t* best;      ///< symmetric: distances of own vertices; then, of ghosts, the best one sent from here
   uint32_t* expanded;  ///< the distance with which a vertex was expanded last
   piece* queue;
@@ -115,7 +121,7 @@ __global__ void __launch_bounds__(collect_lanes) collect(path_job job, uint32_t 
         continue;
       }
       job.expanded[v] = distance;
-      pieces[i] = static_cast<uint32_t>((job.offsets[v + 1] - job.offsets[v] + piece_edges - 1) / piece_edges);
+      pieces[i] = static_cast<uint32_t>(pieces_of(job.offsets[v + 1] - job.offsets[v], job.piece_log2));
       mine += pieces[i];
     }
     uint32_t at = take_places(mine, &result.pieces);
@@ -137,16 +143,18 @@ GRAVEL_DEVICE void follow_edge(Sender& sender, const path_job& job, float distan
   sender.min(&job.best[job.codes.place(vertex)], offer, job.codes.owner(vertex));
 }
 
-template <int PEERS>
-__global__ void expand(gravel_t g, path_job job, uint32_t pieces) {
-  __shared__ gravel_block_sender<lanes_of_block, 1024, PEERS> sender;
+/// The pieces first ... first + pieces of the queue.
+template <class Sender, class Handle>
+__global__ void expand(Handle g, path_job job, uint64_t first_piece, uint64_t pieces) {
+  __shared__ Sender sender;
   sender.begin(g);
   const uint32_t lanes = gridDim.x * blockDim.x, lane = threadIdx.x % 32;
+  const uint64_t piece_edges = uint64_t{1} << job.piece_log2;
   for (uint64_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < pieces; of_warp += lanes) {
     uint64_t begin = 0, end = 0;
     float distance = 0;
     if (of_warp + lane < pieces) {
-      const piece mine = job.queue[of_warp + lane];
+      const piece mine = job.queue[first_piece + of_warp + lane];
       const uint64_t row_end = job.offsets[mine.vertex + 1];
       begin = job.offsets[mine.vertex] + mine.number * piece_edges;
       end = row_end - begin > piece_edges ? begin + piece_edges : row_end;
@@ -191,7 +199,6 @@ struct prepared {
   graph_part part;
   std::vector<arc> arcs;
   ghost_list ghosts;
-  uint64_t pieces = 0;  ///< of all vertices
 };
 
 prepared prepare(const sssp_options& o, int me, int n_pes) {
@@ -201,7 +208,6 @@ prepared prepare(const sssp_options& o, int me, int n_pes) {
   std::vector<uint32_t> to = codes_of(rows, p.part.by, p.part.codes);
   p.ghosts = find_ghosts(to, p.part.codes, me, n_pes, rows.rows());
   for (uint64_t e = 0; e < to.size(); ++e) p.arcs.push_back({to[e], static_cast<float>(rows.weights[e])});
-  for (uint64_t v = 0; v < rows.rows(); ++v) p.pieces += (rows.degree(v) + piece_edges - 1) / piece_edges;
   return p;
 }
 
@@ -217,8 +223,12 @@ unsigned blocks_up_to(unsigned most, uint64_t items, unsigned items_of_block) {
 }
 
 /// All rounds. Collective; returns how many there were.
-uint32_t find_paths(const path_job& job, float delta) {
-  const auto go_on = gravel_n_pes() > 2 ? expand<3> : expand<1>;
+uint32_t find_paths(const path_job& job, network_model& net, float delta) {
+  const auto go_on = gravel_n_pes() > 2 ? expand<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
+                                        : expand<gravel_block_sender<lanes_of_block>, gravel_t>;
+  network_work offers{.of_item = uint64_t{1} << job.piece_log2,
+                      .of_item_to_one = uint64_t{1} << job.piece_log2,
+                      .message_bytes = bytes_of(update_kind(op::min, value_type::u32))};
   uint32_t rounds = 0, limit = 0;
   for (int turn = 0;; turn = 1 - turn) {
     gravel_launch(collect, blocks_up_to(2 * blocks_to_fill_device(), job.own, collect_lanes * collect_each), collect_lanes, job, limit,
@@ -230,9 +240,9 @@ uint32_t find_paths(const path_job& job, float delta) {
     uint32_t least[2] = {here.pieces ? 0u : 1u, here.beyond};
     gravel_min_all(least, least, 2);
     if (least[0] == 0) {
-      if (here.pieces)
-        gravel_launch(go_on, blocks_up_to(blocks_for(uint64_t{here.pieces} * warp_edges), here.pieces, lanes_of_block), lanes_of_block,
-                      gravel_handle(), job, here.pieces);
+      offers.items = here.pieces;
+      offers.blocks = blocks_up_to(blocks_for(uint64_t{here.pieces} * warp_edges), here.pieces, lanes_of_block);
+      if (here.pieces || net.is_collective()) net.launch(go_on, expand<model_sender, model_handle>, offers, job);
       gravel_barrier_all();
       ++rounds;
     } else if (least[1] != unreached) {
@@ -282,11 +292,15 @@ bool solve(const sssp_options& o) {
   device_array<arc> arcs(p.arcs);
   device_array<uint32_t> ghosts(p.ghosts.codes);
   const auto most = [](uint64_t count) { return std::max<uint64_t>(gravel_max_all(count), 1); };
+  network_model net(program_name, o.network);
   path_job job{};
   job.offsets = offsets.data(), job.arcs = arcs.data(), job.ghosts = ghosts.data(), job.codes = p.part.codes, job.own = own;
+  job.piece_log2 = std::min(piece_log2, static_cast<uint32_t>(std::bit_width(net.most_of_lane()) - 1));
+  uint64_t pieces = 0;
+  for (uint64_t v = 0; v < own; ++v) pieces += pieces_of(rows.degree(v), job.piece_log2);
   job.best = gravel_malloc<uint32_t>(most(own + n_ghosts) * sizeof(uint32_t));
   job.expanded = gravel_malloc<uint32_t>(most(own) * sizeof(uint32_t));
-  job.queue = gravel_malloc<piece>(most(p.pieces) * sizeof(piece));
+  job.queue = gravel_malloc<piece>(most(pieces) * sizeof(piece));
   job.results = gravel_malloc<found>(2 * sizeof(found));
 
   double seconds = 0;
@@ -295,11 +309,12 @@ bool solve(const sssp_options& o) {
     gravel_launch(start_paths, blocks_to_fill_device(), lanes_of_block, job, own + n_ghosts, source_place);
     gravel_barrier_all();
     const auto begin = std::chrono::steady_clock::now();
-    rounds = find_paths(job, static_cast<float>(delta));
+    rounds = find_paths(job, net, static_cast<float>(delta));
     const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     seconds = run == 0 ? took : std::min(seconds, took);
   }
 
+  net.check();
   std::vector<uint32_t> distance(own);
   gravel_copy(distance.data(), job.best, own * sizeof(uint32_t));
   uint64_t reached = 0;
@@ -338,6 +353,7 @@ bool solve(const sssp_options& o) {
                           {"vertices", vertices},
                           {"edges", edges},
                           {"division", o.graph.division},
+                          {"model", o.network.name},
                           {"ghosts", all_ghosts},
                           {"remote_edges", remote_edges},
                           {"source", source},
@@ -358,6 +374,7 @@ int main(int argc, char** argv) {
   sssp_options o;
   CLI::App app("Shortest paths from one vertex of a weighted graph, by delta-stepping.", program_name);
   o.graph.add_options(app);
+  o.network.add_options(app);
   app.add_option("--source", o.source, "Number of the vertex, from 0; if not given, one with the most edges");
   app.add_option("--delta", o.delta,
                  "Vertices within this distance of the nearest are expanded together; if not given, from weights and degrees")
@@ -369,7 +386,8 @@ int main(int argc, char** argv) {
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
     o.graph.check();
-    need_symmetric(24 * o.graph.vertices_of_generated());
+    o.network.prepare();
+    need_symmetric(24 * o.graph.vertices_of_generated() + o.network.symmetric_bytes());
     if (!o.json.empty()) need_writable(o.json);
   });
   gravel_init<>();

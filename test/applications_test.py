@@ -17,6 +17,7 @@ PROGRAM, UCX_RUN = (str(Path(path).resolve()) for path in sys.argv[2:4])
 DATA = Path(__file__).resolve().parent / "data"
 TOOLS = DATA.parent.parent / "tools"
 SHAPES = [(1, 1), (2, 2), (3, 1), (4, 2)]  # PEs, nodes
+RIVALS = ["coprocessor", "coprocessor-buffered", "message-per-lane", "coalesced", "coalesced-aggregated"]
 HAS_METIS = b"METIS_PartGraphKway" in Path(PROGRAM).read_bytes()
 
 # Of each application: options of runs that must end well, all with a comparison with a serial oracle; the shapes go round.
@@ -120,12 +121,25 @@ class ApplicationsTest(unittest.TestCase):
         self.good(2, 1, RUNS[NAME][0], GRAVEL_CPU_SEED="4")
         self.good(3, 1, RUNS[NAME][0], GRAVEL_CPU_SEED="5", GRAVEL_ROUTES="peer")
 
+    def test_models(self):
+        for model in RIVALS:
+            for pes, nodes in SHAPES:
+                self.good(pes, nodes, f"{RUNS[NAME][0]} --model {model}")
+
+    def test_models_in_many_launches(self):
+        """Queues so small that launches follow each other; other inputs, seeds and routes."""
+        for number, options in enumerate(RUNS[NAME][1:6]):
+            shape, model = SHAPES[(number + 1) % len(SHAPES)], RIVALS[(number + 3) % len(RIVALS)]
+            self.good(*shape, f"{options} --model {model} --model-queue 4096", GRAVEL_CPU_SEED=str(number))
+            self.good(3, 1, f"{options} --model {RIVALS[number % 2]} --model-queue 4096", GRAVEL_ROUTES=("peer", "net")[number % 2])
+
     def test_json(self):
         with tempfile.TemporaryDirectory() as folder:
             self.good(2, 1, RUNS[NAME][0] + " --json out.json", folder)
             told = json.loads((Path(folder) / "out.json").read_text())
             self.assertEqual(told["program"], NAME)
             self.assertEqual(told["pes"], 2)
+            self.assertEqual(told["model"], "gravel")
             self.assertIs(told["right"], True)
             self.assertIs(told["compared_with_serial"], True)
             self.assertGreater(told["seconds"], 0)

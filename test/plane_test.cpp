@@ -197,6 +197,20 @@ TEST_CASE("a packet leaves when full, at its age, when asked, or when idle; each
   CHECK(job->stat_of(stat::packets) == expected.full + expected.age + expected.flush + expected.idle);
 }
 
+TEST_CASE("GRAVEL_AGGREGATION: a packet holds the messages of one row, or one message; it leaves at once, as a full one") {
+  const bool rows = GENERATE(false, true);
+  const auto job = fake_job::with<>({.settings = {{"GRAVEL_AGGREGATION", rows ? "rows" : "messages"}}});
+  publish_slot(*job, 0, [](message_row* row, unit* payload, uint32_t& n_rows, uint32_t& n_units) {
+    row[0] = row[1] = {wide_kind(1), sink_of(1, sink_kind::device), 2};
+    for (uint32_t i = 0; i < 4; ++i) payload[i] = {{make_word0(op::put, static_cast<uint8_t>(value_type::u64), 8 * i), i + 1}};
+    n_rows = 2, n_units = 4;
+  });
+  job->step_until([&] { return job->stat_of(stat::messages_taken) == 4; });
+  CHECK(causes_of(*job) == causes{.full = rows ? 2u : 4u, .age = 0, .flush = 0, .idle = 0});
+  job->step_until([&] { return job->pe(1).at<uint64_t>(0)[3] == 4; });
+  for (uint64_t i = 0; i < 4; ++i) CHECK(job->pe(1).at<uint64_t>(0)[i] == i + 1);
+}
+
 TEST_CASE("a flush is done only when the messages are applied") {
   for (uint32_t nodes : {1u, 2u, 4u}) {
     INFO(nodes << " nodes");

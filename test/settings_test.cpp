@@ -44,6 +44,7 @@ TEST_CASE("a bad value names the variable, the value and the bounds") {
                              {"GRAVEL_WARP_SLOTS", "1000"},
                              {"GRAVEL_LOG", "loud"},
                              {"GRAVEL_ROUTES", "air"},
+                             {"GRAVEL_AGGREGATION", "bytes"},
                              {"GRAVEL_PARTITION", "half"}}) {
     INFO(name << "=" << value);
     CHECK_THROWS_WITH(with({{name, value}}), contains_text(name) && contains_text(value));

@@ -55,7 +55,8 @@ uint32_t outbound::append(uint32_t sink, const row_kind& kind, const uint32_t* f
       opened_at_ = now;
     }
     const uint32_t* const next = from + uint64_t{taken} * kind.words;
-    const packet_writer::place to = writer_.reserve(sink, kind, next, messages - taken);
+    const uint32_t most = c_.together == aggregation::messages ? 1 : messages - taken;
+    const packet_writer::place to = writer_.reserve(sink, kind, next, most);
     if (to.messages != 0) {
       const auto at = static_cast<uint64_t>(reinterpret_cast<char*>(to.at) - reinterpret_cast<char*>(writer_.packet()));
       const uint64_t bytes = to.messages * bytes_of(kind);
@@ -67,7 +68,7 @@ uint32_t outbound::append(uint32_t sink, const row_kind& kind, const uint32_t* f
       }
     }
     taken += to.messages;
-    if (taken == messages) break;
+    if (taken == messages && c_.together == aggregation::packets) break;
     if (writer_.empty()) fail("a message of {} bytes does not fit into a packet of {} bytes", bytes_of(kind), c_.packet_size);
     close(close_cause::full);
   }

@@ -72,6 +72,9 @@ struct remote_slots {
 
 enum class close_cause { full, age, flush, idle };
 
+/// What shares a packet: all that there is for a destination; or, to compare with, the messages of one row, or none.
+enum class aggregation : uint8_t { packets, rows, messages };
+
 /// Memory for what receivers send beyond their credits; shared by the planes of an aggregator. Answers to gets and fetching
 /// operations are never refused: there are no more of them than requests under way (docs/message.md, "Memory").
 struct spill_budget {
@@ -97,13 +100,14 @@ class outbound {
     spill_budget* spill;
     stats_row* stats;
     injected_fault* fault = nullptr;
+    aggregation together = aggregation::packets;
   };
   /// Same node: `ring` is the destination's, `channel` ours in it.
   outbound(const common&, landing ring, uint32_t channel, uint64_t* arrivals);
   /// Other node: `staging` has room for `packets` packets, registered by the owner of the link.
   outbound(const common&, uint32_t sink, remote_link&, remote_slots, char* staging);
 
-  /// Takes up to `messages` messages; fewer (even 0) when all packets are in flight. A packet that fills leaves. `puts`: that `from` lies in
+  /// Takes up to `messages` messages, of one row; fewer (even 0) when all packets are in flight. A packet that fills leaves. `puts`: that `from` lies in
   /// registered memory, and does not change while `puts`, which this counts up, is not 0; nullptr: all is copied.
   uint32_t append(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages, uint64_t now, uint32_t* puts = nullptr);
   /// Takes all of them, beyond the packets in flight into the backlog. False: the handlers' budget is spent.

@@ -6,8 +6,12 @@ plane_routes::plane_routes(const node_setup& setup, uint32_t index, const std::v
                            stats_row& stats) {
   const topology& nodes = setup.nodes;
   const uint32_t me = setup.node, packets = static_cast<uint32_t>(setup.values.packets_per_destination);
-  const outbound::common common{
-      me, index, packets, setup.values.packet_size, setup.values.eager_size, setup.values.zero_copy_size, setup.spill, &stats, setup.fault};
+  const settings& s = setup.values;
+  const aggregation together = s.aggregation == "rows"       ? aggregation::rows
+                               : s.aggregation == "messages" ? aggregation::messages
+                                                             : aggregation::packets;
+  const outbound::common common{me,          index,  packets,     s.packet_size, s.eager_size, s.zero_copy_size,
+                                setup.spill, &stats, setup.fault, together};
 
   // Local sinks, and channels from other nodes into them.
   to_.resize(nodes.n_pes() * 2);

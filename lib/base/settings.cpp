@@ -59,6 +59,9 @@ const std::vector<setting_row>& setting_table() {
       number_row("GRAVEL_IDLE_US", "20", "us", 0, 10'000'000, &s::idle_us,
                  "a packet leaves before its age when no message has come for this long and nothing is in "
                  "flight to its destination"),
+      text_row("GRAVEL_AGGREGATION", "packets", &s::aggregation,
+               "what the aggregator sends at once: packets; or, to compare with, each row of a slot (rows) or each message (messages) as "
+               "a packet of its own, which leaves as if it were full"),
       number_row("GRAVEL_AGGREGATOR_THREADS", "0", "threads", 0, 64, &s::aggregator_threads,
                  "threads of each node's aggregator (0: one per eight cores, at most 4)"),
       text_row("GRAVEL_AGGREGATOR_BIND", "auto", &s::aggregator_bind,
@@ -175,6 +178,8 @@ settings read_settings(const std::function<const char*(const char*)>& lookup) {
     fail("GRAVEL_LOG: '{}' is none of debug, info, warning, error", result.log);
   if (result.partition != "hold" && result.partition != "green" && result.partition != "auto")
     fail("GRAVEL_PARTITION: '{}' is none of hold, green, auto", result.partition);
+  if (result.aggregation != "packets" && result.aggregation != "rows" && result.aggregation != "messages")
+    fail("GRAVEL_AGGREGATION: '{}' is none of packets, rows, messages", result.aggregation);
   if (result.routes != "auto" && result.routes != "net" && result.routes != "no-peer" && result.routes != "peer" &&
       result.routes != "direct")
     fail("GRAVEL_ROUTES: '{}' is none of auto, no-peer, net, peer, direct", result.routes);

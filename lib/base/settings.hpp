@@ -15,6 +15,7 @@ struct settings {
   uint64_t packets_per_destination;
   uint64_t timeout_us;
   uint64_t idle_us;
+  std::string aggregation;
   uint64_t aggregator_threads;
   std::string aggregator_bind;
   uint64_t two_hop_nodes;
