@@ -1,11 +1,14 @@
 """The layers of the source tree: what files of each folder may include. Usage: layers_test.py"""
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "tools"))
+from sources import sources  # noqa: E402
+
 # Folder -> the folders whose headers its files may include, its own apart. The longest folder that fits counts.
 LAYERS = {
     "lib/base": [],
@@ -60,13 +63,6 @@ def faults_in(name, text):
         elif other != layer and other not in LAYERS[layer] and other.split("/")[0] not in LAYERS[layer]:
             if (name, header) not in EXCEPTIONS:
                 yield f"{name}:{number}: {layer} must not include \"{header}\""
-
-
-def sources():
-    """The files that git knows, or, where there is no git, all."""
-    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=False)
-    names = listed.stdout.splitlines() or [str(path.relative_to(ROOT)) for path in ROOT.rglob("*") if path.is_file()]
-    return [name for name in names if re.search(r"\.(cpp|hpp|cu|cuh)$", name) and (ROOT / name).is_file()]
 
 
 def main():

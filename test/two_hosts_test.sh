@@ -56,9 +56,10 @@ TEXT
 printf '#!/bin/sh\nshift\nexec %s/on %s "$@"\n' "$work" $b >"$work/login"
 chmod +x "$work/on" "$work/login"
 
-export TMPDIR=$work OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_plm_ssh_agent=$work/login
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_plm_ssh_agent=$work/login
+# In a folder of its own: the launcher names its files by its process number, which in namespaces is the same each time.
 run() {
-  "$work/on" $a "$mpirun" --mca plm_rsh_agent "$work/login" --mca oob_tcp_if_include eth0 --oversubscribe --bind-to none \
+  TMPDIR=$(mktemp -d "$work/XXXX") "$work/on" $a "$mpirun" --mca plm_rsh_agent "$work/login" --mca oob_tcp_if_include eth0 --oversubscribe --bind-to none \
     --host 10.213.7.1:2,10.213.7.2:2 -n 4 -x UCX_TLS=tcp -x UCX_NET_DEVICES=eth0 -x GRAVEL_STATS=1 "$@" </dev/null
 }
 # Bytes that have gone through the cable, both ways.
@@ -87,18 +88,21 @@ done
 
 in_host() { ip netns pids "$1" | while read -r pid; do [ "$(cat /proc/$pid/comm)" != "$2" ] || echo $pid; done 2>/dev/null; }
 processes() { for space in $a $b; do in_host $space gravel-aggregat; in_host $space failure_job-cpu; done; }
+end_all() { for space in $a $b; do ip netns pids $space | xargs -r kill -9 2>/dev/null || true; done; }
 
 # fails FAULT CAUSE COMMAND...: what the command does to a job (failure_job's traffic, stream or idle) ends all its processes, with the
-# cause on stderr. (The launcher's daemons have their own ideas of when a host is lost; here they are ended with the namespaces.)
+# cause on stderr. (The launcher's daemons have their own ideas of when a host is lost; here they are ended behind each job.)
 fails() {
   local fault=$1 cause=$2
   shift 2
   echo "== $fault: $*"
   run -x GRAVEL_WATCHDOG_S=3 "$failure_job" --fault "$fault" >"$work/output" 2>&1 &
+  local launcher=$!
   for _ in $(seq 600); do
     [ "$(grep -c ready "$work/output")" -lt 4 ] || break
     sleep 0.05
   done
+  [ "$(grep -c ready "$work/output")" -ge 4 ] || { cat "$work/output"; fail "the job has not started after 30 s"; }
   "$@"
   for _ in $(seq 130); do
     # mpirun may be the one that says it, after the processes are gone.
@@ -108,6 +112,8 @@ fails() {
   cat "$work/output"
   [ -z "$(processes)" ] || fail "processes are left after 13 s"
   grep -Eq "$cause" "$work/output" || fail "no word of: $cause"
+  end_all
+  wait $launcher 2>/dev/null || true
 }
 kill_aggregator() { kill -9 $(in_host $b gravel-aggregat); }
 kill_pe() { kill -9 $(in_host $b failure_job-cpu | head -1); }
