@@ -44,7 +44,7 @@ class cuda_backend final : public backend, public cuda_launcher {
 
   void open(uint32_t local_rank, uint32_t local_size) override {
     // A kernel that is loaded while the resolver stays may wait for it for ever. If this comes in time, all kernels of the program
-    // are loaded now; if not, open_launcher() says so.
+    // are loaded now; if not, each is at its first launch (load() in the launcher).
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);
     // Under MPS kernels of several PEs run at once, and a kernel that waits for another PE's resolver must not have taken its place:
     // each PE has its part of the multiprocessors. CUDA reads this when it is first used.
@@ -230,7 +230,7 @@ class cuda_backend final : public backend, public cuda_launcher {
   void keep_resident(resident_kernel& kernel) override {
     const device_scope here(context_);
     std::unique_lock lock(lock_);
-    prepare(kernel.function, lock);
+    load(prepare(kernel.function, lock), kernel.function, {.grid = kernel.blocks, .block = kernel.threads}, lock);
     services_.add(kernel, urgency());
     const auto begin = std::chrono::steady_clock::now();
     for (relax wait; tend_services(), load_acquire(&kernel.mail->resident) == 0;) {  // [V3]; it may have had its time already
@@ -282,7 +282,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     // Once now: it finds nothing and ends.
     std::unique_lock lock(lock_);
     prepare(program_.resolver, lock);
-    for (const void* kernel : program_.settle) prepare(kernel, lock);
+    for (const void* kernel : program_.settle) load(prepare(kernel, lock), kernel, {.grid = 1, .block = settle_threads}, lock);
     launch_resolver();
   }
 

@@ -32,6 +32,7 @@ class cuda_launcher {
     std::unique_lock lock(lock_);
     kernel_facts& facts = prepare(kernel, lock);
     check(facts, kernel, how);
+    load(facts, kernel, how, lock);
     // Of a stream that is not Gravel's it is not known how long it exists: behind the kernel comes an event.
     own_stream* const own = find_stream(stream);
     const cudaEvent_t behind = own ? nullptr : take_event();
@@ -99,13 +100,13 @@ class cuda_launcher {
     user_ = new_stream(false);
     streams_.push_back({user_, false});
     context_ = current_cuda_context();
-    // A kernel that is loaded at its first launch may wait until the resolver ends, which waits for that kernel. To load it
-    // before by cudaFuncGetAttributes or cuFuncLoad is not enough for all kernels (docs/design.md).
     CUmoduleLoadingMode mode{};
-    if (cuda_driver::get().loading_mode(&mode) != CUDA_SUCCESS || mode != CU_MODULE_EAGER_LOADING)
-      fail_text(
-          "CUDA loads this program's kernels when they are first used, which would hang beside the kernel that applies messages: "
-          "set CUDA_MODULE_LOADING=EAGER in the environment, as ucx-run does, or call gravel_init before all that uses CUDA");
+    loads_late_ = cuda_driver::get().loading_mode(&mode) != CUDA_SUCCESS || mode != CU_MODULE_EAGER_LOADING;
+    if (loads_late_)
+      warn(
+          "CUDA loads this program's kernels when they are first used: the first gravel_launch of each waits for all kernels that run, "
+          "and one that is started in another way may hang; set CUDA_MODULE_LOADING=EAGER in the environment, as ucx-run does, or call "
+          "gravel_init before all that uses CUDA");
     cuda_check(cudaDeviceGetLimit(&local_bytes_, cudaLimitStackSize), "cudaDeviceGetLimit");
     processors_ = static_cast<uint64_t>(properties.multiProcessorCount);
     most_shared_ = properties.sharedMemPerBlockOptin;
@@ -130,6 +131,7 @@ class cuda_launcher {
     uint64_t most_threads;  ///< in a block
     size_t static_shared;
     size_t dynamic_shared;  ///< that a launch may ask for as things are
+    bool is_loaded;
   };
   kernel_facts& prepare(const void* kernel, std::unique_lock<std::mutex>& lock) {
     if (const auto known = kernels_.find(kernel); known != kernels_.end()) return known->second;
@@ -141,7 +143,30 @@ class cuda_launcher {
       local_bytes_ = a.localSizeBytes;
     }
     return kernels_[kernel] = {static_cast<uint64_t>(a.maxThreadsPerBlock), a.sharedSizeBytes,
-                               static_cast<size_t>(std::max(a.maxDynamicSharedSizeBytes, 0))};
+                               static_cast<size_t>(std::max(a.maxDynamicSharedSizeBytes, 0)), !loads_late_};
+  }
+  /// A kernel that CUDA loads at its first launch may wait then until the resolver ends, which waits for that kernel. So it is loaded before
+  /// the hold: by a graph that is uploaded and never launched. With lock_ held, which is given up meanwhile.
+  void load(kernel_facts& facts, const void* kernel, const gravel_launch_config& how, std::unique_lock<std::mutex>& lock) {
+    if (facts.is_loaded) return;
+    wait_for_end_of_hold(lock);
+    // What the kernel would be given is never looked at.
+    static constexpr uint32_t most_parameters = 128;
+    std::vector<char> nothing(4096);
+    std::vector<void*> arguments(most_parameters, nothing.data());
+    const cudaStream_t stream = new_stream(false);
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t ready = nullptr;
+    cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "loading a kernel");
+    start(kernel, how, stream, arguments.data());
+    cuda_check(cudaStreamEndCapture(stream, &graph), "loading a kernel");
+    cuda_check(cudaGraphInstantiate(&ready, graph, 0), "loading a kernel");
+    cuda_check(cudaGraphUpload(ready, stream), "loading a kernel");
+    cuda_check(cudaStreamSynchronize(stream), "loading a kernel");
+    cudaGraphExecDestroy(ready);
+    cudaGraphDestroy(graph);
+    cudaStreamDestroy(stream);
+    facts.is_loaded = true;
   }
 
   /// Ends the hold when everything that was started has ended. With lock_ held. Throws what a kernel failed with.
@@ -349,6 +374,7 @@ class cuda_launcher {
   uint64_t processors_ = 0;
   size_t most_shared_ = 0;
   bool has_clusters_ = false;
+  bool loads_late_ = false;  ///< CUDA loads each kernel when it is first used
 };
 
 }  // namespace gravel
