@@ -15,7 +15,7 @@ namespace {
 struct entry {
   const char* name;
   const char* text;
-  enum { rate = 1, bulk = 2, latency = 4, updates = 8, queue = 16, divergence = 32 };
+  enum { rate = 1, bulk = 2, latency = 4, updates = 8, queue = 16, divergence = 32, counts = 64 };
   int takes;
 };
 
@@ -24,9 +24,9 @@ const entry entries[] = {
     {"p_latency", "Time of a gravel_put and the gravel_quiet behind it", entry::latency},
     {"put_bw", "Bandwidth of gravel_put_bulk, by size", entry::bulk},
     {"put_latency", "Time of a gravel_put_bulk and the gravel_quiet behind it, by size", entry::bulk | entry::latency},
-    {"atomic_bw", "Rate of gravel_inc", entry::rate},
+    {"atomic_bw", "Rate of gravel_inc", entry::rate | entry::counts},
     {"atomic_latency", "Time of gravel_inc and quiet, of gravel_fetch_add, of gravel_compare_swap", entry::latency},
-    {"am_rate", "Rate of active messages with 8, 24, 48 and 256 bytes of arguments", entry::rate},
+    {"am_rate", "Rate of active messages with 8, 24, 48 and 256 bytes of arguments", entry::rate | entry::counts},
     {"ping_pong_latency", "Half of the time from PE 0 to PE 1 and back", entry::latency},
     {"quiet_latency", "Time of gravel_quiet, by the number of messages that are under way", entry::latency},
     {"barrier_latency", "Time of gravel_barrier_all", entry::latency},
@@ -55,8 +55,11 @@ void add_options(CLI::App& app, options& o, const entry& e) {
   if (e.takes & entry::bulk) list("--size", o.sizes, "Sizes in bytes")->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30));
   if (e.takes == entry::bulk) app.add_option("--bytes", o.bytes, "Bytes that a row moves, at most")->check(counts);
   if (e.takes & entry::latency) app.add_option("--iterations", o.iterations, "Timed operations")->check(CLI::Range(1u, 1u << 20));
-  if (e.takes & (entry::updates | entry::divergence))
-    app.add_option("--table-log2", o.table_log2, "Words of the table per PE, as a power of two")->check(CLI::Range(1, 34));
+  if (e.takes & (entry::updates | entry::divergence | entry::counts))
+    app.add_option("--table-log2", o.table_log2,
+                   e.takes & entry::counts ? "Words of each PE in which messages count, as a power of two; at most as many as messages"
+                                           : "Words of the table per PE, as a power of two")
+        ->check(CLI::Range(1, 34));
   if (e.takes & entry::updates) {
     app.add_option("--updates", o.updates, "Updates of each PE")->check(counts);
     app.add_option("--operation", o.operation, "inc: gravel_inc of 8-byte words; add32, min32, put32: of 4-byte ones")
@@ -98,6 +101,8 @@ void fill_in(options& o, bool gpu, bool brief) {
   if (!o.bytes) o.bytes = uint64_t{1} << (gpu ? 28 : 23);
   if (o.sizes.empty())
     for (uint64_t size = o.benchmark == "put_bw" ? 64 : 8; size <= 1 << 20; size *= brief ? 64 : 4) o.sizes.push_back(size);
+  if (!o.table_log2 && o.benchmark == "am_rate" && gpu) o.table_log2 = 22;  // fits the L2 cache: memory is not what limits then
+  if (!o.table_log2 && o.benchmark == "atomic_bw") o.table_log2 = 34;       // a word for each message
   if (!o.table_log2) o.table_log2 = divergence ? 16 : gpu && !brief ? 28 : gpu ? 24 : 20;
   if (!o.updates) o.updates = uint64_t{1} << (gpu ? (brief ? 25 : 28) : brief ? 16 : 18);
   if (o.threads.empty()) o.threads = {gpu ? 8u : 1u};

@@ -1,6 +1,8 @@
 // p_bw, atomic_bw, am_rate: how many messages of one kind a PE sends to another in a second. Timed from the launch until
 // all PEs' messages are applied.
 #pragma once
+#include <bit>
+
 #include "bench/perf/limits.cuh"
 #include "bench/perf/options.hpp"
 #include "bench/perf/report.hpp"
@@ -29,12 +31,18 @@ inline uint64_t count_of(const options& o, const std::string& scope) {
   return std::max<uint64_t>(o.messages / (scope == "thread" ? 32 : 1), 1);
 }
 
-/// Every word of this PE is written by exactly one message (puts), or counted up once (the others). Collective.
+/// Words in which these messages count: fewer than messages, or one for each.
+inline uint64_t words_of(const options& o, operation op, uint64_t count) {
+  return op == operation::put ? count : std::min(count, uint64_t{1} << o.table_log2);
+}
+
+/// Every word of this PE is written by exactly one message (puts), or counted up by as many as the others (the rest). Collective.
 inline measured run_messages(const options& o, operation op, const std::string& scope) {
   const int me = gravel_my_pe();
   const uint64_t count = count_of(o, scope);
-  auto* words = gravel_malloc<uint64_t>(count * sizeof(uint64_t));
-  const send_job job{op, words, count - 1, count, salt_of(me), static_cast<uint32_t>(destination_of(o, me)), 0};
+  const uint64_t n_words = words_of(o, op, count);
+  auto* words = gravel_malloc<uint64_t>(n_words * sizeof(uint64_t));
+  const send_job job{op, words, n_words - 1, count, salt_of(me), static_cast<uint32_t>(destination_of(o, me)), 0};
   send_job arriving = job;
   arriving.salt = salt_of(source_of(o, me));
   const device_array<uint64_t> wrong(1);
@@ -42,7 +50,7 @@ inline measured run_messages(const options& o, operation op, const std::string& 
   measured result;
   std::vector<double> seconds;
   for (unsigned run = 0; run <= o.repeat; ++run) {  // the first one warms up
-    fill_with(words, count, poison);
+    fill_with(words, n_words, poison);
     gravel_barrier_all();
     const double begin = seconds_now();
     with_sending_kernel(scope, lanes_of_block,
@@ -51,9 +59,9 @@ inline measured run_messages(const options& o, operation op, const std::string& 
     const double took = slowest(seconds_now() - begin);
     if (run) seconds.push_back(took);
     if (op == operation::put) launch_plain(check_puts, grid, lanes_of_block, arriving, wrong.data());
-    else launch_plain(check_words, grid, lanes_of_block, words, count, poison + 1, wrong.data());
+    else launch_plain(check_words, grid, lanes_of_block, words, n_words, poison + count / n_words, wrong.data());
     gravel_synchronize();
-    result.check.checked += count;
+    result.check.checked += n_words;
   }
   result.seconds = median(seconds);
   result.check = {gravel_sum_all(result.check.checked), gravel_sum_all(wrong.read())};
@@ -70,14 +78,20 @@ inline void rate_row(report& r, const options& o, const limits& l, operation op,
     const uint64_t count = count_of(o, scope);
     const double rate = static_cast<double>(count) / m.seconds;
     const uint64_t message = message_bytes(op);
-    const limit most = is_self ? increments_limit(l) : wire_limit(l, is_peer(destination_of(o, gravel_my_pe())));
-    const double limit_rate = is_self ? most.per_s : most.per_s / static_cast<double>(message);
+    // What counts ends at the destination's memory, whatever the way.
+    limit most = is_self ? increments_limit(l) : wire_limit(l, is_peer(destination_of(o, gravel_my_pe())));
+    double limit_rate = is_self ? most.per_s : most.per_s / static_cast<double>(message);
+    if (op != operation::put && l.increments > 0 && l.increments < limit_rate) {
+      most = increments_limit(l);
+      limit_rate = l.increments;
+    }
     r.row({{"operation", "operation", std::string(name)},
            {"scope", "scope", scope},
            {"to", "to", name_of_target(o)},
            {"value_bytes", "value B", value_bytes},
            {"message_bytes", "message B", message},
            {"messages", "messages", count},
+           {"table_log2", "table log2", uint64_t{std::bit_width(words_of(o, op, count)) - 1u}},
            {"ms", "ms", m.seconds * 1e3},
            {"million_messages_per_s", "M msg/s", rate / 1e6},
            {"value_gb_per_s", "value GB/s", rate * static_cast<double>(value_bytes) / 1e9},
@@ -94,11 +108,11 @@ inline void p_bw(report& r, const options& o, limits& l) {
   rate_row(r, o, l, operation::put, "put", 8);
 }
 inline void atomic_bw(report& r, const options& o, limits& l) {
-  measure(l, true, own_table_log2);
+  measure(l, true, std::min(o.table_log2, own_table_log2));
   rate_row(r, o, l, operation::inc, "inc", 8);
 }
 inline void am_rate(report& r, const options& o, limits& l) {
-  measure(l, true, own_table_log2);
+  measure(l, true, std::min(o.table_log2, own_table_log2));
   rate_row(r, o, l, operation::am8, "am", 8);
   rate_row(r, o, l, operation::am24, "am", 24);
   rate_row(r, o, l, operation::am48, "am", 48);
