@@ -32,22 +32,13 @@ using gravel_batch = gravel::lane_group;
 
 namespace gravel {
 
-template <class Piece, uint32_t N>
-struct am_pieces {
-  Piece data[N];
-};
+/// An active message: its arguments, or, where they are many, units with a first word.
 template <class Handler>
-constexpr bool is_compact_am = handler_traits<Handler>::bytes <= compact_am_bytes;
-/// An active message: its arguments as words, or, where they are many, units with a first word.
-template <class Handler>
-using am_pieces_of = std::conditional_t<is_compact_am<Handler>, am_pieces<uint32_t, compact_am_words(handler_traits<Handler>::bytes)>,
-                                        am_pieces<unit, handler_traits<Handler>::units>>;
-template <class Handler>
-struct am_message : am_pieces_of<Handler> {
+struct am_message {
   using traits = handler_traits<Handler>;
-  using am_pieces_of<Handler>::data;
-  static constexpr bool is_compact = is_compact_am<Handler>;
+  static constexpr bool is_compact = traits::bytes <= compact_am_bytes;
   static constexpr uint32_t pieces = is_compact ? compact_am_words(traits::bytes) : traits::units;
+  std::conditional_t<is_compact, uint32_t, unit> data[pieces];
   template <class... A>
   GRAVEL_BOTH void fill(A... arguments) {
     unit whole[traits::units];
@@ -120,19 +111,18 @@ GRAVEL_BOTH void run_handler(const gravel_t& g, uint32_t position, const uint32_
 }
 
 /// An active message leaves by the shortest way: through a ring to a PE whose memory is mapped (the own one, too), else through
-/// the queue. Thread scope: lane, divergent. Not inlined: a handler is compiled into the resolver, and so is what it sends; one copy for
-/// each size of message serves all handlers.
-template <class Piece, uint32_t N>
-GRAVEL_BOTH_APART void send_am(const gravel_t& g, uint32_t sink, row_kind kind, am_pieces<Piece, N> message) {
+/// the queue. Thread scope: lane, divergent.
+template <row_kind KIND, class Piece, uint32_t N>
+GRAVEL_BOTH void send_am(const gravel_t& g, uint32_t sink, const Piece (&message)[N]) {
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
   if (g.from == sender::handler) {
-    if (g.peers && kind_of_sink(sink) == sink_kind::device && has_outbox() && outbox_of_warp().add(g, pe_of_sink(sink), kind, message.data))
+    if (g.peers && kind_of_sink(sink) == sink_kind::device && has_outbox() && outbox_of_warp().add<KIND>(g, pe_of_sink(sink), message))
       return;
   } else if (ring_to(g, sink)) {
-    return push_together(g, pe_of_sink(sink), kind, message.data);
+    return push_together<KIND>(g, pe_of_sink(sink), message);
   }
 #endif
-  send_direct_by_kind(g, sink, kind, message.data);
+  send_direct<KIND>(g, sink, message);
 }
 
 }  // namespace gravel
@@ -147,6 +137,6 @@ GRAVEL_BOTH void gravel_am(const gravel_t& g, int pe, A... arguments) {
     if (!may_send_am<Handler>(g, pe)) return;
     am_message<Handler> message;
     message.fill(arguments...);
-    send_am(g, sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind), message.kind, message);
+    send_am<message.kind>(g, sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind), message.data);
   }
 }

@@ -135,7 +135,7 @@ struct block_sender {
       message.fill(arguments...);
       const uint32_t sink = sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind);
       // Of large ones a warp fills slots by itself: sorting has nothing to add.
-      if constexpr (!am_message<Handler>::is_compact) send_am(g, sink, message.kind, message);
+      if constexpr (!am_message<Handler>::is_compact) send_am<message.kind>(g, sink, message.data);
       else gather<message.kind>(sink, message.data);
     }
   }

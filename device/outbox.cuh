@@ -61,25 +61,24 @@ class outbox {
     return owes_ != 0;
   }
 
-  /// The calling lane sends one message; false: there is no room at once, or no ring, and it is to take the queue. Lanes that call together
-  /// may send different kinds. Thread scope: lane, divergent.
-  template <class Piece, uint32_t N>
-  GRAVEL_DEVICE bool add(const gravel_t& g, uint32_t pe, const row_kind& kind, const Piece (&message)[N]) {
-    constexpr uint32_t words = N * sizeof(Piece) / 4, chunk_words = peer_ring::least_chunk_units * row_kind::words_of_unit;
+  /// The calling lane sends one message; false: there is no room at once, or no ring, and it is to take the queue.
+  /// Thread scope: lane, divergent.
+  template <row_kind KIND, class Piece, uint32_t N>
+  GRAVEL_DEVICE bool add(const gravel_t& g, uint32_t pe, const Piece (&message)[N]) {
     const lane_group all = lane_group::active();
     if (all.is_leader()) {
       take();
       if (++adds_ % adds_of_a_turn == 0) look_after_others(g);
     }
     bool is_sent = false;
-    // One round for each destination and kind, and for each chunk that large messages fill. The leader looks after the chunks in all of them.
+    // One round for each destination, and for each chunk that large messages fill. The leader looks after the chunks in all of them.
     for (uint32_t rest = all.mask(); rest;) {
-      const uint32_t first = lane_group::lowest(rest), destination = all.from_lane(pe, first);
-      const row_kind chosen = row_kind::of_bits(all.from_lane(kind.bits(), first));
-      uint32_t together = all.ballot(pe == destination && kind == chosen) & rest;
-      if constexpr (32 * words > chunk_words) together &= all.ballot(all.rank_in(together) < chunk_words / words);
+      const uint32_t destination = all.from_lane(pe, lane_group::lowest(rest));
+      uint32_t together = all.ballot(pe == destination) & rest;
+      if constexpr (units_for(KIND, 32) > peer_ring::least_chunk_units)
+        together &= all.ballot(all.rank_in(together) < peer_ring::least_chunk_units / KIND.units());
       uint64_t at = 0;
-      if (all.is_leader()) at = reinterpret_cast<uint64_t>(reserve(g, destination, lane_group::popcount(together), chosen));
+      if (all.is_leader()) at = reinterpret_cast<uint64_t>(reserve(g, destination, lane_group::popcount(together), KIND));
       at = all.from_leader(at);
       if (at && together >> all.lane() & 1) {
         store_message(reinterpret_cast<Piece*>(at) + all.rank_in(together) * N, message);
@@ -224,22 +223,20 @@ GRAVEL_DEVICE bool has_outbox() {
 #endif
 }
 
-/// The active lanes that send messages of `WORDS` words and of the same kind to the same PE as the caller, no more than whose messages
-/// fit the smallest chunk.
-template <uint32_t WORDS>
-GRAVEL_DEVICE lane_group group_for_chunk(uint32_t pe, const row_kind& kind) {
-  constexpr uint32_t chunk_words = peer_ring::least_chunk_units * row_kind::words_of_unit;
+/// The active lanes that send to the same PE as the caller, no more than whose messages fit the smallest chunk.
+template <row_kind KIND>
+GRAVEL_DEVICE lane_group group_for_chunk(uint32_t pe) {
   const lane_group all = lane_group::active();
-  const lane_group there = all.part(all.match(pe)), group = there.part(there.match(kind.bits()));
-  if constexpr (32 * WORDS <= chunk_words) return group;
-  else return group.part(group.match(group.rank() / (chunk_words / WORDS)));
+  const lane_group group = all.part(all.match(pe));
+  if constexpr (units_for(KIND, 32) <= peer_ring::least_chunk_units) return group;
+  else return group.part(group.match(group.rank() / (peer_ring::least_chunk_units / KIND.units())));
 }
 
 /// Kernels' active messages to a PE that has a ring: the lanes that send to it together fill a chunk. Waits while the ring is
 /// full. Thread scope: lane, divergent.
-template <class Piece, uint32_t N>
-GRAVEL_DEVICE void push_together(const gravel_t& g, uint32_t pe, const row_kind& kind, const Piece (&message)[N]) {
-  const lane_group group = group_for_chunk<N * sizeof(Piece) / 4>(pe, kind);
+template <row_kind KIND, class Piece, uint32_t N>
+GRAVEL_DEVICE void push_together(const gravel_t& g, uint32_t pe, const Piece (&message)[N]) {
+  const lane_group group = group_for_chunk<KIND>(pe);
   const peer_link& link = g.peers[pe];
   uint64_t ticket = 0;
   if (group.is_leader()) ticket = claim_chunk(link);
@@ -247,7 +244,7 @@ GRAVEL_DEVICE void push_together(const gravel_t& g, uint32_t pe, const row_kind&
   store_message(pieces_at<Piece>(peer_ring::payload(link.ring.chunk(ticket))) + group.rank() * N, message);
   group.sync();
   if (!group.is_leader()) return;
-  link.ring.publish(ticket, {kind, sink_of(pe, sink_kind::device), group.size()});
+  link.ring.publish(ticket, {KIND, sink_of(pe, sink_kind::device), group.size()});
   count_published(g, pe, group.size());
   ring_bell_now_and_then(link);
 }

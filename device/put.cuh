@@ -55,14 +55,6 @@ struct update_message {
   }
 };
 
-/// Not inlined: one copy for each kind of update serves all places that send it.
-template <op O, class T>
-GRAVEL_BOTH_APART void send_update(const gravel_t& g, uint32_t sink, uint64_t offset, T value) {
-  using message = update_message<O, T>;
-  if (fits_index(g.heap_bytes, sizeof(T))) send_direct<message::kind>(g, sink, message(offset, value).word);
-  else send_wide(g, sink, message::wide_word0(offset), to_word(value));
-}
-
 template <op O, class T>
 GRAVEL_BOTH void one_sided(const gravel_t& g, T* dest, T value, int pe) {
   using message = update_message<O, T>;
@@ -78,7 +70,9 @@ GRAVEL_BOTH void one_sided(const gravel_t& g, T* dest, T value, int pe) {
     count_to_peers(g);
     return;
   }
-  send_update<O>(g, sink_of(static_cast<uint32_t>(pe), sink_kind::device), offset, value);
+  const uint32_t sink = sink_of(static_cast<uint32_t>(pe), sink_kind::device);
+  if (fits_index(g.heap_bytes, sizeof(T))) send_direct<message::kind>(g, sink, message(offset, value).word);
+  else send_wide(g, sink, message::wide_word0(offset), to_word(value));
 }
 
 }  // namespace gravel

@@ -106,25 +106,14 @@ GRAVEL_BOTH void send_together(const gravel_t& g, const lane_group& group, uint3
   if (group.is_leader()) q.publish(ticket, slot, n_rows, before);
 }
 
-/// Sends one message of N pieces for each lane of the group, all of one kind. Thread scope: the group.
-template <class Piece, uint32_t N>
-GRAVEL_BOTH void send_direct_of(const gravel_t& g, lane_group group, uint32_t sink, const row_kind& kind, const Piece (&message)[N]) {
-  if constexpr (std::is_same_v<Piece, unit> && N > max_small_units)
-    group = group.part(group.match(group.rank() / (g.direct.shape.payload_units / N)));
-  send_together(g, group, sink, kind, [&](unit* row, uint32_t i) { store_message(pieces_at<Piece>(row) + i * N, message); });
-}
 /// Sends one message of N pieces for each calling lane. Thread scope: lane; any subset of a warp may call. Waits while the queue is
-/// full. Returns when the message is handed over (source values may be reused). The kind is a template parameter: lanes that stand at the
-/// same place so have messages of the same kind.
+/// full. Returns when the message is handed over (source values may be reused). The kind is a template parameter, here and wherever lanes
+/// act together: lanes that stand at the same place so have messages of the same kind.
 template <row_kind KIND, class Piece, uint32_t N>
 GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const Piece (&message)[N]) {
-  send_direct_of(g, lane_group::active(), sink, KIND, message);
-}
-/// The same where lanes of several kinds may stand.
-template <class Piece, uint32_t N>
-GRAVEL_BOTH void send_direct_by_kind(const gravel_t& g, uint32_t sink, const row_kind& kind, const Piece (&message)[N]) {
-  const lane_group all = lane_group::active();
-  send_direct_of(g, all.part(all.match(kind.bits())), sink, kind, message);
+  lane_group group = lane_group::active();
+  if constexpr (KIND.is_wide() && N > max_small_units) group = group.part(group.match(group.rank() / (g.direct.shape.payload_units / N)));
+  send_together(g, group, sink, KIND, [&](unit* row, uint32_t i) { store_message(pieces_at<Piece>(row) + i * N, message); });
 }
 /// Of a wide message.
 template <uint32_t UNITS>
@@ -133,7 +122,11 @@ GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const unit (&mess
 }
 
 /// A message of one unit that seldom needs to be wide: not inlined at each place that sends.
-GRAVEL_BOTH_APART void send_wide(const gravel_t& g, uint32_t sink, uint64_t word0, uint64_t word1) {
+#if GRAVEL_CUDA
+__host__ __device__ GRAVEL_NOINLINE
+#endif
+    inline void
+    send_wide(const gravel_t& g, uint32_t sink, uint64_t word0, uint64_t word1) {
   const unit message[1] = {{{word0, word1}}};
   send_direct(g, sink, message);
 }

@@ -89,11 +89,6 @@ struct world {
   }
 };
 
-/// Not inlined: lanes that send different kinds of one size meet here.
-template <class Piece, uint32_t N>
-[[gnu::noinline]] bool add(world& w, outbox& box, uint32_t pe, const row_kind& kind, const Piece (&message)[N]) {
-  return box.add(w.g, pe, kind, message);
-}
 template <uint32_t KIND>
 void send(world& w, outbox& box, uint32_t pe, uint32_t id) {
   constexpr row_kind kind = kinds[KIND];
@@ -102,11 +97,11 @@ void send(world& w, outbox& box, uint32_t pe, uint32_t id) {
   if constexpr (kind.is_wide()) {
     unit message[kind.units()];
     for (unit& u : message) u = {{code | uint64_t{code} << 32, code | uint64_t{code} << 32}};
-    taken = add(w, box, pe, kind, message);
+    taken = box.add<kind>(w.g, pe, message);
   } else {
     uint32_t message[kind.words];
     for (uint32_t& word : message) word = code;
-    taken = add(w, box, pe, kind, message);
+    taken = box.add<kind>(w.g, pe, message);
   }
   if (!taken) w.refused[pe].insert(id);
 }

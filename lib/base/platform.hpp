@@ -2,15 +2,13 @@
 #pragma once
 
 #if defined(__CUDACC__)
-#define GRAVEL_BOTH __host__ __device__ __forceinline__                         ///< callable from kernels and from host code
-#define GRAVEL_DEVICE __device__ __forceinline__                                ///< callable from kernels only
-#define GRAVEL_BOTH_APART __host__ __device__ __attribute__((noinline)) inline  ///< the same, one copy of which serves all places on a GPU
+#define GRAVEL_BOTH __host__ __device__ __forceinline__  ///< callable from kernels and from host code
+#define GRAVEL_DEVICE __device__ __forceinline__         ///< callable from kernels only
 #define GRAVEL_CUDA 1
 #define GRAVEL_UNROLL _Pragma("unroll")  ///< in front of a loop that a GPU shall run without one
 #else
 #define GRAVEL_BOTH inline
 #define GRAVEL_DEVICE inline
-#define GRAVEL_BOTH_APART inline
 #define GRAVEL_CUDA 0
 #define GRAVEL_UNROLL
 #endif
