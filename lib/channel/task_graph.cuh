@@ -69,7 +69,7 @@ class gravel_task_graph {
       gravel::fail_text("task graph: " + std::to_string(view_.depths) + " depths of " + std::to_string(options_.frames) +
                         " frames; together there may be 2^25, each depth rounded up to a power of two");
     view_.schedulers = options_.dispatch == gravel_dispatch::schedulers ? std::max(options_.schedulers, 1u) : 0;
-    view_.local_levels = std::min(options_.local_levels, view::store::levels);
+    view_.local_levels = levels_in_shared_memory();
     auto& device = gravel::current_backend();
     blocks_ = options_.blocks ? options_.blocks : blocks_that_fit(threads(), shared_bytes());
     bytes_ = line(mailbox_bytes()) + line(idle_bytes()) + sizeof(gravel::task_words) + line(options_.results * 8) + line(table_bytes()) +
@@ -159,9 +159,17 @@ class gravel_task_graph {
 
  private:
   static constexpr uint64_t staging_bytes = 64 << 10;
+  static constexpr uint32_t local_bytes = 18 << 10;  ///< of shared memory for a worker, if nothing else is said
   static uint64_t line(uint64_t bytes) { return (bytes + 127) / 128 * 128; }
   unsigned threads() const { return options_.warps * 32; }
-  size_t shared_bytes() const { return view_.local_levels ? options_.warps * sizeof(typename view::store) : 0; }
+  size_t shared_bytes() const { return view_.local_levels ? options_.warps * view::store::bytes(view_.local_levels) : 0; }
+  uint32_t levels_in_shared_memory() const {
+    if (!view::store::possible) return 0;
+    if (options_.local_levels != ~0u) return std::min(options_.local_levels, view::store::most_levels);
+    uint32_t levels = 0;
+    while (levels < view::store::most_levels && view::store::bytes(levels + 1) <= local_bytes) ++levels;
+    return levels;
+  }
   /// Those that hand out need none.
   uint32_t workers() const { return view_.schedulers ? blocks_ * options_.warps : 0; }
   uint64_t mailbox_bytes() const { return workers() * sizeof(gravel::worker_mailbox); }
@@ -238,7 +246,7 @@ class gravel_task_graph {
     gravel::task_words words{};
     gravel_copy(&words, view_.words, sizeof(words));
     words.held = held;
-    words.fault = words.arrived = 0;
+    words.fault = words.arrived = words.starving = 0;
     words.counts = {};
     gravel_copy(view_.words, &words, sizeof(words));
     if (workers()) {  // those of the last run still stand in the list

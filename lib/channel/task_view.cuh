@@ -28,6 +28,7 @@ struct task_words {
   /// found all channels empty looks here, and not at all of them. It need not be exact: who puts something there looks himself.
   alignas(128) uint64_t live;
   static constexpr uint64_t arrival = uint64_t{1} << 40, live_mask = arrival - 1;
+  alignas(128) uint64_t starving;             ///< blocks of workers that look for a batch and find none
   alignas(128) uint64_t held;                 ///< not 0: the host may still push; written by the host
   alignas(128) uint64_t fault;                ///< first one wins: task_fault | type << 8 | number << 32
   alignas(128) uint64_t arrived;              ///< workers that have begun
@@ -132,7 +133,7 @@ class task_here {
   static constexpr uint32_t index = types::template index<U>;
 
  public:
-  GRAVEL_DEVICE task_here(const View& view, typename View::store* store, uint32_t depth, uint32_t level, uint32_t rank)
+  GRAVEL_DEVICE task_here(const View& view, const typename View::store& store, uint32_t depth, uint32_t level, uint32_t rank)
       : view_(view), store_(store), depth_(depth), rank_(rank), level_(level) {}
 
   /// The constant arguments of the graph.
@@ -150,8 +151,8 @@ class task_here {
     if (level == none) return;
     ++spawned_[index<U>];
     if constexpr (LOCAL) {
-      auto& to = store_->template of<U>();
-      to.at(level).store(checked_place<View::store::room>(local_place(&to.count[0], level)), child);
+      const auto to = store_.template of<U>();
+      to.at(level).store(checked_place(local_place(to.count, level), View::store::room), child);
     } else {
       const lane_group group = lane_group::active();
       const auto to = view_.template channel_of<U>(depth_ + 1);
@@ -176,8 +177,8 @@ class task_here {
     }
     framed_ |= 1u << index<C>;
     if constexpr (LOCAL) {
-      auto& in = store_->template of<C>();
-      const uint32_t row = in.free[checked_place<View::store::n_frames>(pop_place(&in.n_free))];
+      const auto in = store_.template of<C>();
+      const uint32_t row = in.free[checked_place(pop_place(in.n_free), in.rows)];
       in.begin(row, continuation, expected);
       return {gravel_return<void>::to(true, index<C>, 0, row).word};
     } else {
@@ -269,17 +270,17 @@ class task_here {
   GRAVEL_DEVICE void bring_to(gravel_return<V> to, Value... value) {
     if constexpr (LOCAL) {
       if (to.is_local()) {
-        auto& in = store_->template of<C>();
+        const auto in = store_.template of<C>();
         const uint32_t row = to.row();
-        View::template bring_value<ADD>(&in.input[to.input() * View::store::n_frames + row], value...);
-        if (atomicAdd(&in.missing[row], ~0u) == 1) in.ready[push_place(&in.n_ready)] = static_cast<uint16_t>(row);
+        View::template bring_value<ADD>(&in.input[to.input() * in.rows + row], value...);
+        if (atomicAdd(&in.missing[row], ~0u) == 1) in.ready[push_place(in.n_ready)] = static_cast<uint16_t>(row);
         return;
       }
     }
     view_.template bring_to<C, ADD>(to.row(), to.input(), value...);
   }
   const View& view_;
-  typename View::store* const store_;
+  const typename View::store store_;
   const uint32_t depth_, rank_;
   uint32_t level_;
   uint32_t spawned_[View::n_types] = {};

@@ -34,31 +34,32 @@ class task_worker {
   using facts = task_facts<U>;
 
  public:
-  GRAVEL_DEVICE task_worker(const View& view, store* own, const lane_group& warp)
-      : view_(view), own_store_(own), warp_(warp), own_(view, own, warp) {}
+  GRAVEL_DEVICE task_worker(const View& view, const store& own, uint32_t* looking, const lane_group& warp)
+      : view_(view), own_store_(own), warp_(warp), own_(view, own, warp), looking_(looking) {}
   task_worker(const task_worker&) = delete;
 
   /// Until the end, or until `batches` have been taken out of channels and what came of them in shared memory is done.
   GRAVEL_DEVICE void work(uint32_t batches) {
-    for (relax idle; !faulty();) {
-      while (own_.run(true)) {
+    relax idle;
+    for (bool small = false;; small = !small) {  // first what is large, then what there is
+      while (own_.run(small ? 0 : 3)) small = false, idle.reset();
+      if (small) own_.settle();
+      if (may_look()) {
+        const uint64_t live = live_now();
+        if (faulty()) break;
+        // Who found the channels empty looks again when something has come, and now and then.
+        const bool looks = batches != 0 && (!found_nothing_ || live >> 40 != seen_ >> 40 || ++skipped_ == 16);
+        if (looks) seen_ = live, skipped_ = 0;
+        if (looks && choose(small ? 1 : view_.width)) {
+          --batches, small = true, idle.reset();
+          continue;
+        }
+        if (small && (batches == 0 || (live & task_words::live_mask) == 0)) break;
+        if (small) starve();
       }
-      const uint64_t live = live_now();
-      // Who found the channels empty looks again when something has come, and now and then.
-      const bool looks = batches != 0 && (!found_nothing_ || live >> 40 != seen_ >> 40 || ++skipped_ == 16);
-      if (looks) seen_ = live, skipped_ = 0;
-      if (looks && choose(view_.width)) {
-        --batches;
-      } else if (own_.run(false)) {
-      } else if (own_.settle(); looks && choose(1)) {
-        --batches;
-      } else {
-        if (batches == 0 || (live & task_words::live_mask) == 0) break;
-        idle();
-        continue;
-      }
-      idle.reset();
+      if (small) idle();
     }
+    leave_looking();
     tell();
   }
 
@@ -68,7 +69,7 @@ class task_worker {
     if (warp_.is_leader()) number = static_cast<uint32_t>(fetch_add<scope::device>(&view_.words->arrived, uint64_t{1}));
     number = warp_.from_leader(number);
     if (number < view_.schedulers) {
-      hands_out_ = true;
+      hands_out_ = looks_ = true;
       return work(~0u);
     }
     const uint32_t me = number - view_.schedulers;
@@ -85,7 +86,7 @@ class task_worker {
       }
       warp_.sync();  // the leader has acquired for all
       run_posted(static_cast<types*>(nullptr), *mailbox);
-      while (own_.run(true) || own_.run(false)) {
+      while (own_.run(0)) {
       }
       own_.settle();
     }
@@ -103,10 +104,35 @@ class task_worker {
   GRAVEL_DEVICE uint64_t live_now() const {
     uint64_t live = 0;
     if (warp_.is_leader()) {
-      const uint64_t held = load_acquire<scope::device>(&view_.words->held);  // before `live`
-      live = load_acquire<scope::device>(&view_.words->live) | (held ? 1 : 0);
+      live = load_relaxed<scope::device>(&view_.words->live);
+      if ((live & task_words::live_mask) == 0) {
+        const uint64_t held = load_acquire<scope::device>(&view_.words->held);  // before `live`
+        live = load_relaxed<scope::device>(&view_.words->live) | (held ? 1 : 0);
+      }
     }
     return warp_.from_leader(live);
+  }
+
+  /// Of a block one warp at a time looks at the channels, until it has found something.
+  GRAVEL_DEVICE bool may_look() {
+    if (!looks_) looks_ = warp_.from_leader(warp_.is_leader() ? atomicExch(looking_, 1u) : 0) == 0;
+    return looks_;
+  }
+  GRAVEL_DEVICE void leave_looking() {
+    if (!looks_) return;
+    if (warp_.is_leader()) {
+      if (starves_) fetch_add<scope::device>(&view_.words->starving, ~uint64_t{0});
+      atomicExch(looking_, 0u);
+    }
+    looks_ = starves_ = false;
+  }
+  GRAVEL_DEVICE bool starving() const {
+    return warp_.from_leader(warp_.is_leader() ? load_relaxed<scope::device>(&view_.words->starving) : 0) != 0;
+  }
+  GRAVEL_DEVICE void starve() {
+    if (starves_) return;
+    if (warp_.is_leader()) fetch_add<scope::device>(&view_.words->starving, uint64_t{1});
+    starves_ = true;
   }
 
   /// Starts one batch: of the deepest channel that has at least `width` elements and may start.
@@ -150,6 +176,7 @@ class task_worker {
       if (warp_.is_leader()) admission.give_back(most);
       return false;
     }
+    if (!hands_out_) leave_looking();
     if (!hands_out_ || !hand_out<T>(depth, most, batch)) run_batch<T>(depth, most, batch);
     return true;
   }
@@ -188,8 +215,10 @@ class task_worker {
     const bool has = rank < batch.count;
     typename View::template element<T> element{};
     if (has) element = from.read(batch.first + rank);
+    // While others find nothing, only small tasks stay here whole.
+    const uint32_t levels = store::possible && starving() ? (view_.local_levels + 1) / 2 : view_.local_levels;
     from.free(warp_, batch);
-    const bool moved = own_.template move_in<T>(depth, has, element);
+    const bool moved = own_.template move_in<T>(depth, has, element, levels);
     const uint32_t n = batch.count - lane_group::popcount(warp_.ballot(moved));
     task_here<View, T, false> here(view_, own_store_, depth, view_.depths - 1 - depth, rank_in_task);
     if constexpr (facts<T>::is_continuation) {
@@ -220,21 +249,24 @@ class task_worker {
     const auto add = [](uint64_t* to, uint64_t n) {
       if (n) fetch_add<scope::device>(to, n);
     };
-    add(&all.tasks, uint64_t{counts_.tasks} + own.tasks);
+    add(&all.tasks, uint64_t{counts_.tasks} + own.local_tasks);
     add(&all.local_tasks, own.local_tasks);
     add(&all.continuations, uint64_t{counts_.continuations} + own.continuations);
     add(&all.unfinished, static_cast<uint64_t>(static_cast<int32_t>(counts_.unfinished + own.unfinished)));
-    add(&all.batches, uint64_t{counts_.batches} + own.batches);
+    add(&all.batches, uint64_t{counts_.batches} + own.local_batches);
     add(&all.local_batches, own.local_batches);
     add(&all.refusals, counts_.refusals);
     add(&all.handed_out, counts_.handed_out);
   }
 
   const View& view_;
-  store* const own_store_;
+  const store own_store_;
   const lane_group warp_;
   work_counts<uint32_t> counts_{};
   local_worker<View> own_;
+  uint32_t* const looking_;     ///< in shared memory: a warp of this block looks at the channels
+  bool looks_ = false;          ///< this one
+  bool starves_ = false;        ///< and it is counted as one that found nothing
   bool hands_out_ = false;      ///< a scheduler
   bool found_nothing_ = false;  ///< when the channels were last looked at
   uint64_t seen_ = 0;           ///< live, then
