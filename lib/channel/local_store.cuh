@@ -66,31 +66,6 @@ GRAVEL_DEVICE uint32_t checked_place(uint32_t place, [[maybe_unused]] uint32_t r
   return place;
 }
 
-/// The lanes that are here for the same word. Of the CPU's compiler two places that look alike may become one, where lanes with different words
-/// then meet.
-[[gnu::always_inline]] GRAVEL_DEVICE lane_group sharers_of([[maybe_unused]] const uint32_t* word) {
-  const lane_group here = lane_group::active();
-#if GRAVEL_CUDA
-  return here;
-#else
-  return here.part(here.match(static_cast<uint64_t>(reinterpret_cast<uintptr_t>(word))));
-#endif
-}
-
-/// One place of a stack for each lane that calls this now. Thread scope: lane, divergent.
-[[gnu::always_inline]] GRAVEL_DEVICE uint32_t push_place(uint32_t* count) {
-  const lane_group group = sharers_of(count);
-  uint32_t first = 0;
-  if (group.is_leader()) first = atomicAdd(count, group.size());
-  return group.from_leader(first) + group.rank();
-}
-[[gnu::always_inline]] GRAVEL_DEVICE uint32_t pop_place(uint32_t* count) {
-  const lane_group group = sharers_of(count);
-  uint32_t left = 0;
-  if (group.is_leader()) left = atomicAdd(count, 0u - group.size());
-  return group.from_leader(left) - 1 - group.rank();
-}
-
 template <class Types>
 struct local_store;
 

@@ -100,17 +100,83 @@ class local_worker {
       if (runs) task = from.at(level).load(count - n + warp_.rank());
       warp_.sync();
       if (warp_.is_leader()) from.count[level] = count - n;
-      task_here<View, T, true> here(view_, store_, 0, level, 0);
+      task_here<View, T, true> here(view_, store_, level, warp_.rank());
       if (runs) task(here);
       warp_.sync();
-      count_frames<T>(static_cast<typename facts<T>::continuations*>(nullptr), here);
+      place_frames<T>(static_cast<typename facts<T>::continuations*>(nullptr), here, n);
+      place_children<T>(here);
+      place_ready(static_cast<types*>(nullptr), here.ready());
       counts_.local_tasks += n, ++counts_.local_batches;
     }
   }
-  template <class T, class... C>
-  GRAVEL_DEVICE void count_frames(gravel_types<C...>*, [[maybe_unused]] const task_here<View, T, true>& here) {
-    ((counts_.unfinished += lane_group::popcount(warp_.ballot(here.template framed<C>()))), ...);
+
+  // ---- what the lanes of a batch did, put where it belongs by the warp as a whole
+
+  template <class T, class Here>
+  GRAVEL_DEVICE void place_children(const Here& here) {
+    if constexpr (facts<T>::spawns <= 4) {
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < facts<T>::spawns; ++k) place_child(static_cast<typename facts<T>::children*>(nullptr), here, k);
+    } else {
+      for (uint32_t k = 0; k < facts<T>::spawns; ++k) place_child(static_cast<typename facts<T>::children*>(nullptr), here, k);
+    }
   }
+  /// The k-th of each lane: mostly all are of one type and level.
+  template <class... U, class Here>
+  GRAVEL_DEVICE void place_child(gravel_types<U...>*, const Here& here, uint32_t k) {
+    const uint32_t tag = here.child_tag(k);
+    for (uint32_t left = warp_.ballot(tag != Here::none); left != 0;) {
+      const uint32_t first = warp_.from_lane(tag, lane_group::lowest(left)), same = warp_.ballot(tag == first);
+      ((first % 8 == types::template index<U> ? place<U>(first / 8, tag == first, same, here.template child<U>(k)) : void()), ...);
+      left &= ~same;
+    }
+  }
+  template <class U>
+  GRAVEL_DEVICE void place(uint32_t level, bool mine, uint32_t all, const U& child) {
+    const auto to = store_.template of<U>();
+    const uint32_t count = to.count[level];
+    if (mine) to.at(level).store(checked_place(count + warp_.rank_in(all), store::room), child);
+    warp_.sync();
+    if (warp_.is_leader()) to.count[level] = count + lane_group::popcount(all);
+    warp_.sync();
+  }
+  /// Each of the first n lanes could have had one, from the end of `free`; those that were not used go back.
+  template <class T, class... C, class Here>
+  GRAVEL_DEVICE void place_frames(gravel_types<C...>*, [[maybe_unused]] const Here& here, [[maybe_unused]] uint32_t n) {
+    (
+        [&] {
+          const uint32_t used = warp_.ballot(here.template framed<C>()), used_count = lane_group::popcount(used);
+          if (used_count == 0) return;
+          const auto in = store_.template of<C>();
+          const uint32_t free = *in.n_free;
+          const bool back = warp_.rank() < n && !here.template framed<C>();
+          const uint32_t row = back ? in.free[free - 1 - warp_.rank()] : 0;
+          warp_.sync();
+          if (back) in.free[free - n + warp_.rank() - warp_.rank_in(used)] = static_cast<uint16_t>(row);
+          if (warp_.is_leader()) *in.n_free = free - used_count;
+          counts_.unfinished += used_count;
+        }(),
+        ...);
+  }
+  template <class... C>
+  GRAVEL_DEVICE void place_ready(gravel_types<C...>*, uint32_t ready) {
+    (place_ready_of<C>(ready), ...);
+    warp_.sync();
+  }
+  template <class C>
+  GRAVEL_DEVICE void place_ready_of(uint32_t ready) {
+    if constexpr (facts<C>::is_continuation) {
+      const bool mine = ready != none && ready % 8 == types::template index<C>;
+      const uint32_t all = warp_.ballot(mine);
+      if (all == 0) return;
+      const auto in = store_.template of<C>();
+      const uint32_t count = *in.n_ready;
+      if (mine) in.ready[count + warp_.rank_in(all)] = static_cast<uint16_t>(ready / 8);
+      warp_.sync();
+      if (warp_.is_leader()) *in.n_ready = count + lane_group::popcount(all);
+    }
+  }
+
   template <class C>
   GRAVEL_DEVICE void run_continuations() {
     const auto in = store_.template of<C>();
@@ -120,7 +186,7 @@ class local_worker {
     warp_.sync();
     if (warp_.is_leader()) *in.n_ready = ready - n;
     warp_.sync();
-    task_here<View, C, true> here(view_, store_, 0, 0, 0);
+    task_here<View, C, true> here(view_, store_, 0, warp_.rank());
     if (runs) run_with_inputs<C>(here, in.arguments.load(row), [&](uint32_t i) { return in.input[i * in.rows + row]; });
     warp_.sync();
     // Nobody takes frames meanwhile.
@@ -128,7 +194,7 @@ class local_worker {
     warp_.sync();
     if (runs) in.free[free + warp_.rank()] = static_cast<uint16_t>(row);
     if (warp_.is_leader()) *in.n_free = free + n;
-    warp_.sync();
+    place_ready(static_cast<types*>(nullptr), here.ready());
     counts_.local_tasks += n, counts_.continuations += n, counts_.unfinished -= n, ++counts_.local_batches;
   }
 

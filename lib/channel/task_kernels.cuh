@@ -12,7 +12,7 @@ GRAVEL_DEVICE task_worker<View> worker_of_warp(const View& view, uint32_t* looki
   __syncthreads();
   const uint32_t warp = threadIdx.x / 32;
   const store own{reinterpret_cast<uint32_t*>(gravel_dynamic_shared()) + warp * (store::bytes(view.local_levels) / 4), view.local_levels};
-  return {view, own, looking, lane_group::converged_warp(threadIdx.x, blockDim.x)};
+  return {view, own, looking, lane_group::of(~0u)};
 }
 
 /// `batches`: of each worker; ~0: until the end.
