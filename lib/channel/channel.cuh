@@ -146,15 +146,18 @@ struct channel {
   }
   /// The same for one lane.
   GRAVEL_BOTH channel_batch take_alone(uint32_t most) const {
-    const uint64_t head = load_relaxed<scope::device>(&state().head), chunk = head / chunk_tickets * chunk_tickets;
-    const uint32_t count = committed.count(head);  // [K4]; before the tail
-    if (count > chunk_tickets) return {};
-    const uint64_t end = chunk + count;
-    if (end <= head) return {};
-    if (count < chunk_tickets && load_relaxed<scope::device>(&state().tail) != end) return {};
-    const auto n = static_cast<uint32_t>(end - head < most ? end - head : most);
-    if (n == 0 || !compare_swap_acquire<scope::device>(&state().head, head, head + n)) return {};
-    return {head, n};
+    for (uint32_t tries = 0; tries < 4; ++tries) {
+      const uint64_t head = load_relaxed<scope::device>(&state().head), chunk = head / chunk_tickets * chunk_tickets;
+      const uint32_t count = committed.count(head);  // [K4]; before the tail
+      if (count > chunk_tickets) continue;           // the head has moved
+      const uint64_t end = chunk + count;
+      if (end <= head) return {};
+      if (count < chunk_tickets && load_relaxed<scope::device>(&state().tail) != end) return {};
+      const auto n = static_cast<uint32_t>(end - head < most ? end - head : most);
+      if (n == 0) return {};
+      if (compare_swap_acquire<scope::device>(&state().head, head, head + n)) return {head, n};
+    }
+    return {};
   }
   /// Thread scope: lane.
   GRAVEL_BOTH T read(uint64_t ticket) const { return elements.load(space.row(ticket)); }

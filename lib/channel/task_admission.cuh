@@ -30,20 +30,24 @@ struct task_admission {
     if (facts::spawns) fetch_add<scope::device>(&view.words->live, uint64_t{0} - uint64_t{n} * facts::spawns);
   }
 
-  /// After `here` has run in the lanes that had one of `finished` tasks: what was promised and not used goes back. Frames that were begun.
+  /// After `here` has run in the lanes that had one of `finished` tasks: what was promised and not used goes back. Frames that were begun;
+  /// *kept_children: how many of the children went into shared memory.
   /// Thread scope: the warp.
   template <class Here>
-  GRAVEL_DEVICE uint32_t settle(const lane_group& warp, const Here& here, uint32_t promised, uint32_t finished) const {
+  GRAVEL_DEVICE uint32_t settle(const lane_group& warp, const Here& here, uint32_t promised, uint32_t finished, uint32_t* kept_children) const {
+    const uint32_t kept = store_possible ? group_sum::of(warp, here.kept_children()).total : 0;
     const uint32_t spawned = settle_children(children(), warp, here, promised * facts::spawns);
     const uint32_t frames = settle_frames(continuations(), warp, here, promised);
     if (warp.is_leader()) {
-      const uint64_t change = uint64_t{spawned} - uint64_t{promised} * facts::spawns - finished;
+      const uint64_t change = uint64_t{spawned} + kept - uint64_t{promised} * facts::spawns - finished;
       if (change) fetch_add<scope::device>(&view.words->live, spawned ? change + task_words::arrival : change);
     }
+    *kept_children = kept;
     return frames;
   }
 
  private:
+  static constexpr bool store_possible = View::store::possible;
   using children_type = typename facts::children;
   using continuations_type = typename facts::continuations;
   GRAVEL_DEVICE static children_type* children() { return nullptr; }

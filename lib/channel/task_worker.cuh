@@ -55,7 +55,7 @@ class task_worker {
           continue;
         }
         if (small && (batches == 0 || (live & task_words::live_mask) == 0)) break;
-        if (small) starve();
+        if (small && found_nothing_) starve();
       }
       if (small) idle();
     }
@@ -148,8 +148,11 @@ class task_worker {
         waiting = static_cast<uint32_t>(load_relaxed<scope::device>(&state->tail) - head);
       }
       if (warp_.ballot(waiting != 0)) found_nothing_ = false;
-      for (uint32_t some = warp_.ballot(waiting >= width); some != 0;) {
-        const uint32_t highest = highest_of(some), k = block * 32 + highest;
+      uint32_t some = warp_.ballot(waiting >= width), first = some;
+      // Blocks begin at different ones of the deepest four, so that they do not all take from the same.
+      for (uint32_t i = blockIdx.x % 4; i != 0 && (first & (first - 1)) != 0; --i) first &= ~(1u << highest_of(first));
+      for (; some != 0; first = some) {
+        const uint32_t highest = highest_of(first), k = block * 32 + highest;
         some &= ~(1u << highest);
         if (start(static_cast<types*>(nullptr), k, warp_.from_lane(waiting, highest))) return true;
       }
@@ -226,10 +229,13 @@ class task_worker {
       counts_.continuations += n, counts_.unfinished -= n;
     } else if (has && !moved) {
       if constexpr (detail::has_level<T>) here.set_level(element.level());
+      here.keep_below(levels);
       element(here);
     }
     warp_.sync();
-    counts_.unfinished += task_admission<View, T>{view_, depth + 1}.settle(warp_, here, promised, n);
+    uint32_t kept = 0;
+    counts_.unfinished += task_admission<View, T>{view_, depth + 1}.settle(warp_, here, promised, n, &kept);
+    own_.owe(kept);
     counts_.tasks += n;
     ++counts_.batches;
   }
