@@ -118,9 +118,9 @@ class local_worker {
   GRAVEL_DEVICE void place_children(const Here& here) {
     if constexpr (facts<T>::spawns <= 4) {
       GRAVEL_UNROLL
-      for (uint32_t k = 0; k < facts<T>::spawns; ++k) place_child(static_cast<typename facts<T>::children*>(nullptr), here, k);
+      for (uint32_t k = 0; k != facts<T>::spawns; ++k) place_child(static_cast<typename facts<T>::children*>(nullptr), here, k);
     } else {
-      for (uint32_t k = 0; k < facts<T>::spawns; ++k) place_child(static_cast<typename facts<T>::children*>(nullptr), here, k);
+      for (uint32_t k = 0; k != facts<T>::spawns; ++k) place_child(static_cast<typename facts<T>::children*>(nullptr), here, k);
     }
   }
   /// The k-th of each lane: mostly all are of one type and level.

@@ -55,7 +55,7 @@ class task_worker {
           continue;
         }
         if (small && (batches == 0 || (live & task_words::live_mask) == 0)) break;
-        if (small && found_nothing_) starve();
+        if (small && found_nothing_ && !hands_out_) starve();
       }
       if (small) idle();
     }
