@@ -323,7 +323,7 @@ class task_here {
   // LOCAL
   static constexpr uint32_t kept = LOCAL && facts::spawns ? facts::spawns : 1;
   uint32_t lane_ = 0, n_spawned_ = 0, ready_ = none;
-  uint32_t child_tag_[kept], child_[kept][LOCAL ? View::most_words : 1];
+  uint32_t child_tag_[kept] = {}, child_[kept][LOCAL ? View::most_words : 1] = {};
 };
 
 }  // namespace gravel

@@ -43,7 +43,10 @@ class task_worker {
     relax idle;
     for (bool small = false;; small = !small) {  // first what is large, then what there is
       while (own_.run(small ? 0 : 3)) small = false, idle.reset();
-      if (small) own_.settle();
+      if (small) {
+        own_.settle();
+        while (!may_look()) idle();  // nothing can come but from the channels
+      }
       if (may_look()) {
         const uint64_t live = live_now();
         if (faulty()) break;
