@@ -45,6 +45,7 @@ class task_worker {
       while (own_.run(small ? 0 : 3)) small = false, idle.reset();
       if (small) {
         own_.settle();
+        if (batches == 0) break;
         while (!may_look()) idle();  // nothing can come but from the channels
       }
       if (may_look()) {
@@ -57,7 +58,7 @@ class task_worker {
           --batches, small = true, idle.reset();
           continue;
         }
-        if (small && (batches == 0 || (live & task_words::live_mask) == 0)) break;
+        if (small && (live & task_words::live_mask) == 0) break;
         if (small && found_nothing_ && !hands_out_) starve();
       }
       if (small) idle();
