@@ -19,8 +19,6 @@ class local_worker {
       if (store_.levels) store_.begin(warp_);
   }
 
-  /// Elements of channels, children of tasks that were not here, have been put into shared memory.
-  GRAVEL_DEVICE void owe(uint32_t n) { owed_ += n; }
   /// Takes the lane's task into shared memory, if its level is below `levels` and has room for 32 more.
   template <class T>
   GRAVEL_DEVICE bool move_in(uint32_t depth, bool has, const typename View::template element<T>& task, uint32_t levels) {

@@ -69,17 +69,20 @@ struct slots {
 
   /// Promises room for n elements, all or nothing.
   GRAVEL_BOTH bool take_room(uint32_t n) const {
-    if (n == 0) return true;
-    for (bool looked = false;;) {
-      if (is_enough(load_relaxed<scope::device>(&state->room), n)) {
-        if (is_enough(fetch_add_acquire<scope::device>(&state->room, 0u - n), n)) return true;  // [K1]
-        give_room(n);  // others were faster
-      } else if (looked || !refresh()) {
-        return false;
-      } else {
-        looked = true;
-      }
-    }
+    while (has_room(n))
+      if (take_room_now(n)) return true;
+    return false;
+  }
+  /// A moment later it may be otherwise.
+  GRAVEL_BOTH bool has_room(uint32_t n) const {
+    return n == 0 || is_enough(load_relaxed<scope::device>(&state->room), n) ||
+           (refresh() && is_enough(load_relaxed<scope::device>(&state->room), n));
+  }
+  /// After has_room(n). False: others were faster.
+  GRAVEL_BOTH bool take_room_now(uint32_t n) const {
+    if (n == 0 || is_enough(fetch_add_acquire<scope::device>(&state->room, 0u - n), n)) return true;  // [K1]
+    give_room(n);
+    return false;
   }
   /// Unused room goes back.
   GRAVEL_BOTH void give_room(uint32_t n) const {

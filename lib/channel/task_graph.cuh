@@ -72,8 +72,7 @@ class gravel_task_graph {
     view_.local_levels = levels_in_shared_memory();
     auto& device = gravel::current_backend();
     blocks_ = options_.blocks ? options_.blocks : blocks_that_fit(threads(), shared_bytes());
-    bytes_ = line(mailbox_bytes()) + line(idle_bytes()) + sizeof(gravel::task_words) + line(options_.results * 8) + line(table_bytes()) +
-             staging_bytes + 128;
+    bytes_ = line(mailbox_bytes()) + line(idle_bytes()) + sizeof(gravel::task_words) + line(options_.results * 8) + staging_bytes + 128;
     ((bytes_ += line(stride<T>()) * view_.depths), ...);
     ((bytes_ += facts<T>::is_continuation ? frame_bytes<T>() * view_.depths : 0), ...);
     memory_ = static_cast<char*>(device.allocate(bytes_, "the channels of a task graph"));
@@ -176,7 +175,6 @@ class gravel_task_graph {
   /// Each waits once; as many may be taken and not yet freed.
   uint32_t idle_capacity() const { return 2 * workers() + 1; }
   uint64_t idle_bytes() const { return gravel::channel<uint32_t>::bytes(idle_capacity()); }
-  uint64_t table_bytes() const { return uint64_t{view_.depths} * view::n_types * sizeof(char*); }
   template <class U>
   uint64_t stride() const {
     return gravel::channel<typename view::template element<U>>::bytes(view_.template capacity_of<U>());
@@ -225,18 +223,15 @@ class gravel_task_graph {
     };
     view_.words = reinterpret_cast<gravel::task_words*>(take(sizeof(gravel::task_words)));
     view_.results = reinterpret_cast<uint64_t*>(take(options_.results * 8));
-    char* const table = take(table_bytes());
     staging_ = take(staging_bytes + 128);
     view_.mailboxes = reinterpret_cast<gravel::worker_mailbox*>(take(mailbox_bytes()));
     view_.idle = gravel::channel<uint32_t>::in(take(idle_bytes()), idle_capacity());
-    std::vector<char*> channels(uint64_t{view_.depths} * view::n_types);
-    for (uint32_t depth = 0; depth < view_.depths; ++depth)
-      ((channels[depth * view::n_types + types::template index<T>] = take(stride<T>())), ...);
+    view_.depth_stride = 0;
+    ((view_.channel_offset[types::template index<T>] = view_.depth_stride, view_.depth_stride += line(stride<T>())), ...);
+    view_.channel_memory = take(view_.depth_stride * view_.depths);
     ((view_.frame_stride[types::template index<T>] = frame_bytes<T>(),
       view_.frame_memory[types::template index<T>] = take(frame_bytes<T>() * view_.depths)),
      ...);
-    gravel_copy(table, channels.data(), table_bytes());
-    view_.channels = reinterpret_cast<char* const*>(table);
     launch(gravel::open_channels<view>, 1, 128, 0, nullptr, view_);
     gravel_stream_synchronize(nullptr);
   }

@@ -68,7 +68,9 @@ struct task_view {
   static constexpr uint32_t most_words = std::max({words_of<T>::count...});
 
   Constants constants;
-  char* const* channels;  ///< [depth * n_types + type]: of tasks, or of the rows of frames that are ready
+  char* channel_memory;              ///< a channel for each depth and type: of tasks, or of the rows of frames that are ready
+  uint64_t depth_stride;             ///< bytes from one depth to the next
+  uint64_t channel_offset[n_types];  ///< from a depth to the channel of a type
   char* frame_memory[n_types];
   uint64_t frame_stride[n_types];  ///< bytes of one depth
   task_words* words;
@@ -80,6 +82,7 @@ struct task_view {
 
   template <class U>
   using element = std::conditional_t<task_facts<U>::is_continuation, uint32_t, U>;
+  GRAVEL_BOTH char* channel_at(uint32_t depth, uint32_t type) const { return channel_memory + depth * depth_stride + channel_offset[type]; }
   /// There is always room for a row that is ready: all that can be, and as many that are taken but not yet freed.
   template <class U>
   GRAVEL_BOTH uint32_t capacity_of() const {
@@ -87,7 +90,7 @@ struct task_view {
   }
   template <class U>
   GRAVEL_BOTH channel<element<U>> channel_of(uint32_t depth) const {
-    return channel<element<U>>::in(channels[depth * n_types + types::template index<U>], capacity_of<U>());
+    return channel<element<U>>::in(channel_at(depth, types::template index<U>), capacity_of<U>());
   }
   template <class C>
   GRAVEL_BOTH frames<C> frames_of(uint32_t depth) const {
@@ -164,7 +167,7 @@ class task_here {
       child_tag_[n_spawned_++] = level == none ? none : level * 8 + index<U>;
     } else {
       if (count() >= facts::spawns) return view_.report(task_fault::too_many_spawns, index<T>, count() + 1);
-      if (level == none || keep(level, child)) return;
+      if (level == none) return;
       ++spawned_[index<U>];
       const lane_group group = lane_group::active();
       const auto to = view_.template channel_of<U>(depth_ + 1);
@@ -217,9 +220,6 @@ class task_here {
   }
 
   // ---- for the worker
-  /// Children of levels below go into the worker's shared memory.
-  GRAVEL_DEVICE void keep_below(uint32_t levels) { keep_below_ = levels; }
-  GRAVEL_DEVICE uint32_t kept_children() const { return kept_children_; }
   /// What the task says of itself, unless this is the last depth.
   GRAVEL_DEVICE void set_level(uint32_t level) { level_ = level_ == 0 ? 0 : level; }
   template <class U>
@@ -246,7 +246,7 @@ class task_here {
 
  private:
   GRAVEL_DEVICE uint32_t count() const {
-    uint32_t sum = kept_children_;
+    uint32_t sum = 0;
     GRAVEL_UNROLL
     for (uint32_t i = 0; i < View::n_types; ++i) sum += spawned_[i];
     return sum;
@@ -263,22 +263,6 @@ class task_here {
       return level_ - 1;
     }
   }
-  template <class U>
-  GRAVEL_DEVICE bool keep([[maybe_unused]] uint32_t level, [[maybe_unused]] const U& child) {
-    if constexpr (View::store::possible) {
-      if (level >= keep_below_) return false;
-      const auto to = store_.template of<U>();
-      const uint32_t place = atomicAdd(&to.count[level], 1u);
-      if (place < View::store::room) {
-        to.at(level).store(place, child);
-        ++kept_children_;
-        return true;
-      }
-      atomicAdd(&to.count[level], ~0u);
-    }
-    return false;
-  }
-
   template <bool ADD, class V, class... Value>
   GRAVEL_DEVICE void bring(gravel_return<V> to, Value... value) {
     if (to.type() == gravel_return<V>::of_host) {
@@ -319,7 +303,6 @@ class task_here {
   uint32_t level_;
   uint32_t spawned_[View::n_types] = {};
   uint32_t framed_ = 0;
-  uint32_t keep_below_ = 0, kept_children_ = 0;  ///< not LOCAL
   // LOCAL
   static constexpr uint32_t kept = LOCAL && facts::spawns ? facts::spawns : 1;
   uint32_t lane_ = 0, n_spawned_ = 0, ready_ = none;

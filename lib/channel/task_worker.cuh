@@ -49,8 +49,8 @@ class task_worker {
         while (!may_look()) idle();  // nothing can come but from the channels
       }
       if (may_look()) {
-        const uint64_t live = live_now();
-        if (faulty()) break;
+        const auto [live, faulty] = live_now();
+        if (faulty) break;
         // Who found the channels empty looks again when something has come, and now and then.
         const bool looks = batches != 0 && (!found_nothing_ || live >> 40 != seen_ >> 40 || ++skipped_ == 16);
         if (looks) seen_ = live, skipped_ = 0;
@@ -78,14 +78,15 @@ class task_worker {
     }
     const uint32_t me = number - view_.schedulers;
     worker_mailbox* const mailbox = &view_.mailboxes[me];
-    for (uint32_t posted = posted_to(mailbox); !faulty(); ++posted) {
+    for (uint32_t posted = posted_to(mailbox);; ++posted) {
       channel_reservation r = view_.idle.reserve(warp_, warp_.is_leader());
       for (relax wait; !r.granted; wait()) r = view_.idle.reserve(warp_, warp_.is_leader());  // until one who took a number has read it
       if (warp_.is_leader()) view_.idle.write(r.mine, me);
       view_.idle.commit(warp_, r);
       relax wait;
       while (posted_to(mailbox) == posted) {
-        if ((live_now() & task_words::live_mask) == 0 || faulty()) return tell();
+        const auto [live, faulty] = live_now();
+        if ((live & task_words::live_mask) == 0 || faulty) return tell();
         wait();
       }
       warp_.sync();  // the leader has acquired for all
@@ -94,27 +95,27 @@ class task_worker {
       }
       own_.settle();
     }
-    tell();
   }
 
  private:
-  GRAVEL_DEVICE bool faulty() const {
-    return warp_.from_leader(warp_.is_leader() ? load_relaxed<scope::device>(&view_.words->fault) : 0) != 0;
-  }
   GRAVEL_DEVICE uint32_t posted_to(const worker_mailbox* mailbox) const {
     return warp_.from_leader(warp_.is_leader() ? load_acquire<scope::device>(&mailbox->posted) : 0);  // [K6]
   }
-  /// As it was when the host had nothing to push any more; until then it is never 0.
-  GRAVEL_DEVICE uint64_t live_now() const {
-    uint64_t live = 0;
+  struct run_state {
+    uint64_t live;  ///< as it was when the host had nothing to push any more; until then it is never 0
+    bool faulty;
+  };
+  GRAVEL_DEVICE run_state live_now() const {
+    uint64_t live = 0, fault = 0;
     if (warp_.is_leader()) {
+      fault = load_relaxed<scope::device>(&view_.words->fault);
       live = load_relaxed<scope::device>(&view_.words->live);
       if ((live & task_words::live_mask) == 0) {
         const uint64_t held = load_acquire<scope::device>(&view_.words->held);  // before `live`
         live = load_relaxed<scope::device>(&view_.words->live) | (held ? 1 : 0);
       }
     }
-    return warp_.from_leader(live);
+    return {warp_.from_leader(live), warp_.from_leader(static_cast<uint32_t>(fault)) != 0};
   }
 
   /// Of a block one warp at a time looks at the channels, until it has found something.
@@ -143,42 +144,53 @@ class task_worker {
   GRAVEL_DEVICE bool choose(uint32_t width) {
     const uint32_t all = view_.depths * View::n_types;
     found_nothing_ = true;
-    for (uint32_t block = (all + 31) / 32; block-- > 0;) {
-      const uint32_t mine = block * 32 + warp_.rank();
-      uint32_t waiting = 0;
-      if (mine < all) {
-        const auto* state = reinterpret_cast<const channel_words*>(view_.channels[mine]);
-        const uint64_t head = load_relaxed<scope::device>(&state->head);
-        waiting = static_cast<uint32_t>(load_relaxed<scope::device>(&state->tail) - head);
+    for (uint32_t end = (all + 31) / 32 * 32; end != 0; end -= end < 128 ? end : 128) {  // 128 at once: they come from far
+      const uint32_t begin = end < 128 ? 0 : end - 128;
+      uint64_t head[4], tail[4];
+      GRAVEL_UNROLL
+      for (uint32_t i = 0; i < 4; ++i) {
+        const uint32_t k = begin + i * 32 + warp_.rank();
+        head[i] = tail[i] = 0;
+        if (k >= end || k >= all) continue;
+        const auto* state = reinterpret_cast<const channel_words*>(view_.channel_at(k / View::n_types, k % View::n_types));
+        head[i] = load_relaxed<scope::device>(&state->head);
+        tail[i] = load_relaxed<scope::device>(&state->tail);
       }
-      if (warp_.ballot(waiting != 0)) found_nothing_ = false;
-      uint32_t some = warp_.ballot(waiting >= width), first = some;
-      // Blocks begin at different ones of the deepest four, so that they do not all take from the same.
-      for (uint32_t i = blockIdx.x % 4; i != 0 && (first & (first - 1)) != 0; --i) first &= ~(1u << highest_of(first));
-      for (; some != 0; first = some) {
-        const uint32_t highest = highest_of(first), k = block * 32 + highest;
-        some &= ~(1u << highest);
-        if (start(static_cast<types*>(nullptr), k, warp_.from_lane(waiting, highest))) return true;
-      }
+      GRAVEL_UNROLL
+      for (uint32_t i = 4; i-- > 0;)
+        if (choose_of(begin + i * 32, head[i], static_cast<uint32_t>(tail[i] - head[i]), width)) return true;
+    }
+    return false;
+  }
+  /// Of 32 channels, one for each lane, from the deepest on.
+  GRAVEL_DEVICE bool choose_of(uint32_t begin, uint64_t head, uint32_t waiting, uint32_t width) {
+    if (warp_.ballot(waiting != 0)) found_nothing_ = false;
+    uint32_t some = warp_.ballot(waiting >= width), first = some;
+    // Blocks begin at different ones of the deepest four, so that they do not all take from the same.
+    for (uint32_t i = blockIdx.x % 4; i != 0 && (first & (first - 1)) != 0; --i) first &= ~(1u << highest_of(first));
+    for (; some != 0; first = some) {
+      const uint32_t highest = highest_of(first);
+      some &= ~(1u << highest);
+      if (start(static_cast<types*>(nullptr), begin + highest, warp_.from_lane(head, highest), warp_.from_lane(waiting, highest)))
+        return true;
     }
     return false;
   }
 
   template <class... T>
-  GRAVEL_DEVICE bool start(gravel_types<T...>*, uint32_t k, uint32_t waiting) {
+  GRAVEL_DEVICE bool start(gravel_types<T...>*, uint32_t k, uint64_t head, uint32_t waiting) {
     const uint32_t depth = k / View::n_types, type = k % View::n_types;
     bool started = false;
-    ((type == types::template index<T> ? void(started = start_batch<T>(depth, waiting)) : void()), ...);
+    ((type == types::template index<T> ? void(started = start_batch<T>(depth, head, waiting)) : void()), ...);
     return started;
   }
 
   template <class T>
-  GRAVEL_DEVICE bool start_batch(uint32_t depth, uint32_t waiting) {
+  GRAVEL_DEVICE bool start_batch(uint32_t depth, uint64_t head, uint32_t waiting) {
     const uint32_t most = waiting < facts<T>::batch ? waiting : facts<T>::batch;
     const task_admission<View, T> admission{view_, depth + 1};
-    const bool admitted = warp_.from_leader(static_cast<uint32_t>(warp_.is_leader() && admission.promise(most))) != 0;
-    if (!admitted) return ++counts_.refusals, false;
-    const channel_batch batch = view_.template channel_of<T>(depth).take(warp_, most);
+    if (!admission.promise(warp_, most)) return ++counts_.refusals, false;
+    const channel_batch batch = view_.template channel_of<T>(depth).take(warp_, most, head);
     if (batch.count == 0) {
       if (warp_.is_leader()) admission.give_back(most);
       return false;
@@ -233,13 +245,10 @@ class task_worker {
       counts_.continuations += n, counts_.unfinished -= n;
     } else if (has && !moved) {
       if constexpr (detail::has_level<T>) here.set_level(element.level());
-      here.keep_below(levels);
       element(here);
     }
     warp_.sync();
-    uint32_t kept = 0;
-    counts_.unfinished += task_admission<View, T>{view_, depth + 1}.settle(warp_, here, promised, n, &kept);
-    own_.owe(kept);
+    counts_.unfinished += task_admission<View, T>{view_, depth + 1}.settle(warp_, here, promised, n);
     counts_.tasks += n;
     ++counts_.batches;
   }
