@@ -2,10 +2,15 @@
 // room for.
 //
 // A worker that serves itself looks for a batch in this order:
-//   1. its own shared memory, full batches: continuations whose inputs have come, then the lowest level that has 32 tasks and may start
+//   1. its own shared memory, full batches: continuations whose inputs have come, then the lowest level that has 32 tasks and may start; or
+//      the highest level, if it is not so low that little will come of it: so it widens
 //   2. the channels, those that fill the width (the predicate of the paper): deepest first, if it is admitted (task_admission.cuh)
-//   3. its own shared memory, what there is: the highest level that may start, so that it widens
+//   3. its own shared memory, what there is
 //   4. the channels, what there is: deepest first
+//
+// Of a block only one warp looks at the channels, which it goes on doing until it has found something: those who look hold up those who
+// work, by the words of the channels and by the multiprocessor's instructions. Blocks begin at different ones of the deepest four. While a
+// block looks in vain (`starving`), tasks of the upper half of the local levels stay in the channels, to be split.
 //
 // With schedulers, the first workers to begin look at the channels alone, and hand what they take to those that wait for their mailbox;
 // what nobody waits for they run themselves, so that one worker is enough.
