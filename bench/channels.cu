@@ -229,7 +229,7 @@ int main(int argc, char** argv) {
   }
 
   constexpr uint64_t solutions[] = {1, 1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2680, 14200, 73712, 365596, 2279184, 14772512, 95815104};
-  usual.max_depth = most_columns;
+  usual.max_depth = o.queens.n - std::min(o.queens.n, o.queens.serial_rows);
   usual.capacity = usual.frames = 65505;
   usual.local_levels = 0;
   r.title("queens", std::to_string(o.queens.n) + " queens, the last " + std::to_string(o.queens.serial_rows) + " rows by one lane");

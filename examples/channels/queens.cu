@@ -1,5 +1,7 @@
 // How many ways there are to place n queens on a board of n x n: an irregular tree whose last rows one lane counts (paper 002, section
 // 7.1). As a task graph on channels (queens_tasks.cuh), and by hand with threads that stay (queens_threads.cuh).
+#include <algorithm>
+
 #include "examples/channels/channel_program.hpp"
 #include "examples/channels/queens_tasks.cuh"
 #include "examples/channels/queens_threads.cuh"
@@ -14,7 +16,6 @@ int main(int argc, char** argv) {
       1, 1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2680, 14200, 73712, 365596, 2279184, 14772512, 95815104, 666090624, 4968057848, 39029188884};
   board b{GRAVEL_CUDA ? 17u : 8u, GRAVEL_CUDA ? 11u : 4u};
   channel_program_options o;
-  o.graph.max_depth = most_columns;
   o.graph.capacity = 65505;
   o.graph.frames = 65505;
   o.graph.local_levels = 0;
@@ -26,6 +27,8 @@ int main(int argc, char** argv) {
   o.add_to(app);
   parse_or_exit(app, argc, argv, [&] {
     if (!o.json.empty()) need_writable(o.json);
+    // Those that count the last rows are the deepest: they spawn nothing, and no room need be promised for what they might.
+    if (app.count("--max-depth") == 0) o.graph.max_depth = b.n - std::min(b.n, b.serial_rows);
   });
 
   gravel_init<>();

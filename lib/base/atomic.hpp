@@ -79,6 +79,11 @@ GRAVEL_BOTH T fetch_add(T* word, T value) {
                 __atomic_fetch_add(word, value, __ATOMIC_RELAXED))
 }
 template <scope S = scope::device, class T>
+GRAVEL_BOTH T fetch_add_acquire(T* word, T value) {
+  GRAVEL_ATOMIC((detail::from_bits<T>(detail::ptx_add_acquire<S>(detail::raw(word), detail::to_bits(value)))),
+                __atomic_fetch_add(word, value, __ATOMIC_ACQUIRE))
+}
+template <scope S = scope::device, class T>
 GRAVEL_BOTH T fetch_add_release(T* word, T value) {
   GRAVEL_ATOMIC((detail::from_bits<T>(detail::ptx_add_release<S>(detail::raw(word), detail::to_bits(value)))),
                 __atomic_fetch_add(word, value, __ATOMIC_RELEASE))

@@ -78,6 +78,7 @@ __device__ __forceinline__ uint64_t place(const T* at) {
   GRAVEL_PTX_STORE(ptx_store_relaxed, "st.relaxed", word, "b" type, letter)      \
   GRAVEL_PTX_STORE(ptx_store_release, "st.release", word, "b" type, letter)      \
   GRAVEL_PTX_UPDATE(ptx_add_relaxed, "atom.add.relaxed", word, "u" type, letter) \
+  GRAVEL_PTX_UPDATE(ptx_add_acquire, "atom.add.acquire", word, "u" type, letter) \
   GRAVEL_PTX_UPDATE(ptx_add_release, "atom.add.release", word, "u" type, letter) \
   GRAVEL_PTX_UPDATE(ptx_add_acq_rel, "atom.add.acq_rel", word, "u" type, letter) \
   GRAVEL_PTX_UPDATE(ptx_max_relaxed, "atom.max.relaxed", word, "u" type, letter) \

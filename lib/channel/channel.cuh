@@ -134,27 +134,35 @@ struct channel {
 
   // ---- consumers
 
-  /// Takes up to `most` elements for the group, at most what is left of the first chunk: none if none are ready, or another group was
-  /// faster. Thread scope: the group, converged. After it: read(), then free() of the whole.
+  /// Takes up to `most` elements for the group, at most what is left of the first chunk: none if none are ready, or other groups were
+  /// faster. `head`: where it was a moment ago. Thread scope: the group, converged. After it: read(), then free() of the whole.
   template <class Group>
-  GRAVEL_BOTH channel_batch take(const Group& group, uint32_t most) const {
+  GRAVEL_BOTH channel_batch take(const Group& group, uint32_t most, uint64_t head) const {
     channel_batch b;
-    if (group.is_leader()) b = take_alone(most);
+    if (group.is_leader()) b = take_alone(most, head);
     b.count = group.from_leader(b.count);
     b.first = group.from_leader(b.first);
     return b;
   }
+  template <class Group>
+  GRAVEL_BOTH channel_batch take(const Group& group, uint32_t most) const {
+    return take(group, most, load_relaxed<scope::device>(&state().head));
+  }
   /// The same for one lane.
-  GRAVEL_BOTH channel_batch take_alone(uint32_t most) const {
-    const uint64_t head = load_relaxed<scope::device>(&state().head), chunk = head / chunk_tickets * chunk_tickets;
-    const uint32_t count = committed.count(head);  // [K4]; before the tail
-    if (count > chunk_tickets) return {};
-    const uint64_t end = chunk + count;
-    if (end <= head) return {};
-    if (count < chunk_tickets && load_relaxed<scope::device>(&state().tail) != end) return {};
-    const auto n = static_cast<uint32_t>(end - head < most ? end - head : most);
-    if (n == 0 || !compare_swap_acquire<scope::device>(&state().head, head, head + n)) return {};
-    return {head, n};
+  GRAVEL_BOTH channel_batch take_alone(uint32_t most) const { return take_alone(most, load_relaxed<scope::device>(&state().head)); }
+  GRAVEL_BOTH channel_batch take_alone(uint32_t most, uint64_t head) const {
+    for (uint32_t tries = 0; tries < 4; ++tries, head = load_relaxed<scope::device>(&state().head)) {
+      const uint64_t chunk = head / chunk_tickets * chunk_tickets;
+      const uint32_t count = committed.count(head);  // [K4]; before the tail
+      if (count > chunk_tickets) continue;           // the head has moved
+      const uint64_t end = chunk + count;
+      if (end <= head) return {};
+      if (count < chunk_tickets && load_relaxed<scope::device>(&state().tail) != end) return {};
+      const auto n = static_cast<uint32_t>(end - head < most ? end - head : most);
+      if (n == 0) return {};
+      if (compare_swap_acquire<scope::device>(&state().head, head, head + n)) return {head, n};
+    }
+    return {};
   }
   /// Thread scope: lane.
   GRAVEL_BOTH T read(uint64_t ticket) const { return elements.load(space.row(ticket)); }

@@ -23,115 +23,97 @@
 namespace gravel {
 
 /// Tasks of one type: stacks, one for each level.
-template <class T, uint32_t LEVELS, uint32_t ROOM>
+template <class T, uint32_t ROOM>
 struct local_tasks {
-  uint32_t count[LEVELS];
-  uint32_t words[LEVELS][columns<T>::words * ROOM];
+  uint32_t* count;  ///< [32]
+  uint32_t* words;  ///< [levels][columns<T>::words * ROOM]
 
-  GRAVEL_DEVICE columns<T> at(uint32_t level) { return {words[level], ROOM}; }
+  static constexpr uint32_t level_words = columns<T>::words * ROOM;
+  GRAVEL_DEVICE columns<T> at(uint32_t level) const { return {words + level * level_words, ROOM}; }
 };
 
-/// Frames of one continuation: `free` and `ready` are stacks of rows.
-template <class C, uint32_t FRAMES>
+/// Frames of one continuation, 32 for each level: `free` and `ready` are stacks of rows.
+template <class C>
 struct local_frames {
   using stored = typename frames<C>::stored;
-  static constexpr uint32_t inputs = frames<C>::inputs;
-  uint32_t n_free, n_ready;
-  uint32_t missing[FRAMES];
-  uint32_t words[columns<C>::words * FRAMES];
-  stored input[inputs ? inputs * FRAMES : 1];
-  uint16_t free[FRAMES], ready[FRAMES];
+  static constexpr uint32_t inputs = frames<C>::inputs, level_words = 32 * (inputs * sizeof(stored) / 4 + columns<C>::words + 2);
+  uint32_t *n_free, *n_ready;
+  uint32_t rows;
+  stored* input;  ///< [inputs][rows]
+  uint32_t* missing;
+  columns<C> arguments;
+  uint16_t *free, *ready;
 
-  GRAVEL_DEVICE columns<C> arguments() { return {words, FRAMES}; }
-  GRAVEL_DEVICE void begin(uint32_t row, const C& continuation, uint32_t expected) {
-    arguments().store(row, continuation);
+  GRAVEL_DEVICE static local_frames in(uint32_t* head, uint32_t* words, uint32_t rows) {
+    uint32_t* const missing = words + inputs * sizeof(stored) / 4 * rows;
+    uint32_t* const arguments = missing + rows;
+    auto* const free = reinterpret_cast<uint16_t*>(arguments + columns<C>::words * rows);
+    return {head, head + 1, rows, reinterpret_cast<stored*>(words), missing, {arguments, rows}, free, free + rows};
+  }
+  GRAVEL_DEVICE void begin(uint32_t row, const C& continuation, uint32_t expected) const {
+    arguments.store(row, continuation);
     GRAVEL_UNROLL
-    for (uint32_t i = 0; i < inputs; ++i) input[i * FRAMES + row] = stored{};
+    for (uint32_t i = 0; i < inputs; ++i) input[i * rows + row] = stored{};
     missing[row] = expected;
   }
 };
 
 /// A place in a stack of `room`: on the CPU backend it is looked at whether the rules above have been kept.
-template <uint32_t ROOM>
-GRAVEL_DEVICE uint32_t checked_place(uint32_t place) {
+GRAVEL_DEVICE uint32_t checked_place(uint32_t place, [[maybe_unused]] uint32_t room) {
 #if !GRAVEL_CUDA
-  if (place >= ROOM) fail_text("task graph: a worker's shared memory has no place " + std::to_string(place));
+  if (place >= room) fail_text("task graph: a worker's shared memory has no place " + std::to_string(place));
 #endif
   return place;
-}
-
-/// The lanes that are here for the same word. Of the CPU's compiler two places that look alike may become one, where lanes with different words
-/// then meet.
-[[gnu::always_inline]] GRAVEL_DEVICE lane_group sharers_of([[maybe_unused]] const uint32_t* word) {
-  const lane_group here = lane_group::active();
-#if GRAVEL_CUDA
-  return here;
-#else
-  return here.part(here.match(static_cast<uint64_t>(reinterpret_cast<uintptr_t>(word))));
-#endif
-}
-
-/// One place of a stack for each lane that calls this now. Thread scope: lane, divergent.
-[[gnu::always_inline]] GRAVEL_DEVICE uint32_t push_place(uint32_t* count) {
-  const lane_group group = sharers_of(count);
-  uint32_t first = 0;
-  if (group.is_leader()) first = atomicAdd(count, group.size());
-  return group.from_leader(first) + group.rank();
-}
-[[gnu::always_inline]] GRAVEL_DEVICE uint32_t pop_place(uint32_t* count) {
-  const lane_group group = sharers_of(count);
-  uint32_t left = 0;
-  if (group.is_leader()) left = atomicAdd(count, 0u - group.size());
-  return group.from_leader(left) - 1 - group.rank();
 }
 
 template <class Types>
 struct local_store;
 
-/// All of one warp. `bytes_wanted` bounds the number of levels.
+/// All of one warp: a view of `levels` levels in its part of the block's shared memory.
 template <class... T>
 struct local_store<gravel_types<T...>> {
-  static constexpr uint32_t bytes_wanted = 16 << 10;
+  static constexpr uint32_t most_levels = 32;  ///< a lane looks at each
   static constexpr uint32_t most_spawns = std::max({task_facts<T>::spawns...});
   static constexpr bool possible = (task_facts<T>::may_be_local && ...);
   static constexpr uint32_t room = 32 * (most_spawns ? most_spawns + 1 : 2);  ///< in each level: of a batch, and a batch besides
   template <class U>
-  static constexpr uint32_t bytes_of_level = task_facts<U>::is_continuation ? 32 * ((sizeof(U) + 3) / 4 * 4 + 8 * task_facts<U>::inputs + 8)
-                                                                            : room*((sizeof(U) + 3) / 4 * 4) + 4;
-  static constexpr uint32_t fitting = bytes_wanted / (bytes_of_level<T> + ... + 0);
-  /// Levels 0 to levels - 1 may be local; 0: none.
-  static constexpr uint32_t levels = !possible ? 0 : fitting > 24 ? 24 : fitting;
-  static constexpr uint32_t places = levels ? levels : 1, n_frames = 32 * places;
+  using part = std::conditional_t<task_facts<U>::is_continuation, local_frames<U>, local_tasks<U, room>>;
+  static constexpr uint32_t head_words = 32 * sizeof...(T), level_words = (part<T>::level_words + ...);
+
+  GRAVEL_BOTH static constexpr uint32_t bytes(uint32_t levels) { return 4 * (head_words + levels * level_words); }
+
+  uint32_t* memory;
+  uint32_t levels;
 
   template <class U>
-  struct part : local_tasks<U, places, room> {};
-  template <class U>
-  requires task_facts<U>::is_continuation struct part<U> : local_frames<U, n_frames> {
-  };
-
-  struct parts : part<T>... {};
-  parts all;
-
-  template <class U>
-  GRAVEL_DEVICE part<U>& of() {
-    return static_cast<part<U>&>(all);
+  GRAVEL_DEVICE part<U> of() const {
+    constexpr uint32_t index = gravel_types<T...>::template index<U>;
+    uint32_t* const head = memory + 32 * index;
+    uint32_t* const words = memory + head_words + words_before(index) * levels;
+    if constexpr (task_facts<U>::is_continuation) return part<U>::in(head, words, 32 * levels);
+    else return {head, words};
   }
 
   /// Thread scope: the warp, converged.
-  GRAVEL_DEVICE void begin(const lane_group& warp) {
+  GRAVEL_DEVICE void begin(const lane_group& warp) const {
     (begin_part(warp, of<T>()), ...);
     warp.sync();
   }
 
  private:
+  GRAVEL_BOTH static constexpr uint32_t words_before(uint32_t index) {
+    uint32_t sum = 0, i = 0;
+    ((i++ < index ? sum += part<T>::level_words : 0), ...);
+    return sum;
+  }
   template <class U>
-  GRAVEL_DEVICE void begin_part(const lane_group& warp, part<U>& p) {
-    if constexpr (task_facts<U>::is_continuation) {
-      for (uint32_t i = warp.rank(); i < n_frames; i += 32) p.free[i] = static_cast<uint16_t>(i);
-      if (warp.is_leader()) p.n_free = n_frames, p.n_ready = 0;
-    } else if (warp.rank() < places) {
-      p.count[warp.rank()] = 0;
-    }
+  GRAVEL_DEVICE static void begin_part(const lane_group& warp, const local_tasks<U, room>& p) {
+    p.count[warp.rank()] = 0;
+  }
+  template <class C>
+  GRAVEL_DEVICE static void begin_part(const lane_group& warp, const local_frames<C>& p) {
+    for (uint32_t i = warp.rank(); i < p.rows; i += 32) p.free[i] = static_cast<uint16_t>(i);
+    if (warp.is_leader()) *p.n_free = p.rows, *p.n_ready = 0;
   }
 };
 

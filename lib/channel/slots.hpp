@@ -2,13 +2,16 @@
 // tickets, whoever is done first. What a channel (lib/channel/channel.cuh) and the frames of a task graph have in common.
 //
 //   user                                                    whoever finds too little room
-//   room -= n, if there are n            [K1] acquire       reads how many of a chunk are done         [K3] acquire
+//   if there are n: room -= n            [K1] acquire       reads how many of a chunk are done         [K3] acquire
+//   were there fewer: room += n          [K1] release       (nothing is taken before all n are)
 //   ticket = tail, tail += n             [K2] acq_rel       freed = all before the chunk, and so many
 //   uses the slots                                          room += what that gained                   [K1] release
 //   done count of each 32 += n           [K3] release
 //
 // Room and tickets are two steps, so that room can be promised long before it is used, and be given back unused. Nobody ever waits: who
 // finds no room is told so.
+//
+// Room is taken without compare and swap, of which among many that try only one succeeds in the time of a round trip.
 //
 // Invariants: capacity = room + promised + (tail - freed), where promised is room that was taken and neither drawn nor given back. Tickets
 // are 64-bit and only grow. Sequence words, one for 32 tickets (a chunk), count and only grow, so that a slot's next use is never mistaken
@@ -57,26 +60,29 @@ struct slots {
 
   /// The least power of two: capacities of 2^k - 31 waste nothing.
   GRAVEL_BOTH static constexpr uint32_t chunks_for(uint32_t capacity) {
-    uint32_t chunks = 1;
-    while (chunks * chunk_tickets < capacity + chunk_tickets - 1) chunks *= 2;
-    return chunks;
+    uint32_t below = (capacity + 2 * chunk_tickets - 2) / chunk_tickets - 1;  // whose bits under the highest are set
+    for (uint32_t shift = 1; shift < 32; shift *= 2) below |= below >> shift;
+    return below + 1;
   }
   GRAVEL_BOTH uint32_t rows() const { return done.chunks * chunk_tickets; }
   GRAVEL_BOTH uint32_t row(uint64_t ticket) const { return static_cast<uint32_t>(ticket) & (rows() - 1); }
 
   /// Promises room for n elements, all or nothing.
   GRAVEL_BOTH bool take_room(uint32_t n) const {
-    if (n == 0) return true;
-    for (bool looked = false;;) {
-      const uint32_t room = load_relaxed<scope::device>(&state->room);
-      if (room >= n) {
-        if (compare_swap_acquire<scope::device>(&state->room, room, room - n)) return true;  // [K1]
-      } else if (looked || !refresh()) {
-        return false;
-      } else {
-        looked = true;
-      }
-    }
+    while (has_room(n))
+      if (take_room_now(n)) return true;
+    return false;
+  }
+  /// A moment later it may be otherwise.
+  GRAVEL_BOTH bool has_room(uint32_t n) const {
+    return n == 0 || is_enough(load_relaxed<scope::device>(&state->room), n) ||
+           (refresh() && is_enough(load_relaxed<scope::device>(&state->room), n));
+  }
+  /// After has_room(n). False: others were faster.
+  GRAVEL_BOTH bool take_room_now(uint32_t n) const {
+    if (n == 0 || is_enough(fetch_add_acquire<scope::device>(&state->room, 0u - n), n)) return true;  // [K1]
+    give_room(n);
+    return false;
   }
   /// Unused room goes back.
   GRAVEL_BOTH void give_room(uint32_t n) const {
@@ -86,6 +92,9 @@ struct slots {
   GRAVEL_BOTH uint64_t draw(uint32_t n) const { return fetch_add_acq_rel<scope::device>(&state->tail, uint64_t{n}); }  // [K2]
   /// The slots of these tickets, which lie in one chunk, are not used any more.
   GRAVEL_BOTH void free(uint64_t ticket, uint32_t n) const { done.add(ticket, n); }  // [K3]
+
+  /// Room is below 0 while one who was too late has not yet given back what he took.
+  GRAVEL_BOTH static bool is_enough(uint32_t room, uint32_t n) { return static_cast<int32_t>(room) >= static_cast<int32_t>(n); }
 
   /// Collects room from tickets that are done. True if there is more now, or somebody else is about to say so.
   GRAVEL_BOTH bool refresh() const {

@@ -16,12 +16,13 @@ struct task_admission {
   const View& view;
   uint32_t depth;
 
-  /// For n tasks, all or nothing; counted as live, so that nobody takes the end to have come. Thread scope: lane.
-  GRAVEL_DEVICE bool promise(uint32_t n) const {
-    if (!deepest() && !promise_all(children(), continuations(), n)) return false;
-    if (facts::spawns) fetch_add<scope::device>(&view.words->live, uint64_t{n} * facts::spawns);
+  /// For n tasks, all or nothing; counted as live, so that nobody takes the end to have come. Thread scope: the warp.
+  GRAVEL_DEVICE bool promise(const lane_group& warp, uint32_t n) const {
+    if (!deepest() && !promise_all(children(), continuations(), warp, n)) return false;
+    if (facts::spawns && warp.is_leader()) fetch_add<scope::device>(&view.words->live, uint64_t{n} * facts::spawns);
     return true;
   }
+  /// Thread scope: lane.
   GRAVEL_DEVICE void give_back(uint32_t n) const {
     if (!deepest()) {
       give_children(children(), n * facts::spawns);
@@ -51,16 +52,24 @@ struct task_admission {
   /// Its tasks may spawn nothing.
   GRAVEL_DEVICE bool deepest() const { return depth >= view.depths; }
 
+  /// A lane for each thing of which there must be enough. All look at once; then they take one after the other, so that two who ask do not
+  /// each get what the other one lacks.
   template <class... U, class... C>
-  GRAVEL_DEVICE bool promise_all(gravel_types<U...>*, gravel_types<C...>*, [[maybe_unused]] uint32_t n) const {
-    [[maybe_unused]] uint32_t got = 0;
-    const bool all = ((view.template channel_of<U>(depth).take_room(n * facts::spawns) && ++got) && ... && true) &&
-                     ((view.template frames_of<C>(depth).space.take_room(n) && ++got) && ... && true);
-    if (!all) {
-      ((got ? (view.template channel_of<U>(depth).give_room(n * facts::spawns), void(--got)) : void()), ...);
-      ((got ? (view.template frames_of<C>(depth).space.give_room(n), void(--got)) : void()), ...);
+  GRAVEL_DEVICE bool promise_all(gravel_types<U...>*, gravel_types<C...>*, const lane_group& warp, [[maybe_unused]] uint32_t n) const {
+    constexpr uint32_t things = sizeof...(U) + sizeof...(C);
+    [[maybe_unused]] uint32_t lane = 0;
+    slots<> of{};
+    uint32_t wanted = 0;
+    ((warp.rank() == lane++ ? void((of = view.template channel_of<U>(depth).space, wanted = n * facts::spawns)) : void()), ...);
+    ((warp.rank() == lane++ ? void((of = view.template frames_of<C>(depth).space, wanted = n)) : void()), ...);
+    if (warp.ballot(!of.has_room(wanted)) != 0) return false;
+    for (uint32_t i = 0; i != things; ++i) {
+      const bool failed = warp.rank() == i && !of.take_room_now(wanted);
+      if (warp.ballot(failed) == 0) continue;
+      if (warp.rank() < i) of.give_room(wanted);
+      return false;
     }
-    return all;
+    return true;
   }
   template <class... U>
   GRAVEL_DEVICE void give_children(gravel_types<U...>*, [[maybe_unused]] uint32_t n) const {

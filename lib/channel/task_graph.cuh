@@ -69,11 +69,10 @@ class gravel_task_graph {
       gravel::fail_text("task graph: " + std::to_string(view_.depths) + " depths of " + std::to_string(options_.frames) +
                         " frames; together there may be 2^25, each depth rounded up to a power of two");
     view_.schedulers = options_.dispatch == gravel_dispatch::schedulers ? std::max(options_.schedulers, 1u) : 0;
-    view_.local_levels = std::min(options_.local_levels, view::store::levels);
+    view_.local_levels = levels_in_shared_memory();
     auto& device = gravel::current_backend();
     blocks_ = options_.blocks ? options_.blocks : blocks_that_fit(threads(), shared_bytes());
-    bytes_ = line(mailbox_bytes()) + line(idle_bytes()) + sizeof(gravel::task_words) + line(options_.results * 8) + line(table_bytes()) +
-             staging_bytes + 128;
+    bytes_ = line(mailbox_bytes()) + line(idle_bytes()) + sizeof(gravel::task_words) + line(options_.results * 8) + staging_bytes + 128;
     ((bytes_ += line(stride<T>()) * view_.depths), ...);
     ((bytes_ += facts<T>::is_continuation ? frame_bytes<T>() * view_.depths : 0), ...);
     memory_ = static_cast<char*>(device.allocate(bytes_, "the channels of a task graph"));
@@ -159,16 +158,23 @@ class gravel_task_graph {
 
  private:
   static constexpr uint64_t staging_bytes = 64 << 10;
+  static constexpr uint32_t local_bytes = 18 << 10;  ///< of shared memory for a worker, if nothing else is said
   static uint64_t line(uint64_t bytes) { return (bytes + 127) / 128 * 128; }
   unsigned threads() const { return options_.warps * 32; }
-  size_t shared_bytes() const { return view_.local_levels ? options_.warps * sizeof(typename view::store) : 0; }
+  size_t shared_bytes() const { return view_.local_levels ? options_.warps * view::store::bytes(view_.local_levels) : 0; }
+  uint32_t levels_in_shared_memory() const {
+    if (!view::store::possible) return 0;
+    if (options_.local_levels != ~0u) return std::min(options_.local_levels, view::store::most_levels);
+    uint32_t levels = 0;
+    while (levels < view::store::most_levels && view::store::bytes(levels + 1) <= local_bytes) ++levels;
+    return levels;
+  }
   /// Those that hand out need none.
   uint32_t workers() const { return view_.schedulers ? blocks_ * options_.warps : 0; }
   uint64_t mailbox_bytes() const { return workers() * sizeof(gravel::worker_mailbox); }
   /// Each waits once; as many may be taken and not yet freed.
   uint32_t idle_capacity() const { return 2 * workers() + 1; }
   uint64_t idle_bytes() const { return gravel::channel<uint32_t>::bytes(idle_capacity()); }
-  uint64_t table_bytes() const { return uint64_t{view_.depths} * view::n_types * sizeof(char*); }
   template <class U>
   uint64_t stride() const {
     return gravel::channel<typename view::template element<U>>::bytes(view_.template capacity_of<U>());
@@ -217,18 +223,15 @@ class gravel_task_graph {
     };
     view_.words = reinterpret_cast<gravel::task_words*>(take(sizeof(gravel::task_words)));
     view_.results = reinterpret_cast<uint64_t*>(take(options_.results * 8));
-    char* const table = take(table_bytes());
     staging_ = take(staging_bytes + 128);
     view_.mailboxes = reinterpret_cast<gravel::worker_mailbox*>(take(mailbox_bytes()));
     view_.idle = gravel::channel<uint32_t>::in(take(idle_bytes()), idle_capacity());
-    std::vector<char*> channels(uint64_t{view_.depths} * view::n_types);
-    for (uint32_t depth = 0; depth < view_.depths; ++depth)
-      ((channels[depth * view::n_types + types::template index<T>] = take(stride<T>())), ...);
+    view_.depth_stride = 0;
+    ((view_.channel_offset[types::template index<T>] = view_.depth_stride, view_.depth_stride += line(stride<T>())), ...);
+    view_.channel_memory = take(view_.depth_stride * view_.depths);
     ((view_.frame_stride[types::template index<T>] = frame_bytes<T>(),
       view_.frame_memory[types::template index<T>] = take(frame_bytes<T>() * view_.depths)),
      ...);
-    gravel_copy(table, channels.data(), table_bytes());
-    view_.channels = reinterpret_cast<char* const*>(table);
     launch(gravel::open_channels<view>, 1, 128, 0, nullptr, view_);
     gravel_stream_synchronize(nullptr);
   }
@@ -238,7 +241,7 @@ class gravel_task_graph {
     gravel::task_words words{};
     gravel_copy(&words, view_.words, sizeof(words));
     words.held = held;
-    words.fault = words.arrived = 0;
+    words.fault = words.arrived = words.starving = 0;
     words.counts = {};
     gravel_copy(view_.words, &words, sizeof(words));
     if (workers()) {  // those of the last run still stand in the list

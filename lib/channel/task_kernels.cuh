@@ -6,21 +6,26 @@ namespace gravel {
 
 /// A worker for each warp; their stores lie in dynamic shared memory.
 template <class View>
-GRAVEL_DEVICE task_worker<View> worker_of_warp(const View& view) {
+GRAVEL_DEVICE task_worker<View> worker_of_warp(const View& view, uint32_t* looking) {
   using store = typename View::store;
-  store* const own = reinterpret_cast<store*>(gravel_dynamic_shared()) + (view.local_levels ? threadIdx.x / 32 : 0);
-  return {view, own, lane_group::converged_warp(threadIdx.x, blockDim.x)};
+  if (threadIdx.x == 0) *looking = 0;
+  __syncthreads();
+  const uint32_t warp = threadIdx.x / 32;
+  const store own{reinterpret_cast<uint32_t*>(gravel_dynamic_shared()) + warp * (store::bytes(view.local_levels) / 4), view.local_levels};
+  return {view, own, looking, lane_group::of(~0u)};
 }
 
 /// `batches`: of each worker; ~0: until the end.
 template <class View>
 __global__ void run_tasks(const View view, uint32_t batches) {
-  worker_of_warp(view).work(batches);
+  __shared__ uint32_t looking;
+  worker_of_warp(view, &looking).work(batches);
 }
 /// The same with schedulers.
 template <class View>
 __global__ void run_scheduled_tasks(const View view) {
-  worker_of_warp(view).work_scheduled();
+  __shared__ uint32_t looking;
+  worker_of_warp(view, &looking).work_scheduled();
 }
 
 /// One block: pushes `n` tasks from `from` at depth 0, `step` at once, at most one for each thread. *pushed: how many found room.

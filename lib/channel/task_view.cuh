@@ -1,5 +1,6 @@
 // A task graph as its kernels see it, and what a task may do.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 
@@ -28,6 +29,7 @@ struct task_words {
   /// found all channels empty looks here, and not at all of them. It need not be exact: who puts something there looks himself.
   alignas(128) uint64_t live;
   static constexpr uint64_t arrival = uint64_t{1} << 40, live_mask = arrival - 1;
+  alignas(128) uint64_t starving;             ///< blocks of workers that look for a batch and find none
   alignas(128) uint64_t held;                 ///< not 0: the host may still push; written by the host
   alignas(128) uint64_t fault;                ///< first one wins: task_fault | type << 8 | number << 32
   alignas(128) uint64_t arrived;              ///< workers that have begun
@@ -63,9 +65,12 @@ struct task_view {
   using store = local_store<types>;
   static constexpr uint32_t n_types = sizeof...(T);
   static_assert(n_types >= 1 && n_types <= 7, "a task graph has 1 to 7 types");
+  static constexpr uint32_t most_words = std::max({words_of<T>::count...});
 
   Constants constants;
-  char* const* channels;  ///< [depth * n_types + type]: of tasks, or of the rows of frames that are ready
+  char* channel_memory;              ///< a channel for each depth and type: of tasks, or of the rows of frames that are ready
+  uint64_t depth_stride;             ///< bytes from one depth to the next
+  uint64_t channel_offset[n_types];  ///< from a depth to the channel of a type
   char* frame_memory[n_types];
   uint64_t frame_stride[n_types];  ///< bytes of one depth
   task_words* words;
@@ -77,6 +82,7 @@ struct task_view {
 
   template <class U>
   using element = std::conditional_t<task_facts<U>::is_continuation, uint32_t, U>;
+  GRAVEL_BOTH char* channel_at(uint32_t depth, uint32_t type) const { return channel_memory + depth * depth_stride + channel_offset[type]; }
   /// There is always room for a row that is ready: all that can be, and as many that are taken but not yet freed.
   template <class U>
   GRAVEL_BOTH uint32_t capacity_of() const {
@@ -84,7 +90,7 @@ struct task_view {
   }
   template <class U>
   GRAVEL_BOTH channel<element<U>> channel_of(uint32_t depth) const {
-    return channel<element<U>>::in(channels[depth * n_types + types::template index<U>], capacity_of<U>());
+    return channel<element<U>>::in(channel_at(depth, types::template index<U>), capacity_of<U>());
   }
   template <class C>
   GRAVEL_BOTH frames<C> frames_of(uint32_t depth) const {
@@ -93,8 +99,11 @@ struct task_view {
   }
 
   GRAVEL_DEVICE void report(task_fault fault, uint32_t type, uint32_t number) const {
-    compare_swap_acquire<scope::device>(&words->fault, uint64_t{0},
-                                        static_cast<uint64_t>(fault) | uint64_t{type} << 8 | uint64_t{number} << 32);
+    report_at(&words->fault, static_cast<uint64_t>(fault) | uint64_t{type} << 8 | uint64_t{number} << 32);
+  }
+  /// Hardly ever called: so that it does not stand in each task's code.
+  [[gnu::noinline]] __device__ static void report_at(uint64_t* word, uint64_t fault) {
+    compare_swap_acquire<scope::device>(word, uint64_t{0}, fault);
   }
 
   /// Whatever `to` is of a C: stores the input (or adds to it), and hands the frame on if it was the last. Thread scope: lane, divergent.
@@ -132,8 +141,11 @@ class task_here {
   static constexpr uint32_t index = types::template index<U>;
 
  public:
-  GRAVEL_DEVICE task_here(const View& view, typename View::store* store, uint32_t depth, uint32_t level, uint32_t rank)
+  GRAVEL_DEVICE task_here(const View& view, const typename View::store& store, uint32_t depth, uint32_t level, uint32_t rank)
       : view_(view), store_(store), depth_(depth), rank_(rank), level_(level) {}
+  /// LOCAL: for the lane `lane` of the warp.
+  GRAVEL_DEVICE task_here(const View& view, const typename View::store& store, uint32_t level, uint32_t lane)
+      : view_(view), store_(store), depth_(0), rank_(0), level_(level), lane_(lane) {}
 
   /// The constant arguments of the graph.
   GRAVEL_DEVICE const auto& constants() const { return view_.constants; }
@@ -146,13 +158,17 @@ class task_here {
   GRAVEL_DEVICE void spawn(const U& child) {
     static_assert(facts::children::template has<U>, "a task spawns only types that it names: using children = gravel_types<...>");
     const uint32_t level = level_for(child);
-    if (count() >= facts::spawns) return view_.report(task_fault::too_many_spawns, index<T>, count() + 1);
-    if (level == none) return;
-    ++spawned_[index<U>];
     if constexpr (LOCAL) {
-      auto& to = store_->template of<U>();
-      to.at(level).store(checked_place<View::store::room>(local_place(&to.count[0], level)), child);
+      if (n_spawned_ >= facts::spawns) return view_.report(task_fault::too_many_spawns, index<T>, n_spawned_ + 1);
+      // Its place is found when all lanes are done with the batch.
+      const auto words = words_of<U>::from(child);
+      GRAVEL_UNROLL
+      for (uint32_t w = 0; w < words_of<U>::count; ++w) child_[n_spawned_][w] = words.word[w];
+      child_tag_[n_spawned_++] = level == none ? none : level * 8 + index<U>;
     } else {
+      if (count() >= facts::spawns) return view_.report(task_fault::too_many_spawns, index<T>, count() + 1);
+      if (level == none) return;
+      ++spawned_[index<U>];
       const lane_group group = lane_group::active();
       const auto to = view_.template channel_of<U>(depth_ + 1);
       const channel_reservation r = to.draw(group, 1);
@@ -176,8 +192,8 @@ class task_here {
     }
     framed_ |= 1u << index<C>;
     if constexpr (LOCAL) {
-      auto& in = store_->template of<C>();
-      const uint32_t row = in.free[checked_place<View::store::n_frames>(pop_place(&in.n_free))];
+      const auto in = store_.template of<C>();
+      const uint32_t row = in.free[checked_place(*in.n_free - 1 - lane_, in.rows)];
       in.begin(row, continuation, expected);
       return {gravel_return<void>::to(true, index<C>, 0, row).word};
     } else {
@@ -214,10 +230,21 @@ class task_here {
   GRAVEL_DEVICE bool framed() const {
     return framed_ >> index<C> & 1;
   }
+  // LOCAL: what the lane did that concerns all.
+  static constexpr uint32_t none = ~0u;
+  /// level * 8 + type of its child k; `none`: there is none.
+  GRAVEL_DEVICE uint32_t child_tag(uint32_t k) const { return k < n_spawned_ ? child_tag_[k] : none; }
+  template <class U>
+  GRAVEL_DEVICE U child(uint32_t k) const {
+    words_of<U> words;
+    GRAVEL_UNROLL
+    for (uint32_t w = 0; w < words_of<U>::count; ++w) words.word[w] = child_[k][w];
+    return words.value();
+  }
+  /// row * 8 + type of a frame whose last input it brought; `none`. Further ones are with those that are ready.
+  GRAVEL_DEVICE uint32_t ready() const { return ready_; }
 
  private:
-  static constexpr uint32_t none = ~0u;
-
   GRAVEL_DEVICE uint32_t count() const {
     uint32_t sum = 0;
     GRAVEL_UNROLL
@@ -236,16 +263,6 @@ class task_here {
       return level_ - 1;
     }
   }
-  [[gnu::always_inline]] GRAVEL_DEVICE uint32_t local_place(uint32_t* counts, uint32_t level) {
-    const lane_group group = sharers_of(counts);
-    // Mostly all spawn into the same level.
-    const uint32_t level_of_leader = group.from_leader(level);
-    if (group.ballot(level == level_of_leader) != group.mask()) return atomicAdd(&counts[level], 1u);
-    uint32_t first = 0;
-    if (group.is_leader()) first = atomicAdd(&counts[level], group.size());
-    return group.from_leader(first) + group.rank();
-  }
-
   template <bool ADD, class V, class... Value>
   GRAVEL_DEVICE void bring(gravel_return<V> to, Value... value) {
     if (to.type() == gravel_return<V>::of_host) {
@@ -269,21 +286,27 @@ class task_here {
   GRAVEL_DEVICE void bring_to(gravel_return<V> to, Value... value) {
     if constexpr (LOCAL) {
       if (to.is_local()) {
-        auto& in = store_->template of<C>();
+        const auto in = store_.template of<C>();
         const uint32_t row = to.row();
-        View::template bring_value<ADD>(&in.input[to.input() * View::store::n_frames + row], value...);
-        if (atomicAdd(&in.missing[row], ~0u) == 1) in.ready[push_place(&in.n_ready)] = static_cast<uint16_t>(row);
+        View::template bring_value<ADD>(&in.input[to.input() * in.rows + row], value...);
+        if (atomicAdd(&in.missing[row], ~0u) != 1) return;
+        if (ready_ == none) ready_ = row * 8 + index<C>;
+        else in.ready[atomicAdd(in.n_ready, 1u)] = static_cast<uint16_t>(row);
         return;
       }
     }
     view_.template bring_to<C, ADD>(to.row(), to.input(), value...);
   }
   const View& view_;
-  typename View::store* const store_;
+  const typename View::store store_;
   const uint32_t depth_, rank_;
   uint32_t level_;
   uint32_t spawned_[View::n_types] = {};
   uint32_t framed_ = 0;
+  // LOCAL
+  static constexpr uint32_t kept = LOCAL && facts::spawns ? facts::spawns : 1;
+  uint32_t lane_ = 0, n_spawned_ = 0, ready_ = none;
+  uint32_t child_tag_[kept] = {}, child_[kept][LOCAL ? View::most_words : 1] = {};
 };
 
 }  // namespace gravel

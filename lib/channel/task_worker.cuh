@@ -2,10 +2,15 @@
 // room for.
 //
 // A worker that serves itself looks for a batch in this order:
-//   1. its own shared memory, full batches: continuations whose inputs have come, then the lowest level that has 32 tasks and may start
+//   1. its own shared memory, full batches: continuations whose inputs have come, then the lowest level that has 32 tasks and may start; or
+//      the highest level, if it is not so low that little will come of it: so it widens
 //   2. the channels, those that fill the width (the predicate of the paper): deepest first, if it is admitted (task_admission.cuh)
-//   3. its own shared memory, what there is: the highest level that may start, so that it widens
+//   3. its own shared memory, what there is
 //   4. the channels, what there is: deepest first
+//
+// Of a block only one warp looks at the channels, which it goes on doing until it has found something: those who look hold up those who
+// work, by the words of the channels and by the multiprocessor's instructions. Blocks begin at different ones of the deepest four. While a
+// block looks in vain (`starving`), tasks of the upper half of the local levels stay in the channels, to be split.
 //
 // With schedulers, the first workers to begin look at the channels alone, and hand what they take to those that wait for their mailbox;
 // what nobody waits for they run themselves, so that one worker is enough.
@@ -34,31 +39,36 @@ class task_worker {
   using facts = task_facts<U>;
 
  public:
-  GRAVEL_DEVICE task_worker(const View& view, store* own, const lane_group& warp)
-      : view_(view), own_store_(own), warp_(warp), own_(view, own, warp) {}
+  GRAVEL_DEVICE task_worker(const View& view, const store& own, uint32_t* looking, const lane_group& warp)
+      : view_(view), own_store_(own), warp_(warp), own_(view, own, warp), looking_(looking) {}
   task_worker(const task_worker&) = delete;
 
   /// Until the end, or until `batches` have been taken out of channels and what came of them in shared memory is done.
   GRAVEL_DEVICE void work(uint32_t batches) {
-    for (relax idle; !faulty();) {
-      while (own_.run(true)) {
+    relax idle;
+    for (bool small = false;; small = !small) {  // first what is large, then what there is
+      while (own_.run(small ? 0 : 3)) small = false, idle.reset();
+      if (small) {
+        own_.settle();
+        if (batches == 0) break;
+        while (!may_look()) idle();  // nothing can come but from the channels
       }
-      const uint64_t live = live_now();
-      // Who found the channels empty looks again when something has come, and now and then.
-      const bool looks = batches != 0 && (!found_nothing_ || live >> 40 != seen_ >> 40 || ++skipped_ == 16);
-      if (looks) seen_ = live, skipped_ = 0;
-      if (looks && choose(view_.width)) {
-        --batches;
-      } else if (own_.run(false)) {
-      } else if (own_.settle(); looks && choose(1)) {
-        --batches;
-      } else {
-        if (batches == 0 || (live & task_words::live_mask) == 0) break;
-        idle();
-        continue;
+      if (may_look()) {
+        const auto [live, faulty] = live_now();
+        if (faulty) break;
+        // Who found the channels empty looks again when something has come, and now and then.
+        const bool looks = batches != 0 && (!found_nothing_ || live >> 40 != seen_ >> 40 || ++skipped_ == 16);
+        if (looks) seen_ = live, skipped_ = 0;
+        if (looks && choose(small ? 1 : view_.width)) {
+          --batches, small = true, idle.reset();
+          continue;
+        }
+        if (small && (live & task_words::live_mask) == 0) break;
+        if (small && found_nothing_ && !hands_out_) starve();
       }
-      idle.reset();
+      if (small) idle();
     }
+    leave_looking();
     tell();
   }
 
@@ -68,88 +78,129 @@ class task_worker {
     if (warp_.is_leader()) number = static_cast<uint32_t>(fetch_add<scope::device>(&view_.words->arrived, uint64_t{1}));
     number = warp_.from_leader(number);
     if (number < view_.schedulers) {
-      hands_out_ = true;
+      hands_out_ = looks_ = true;
       return work(~0u);
     }
     const uint32_t me = number - view_.schedulers;
     worker_mailbox* const mailbox = &view_.mailboxes[me];
-    for (uint32_t posted = posted_to(mailbox); !faulty(); ++posted) {
+    for (uint32_t posted = posted_to(mailbox);; ++posted) {
       channel_reservation r = view_.idle.reserve(warp_, warp_.is_leader());
       for (relax wait; !r.granted; wait()) r = view_.idle.reserve(warp_, warp_.is_leader());  // until one who took a number has read it
       if (warp_.is_leader()) view_.idle.write(r.mine, me);
       view_.idle.commit(warp_, r);
       relax wait;
       while (posted_to(mailbox) == posted) {
-        if ((live_now() & task_words::live_mask) == 0 || faulty()) return tell();
+        const auto [live, faulty] = live_now();
+        if ((live & task_words::live_mask) == 0 || faulty) return tell();
         wait();
       }
       warp_.sync();  // the leader has acquired for all
       run_posted(static_cast<types*>(nullptr), *mailbox);
-      while (own_.run(true) || own_.run(false)) {
+      while (own_.run(0)) {
       }
       own_.settle();
     }
-    tell();
   }
 
  private:
-  GRAVEL_DEVICE bool faulty() const {
-    return warp_.from_leader(warp_.is_leader() ? load_relaxed<scope::device>(&view_.words->fault) : 0) != 0;
-  }
   GRAVEL_DEVICE uint32_t posted_to(const worker_mailbox* mailbox) const {
     return warp_.from_leader(warp_.is_leader() ? load_acquire<scope::device>(&mailbox->posted) : 0);  // [K6]
   }
-  /// As it was when the host had nothing to push any more; until then it is never 0.
-  GRAVEL_DEVICE uint64_t live_now() const {
-    uint64_t live = 0;
+  struct run_state {
+    uint64_t live;  ///< as it was when the host had nothing to push any more; until then it is never 0
+    bool faulty;
+  };
+  GRAVEL_DEVICE run_state live_now() const {
+    uint64_t live = 0, fault = 0;
     if (warp_.is_leader()) {
-      const uint64_t held = load_acquire<scope::device>(&view_.words->held);  // before `live`
-      live = load_acquire<scope::device>(&view_.words->live) | (held ? 1 : 0);
+      fault = load_relaxed<scope::device>(&view_.words->fault);
+      live = load_relaxed<scope::device>(&view_.words->live);
+      if ((live & task_words::live_mask) == 0) {
+        const uint64_t held = load_acquire<scope::device>(&view_.words->held);  // before `live`
+        live = load_relaxed<scope::device>(&view_.words->live) | (held ? 1 : 0);
+      }
     }
-    return warp_.from_leader(live);
+    return {warp_.from_leader(live), warp_.from_leader(static_cast<uint32_t>(fault)) != 0};
+  }
+
+  /// Of a block one warp at a time looks at the channels, until it has found something.
+  GRAVEL_DEVICE bool may_look() {
+    if (!looks_) looks_ = warp_.from_leader(warp_.is_leader() ? atomicExch(looking_, 1u) : 0) == 0;
+    return looks_;
+  }
+  GRAVEL_DEVICE void leave_looking() {
+    if (!looks_) return;
+    if (warp_.is_leader()) {
+      if (starves_) fetch_add<scope::device>(&view_.words->starving, ~uint64_t{0});
+      atomicExch(looking_, 0u);
+    }
+    looks_ = starves_ = false;
+  }
+  GRAVEL_DEVICE bool starving() const {
+    return warp_.from_leader(warp_.is_leader() ? load_relaxed<scope::device>(&view_.words->starving) : 0) != 0;
+  }
+  GRAVEL_DEVICE void starve() {
+    if (starves_) return;
+    if (warp_.is_leader()) fetch_add<scope::device>(&view_.words->starving, uint64_t{1});
+    starves_ = true;
   }
 
   /// Starts one batch: of the deepest channel that has at least `width` elements and may start.
   GRAVEL_DEVICE bool choose(uint32_t width) {
     const uint32_t all = view_.depths * View::n_types;
     found_nothing_ = true;
-    for (uint32_t block = (all + 31) / 32; block-- > 0;) {
-      const uint32_t mine = block * 32 + warp_.rank();
-      uint32_t waiting = 0;
-      if (mine < all) {
-        const auto* state = reinterpret_cast<const channel_words*>(view_.channels[mine]);
-        const uint64_t head = load_relaxed<scope::device>(&state->head);
-        waiting = static_cast<uint32_t>(load_relaxed<scope::device>(&state->tail) - head);
+    for (uint32_t end = (all + 31) / 32 * 32; end != 0; end -= end < 128 ? end : 128) {  // 128 at once: they come from far
+      const uint32_t begin = end < 128 ? 0 : end - 128;
+      uint64_t head[4], tail[4];
+      GRAVEL_UNROLL
+      for (uint32_t i = 0; i < 4; ++i) {
+        const uint32_t k = begin + i * 32 + warp_.rank();
+        head[i] = tail[i] = 0;
+        if (k >= end || k >= all) continue;
+        const auto* state = reinterpret_cast<const channel_words*>(view_.channel_at(k / View::n_types, k % View::n_types));
+        head[i] = load_relaxed<scope::device>(&state->head);
+        tail[i] = load_relaxed<scope::device>(&state->tail);
       }
-      if (warp_.ballot(waiting != 0)) found_nothing_ = false;
-      for (uint32_t some = warp_.ballot(waiting >= width); some != 0;) {
-        const uint32_t highest = highest_of(some), k = block * 32 + highest;
-        some &= ~(1u << highest);
-        if (start(static_cast<types*>(nullptr), k, warp_.from_lane(waiting, highest))) return true;
-      }
+      GRAVEL_UNROLL
+      for (uint32_t i = 4; i-- > 0;)
+        if (choose_of(begin + i * 32, head[i], static_cast<uint32_t>(tail[i] - head[i]), width)) return true;
+    }
+    return false;
+  }
+  /// Of 32 channels, one for each lane, from the deepest on.
+  GRAVEL_DEVICE bool choose_of(uint32_t begin, uint64_t head, uint32_t waiting, uint32_t width) {
+    if (warp_.ballot(waiting != 0)) found_nothing_ = false;
+    uint32_t some = warp_.ballot(waiting >= width), first = some;
+    // Blocks begin at different ones of the deepest four, so that they do not all take from the same.
+    for (uint32_t i = blockIdx.x % 4; i != 0 && (first & (first - 1)) != 0; --i) first &= ~(1u << highest_of(first));
+    for (; some != 0; first = some) {
+      const uint32_t highest = highest_of(first);
+      some &= ~(1u << highest);
+      if (start(static_cast<types*>(nullptr), begin + highest, warp_.from_lane(head, highest), warp_.from_lane(waiting, highest)))
+        return true;
     }
     return false;
   }
 
   template <class... T>
-  GRAVEL_DEVICE bool start(gravel_types<T...>*, uint32_t k, uint32_t waiting) {
+  GRAVEL_DEVICE bool start(gravel_types<T...>*, uint32_t k, uint64_t head, uint32_t waiting) {
     const uint32_t depth = k / View::n_types, type = k % View::n_types;
     bool started = false;
-    ((type == types::template index<T> ? void(started = start_batch<T>(depth, waiting)) : void()), ...);
+    ((type == types::template index<T> ? void(started = start_batch<T>(depth, head, waiting)) : void()), ...);
     return started;
   }
 
   template <class T>
-  GRAVEL_DEVICE bool start_batch(uint32_t depth, uint32_t waiting) {
+  GRAVEL_DEVICE bool start_batch(uint32_t depth, uint64_t head, uint32_t waiting) {
     const uint32_t most = waiting < facts<T>::batch ? waiting : facts<T>::batch;
     const task_admission<View, T> admission{view_, depth + 1};
-    const bool admitted = warp_.from_leader(static_cast<uint32_t>(warp_.is_leader() && admission.promise(most))) != 0;
-    if (!admitted) return ++counts_.refusals, false;
-    const channel_batch batch = view_.template channel_of<T>(depth).take(warp_, most);
+    if (!admission.promise(warp_, most)) return ++counts_.refusals, false;
+    const channel_batch batch = view_.template channel_of<T>(depth).take(warp_, most, head);
     if (batch.count == 0) {
       if (warp_.is_leader()) admission.give_back(most);
       return false;
     }
+    if (!hands_out_) leave_looking();
     if (!hands_out_ || !hand_out<T>(depth, most, batch)) run_batch<T>(depth, most, batch);
     return true;
   }
@@ -188,8 +239,10 @@ class task_worker {
     const bool has = rank < batch.count;
     typename View::template element<T> element{};
     if (has) element = from.read(batch.first + rank);
+    // While others find nothing, only small tasks stay here whole.
+    const uint32_t levels = store::possible && starving() ? (view_.local_levels + 1) / 2 : view_.local_levels;
     from.free(warp_, batch);
-    const bool moved = own_.template move_in<T>(depth, has, element);
+    const bool moved = own_.template move_in<T>(depth, has, element, levels);
     const uint32_t n = batch.count - lane_group::popcount(warp_.ballot(moved));
     task_here<View, T, false> here(view_, own_store_, depth, view_.depths - 1 - depth, rank_in_task);
     if constexpr (facts<T>::is_continuation) {
@@ -220,21 +273,24 @@ class task_worker {
     const auto add = [](uint64_t* to, uint64_t n) {
       if (n) fetch_add<scope::device>(to, n);
     };
-    add(&all.tasks, uint64_t{counts_.tasks} + own.tasks);
+    add(&all.tasks, uint64_t{counts_.tasks} + own.local_tasks);
     add(&all.local_tasks, own.local_tasks);
     add(&all.continuations, uint64_t{counts_.continuations} + own.continuations);
     add(&all.unfinished, static_cast<uint64_t>(static_cast<int32_t>(counts_.unfinished + own.unfinished)));
-    add(&all.batches, uint64_t{counts_.batches} + own.batches);
+    add(&all.batches, uint64_t{counts_.batches} + own.local_batches);
     add(&all.local_batches, own.local_batches);
     add(&all.refusals, counts_.refusals);
     add(&all.handed_out, counts_.handed_out);
   }
 
   const View& view_;
-  store* const own_store_;
+  const store own_store_;
   const lane_group warp_;
   work_counts<uint32_t> counts_{};
   local_worker<View> own_;
+  uint32_t* const looking_;     ///< in shared memory: a warp of this block looks at the channels
+  bool looks_ = false;          ///< this one
+  bool starves_ = false;        ///< and it is counted as one that found nothing
   bool hands_out_ = false;      ///< a scheduler
   bool found_nothing_ = false;  ///< when the channels were last looked at
   uint64_t seen_ = 0;           ///< live, then

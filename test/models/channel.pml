@@ -16,7 +16,7 @@
 // BROKEN=3: reads the tail before the count of commits.
 // BROKEN=4: as many slots as the capacity: no spare chunk.
 // BROKEN=5: takes without compare and swap: head is read, then written.
-// BROKEN=6: takes room without compare and swap.
+// BROKEN=6: takes room that was there when it looked, and may have gone.
 // BROKEN=7: a chunk that is partly committed is taken up to its count, whatever the tail is.
 // BROKEN=8: room comes back for all that are done, whether those of an older chunk are or not.
 #ifndef BROKEN
@@ -50,7 +50,8 @@
 #define BEFORE(t) (((t) / ROWS) * CHUNK)
 #define START(t) (((t) / CHUNK) * CHUNK)
 
-byte tail, head, room = CAPACITY, freed;
+byte tail, head, freed;
+short room = CAPACITY;       /* below 0 while one who was too late has not given back what he took */
 byte committed[CHUNKS], done[CHUNKS];
 byte element[ROWS];          /* ticket + 1 */
 byte holder[ROWS];           /* ghost: ticket + 1 of who may touch it */
@@ -89,7 +90,8 @@ inline refresh() {
 }
 
 proctype producer() {
-  byte left = EACH, want, t, k, f, n, e, gained, seen;
+  byte left = EACH, want, t, k, f, n, e, gained;
+  short seen;
   bool more;
   do
   :: left == 0 -> break
@@ -105,11 +107,12 @@ proctype producer() {
         if
         :: seen >= want ->
 #if BROKEN == 6
-           room = seen - want; break
+           room = room - want; break
 #else
+           atomic { seen = room; room = room - want };  /* [K1] */
            if
-           :: atomic { room == seen -> room = room - want }; break
-           :: room != seen
+           :: seen >= want -> break
+           :: else -> room = room + want
            fi
 #endif
         :: else ->
