@@ -12,9 +12,9 @@ struct sort_keys {
 
 constexpr uint32_t keys_of_lane = GRAVEL_CUDA ? 32 : 4, sorted_at_once = 32 * keys_of_lane;
 
-/// Sorts n <= sorted_at_once keys, in registers: a bitonic network, in which key k of a lane is number lane * keys_of_lane + k. Thread
-/// scope: warp.
-GRAVEL_DEVICE void sort_at_once(uint32_t* keys, uint32_t n) {
+/// Sorts n <= sorted_at_once keys, in registers: a bitonic network, in which key k of a lane is number lane * keys_of_lane + k. Not
+/// inlined: workers then need 162 registers instead of 226. Thread scope: warp.
+__device__ GRAVEL_NOINLINE inline void sort_at_once(uint32_t* keys, uint32_t n) {
   const uint32_t lane = threadIdx.x % 32;
   uint32_t key[keys_of_lane];
   GRAVEL_UNROLL
