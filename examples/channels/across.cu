@@ -110,7 +110,8 @@ int main(int argc, char** argv) {
   across_options a;
   channel_program_options o;
   o.graph.max_depth = 47;
-  o.graph.capacity = o.graph.frames = GRAVEL_CUDA ? 32737 : 993;
+  o.graph.capacity = GRAVEL_CUDA ? 32737 : 993;
+  o.graph.frames = o.graph.capacity - (GRAVEL_CUDA ? a.shared.guests : 0);
   CLI::App app("Task graphs of all PEs together: whoever has nothing to do gets tasks of others.", program_name);
   app.add_option("what", a.what, "fib, queens or trees")->check(CLI::IsMember({"fib", "queens", "trees"}))->capture_default_str();
   app.add_option("--n", a.n, "Of fib, of queens (up to 17), or the most levels of a tree; 0: by what")->check(CLI::Range(0u, 47u));

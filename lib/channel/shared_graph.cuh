@@ -42,7 +42,7 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
   /// Collective. `options.dispatch` is not looked at: workers serve themselves, in rounds. Throws gravel::error as gravel_task_graph does, and if
   /// there are fewer guests than PEs.
   explicit gravel_shared_task_graph(const Constants& constants, gravel_task_options options = {}, const gravel_shared_options& how = {})
-      : base({constants, {}}, in_rounds(options)), how_(how), n_pes_(static_cast<uint32_t>(gravel_n_pes())) {
+      : base({constants, {}}, in_rounds(options, how)), how_(how), n_pes_(static_cast<uint32_t>(gravel_n_pes())) {
     const uint64_t sizes[] = {how_.guests, how_.batches, options.max_depth};
     for (uint64_t size : sizes)
       if (gravel_min_all(size) != gravel_max_all(size))
@@ -93,8 +93,10 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
     uint64_t stop;      ///< not 0: a task did something wrong, somewhere
   };
 
-  static gravel_task_options in_rounds(gravel_task_options options) {
+  /// With frames for what may be lent: whatever waits for other PEs, what is here can go on, so that a round ends.
+  static gravel_task_options in_rounds(gravel_task_options options, const gravel_shared_options& how) {
     options.dispatch = gravel_dispatch::host;
+    if (gravel_n_pes() > 1) options.frames += how.guests;
     return options;
   }
   uint32_t credits() const { return how_.guests / n_pes_; }
@@ -162,18 +164,22 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
 
   /// All PEs are here, and no message is under way.
   void conclude() {
+    gravel::task_words words{};
     uint64_t stopped = 0;
+    gravel_copy(&words, base::view_.words, sizeof(words));
     gravel_copy(&stopped, &common()->stop, sizeof(stopped));
-    std::string wrong;
-    if (stopped == 0) wrong = what_is_left();
-    try {
-      base::finish();
-    } catch (const gravel::error& e) {
-      wrong = e.what();
+    std::string wrong = stopped ? "" : what_is_left();
+    if (stopped && words.fault == 0) {  // what is here waits for what was dropped elsewhere
+      base::running_ = false;
+      base::drop();
+    } else {
+      try {
+        base::finish();
+      } catch (const gravel::error& e) {
+        wrong = e.what();
+      }
     }
-    const uint64_t failed = gravel_sum_all(uint64_t{!wrong.empty()});
-    if (failed == 0) return;
-    base::drop();
+    if (gravel_sum_all(uint64_t{!wrong.empty()}) == 0) return;
     gravel::fail_text(wrong.empty() ? "task graph: another PE tells what is wrong" : wrong);
   }
   /// Credits are where they were in the beginning, and nobody's tasks are here.

@@ -12,9 +12,10 @@
 // Credits. p may have capacity / PEs tasks at q at once, from when it sends one until it has taken the result. So at q all that others have
 // there is at most the capacity, and at p all results that come are: whatever these channels are, they have room, and nobody waits.
 //
-// Depths. A task keeps its depth, so what was said of admission holds for all PEs together: a batch of depth d waits for room that tasks of
-// depths above d hold, wherever they run, and a task that has come waits for those of its own depth that run already. Those that wait to enter
-// the graph have no order, so that none is held up by one of a lower depth.
+// Rounds end. A round of workers ends only if they always find something that may start, as long as there is anything. A frame that waits for a task
+// elsewhere is one for which no room comes back; such a task holds at most one frame of each depth, its ancestors'. So there are as many
+// more frames as tasks may be lent, and what was said of admission holds without them. A task that has come waits for room at its own
+// depth, which others of this depth have that are in the graph already; those that wait have no order, so none is held up by another.
 //
 // Messages do not overtake in any way that matters: what a PE has lent is counted in `lent` before it is uncounted in `live`, and a
 // result is in `live` again before `lent` lets it go.
