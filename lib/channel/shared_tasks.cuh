@@ -18,7 +18,7 @@
 // depth, which others of this depth have that are in the graph already; those that wait have no order, so none is held up by another.
 //
 // Messages do not overtake in any way that matters: what a PE has lent is counted in `lent` before it is uncounted in `live`, and a
-// result is in `live` again before `lent` lets it go.
+// result is in `live` again before `lent` lets it go. The model is test/models/shared_tasks.pml.
 #pragma once
 #include <array>
 #include <cstdint>
