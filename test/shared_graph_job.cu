@@ -1,5 +1,5 @@
 // Task graphs of all PEs together: what a task does wrong at one PE is told at all, and then the graph can be used again; what may not be is
-// refused. And tasks of 32 lanes that spawn with all of them. Random trees across PEs: examples/channels/across.cu. With a time limit: most
+// refused. Tasks of 32 lanes that spawn with all of them. Channels that other PEs push to. Random trees across PEs: examples/channels/across.cu. With a time limit: most
 // mistakes here would show as a run that does not end.
 #include <cstdio>
 #include <functional>
@@ -8,6 +8,7 @@
 
 #include "gravel.cuh"
 #include "lib/base/mix.hpp"
+#include "lib/channel/remote_channel.cuh"
 #include "lib/channel/shared_graph.cuh"
 
 namespace {
@@ -163,12 +164,80 @@ void together() {
   expect_error("task 'wide' spawned 21 tasks; it declares at most 20", [&] { graph.run(); });
 }
 
+// ---- a channel at every PE
+
+struct parcel {
+  static constexpr const char* name = "parcel";
+  uint32_t from, number;
+};
+struct mail {
+  gravel_remote_channel_handle<parcel> to;
+  uint32_t each, expected;  ///< parcels from each PE, to this one
+  uint32_t *next, *taken;   ///< of this PE: the next one that is to be sent; how many have come
+  uint32_t* seen;           ///< [PE][parcel]
+};
+GRAVEL_BOTH int addressee(uint32_t from, uint32_t number, uint32_t n_pes) {
+  return static_cast<int>(gravel::pick(gravel::mix(uint64_t{from} << 32 | number), n_pes));
+}
+/// The first warp sends, the others take what is there.
+__global__ void carry(mail m) {
+  using namespace gravel;
+  const lane_group warp = lane_group::converged_warp(threadIdx.x, blockDim.x);
+  const gravel_t& g = m.to.g;
+  if (threadIdx.x < 32) {
+    for (uint32_t n; (n = fetch_add<scope::device>(m.next, 1u)) < m.each;)
+      for (relax wait; !m.to.at(addressee(g.my_pe, n, g.n_pes)).push({g.my_pe, n});) wait.attentively();
+    return;
+  }
+  for (relax idle; warp.from_leader(load_relaxed<scope::device>(m.taken)) < m.expected;) {
+    const channel_batch b = m.to.take(warp, 32);
+    if (b.count == 0) {
+      idle.attentively();
+      continue;
+    }
+    idle.reset();
+    if (warp.rank() < b.count) {
+      const parcel p = m.to.read(b.first + warp.rank());
+      fetch_add<scope::device>(&m.seen[p.from * m.each + p.number], 1u);
+    }
+    m.to.free(warp, b);
+    if (warp.is_leader()) fetch_add<scope::device>(m.taken, b.count);
+  }
+}
+__global__ void settle(gravel_remote_channel_handle<parcel> of) { of.settle(threadIdx.x); }
+
+void parcels() {
+  const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
+  constexpr uint32_t each = 30;
+  for (uint32_t capacity : {n_pes, 5 * n_pes + 1, 1000u}) {
+    gravel_remote_channel<parcel> channel(capacity);
+    auto* words = gravel_malloc<uint32_t>((32 + n_pes * each) * 4);
+    uint32_t expected = 0;
+    for (uint32_t from = 0; from < n_pes; ++from)
+      for (uint32_t n = 0; n < each; ++n) expected += addressee(from, n, n_pes) == static_cast<int>(me);
+    gravel_launch(carry, 1, 96, mail{channel.handle(), each, expected, words, words + 16, words + 32});
+    gravel_barrier_all();
+    std::vector<uint32_t> seen(n_pes * each);
+    gravel_copy(seen.data(), words + 32, seen.size() * 4);
+    uint32_t wrong = 0;
+    for (uint32_t i = 0; i < seen.size(); ++i) wrong += seen[i] != (addressee(i / each, i % each, n_pes) == static_cast<int>(me));
+    expect(wrong == 0, std::to_string(wrong) + " parcels of a channel of " + std::to_string(capacity) + " did not come once");
+    gravel_launch(settle, 1, n_pes, channel.handle());
+    gravel_barrier_all();
+    for (uint32_t left : channel.credits())
+      expect(left == channel.share() && left == capacity / n_pes, std::to_string(left) + " credits of " + std::to_string(channel.share()));
+    gravel_free(words);
+  }
+  if (n_pes > 1) expect_error("one element for each", [&] { gravel_remote_channel<parcel>(n_pes - 1); });
+}
+
 }  // namespace
 
 int main() {
-  gravel_init<shared_graph::delivery, shared_graph::result_delivery>();
+  gravel_init<shared_graph::delivery, shared_graph::result_delivery, gravel_channel_delivery<parcel>>();
   together();
   across_pes();
+  parcels();
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
   if (gravel_my_pe() == 0) printf("%s\n", all ? "FAILED" : "ok");
   gravel_finalize();

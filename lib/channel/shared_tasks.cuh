@@ -67,16 +67,6 @@ constexpr auto handler_name_of() {
 }
 template <class Root, bool RESULT>
 inline constexpr auto handler_name = handler_name_of<Root, RESULT>();
-
-/// Room that others than this one have just given back may not be seen yet.
-template <class Element>
-GRAVEL_BOTH bool put_into(const channel<Element>& to, const Element& element) {
-  const lane_group here = lane_group::active();
-  const channel_reservation r = to.reserve(here, 1);
-  if (r.granted) to.write(r.mine, element);
-  to.commit(here, r);
-  return r.granted;
-}
 }  // namespace detail
 
 }  // namespace gravel
@@ -88,7 +78,7 @@ struct gravel_task_delivery {
   static constexpr const char* name = gravel::detail::handler_name<Root, false>.data();
   using context = gravel::shared_inbox<Root>;
   GRAVEL_HANDLER void operator()(const gravel_t& g, context* mine, gravel::travelling_task<Root> task) const {
-    if (!gravel::detail::put_into(mine->tasks, task)) gravel_am<gravel_task_delivery>(g, static_cast<int>(g.my_pe), task);
+    if (!gravel::put_into(mine->tasks, task)) gravel_am<gravel_task_delivery>(g, static_cast<int>(g.my_pe), task);
   }
 };
 template <class Root>
@@ -96,7 +86,7 @@ struct gravel_result_delivery {
   static constexpr const char* name = gravel::detail::handler_name<Root, true>.data();
   using context = gravel::shared_inbox<Root>;
   GRAVEL_HANDLER void operator()(const gravel_t& g, context* mine, gravel::travelling_result<gravel::result_of<Root>> result) const {
-    if (!gravel::detail::put_into(mine->results, result)) gravel_am<gravel_result_delivery>(g, static_cast<int>(g.my_pe), result);
+    if (!gravel::put_into(mine->results, result)) gravel_am<gravel_result_delivery>(g, static_cast<int>(g.my_pe), result);
   }
 };
 
@@ -118,7 +108,7 @@ struct returned {
   gravel_return<V> to;
   template <class Here>
   __device__ void operator()(Here& here, const V (&x)[1]) const {
-    detail::put_into(here.constants().outbox, travelling_result<V>{to, pe, x[0]});  // has room for all that may be here
+    put_into(here.constants().outbox, travelling_result<V>{to, pe, x[0]});  // has room for all that may be here
   }
 };
 
