@@ -141,14 +141,13 @@ class task_exchange {
       : view_(view), s_(s), warp_(lane_group::converged_warp(threadIdx.x, 32)) {}
 
   GRAVEL_DEVICE void take_results() const {
-    task_here<View, Root, false> here(view_, nullptr, 0, 0, 0);
     for (channel_batch b; (b = s_.inbox.results.take(warp_, 32)).count != 0;) {
       const bool has = warp_.rank() < b.count;
       travelling_result<V> r{};
       if (has) r = s_.inbox.results.read(b.first + warp_.rank());
       s_.inbox.results.free(warp_, b);
       if (has) {
-        here.add(r.to, r.value);
+        bring(static_cast<typename View::types*>(nullptr), r);
         fetch_add<scope::device>(&s_.credits[r.pe], 1u);
       }
       warp_.sync();
@@ -209,6 +208,19 @@ class task_exchange {
   }
 
  private:
+  /// Adds the result to what its task would have brought it to: a word of the host, or an input of a continuation with values of this type.
+  template <class... C>
+  GRAVEL_DEVICE void bring(gravel_types<C...>*, const travelling_result<V>& r) const {
+    if (r.to.type() == gravel_return<V>::of_host)
+      return View::template bring_value<true>(reinterpret_cast<V*>(&view_.results[r.to.row()]), r.value);
+    (
+        [&] {
+          if constexpr (std::is_same_v<typename task_facts<C>::value, V>)
+            if (r.to.type() == View::types::template index<C>) view_.template bring_to<C, true>(r.to.row(), r.to.input(), r.value);
+        }(),
+        ...);
+  }
+
   GRAVEL_DEVICE void place_tasks() const {
     const uint32_t n = warp_.from_leader(s_.words->waiting);
     uint32_t left = 0;
