@@ -27,8 +27,8 @@ int main(int argc, char** argv) {
   parse_or_exit(app, argc, argv, [&] {
     if (!o.json.empty()) need_writable(o.json);
   });
-  // Some thousand pieces for a merge of all.
-  if (piece == 0) piece = std::clamp(n / 4096, GRAVEL_CUDA ? 256u : 64u, 8192u);
+  // A thousand pieces for a merge of all, or some.
+  if (piece == 0) piece = std::clamp(n / 1024, 64u, 8192u);
 
   gravel_init<>();
   fact_list facts{{"program", program_name}, {"backend", gravel_backend()}, {"n", uint64_t{n}}, {"piece", uint64_t{piece}}};

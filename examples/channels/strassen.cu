@@ -60,7 +60,7 @@ class oracle {
 int main(int argc, char** argv) {
   uint32_t n = GRAVEL_CUDA ? 512 : 128, seed = 1;
   strassen_matrices all{};
-  all.leaf = 32;
+  all.leaf = GRAVEL_CUDA ? 64 : 32;
   all.piece = 1024;
   channel_program_options o;
   o.graph.max_depth = 27;

@@ -15,7 +15,7 @@
 struct gravel_shared_options {
   uint32_t guests =
       1024;  ///< tasks of other PEs that may be here at once; each of them may have its share of it here; at least the number of PEs
-  uint32_t batches = 4;  ///< that each worker takes out of channels before the PE looks what others want
+  uint32_t batches = 1;  ///< that each worker takes out of channels before the PE looks what others want
 };
 
 /// What a PE did in a run.
@@ -68,8 +68,8 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
     gravel::current_backend().release(own_);
   }
 
-  /// Runs until no task is left at any PE. Collective. Throws gravel::error at all PEs for what a task did wrong at one; then nothing is left, and
-  /// results are what they were.
+  /// Runs until no task is left at any PE. Collective. Throws gravel::error at all PEs for what a task did wrong at one; then nothing is left but
+  /// what tasks had brought to words of the host.
   void run() {
     open_shared();
     gravel_barrier_all();
