@@ -39,24 +39,35 @@ struct channel_program_options {
   bool has(const char* which) const { return version == "both" || version == which; }
 };
 
-/// Runs `work` some times; its result must be `expected` each time. Tells the fastest.
-template <class V, class Work>
-bool run_and_tell(const channel_program_options& o, const char* which, V expected, fact_list& facts, Work&& work) {
+/// Runs `work` some times, behind `prepare` and before `check`, which are not timed; `check` says what is wrong, if anything is. Tells the
+/// fastest. False: something was wrong.
+template <class Prepare, class Work, class Check>
+bool run_and_tell(const channel_program_options& o, const char* which, fact_list& facts, Prepare&& prepare, Work&& work, Check&& check) {
   double best = 0;
   bool right = true;
   for (int i = 0; i < o.repeat; ++i) {
+    prepare();
     const auto begin = std::chrono::steady_clock::now();
-    const V found = work();
+    work();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     if (i == 0 || seconds < best) best = seconds;
-    if (found == expected) continue;
+    const std::string wrong = check();
+    if (wrong.empty()) continue;
     right = false;
-    std::fprintf(stderr, "by %s: %s instead of %s\n", which, std::to_string(found).c_str(), std::to_string(expected).c_str());
+    std::fprintf(stderr, "by %s: %s\n", which, wrong.c_str());
   }
   if (gravel_my_pe() == 0)
     std::printf("by %-8s %10.3f ms, the fastest of %d: %s\n", which, best * 1e3, o.repeat, right ? "right" : "WRONG");
   facts.push_back({std::string(which) + "_seconds", best});
   return right;
+}
+/// The same for work with one number as its result, which must be `expected`.
+template <class V, class Work>
+bool run_and_tell(const channel_program_options& o, const char* which, V expected, fact_list& facts, Work&& work) {
+  V found{};
+  const auto check = [&] { return found == expected ? std::string() : std::to_string(found) + " instead of " + std::to_string(expected); };
+  return run_and_tell(
+      o, which, facts, [] {}, [&] { found = work(); }, check);
 }
 
 inline void tell_counts(const gravel_task_counts& c, fact_list& facts) {

@@ -180,6 +180,16 @@ struct channel {
   }
 };
 
+/// One element of each lane. False: no room, or none that has been seen yet. Thread scope: lane, divergent; handlers, too.
+template <class T>
+GRAVEL_BOTH bool put_into(const channel<T>& to, const T& element) {
+  const lane_group here = lane_group::active();
+  const channel_reservation r = to.reserve(here, 1);
+  if (r.granted) to.write(r.mine, element);
+  to.commit(here, r);
+  return r.granted;
+}
+
 /// One reservation for a whole block. Lies in shared memory, and serves one channel at a time.
 struct channel_block {
   uint32_t sum[32];  ///< of each warp, then of those before it

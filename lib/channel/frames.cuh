@@ -52,8 +52,10 @@ struct frames {
 
   GRAVEL_BOTH void begin(uint32_t row, const C& continuation, uint32_t expected) const {
     arguments.store(row, continuation);
-    GRAVEL_UNROLL
-    for (uint32_t i = 0; i < inputs; ++i) input[i * arguments.rows + row] = stored{};
+    if constexpr (inputs != 0) {
+      GRAVEL_UNROLL
+      for (uint32_t i = 0; i < inputs; ++i) input[i * arguments.rows + row] = stored{};
+    }
     store_relaxed<scope::device>(&missing[row], expected);
   }
 };

@@ -156,7 +156,7 @@ class gravel_task_graph {
   /// What the last run did.
   const gravel_task_counts& counts() const { return counts_; }
 
- private:
+ protected:
   static constexpr uint64_t staging_bytes = 64 << 10;
   static constexpr uint32_t local_bytes = 18 << 10;  ///< of shared memory for a worker, if nothing else is said
   static uint64_t line(uint64_t bytes) { return (bytes + 127) / 128 * 128; }
@@ -275,12 +275,16 @@ class gravel_task_graph {
       wrong = std::to_string(c.unfinished) + " of " + std::to_string(c.unfinished + c.continuations) +
               " continuations never ran: they expect more results than tasks gave";
     if (wrong.empty()) return;
+    drop();
+    gravel::fail_text("task graph: " + wrong);
+  }
+  /// Nothing is left then but the results.
+  void drop() {
     std::vector<uint64_t> results(options_.results);
     gravel_copy(results.data(), view_.results, results.size() * 8);
     gravel::current_backend().zero(memory_, bytes_);
     open();
     gravel_copy(view_.results, results.data(), results.size() * 8);
-    gravel::fail_text("task graph: " + wrong);
   }
 
   std::string text_of(uint64_t fault) const {

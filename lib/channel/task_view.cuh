@@ -207,6 +207,29 @@ class task_here {
     }
   }
 
+  /// As spawn, for each lane of a task of 32 that has a child; together at most T::spawns of them. Thread scope: all lanes of the task, converged.
+  template <class U>
+  GRAVEL_DEVICE void spawn_together(bool has, const U& child) {
+    static_assert(facts::lanes == 32 && !LOCAL, "only tasks of 32 lanes spawn together");
+    static_assert(facts::children::template has<U>, "a task spawns only types that it names: using children = gravel_types<...>");
+    const lane_group all = lane_group::of(~0u);
+    const uint32_t total = group_sum::of(all, count() + has).total;
+    if (total > facts::spawns) return view_.report(task_fault::too_many_spawns, index<T>, total);
+    const bool spawns = has && level_for(child) != none;
+    spawned_[index<U>] += spawns;
+    const auto to = view_.template channel_of<U>(depth_ + 1);
+    const channel_reservation r = to.draw(all, spawns);
+    if (spawns) to.write(r.mine, child);
+    to.commit(all, r);
+  }
+  /// As wait_for, of a task of 32 lanes: all get the frame. Thread scope: all lanes of the task, converged.
+  template <class C>
+  GRAVEL_DEVICE waiting_frame<C> wait_together(const C& continuation, uint32_t expected = task_facts<C>::inputs) {
+    static_assert(facts::lanes == 32, "only tasks of 32 lanes wait together");
+    const lane_group all = lane_group::of(~0u);
+    return {all.from_lane(rank_ == 0 ? wait_for(continuation, expected).word : 0, 0)};
+  }
+
   /// Brings a result. Each input is given once; of one without a type only that it is there counts.
   template <class V>
   GRAVEL_DEVICE void give(gravel_return<V> to, std::type_identity_t<V> value) {

@@ -1,0 +1,154 @@
+// The same channel at every PE: whoever has a handle pushes to that of any PE, by messages; each PE's own lanes take what has come there.
+//
+//   struct order { static constexpr const char* name = "order"; ... };                 // 4 to 240 bytes, copied as they are
+//   gravel_init<gravel_channel_delivery<order>>();
+//   gravel_remote_channel<order> orders(4096);                                         // elements at each PE; collective
+//   gravel_launch(kernel, grid, block, orders.handle());
+//   ... if (!h.at(pe).push(order{...})) ...                                            // no credits: try later, or do something else
+//   ... const auto batch = h.take(warp, 32);  ...  h.read(batch.first + rank)  ...  h.free(warp, batch);
+//
+// Credits. Of the capacity of each PE every PE has its share beforehand, and gives one of it for each element that it sends there. Who has freed
+// half a share of elements of one PE gives so many back, by one message. So what comes has room; only for a moment, while room that was
+// given back is not seen yet, the handler may find none, and sends the element to its own PE again.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "host/gravel.cuh"
+#include "host/pe/backend.hpp"
+#include "host/pe/libgravel.hpp"
+#include "lib/base/error.hpp"
+#include "lib/channel/channel.cuh"
+
+namespace gravel {
+
+template <class T>
+struct sent_element {
+  T element;
+  uint32_t from;
+};
+
+}  // namespace gravel
+
+/// The handler that puts elements into the channel; to be given to gravel_init.
+template <class T>
+struct gravel_channel_delivery {
+  static constexpr const char* name = T::name;
+  using context = gravel::channel<gravel::sent_element<T>>;
+  GRAVEL_HANDLER void operator()(const gravel_t& g, context* mine, gravel::sent_element<T> e) const {
+    if (!gravel::put_into(*mine, e)) gravel_am<gravel_channel_delivery>(g, static_cast<int>(g.my_pe), e);
+  }
+};
+
+/// For kernels; plain data, from gravel_remote_channel::handle().
+template <class T>
+struct gravel_remote_channel_handle {
+  gravel_t g;
+  gravel::channel<gravel::sent_element<T>> own;
+  uint32_t* credits;  ///< [PE] of this PE for elements at that one; symmetric
+  uint32_t* owed;     ///< [PE] elements of that PE that have been freed here, ever
+  uint32_t share;
+
+  struct end {
+    const gravel_remote_channel_handle& of;
+    int pe;
+    /// False: no credits. Thread scope: lane, divergent.
+    GRAVEL_DEVICE bool push(const T& element) const {
+      using namespace gravel;
+      uint32_t* const mine = &of.credits[pe];
+      for (;;) {
+        const uint32_t left = load_relaxed<scope::device>(mine);
+        if (left == 0) return false;
+        if (compare_swap_acquire<scope::device>(mine, left, left - 1)) break;
+      }
+      gravel_am<gravel_channel_delivery<T>>(of.g, pe, sent_element<T>{element, of.g.my_pe});
+      return true;
+    }
+  };
+  GRAVEL_DEVICE end at(int pe) const { return {*this, pe}; }
+
+  /// As of gravel::channel, of what has come to this PE. Thread scope: the group, converged; of read: lane.
+  template <class Group>
+  GRAVEL_DEVICE gravel::channel_batch take(const Group& group, uint32_t most) const {
+    return own.take(group, most);
+  }
+  GRAVEL_DEVICE T read(uint64_t ticket) const { return own.read(ticket).element; }
+  /// The slots may be used again; credits go back, half a share at once.
+  template <class Group>
+  GRAVEL_DEVICE void free(const Group& group, const gravel::channel_batch& b) const {
+    const uint32_t bulk = half_share();
+    uint32_t from = 0, before = 0;
+    const bool has = group.rank() < b.count;
+    if (has) {
+      from = own.read(b.first + group.rank()).from;
+      before = gravel::fetch_add<gravel::scope::device>(&owed[from], 1u);
+    }
+    own.free(group, b);
+    if (has && before % bulk == bulk - 1) gravel_add(g, &credits[g.my_pe], bulk, static_cast<int>(from));
+  }
+  /// Gives back what is less than half a share. Thread scope: lane; alone for that PE.
+  GRAVEL_DEVICE void settle(uint32_t pe) const {
+    const uint32_t rest = owed[pe] % half_share();
+    owed[pe] = 0;
+    if (rest) gravel_add(g, &credits[g.my_pe], rest, static_cast<int>(pe));
+  }
+
+ private:
+  GRAVEL_DEVICE uint32_t half_share() const { return share > 1 ? share / 2 : 1; }
+};
+
+/// All members but handle() and credits() are collective. From gravel_init to gravel_finalize; one of a T at a time. One host thread.
+template <class T>
+class gravel_remote_channel {
+  using element = gravel::sent_element<T>;
+  using channel = gravel::channel<element>;
+  static_assert(sizeof(T) <= 240, "an element travels in one message");
+
+ public:
+  /// `capacity` elements at each PE; at least as many as there are PEs, which all get the same share. Throws gravel::error for less, and for what does
+  /// not fit into memory.
+  explicit gravel_remote_channel(uint32_t capacity) : n_pes_(static_cast<uint32_t>(gravel_n_pes())) {
+    if (capacity < n_pes_ || capacity > 1u << 30)
+      gravel::fail_text("remote channel: a capacity of " + std::to_string(capacity) + " for " + std::to_string(n_pes_) +
+                        " PEs; one element for each, 2^30 at most");
+    handle_.share = capacity / n_pes_;
+    const uint64_t first = (sizeof(channel) + 127) / 128 * 128, bytes = channel::bytes(capacity);
+    memory_ = static_cast<char*>(gravel::current_backend().allocate(first + bytes + n_pes_ * 4, "a remote channel"));
+    handle_.own = channel::in(memory_ + first, capacity);
+    handle_.owed = reinterpret_cast<uint32_t*>(memory_ + first + bytes);
+    gravel_copy(memory_, &handle_.own, sizeof(handle_.own));
+    gravel_copy(&handle_.own.state().room, &capacity, sizeof(capacity));
+    handle_.credits = gravel_malloc<uint32_t>(n_pes_ * 4);
+    const std::vector<uint32_t> all(n_pes_, handle_.share);
+    gravel_copy(handle_.credits, all.data(), n_pes_ * 4);
+    gravel_set_context<gravel_channel_delivery<T>>(reinterpret_cast<channel*>(memory_));
+    gravel_barrier_all();
+  }
+  gravel_remote_channel(const gravel_remote_channel&) = delete;
+  gravel_remote_channel& operator=(const gravel_remote_channel&) = delete;
+  /// Waits until nothing is in flight.
+  ~gravel_remote_channel() {
+    gravel_wait_quiescent();
+    gravel_free(handle_.credits);
+    gravel::current_backend().release(memory_);
+  }
+
+  gravel_remote_channel_handle<T> handle() const {
+    gravel_remote_channel_handle<T> h = handle_;
+    h.g = gravel_handle();
+    return h;
+  }
+  uint32_t share() const { return handle_.share; }
+  /// What this PE may still send, by PE.
+  std::vector<uint32_t> credits() const {
+    std::vector<uint32_t> now(n_pes_);
+    gravel_copy(now.data(), handle_.credits, n_pes_ * 4);
+    return now;
+  }
+
+ private:
+  uint32_t n_pes_;
+  char* memory_ = nullptr;
+  gravel_remote_channel_handle<T> handle_{};
+};
