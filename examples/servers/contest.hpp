@@ -24,9 +24,9 @@ struct keyed_calls {
   uint64_t n;
 };
 
-/// A record of this PE and its lock: number i is that of key i * n_pes + my_pe.
+/// A record of this PE and its lock: number i is that of key i * n_pes + my_pe. They lie as those of servers do.
 template <class Record>
-struct locked_record {
+struct alignas(slot_alignment_of<Record, 1>) locked_record {
   Record record;
   uint32_t lock;
 };
@@ -88,8 +88,11 @@ GRAVEL_DEVICE void with_locks(uint32_t* first, uint32_t* second, bool backs_off,
   }
 }
 
+/// Who calls shall not have so many registers that few of them fit a multiprocessor.
+constexpr uint32_t contest_lanes = GRAVEL_CUDA ? 256 : lanes_of_block;
+
 template <class P, class Servers>
-__global__ void call_servers(typename Servers::handle_type to, typename P::input in) {
+__global__ void __launch_bounds__(contest_lanes, 6) call_servers(typename Servers::handle_type to, typename P::input in) {
   P::template by_servers<Servers>(to, in);
 }
 template <class P>
@@ -174,7 +177,7 @@ class contest {
   }
   /// Makes the calls, and returns when all have run, also those of other PEs. Collective.
   void run(const typename P::input& in) {
-    const unsigned grid = blocks_for(in.n), block = GRAVEL_CUDA ? 256 : lanes_of_block;
+    const unsigned grid = blocks_for(in.n), block = contest_lanes;
     if (servers_) gravel_launch(call_servers<P, typename P::servers>, grid, block, servers_->handle(), in);
     else if (method_ == contest_method::sort) run_sorted(in, grid, block);
     else if (method_ == contest_method::atomics) gravel_launch(use_atomics<P>, grid, block, table_, in, n_pes());

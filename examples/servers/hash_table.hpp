@@ -8,12 +8,13 @@
 
 namespace gravel {
 
-struct hash_item {
+struct alignas(16) hash_item {
   uint64_t key;  ///< not 0
   uint64_t value;
 };
+/// With its lock half a line of memory.
 struct hash_bucket {
-  static constexpr uint32_t places = 4;
+  static constexpr uint32_t places = 3;
   hash_item item[places];  ///< key 0: free, as are those behind it
 };
 
@@ -22,9 +23,9 @@ struct hash_insert {
   /// False: there is no place.
   GRAVEL_HANDLER bool operator()(hash_bucket& b, hash_item added) const {
     for (hash_item& i : b.item) {
-      if (i.key != 0 && i.key != added.key) continue;
-      i.value = i.key ? i.value + added.value : added.value;
-      i.key = added.key;
+      const hash_item old = i;
+      if (old.key != 0 && old.key != added.key) continue;
+      i = {added.key, old.key ? old.value + added.value : added.value};
       return true;
     }
     return false;
@@ -85,8 +86,14 @@ __global__ void make_items(Source from, hash_item* items, uint64_t n) {
   for (uint64_t i = first_of_lane(); i < n; i += lanes_of_grid()) items[i] = {1 + mix(from.key(ranks, i)) / 2, 1 + mix(i) % 16};
 }
 
+__global__ void count_refused(const bool* inserted, uint64_t n, uint64_t* refused) {
+  uint64_t mine = 0;
+  for (uint64_t i = first_of_lane(); i < n; i += lanes_of_grid()) mine += !inserted[i];
+  if (mine) fetch_add<scope::device>(refused, mine);
+}
+
 /// `buckets`: of all PEs together; of each if each inserts into its own.
-inline bool solve_hash_table(const contest_options& o, uint64_t buckets) {
+inline contest_result solve_hash_table(const contest_options& o, uint64_t buckets) {
   const contest_method m = method_of(o.method);
   const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
   const bool own = o.own || !uses_servers(m);
@@ -98,14 +105,21 @@ inline bool solve_hash_table(const contest_options& o, uint64_t buckets) {
   auto* inserted = gravel_malloc<bool>(o.calls + 1);
   contest<hash_problem> run(m, buckets, o.blocks, o.calls_under_way);
   gravel_barrier_all();
-  std::vector<uint8_t> done(o.calls);
+  device_array<uint64_t> refused(1);
+  const auto count = [&] {
+    uint64_t n = 0;
+    gravel_copy(refused.data(), &n, sizeof(n));
+    gravel_launch(count_refused, blocks_to_fill_device(), lanes_of_block, inserted, o.calls, refused.data());
+    gravel_synchronize();
+    gravel_copy(&n, refused.data(), sizeof(n));
+    return n;
+  };
   uint64_t left = 1;
   uint32_t passes = 0;
   const auto begin = std::chrono::steady_clock::now();
   for (; left && passes < buckets; ++passes) {
     run.run({items.data(), inserted, o.calls, buckets, passes, n_pes, me, own});
-    gravel_copy(done.data(), inserted, o.calls);
-    left = gravel_sum_all(o.calls - static_cast<uint64_t>(std::count(done.begin(), done.end(), 1)));
+    left = gravel_sum_all(count());
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
@@ -151,7 +165,7 @@ inline bool solve_hash_table(const contest_options& o, uint64_t buckets) {
                           {"right", wrong == 0}});
   });
   gravel_free(inserted);
-  return wrong == 0;
+  return {wrong == 0, rate};
 }
 
 }  // namespace gravel

@@ -53,11 +53,15 @@ struct section_call {
       }
     return true;
   }
-  GRAVEL_DEVICE void ask(const gravel_t& g, const void* slot) {
+  /// False: `slot` is not in this PE's heap.
+  GRAVEL_DEVICE bool ask(const gravel_t& g, const typename traits::result* slot) {
     static_assert(traits::answers, "this section answers nothing");
-    const uint64_t where = uint64_t{g.my_pe} << 40 | static_cast<uint64_t>(static_cast<const char*>(slot) - g.heap + 1);
+    uint64_t offset;
+    if (!locate_destination(g, slot, sizeof(*slot), sizeof(*slot), op::am, &offset)) return false;
+    const uint64_t where = uint64_t{g.my_pe} << 40 | (offset + 1);
     m.word[layout::at_slot] = static_cast<uint32_t>(where);
     m.word[layout::at_slot + 1] = static_cast<uint32_t>(where >> 32);
+    return true;
   }
   GRAVEL_DEVICE uint32_t first_key() const {
     uint32_t low = keys[0];
@@ -72,6 +76,7 @@ struct section_call {
     if (!table.in_place) return false;
     for (uint32_t i = 0; i < n; ++i)
       if (table.pe_of(keys[i]) != table.my_pe) return false;
+    if constexpr (server_table<layout>::in_words) return run_on_word(to);
     uint32_t taken = 0;
     bool all = true;
     for (uint32_t i = 0; i < n && all; ++i) {
@@ -81,7 +86,7 @@ struct section_call {
       if (all) taken |= 1u << i;
     }
     if constexpr (n == 1) {
-      if (all) run_section<S, layout>(to.service.g, m.word, table.slots[table.number_of(keys[0])].record);
+      if (all) run_section<S, layout>(to.service.g, true, m.word, table.slots[table.number_of(keys[0])].record);
     } else if (all) {
       Record values[n];
       uint32_t at[n];
@@ -89,7 +94,7 @@ struct section_call {
         at[i] = same_as(i);
         values[i] = table.slots[table.number_of(keys[i])].record;
       }
-      run_nested<S, layout>(to.service.g, m.word, values, at, std::make_index_sequence<n>());
+      run_nested<S, layout>(to.service.g, true, m.word, values, at, std::make_index_sequence<n>());
       for (uint32_t i = 0; i < n; ++i)
         if (at[i] == i) table.slots[table.number_of(keys[i])].record = values[i];
     }
@@ -119,6 +124,26 @@ struct section_call {
   }
 
  private:
+  /// run_in_place where record and lock are one word. What only changes the record is done with a copy, which is then put in its place if nobody has
+  /// changed it meanwhile. After some attempts the key is contended.
+  GRAVEL_DEVICE bool run_on_word(const handle_type& to) const {
+    using table_type = server_table<layout>;
+    slot_word* const at = to.table.word(to.table.number_of(keys[0]));
+    slot_word seen = load_slot(at);
+    for (uint32_t attempt = 0; attempt < 3; ++attempt) {
+      auto slot = table_type::slot_of(seen);
+      if (slot.lock != static_cast<uint32_t>(key_state::free)) return false;
+      if constexpr (traits::pure && !traits::answers) {
+        run_section<S, layout>(to.service.g, true, m.word, slot.record);
+        if (swap_slot(at, seen, table_type::word_of(slot.record, key_state::free))) return true;
+      } else if (swap_slot_acquire(at, seen, table_type::word_of(slot.record, key_state::client))) {  // [K1]
+        run_section<S, layout>(to.service.g, true, m.word, slot.record);
+        store_slot_release(at, table_type::word_of(slot.record, key_state::free));  // [K1]
+        return true;
+      }
+    }
+    return false;
+  }
   GRAVEL_DEVICE uint32_t same_as(uint32_t i) const {
     uint32_t first = i;
     for (uint32_t j = i; j-- > 0;)
@@ -154,9 +179,7 @@ template <class S, class Record, class... Sections, class... P>
 GRAVEL_DEVICE void gravel_server_ask(const gravel_server_handle<Record, Sections...>& to,
                                      typename gravel::section_traits<Record, S>::result* slot, P... p) {
   gravel::section_call<S, Record, Sections...> call;
-  if (!call.write(to, p...)) return;
-  call.ask(to.service.g, slot);
-  if (!call.run_in_place(to)) call.send(to);
+  if (call.write(to, p...) && call.ask(to.service.g, slot) && !call.run_in_place(to)) call.send(to);
 }
 
 namespace gravel {
@@ -173,7 +196,7 @@ struct call_bins<Server, SERVERS, false> {
 /// Of how many servers a sender gathers calls of so many bytes: 64 for each server, in 40 KiB.
 constexpr uint32_t gathered_servers(uint64_t bytes) {
   const uint64_t fit = 40 * 1024 / (64 * bytes);
-  return fit > 32 ? 32 : fit < 1 ? 1 : static_cast<uint32_t>(fit);
+  return fit > 64 ? 64 : fit < 1 ? 1 : static_cast<uint32_t>(fit);
 }
 
 /// gravel_server_sender. SERVERS: of how many servers calls are gathered; calls for other PEs, and of servers with nested sections, leave one by one.
@@ -200,9 +223,7 @@ struct server_sender {
   template <class S, class... P>
   GRAVEL_DEVICE void ask(typename section_traits<Record, S>::result* slot, P... p) {
     section_call<S, Record, Sections...> c;
-    if (!c.write(to_, p...)) return;
-    c.ask(to_.service.g, slot);
-    pass(c);
+    if (c.write(to_, p...) && c.ask(to_.service.g, slot)) pass(c);
   }
   /// Hands over what is left. Thread scope: block, converged. begin() may follow.
   GRAVEL_DEVICE void end() {
