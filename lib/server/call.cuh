@@ -77,17 +77,10 @@ struct section_call {
     for (uint32_t i = 0; i < n; ++i)
       if (table.pe_of(keys[i]) != table.my_pe) return false;
     if constexpr (server_table<layout>::in_words) return run_on_word(to);
-    uint32_t taken = 0;
-    bool all = true;
-    for (uint32_t i = 0; i < n && all; ++i) {
-      if (same_as(i) != i) continue;
-      const uint32_t number = table.number_of(keys[i]);
-      all = table.state_of(number) == key_state::free && table.take(number, key_state::client);
-      if (all) taken |= 1u << i;
-    }
+    if (!take_all(table)) return false;
     if constexpr (n == 1) {
-      if (all) run_section<S, layout>(to.service.g, true, m.word, table.slots[table.number_of(keys[0])].record);
-    } else if (all) {
+      run_section<S, layout>(to.service.g, true, m.word, table.slots[table.number_of(keys[0])].record);
+    } else {
       Record values[n];
       uint32_t at[n];
       for (uint32_t i = 0; i < n; ++i) {
@@ -98,9 +91,8 @@ struct section_call {
       for (uint32_t i = 0; i < n; ++i)
         if (at[i] == i) table.slots[table.number_of(keys[i])].record = values[i];
     }
-    for (uint32_t i = 0; i < n; ++i)
-      if (taken >> i & 1) table.give(table.number_of(keys[i]));
-    return all;
+    give_below(table, ~uint64_t{0});
+    return true;
   }
   /// Reserves room for the call at all PEs [K2]. Thread scope: lane, divergent.
   GRAVEL_DEVICE void reserve(const handle_type& to) {
@@ -124,6 +116,35 @@ struct section_call {
   }
 
  private:
+  /// Takes the words beside the records, from that of the lowest key on. What another client has will be free soon: of several keys it is cheaper to wait
+  /// for that, without any of them, than to have the call go from server to server.
+  template <class Table>
+  GRAVEL_DEVICE bool take_all(const Table& table) const {
+    constexpr uint32_t attempts = n > 1 ? 64 : 2;
+    relax wait;
+    for (uint32_t attempt = 0; attempt < attempts; ++attempt, wait()) {
+      key_state state = key_state::free;
+      for (uint32_t key = first_key();;) {
+        const uint32_t number = table.number_of(key);
+        state = table.state_of(number);
+        if (state == key_state::free && !table.take(number, key_state::client)) state = key_state::client;
+        if (state != key_state::free) {
+          give_below(table, key);
+          break;
+        }
+        const uint32_t next = next_key<n>(keys, key);
+        if (next == key) return true;
+        key = next;
+      }
+      if (state != key_state::client) return false;
+    }
+    return false;
+  }
+  template <class Table>
+  GRAVEL_DEVICE void give_below(const Table& table, uint64_t end) const {
+    for (uint32_t i = 0; i < n; ++i)
+      if (keys[i] < end && same_as(i) == i) table.give(table.number_of(keys[i]));
+  }
   /// run_in_place where record and lock are one word. What only changes the record is done with a copy, which is then put in its place if nobody has
   /// changed it meanwhile. After some attempts the key is contended.
   GRAVEL_DEVICE bool run_on_word(const handle_type& to) const {
