@@ -12,6 +12,7 @@ struct service_chunks {
   const char* at[most];       ///< messages of each chunk
   uint32_t before[most + 1];  ///< messages of those before it
   uint32_t n;                 ///< 0: the kernel is to end
+  uint32_t shift;             ///< all but the last have 1 << shift messages; 32: they have not
 };
 
 }  // namespace gravel
@@ -25,6 +26,7 @@ class gravel_service_batch {
   GRAVEL_DEVICE uint32_t size() const { return chunks_.before[chunks_.n]; }
   GRAVEL_DEVICE const M& operator[](uint32_t i) const {
     uint32_t first = 0;  // the chunk lies in [first, first + n)
+    if (chunks_.shift < 32) return chunk(i >> chunks_.shift)[i & ((1u << chunks_.shift) - 1)];
     for (uint32_t n = chunks_.n; n > 1;) {
       const uint32_t half = n / 2;
       if (chunks_.before[first + half] <= i) first += half, n -= half;
@@ -66,9 +68,11 @@ struct service_reader {
 
   /// How many chunks have arrived, in a row, of each ring.
   GRAVEL_DEVICE bool look(uint32_t lane) {
-    const bool near_arrived = near.arrived(near_next + lane), far_arrived = far.arrived(far_next + lane);  // [P1]
-    n_near = in_a_row(__ballot_sync(~0u, near_arrived));
-    n_far = in_a_row(__ballot_sync(~0u, far_arrived));
+    // The second load does not wait for the first.
+    const uint64_t far_published = load_acquire_later<scope::device>(&far.chunk(far_next + lane)->published);
+    n_near = in_a_row(__ballot_sync(~0u, near.arrived(near_next + lane)));  // [P1]
+    n_far = in_a_row(__ballot_sync(~0u, far_published == far_next + lane + 1));
+    if (n_far != 0) acquire_now<scope::device>();  // [P1]
     return n_near + n_far != 0;
   }
 #if !GRAVEL_CUDA
@@ -94,7 +98,13 @@ struct service_reader {
     const uint32_t all_near = __shfl_sync(~0u, inclusive, 31) & 0xffff;
     if (lane < n_near) to.before[lane + 1] = inclusive & 0xffff;
     if (lane < n_far) to.before[n_near + lane + 1] = all_near + (inclusive >> 16);
-    if (lane == 0) to.before[0] = 0, to.n = n_near + n_far;
+    // Of a ring that is full all chunks are.
+    const uint32_t n = n_near + n_far, shift = static_cast<uint32_t>(__ffs(static_cast<int>(__shfl_sync(~0u, n_near ? first : second, 0)))) - 1;
+    const uint32_t is_last = n_near == n ? n_near - 1 : n_far - 1;
+    const bool alike = shift < 32 && (lane >= n_near || fits_row(first, shift, n_far == 0 && lane == is_last)) &&
+                       (lane >= n_far || fits_row(second, shift, lane == is_last));
+    const bool all_alike = __all_sync(~0u, alike);
+    if (lane == 0) to.before[0] = 0, to.n = n, to.shift = all_alike ? shift : 32;
   }
   /// The block has worked on them. The acquire of who writes there next is [P2] or [V1].
   GRAVEL_DEVICE void free(service_server& server, uint32_t lane) {
@@ -106,6 +116,9 @@ struct service_reader {
       if (n_far) ring<scope::device>::mark_done(&server.far_done, far_next);
     }
     __syncwarp();
+  }
+  GRAVEL_DEVICE static bool fits_row(uint32_t messages, uint32_t shift, bool is_last) {
+    return messages == 1u << shift || (is_last && messages < 1u << shift);
   }
   GRAVEL_DEVICE static uint32_t in_a_row(uint32_t arrived) {
     return arrived == ~0u ? 32 : static_cast<uint32_t>(__ffs(static_cast<int>(~arrived)) - 1);

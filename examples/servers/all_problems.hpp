@@ -15,7 +15,9 @@ namespace gravel {
 struct problem_case {
   const char* name;
   bool combines;
-  uint64_t keys, calls, calls_of_locks;  ///< of each PE. Locks of few keys take a thousand times as long: they get fewer calls
+  uint64_t keys, calls;  ///< of each PE
+  uint64_t less;         ///< locks of few keys take a thousand times as long: they get so many times fewer calls
+  bool fewer_keys;       ///< and keys
   double exponent;
   std::function<contest_result(const contest_options&)> solve;
   uint64_t bytes;
@@ -28,16 +30,16 @@ inline uint64_t buckets_for(uint64_t keys) { return keys * 2 / hash_bucket::plac
 inline std::vector<problem_case> all_problems(const contest_options& o) {
   constexpr uint64_t scale = GRAVEL_CUDA ? 1 << 10 : 1;
   const uint64_t words = 64 * scale, accounts = 1024 * scale, items = 1024 * scale, vertices = 128 * scale;
-  return {{counters_problem::name, true, words, 4096 * scale, 128 * scale, 1, [](const contest_options& c) { return solve<counters_problem>(c); },
+  return {{counters_problem::name, true, words, 4096 * scale, 32, false, 1, [](const contest_options& c) { return solve<counters_problem>(c); },
            bytes_of<counters_problem>(o, words)},
-          {bank_problem::name, false, accounts, 4096 * scale, 4096 * scale, 0.5, [](const contest_options& c) { return solve<bank_problem>(c); },
+          {bank_problem::name, false, accounts, 4096 * scale, 1, false, 0.5, [](const contest_options& c) { return solve<bank_problem>(c); },
            bytes_of<bank_problem>(o, accounts)},
-          {hash_problem::name, false, items, 4096 * scale, 4096 * scale, 0,
+          {hash_problem::name, false, items, 16384 * scale, 1, false, 0,
            [](const contest_options& c) { return solve_hash_table(c, buckets_for(c.keys)); },
-           bytes_of<hash_problem>(o, buckets_for(items), 4096 * scale)},
-          {gmm_problem::name, true, 16, 256 * scale, 16 * scale, 0, [](const contest_options& c) { return solve_gmm(c, 1); },
+           bytes_of<hash_problem>(o, buckets_for(items), 16384 * scale)},
+          {gmm_problem::name, true, 16, 256 * scale, 32, false, 0, [](const contest_options& c) { return solve_gmm(c, 1); },
            bytes_of<gmm_problem>(o, 16)},
-          {boruvka_problem::name, true, vertices, 1024 * scale, 1024 * scale, 0, [](const contest_options& c) { return solve_boruvka(c); },
+          {boruvka_problem::name, true, vertices, 1024 * scale, 16, true, 0, [](const contest_options& c) { return solve_boruvka(c); },
            bytes_of<boruvka_problem>(o, vertices)}};
 }
 
@@ -51,8 +53,9 @@ inline contest_result solve_all(const contest_options& given) {
   for (const problem_case& p : all) {
     const auto run = [&](const char* method) {
       contest_options o = given;
-      o.keys = p.keys, o.exponent = p.exponent, o.method = method, o.own = true, o.json.clear();
-      o.calls = method == std::string("backoff") ? p.calls_of_locks : p.calls;
+      const uint64_t less = method == std::string("backoff") ? p.less : 1;
+      o.calls = p.calls / less, o.keys = p.keys / (p.fewer_keys ? less : 1);
+      o.exponent = p.exponent, o.method = method, o.own = true, o.json.clear();
       const contest_result result = p.solve(o);
       right &= result.right;
       facts.push_back({std::string(p.name) + "_" + method, result.rate});

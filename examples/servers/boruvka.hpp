@@ -85,10 +85,10 @@ struct boruvka_problem {
       with_lock(&slot.lock, backs_off, [&] { offer_edge{}(slot.record, e); });
     });
   }
-  GRAVEL_DEVICE static uint64_t* first_word(record& r) { return static_cast<uint64_t*>(static_cast<void*>(&r)); }
+  GRAVEL_DEVICE static uint64_t* first_word(locked_record<record>& slot) { return reinterpret_cast<uint64_t*>(&slot); }
   /// The first word alone.
   GRAVEL_DEVICE static void by_atomics(locked_record<record>* table, const input& in, uint32_t n_pes) {
-    each_call(in, [&](uint32_t key, const edge_offer& e) { atomicMin(first_word(table[key / n_pes].record), e.order); });
+    each_call(in, [&](uint32_t key, const edge_offer& e) { atomicMin(first_word(table[key / n_pes]), e.order); });
   }
 };
 

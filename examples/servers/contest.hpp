@@ -92,7 +92,7 @@ GRAVEL_DEVICE void with_locks(uint32_t* first, uint32_t* second, bool backs_off,
 constexpr uint32_t contest_lanes = GRAVEL_CUDA ? 256 : lanes_of_block;
 
 template <class P, class Servers>
-__global__ void __launch_bounds__(contest_lanes, 6) call_servers(typename Servers::handle_type to, typename P::input in) {
+__global__ void __launch_bounds__(contest_lanes, 8) call_servers(typename Servers::handle_type to, typename P::input in) {
   P::template by_servers<Servers>(to, in);
 }
 template <class P>

@@ -1,5 +1,5 @@
 // A hash table whose buckets are records: a section finds its key in the bucket, or a free place for it, and adds to the value. A bucket that is full
-// refuses; refused insertions go to the next bucket in the next pass.
+// refuses; refused insertions go to the next bucket: at once if the section has run where it was asked for, else in the next pass.
 #pragma once
 #include <unordered_map>
 
@@ -18,17 +18,18 @@ struct hash_bucket {
   hash_item item[places];  ///< key 0: free, as are those behind it
 };
 
+enum class hash_answer : uint8_t { none, inserted, refused };
+
 struct hash_insert {
   static constexpr const char* name = "hash_insert";
-  /// False: there is no place.
-  GRAVEL_HANDLER bool operator()(hash_bucket& b, hash_item added) const {
+  GRAVEL_HANDLER hash_answer operator()(hash_bucket& b, hash_item added) const {
     for (hash_item& i : b.item) {
       const hash_item old = i;
       if (old.key != 0 && old.key != added.key) continue;
       i = {added.key, old.key ? old.value + added.value : added.value};
-      return true;
+      return hash_answer::inserted;
     }
-    return false;
+    return hash_answer::refused;
   }
 };
 
@@ -40,43 +41,64 @@ struct hash_problem {
   using combining = servers;
   struct input {
     const hash_item* items;
-    bool* inserted;  ///< [n], symmetric
+    hash_answer* answers;  ///< [n], symmetric
     uint64_t n, buckets;
     uint32_t pass, n_pes, my_pe;
     bool own;  ///< buckets of this PE alone
-    GRAVEL_BOTH uint32_t bucket(uint64_t i) const {
-      const uint64_t all = own ? (buckets - my_pe + n_pes - 1) / n_pes : buckets, b = (mix(items[i].key) + pass) % all;
-      return static_cast<uint32_t>(own ? b * n_pes + my_pe : b);
+    /// Where an item is to go, and where behind that.
+    struct place {
+      uint64_t at, all;
+    };
+    GRAVEL_BOTH place first_place(const hash_item& item) const {
+      const uint64_t all = own ? (buckets - my_pe + n_pes - 1) / n_pes : buckets;
+      return {(mix(item.key) + pass) % all, all};
     }
+    GRAVEL_BOTH static void go_on(place& p) { p.at = p.at + 1 == p.all ? 0 : p.at + 1; }
+    GRAVEL_BOTH uint32_t bucket(const place& p) const { return static_cast<uint32_t>(own ? p.at * n_pes + my_pe : p.at); }
   };
 
   template <class Servers>
   GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
     __shared__ typename Servers::sender out;
     out.begin(to);
-    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid())
-      if (!in.inserted[i]) out.template ask<hash_insert>(&in.inserted[i], in.bucket(i), in.items[i]);
+    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
+      if (in.answers[i] == hash_answer::inserted) continue;
+      // Each pass was refused by one bucket at least, and full buckets stay full.
+      const hash_item item = in.items[i];
+      auto place = in.first_place(item);
+      while (out.template ask<hash_insert>(&in.answers[i], in.bucket(place), item) && read_in_place(&in.answers[i]) == hash_answer::refused)
+        in.go_on(place);
+    }
     out.end();
   }
-  GRAVEL_DEVICE static void by_locks(locked_record<record>* table, const input& in, uint32_t n_pes, bool backs_off) {
+  /// `insert(bucket, item)` is true where there is room.
+  template <class F>
+  GRAVEL_DEVICE static void insert_all(const input& in, const F& insert) {
     for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
-      if (in.inserted[i]) continue;
-      auto& slot = table[in.bucket(i) / n_pes];
-      with_lock(&slot.lock, backs_off, [&] { in.inserted[i] = hash_insert{}(slot.record, in.items[i]); });
+      const hash_item item = in.items[i];
+      auto place = in.first_place(item);
+      while (!insert(in.bucket(place), item)) in.go_on(place);
+      in.answers[i] = hash_answer::inserted;
     }
   }
+  GRAVEL_DEVICE static void by_locks(locked_record<record>* table, const input& in, uint32_t n_pes, bool backs_off) {
+    insert_all(in, [&](uint32_t bucket, const hash_item& item) {
+      auto& slot = table[bucket / n_pes];
+      hash_answer answer = hash_answer::none;
+      with_lock(&slot.lock, backs_off, [&] { answer = hash_insert{}(slot.record, item); });
+      return answer == hash_answer::inserted;
+    });
+  }
   GRAVEL_DEVICE static void by_atomics(locked_record<record>* table, const input& in, uint32_t n_pes) {
-    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
-      if (in.inserted[i]) continue;
-      const hash_item added = in.items[i];
-      for (hash_item& place : table[in.bucket(i) / n_pes].record.item) {
-        const uint64_t old = atomicCAS(&place.key, uint64_t{0}, added.key);
-        if (old != 0 && old != added.key) continue;
-        fetch_add<scope::device>(&place.value, added.value);
-        in.inserted[i] = true;
-        break;
+    insert_all(in, [&](uint32_t bucket, const hash_item& item) {
+      for (hash_item& place : table[bucket / n_pes].record.item) {
+        const uint64_t old = atomicCAS(&place.key, uint64_t{0}, item.key);
+        if (old != 0 && old != item.key) continue;
+        fetch_add<scope::device>(&place.value, item.value);
+        return true;
       }
-    }
+      return false;
+    });
   }
 };
 
@@ -86,10 +108,10 @@ __global__ void make_items(Source from, hash_item* items, uint64_t n) {
   for (uint64_t i = first_of_lane(); i < n; i += lanes_of_grid()) items[i] = {1 + mix(from.key(ranks, i)) / 2, 1 + mix(i) % 16};
 }
 
-__global__ void count_refused(const bool* inserted, uint64_t n, uint64_t* refused) {
+__global__ void count_left(const hash_answer* answers, uint64_t n, uint64_t* left) {
   uint64_t mine = 0;
-  for (uint64_t i = first_of_lane(); i < n; i += lanes_of_grid()) mine += !inserted[i];
-  if (mine) fetch_add<scope::device>(refused, mine);
+  for (uint64_t i = first_of_lane(); i < n; i += lanes_of_grid()) mine += answers[i] != hash_answer::inserted;
+  if (mine) fetch_add<scope::device>(left, mine);
 }
 
 /// `buckets`: of all PEs together; of each if each inserts into its own.
@@ -102,23 +124,23 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
   gravel_launch(make_items<key_source>, blocks_to_fill_device(), lanes_of_block,
                 key_source{o.keys, o.exponent, o.seed + me, n_pes, me, false}, items.data(), o.calls);
   gravel_synchronize();
-  auto* inserted = gravel_malloc<bool>(o.calls + 1);
+  auto* answers = gravel_malloc<hash_answer>(o.calls + 1);
   contest<hash_problem> run(m, buckets, o.blocks, o.calls_under_way);
   gravel_barrier_all();
-  device_array<uint64_t> refused(1);
+  device_array<uint64_t> not_inserted(1);
   const auto count = [&] {
     uint64_t n = 0;
-    gravel_copy(refused.data(), &n, sizeof(n));
-    gravel_launch(count_refused, blocks_to_fill_device(), lanes_of_block, inserted, o.calls, refused.data());
+    gravel_copy(not_inserted.data(), &n, sizeof(n));
+    gravel_launch(count_left, blocks_to_fill_device(), lanes_of_block, answers, o.calls, not_inserted.data());
     gravel_synchronize();
-    gravel_copy(&n, refused.data(), sizeof(n));
+    gravel_copy(&n, not_inserted.data(), sizeof(n));
     return n;
   };
   uint64_t left = 1;
   uint32_t passes = 0;
   const auto begin = std::chrono::steady_clock::now();
   for (; left && passes < buckets; ++passes) {
-    run.run({items.data(), inserted, o.calls, buckets, passes, n_pes, me, own});
+    run.run({items.data(), answers, o.calls, buckets, passes, n_pes, me, own});
     left = gravel_sum_all(count());
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -164,7 +186,7 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
                           {"wrong", wrong},
                           {"right", wrong == 0}});
   });
-  gravel_free(inserted);
+  gravel_free(answers);
   return {wrong == 0, rate};
 }
 

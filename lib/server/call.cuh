@@ -195,12 +195,15 @@ GRAVEL_DEVICE void gravel_server_call(const gravel_server_handle<Record, Section
 }
 
 /// The same; what the section returns is put into *slot, symmetric memory of the caller's PE (a put as gravel_put: gravel_wait_until sees it, and it is
-/// there after gravel_wait_quiescent).
+/// there after gravel_wait_quiescent). True: it has run here, and the answer is there.
 template <class S, class Record, class... Sections, class... P>
-GRAVEL_DEVICE void gravel_server_ask(const gravel_server_handle<Record, Sections...>& to,
+GRAVEL_DEVICE bool gravel_server_ask(const gravel_server_handle<Record, Sections...>& to,
                                      typename gravel::section_traits<Record, S>::result* slot, P... p) {
   gravel::section_call<S, Record, Sections...> call;
-  if (call.write(to, p...) && call.ask(to.service.g, slot) && !call.run_in_place(to)) call.send(to);
+  if (!call.write(to, p...) || !call.ask(to.service.g, slot)) return false;
+  if (call.run_in_place(to)) return true;
+  call.send(to);
+  return false;
 }
 
 namespace gravel {
@@ -217,7 +220,7 @@ struct call_bins<Server, SERVERS, false> {
 /// Of how many servers a sender gathers calls of so many bytes: 64 for each server, in 40 KiB.
 constexpr uint32_t gathered_servers(uint64_t bytes) {
   const uint64_t fit = 40 * 1024 / (64 * bytes);
-  return fit > 64 ? 64 : fit < 1 ? 1 : static_cast<uint32_t>(fit);
+  return fit > 32 ? 32 : fit < 1 ? 1 : static_cast<uint32_t>(fit);
 }
 
 /// gravel_server_sender. SERVERS: of how many servers calls are gathered; calls for other PEs, and of servers with nested sections, leave one by one.
@@ -242,9 +245,9 @@ struct server_sender {
   }
   /// As gravel_server_ask; but who waits for the answer before end() may wait for ever. Thread scope: lane, divergent.
   template <class S, class... P>
-  GRAVEL_DEVICE void ask(typename section_traits<Record, S>::result* slot, P... p) {
+  GRAVEL_DEVICE bool ask(typename section_traits<Record, S>::result* slot, P... p) {
     section_call<S, Record, Sections...> c;
-    if (c.write(to_, p...) && c.ask(to_.service.g, slot)) pass(c);
+    return c.write(to_, p...) && c.ask(to_.service.g, slot) && pass(c);
   }
   /// Hands over what is left. Thread scope: block, converged. begin() may follow.
   GRAVEL_DEVICE void end() {
@@ -253,23 +256,25 @@ struct server_sender {
   }
 
  private:
+  /// True: it has run here.
   template <class S>
-  GRAVEL_DEVICE void pass(section_call<S, Record, Sections...>& c) {
+  GRAVEL_DEVICE bool pass(section_call<S, Record, Sections...>& c) {
     using traits = section_traits<Record, S>;
     if constexpr (traits::combines) {  // one call for those of one key that lanes make together
       using argument = typename first_type<typename traits::arguments>::type;
       const lane_group group = lane_group::active();
       auto value = read_words<argument>(c.m.word + layout::at_arguments);
-      if (!combine_equal<S>(group.mask(), group.lane(), c.keys[0], value)) return;
+      if (!combine_equal<S>(group.mask(), group.lane(), c.keys[0], value)) return false;
       write_words(c.m.word + layout::at_arguments, value);
     }
-    if (c.run_in_place(to_)) return;
+    if (c.run_in_place(to_)) return true;
     if constexpr (layout::nested) {
       c.send(to_);
     } else {
       c.address(to_);
       bins_.send(static_cast<int>(to_.table.pe_of(c.keys[0])), to_.table.server_of(to_.table.number_of(c.keys[0])), c.m);
     }
+    return false;
   }
 
   handle_type to_;

@@ -155,9 +155,12 @@ struct key_server {
       GRAVEL_UNROLL
       for (uint32_t t = 0; t < each; ++t) {
         const uint32_t i = from + t * threads + here.rank();
+        if (i < size) call[t] = batch[i];
+      }
+      GRAVEL_UNROLL
+      for (uint32_t t = 0; t < each; ++t) {
+        bool is = from + t * threads + here.rank() < size;
         to[t] = bins;
-        bool is = i < size;
-        if (is) call[t] = batch[i];
         if constexpr (layout::combines) {
           __syncwarp();
           (combine<Sections>(call[t], is), ...);
