@@ -260,21 +260,29 @@ struct server_sender {
   template <class S>
   GRAVEL_DEVICE bool pass(section_call<S, Record, Sections...>& c) {
     using traits = section_traits<Record, S>;
+    const lane_group group = lane_group::active();
+    bool calls = true, ran = false;
     if constexpr (traits::combines) {  // one call for those of one key that lanes make together
       using argument = typename first_type<typename traits::arguments>::type;
-      const lane_group group = lane_group::active();
       auto value = read_words<argument>(c.m.word + layout::at_arguments);
-      if (!combine_equal<S>(group.mask(), group.lane(), c.keys[0], value)) return false;
+      calls = combine_equal<S>(group.mask(), group.lane(), c.keys[0], value) != 0;
       write_words(c.m.word + layout::at_arguments, value);
     }
-    if (c.run_in_place(to_)) return true;
+    if (calls) {
+      ran = c.run_in_place(to_);
+      if (!ran) gather(c);
+    }
+    group.sync();  // lanes that have called together go on together: their next calls may become one, and leave together
+    return ran;
+  }
+  template <class S>
+  GRAVEL_DEVICE void gather(section_call<S, Record, Sections...>& c) {
     if constexpr (layout::nested) {
       c.send(to_);
     } else {
       c.address(to_);
       bins_.send(static_cast<int>(to_.table.pe_of(c.keys[0])), to_.table.server_of(to_.table.number_of(c.keys[0])), c.m);
     }
-    return false;
   }
 
   handle_type to_;
