@@ -7,6 +7,7 @@
 //
 // and, if its calls can be combined, what examples/servers/sorted_calls.hpp asks for.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -88,11 +89,13 @@ GRAVEL_DEVICE void with_locks(uint32_t* first, uint32_t* second, bool backs_off,
   }
 }
 
-/// Who calls shall not have so many registers that few of them fit a multiprocessor.
 constexpr uint32_t contest_lanes = GRAVEL_CUDA ? 256 : lanes_of_block;
+/// Who calls has no more registers than leave room for as many blocks as there is shared memory for, beside a large cache.
+template <class Servers>
+constexpr uint32_t blocks_of_callers = std::min(8u, static_cast<uint32_t>(160 * 1024 / (sizeof(typename Servers::sender) + 1024)));
 
 template <class P, class Servers>
-__global__ void __launch_bounds__(contest_lanes, 8) call_servers(typename Servers::handle_type to, typename P::input in) {
+__global__ void __launch_bounds__(contest_lanes, blocks_of_callers<Servers>) call_servers(typename Servers::handle_type to, typename P::input in) {
   P::template by_servers<Servers>(to, in);
 }
 template <class P>

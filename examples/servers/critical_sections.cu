@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   };
   CLI::App* const counters = add(counters_problem::name, "Counts values for keys: three words that change together");
   CLI::App* const bank = add(bank_problem::name, "Transfers between accounts: sections of two keys");
-  CLI::App* const table = add(hash_problem::name, "Fills a hash table of 8-byte keys and values");
+  CLI::App* const table = add(hash_problem::name, "Fills a hash table of 16-byte keys and values");
   CLI::App* const boruvka =
       add(boruvka_problem::name, "The minimum spanning forest of a random graph: vertices are --keys, edges of each PE --calls; uniform");
   CLI::App* const gmm = add(gmm_problem::name, "Fits normal distributions, --keys of them, to --calls points of each PE");

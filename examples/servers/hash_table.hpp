@@ -8,14 +8,23 @@
 
 namespace gravel {
 
-struct alignas(16) hash_item {
-  uint64_t key;  ///< not 0
-  uint64_t value;
+struct alignas(16) hash_key {
+  uint64_t word[2];  ///< the first is not 0, and differs from that of all other keys
+  GRAVEL_BOTH bool operator==(const hash_key& other) const { return word[0] == other.word[0] && word[1] == other.word[1]; }
 };
-/// With its lock half a line of memory.
+struct alignas(16) hash_value {
+  uint64_t sum, insertions;
+  GRAVEL_BOTH hash_value operator+(const hash_value& more) const { return {sum + more.sum, insertions + more.insertions}; }
+  GRAVEL_BOTH bool operator==(const hash_value& other) const { return sum == other.sum && insertions == other.insertions; }
+};
+struct hash_item {
+  hash_key key;
+  hash_value value;
+};
+/// With its lock a line of memory.
 struct hash_bucket {
   static constexpr uint32_t places = 3;
-  hash_item item[places];  ///< key 0: free, as are those behind it
+  hash_item item[places];  ///< first word of the key 0: free, as are those behind it
 };
 
 enum class hash_answer : uint8_t { none, inserted, refused };
@@ -24,9 +33,13 @@ struct hash_insert {
   static constexpr const char* name = "hash_insert";
   GRAVEL_HANDLER hash_answer operator()(hash_bucket& b, hash_item added) const {
     for (hash_item& i : b.item) {
-      const hash_item old = i;
-      if (old.key != 0 && old.key != added.key) continue;
-      i = {added.key, old.key ? old.value + added.value : added.value};
+      const hash_key key = i.key;
+      if (key == added.key) {
+        i.value = i.value + added.value;
+      } else {
+        if (key.word[0] != 0) continue;
+        i = added;
+      }
       return hash_answer::inserted;
     }
     return hash_answer::refused;
@@ -51,7 +64,7 @@ struct hash_problem {
     };
     GRAVEL_BOTH place first_place(const hash_item& item) const {
       const uint64_t all = own ? (buckets - my_pe + n_pes - 1) / n_pes : buckets;
-      return {(mix(item.key) + pass) % all, all};
+      return {(mix(item.key.word[0]) + pass) % all, all};
     }
     GRAVEL_BOTH static void go_on(place& p) { p.at = p.at + 1 == p.all ? 0 : p.at + 1; }
     GRAVEL_BOTH uint32_t bucket(const place& p) const { return static_cast<uint32_t>(own ? p.at * n_pes + my_pe : p.at); }
@@ -92,9 +105,11 @@ struct hash_problem {
   GRAVEL_DEVICE static void by_atomics(locked_record<record>* table, const input& in, uint32_t n_pes) {
     insert_all(in, [&](uint32_t bucket, const hash_item& item) {
       for (hash_item& place : table[bucket / n_pes].record.item) {
-        const uint64_t old = atomicCAS(&place.key, uint64_t{0}, item.key);
-        if (old != 0 && old != item.key) continue;
-        fetch_add<scope::device>(&place.value, item.value);
+        const uint64_t old = atomicCAS(&place.key.word[0], uint64_t{0}, item.key.word[0]);
+        if (old != 0 && old != item.key.word[0]) continue;
+        if (old == 0) place.key.word[1] = item.key.word[1];
+        fetch_add<scope::device>(&place.value.sum, item.value.sum);
+        fetch_add<scope::device>(&place.value.insertions, item.value.insertions);
         return true;
       }
       return false;
@@ -105,7 +120,10 @@ struct hash_problem {
 template <class Source>
 __global__ void make_items(Source from, hash_item* items, uint64_t n) {
   const zipf ranks(from.keys, from.exponent);
-  for (uint64_t i = first_of_lane(); i < n; i += lanes_of_grid()) items[i] = {1 + mix(from.key(ranks, i)) / 2, 1 + mix(i) % 16};
+  for (uint64_t i = first_of_lane(); i < n; i += lanes_of_grid()) {
+    const uint64_t key = 1 + mix(from.key(ranks, i)) / 2;
+    items[i] = {{key, mix(key)}, {1 + mix(i) % 16, 1}};
+  }
 }
 
 __global__ void count_left(const hash_answer* answers, uint64_t n, uint64_t* left) {
@@ -125,7 +143,7 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
                 key_source{o.keys, o.exponent, o.seed + me, n_pes, me, false}, items.data(), o.calls);
   gravel_synchronize();
   auto* answers = gravel_malloc<hash_answer>(o.calls + 1);
-  contest<hash_problem> run(m, buckets, o.blocks, o.calls_under_way);
+  contest<hash_problem> run(m, buckets, std::min(o.blocks, hash_problem::servers::sender::servers), o.calls_under_way);
   gravel_barrier_all();
   device_array<uint64_t> not_inserted(1);
   const auto count = [&] {
@@ -149,15 +167,18 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
   std::vector<hash_item> mine(o.calls), all(o.calls * n_pes);
   gravel_copy(mine.data(), items.data(), o.calls * sizeof(hash_item));
   gravel_allgather(all.data(), mine.data(), o.calls);
-  std::unordered_map<uint64_t, uint64_t> expected;
-  for (const hash_item& i : own ? mine : all) expected[i.key] += i.value;
+  std::unordered_map<uint64_t, hash_item> expected;
+  for (const hash_item& i : own ? mine : all) {
+    hash_item& to = expected[i.key.word[0]];
+    to = {i.key, to.value + i.value};
+  }
   uint64_t wrong = 0, found = 0;
   for (const hash_bucket& b : run.read())
     for (const hash_item& i : b.item) {
-      if (i.key == 0) continue;
+      if (i.key.word[0] == 0) continue;
       ++found;
-      const auto at = expected.find(i.key);
-      wrong += at == expected.end() || at->second != i.value;
+      const auto at = expected.find(i.key.word[0]);
+      wrong += at == expected.end() || !(at->second.key == i.key && at->second.value == i.value);
     }
   const uint64_t sum = gravel_sum_all(found), in_all = own ? gravel_sum_all(uint64_t{expected.size()}) : expected.size();
   wrong = gravel_sum_all(wrong) + (sum > in_all ? sum - in_all : in_all - sum) + left;
