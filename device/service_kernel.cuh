@@ -99,7 +99,8 @@ struct service_reader {
     if (lane < n_near) to.before[lane + 1] = inclusive & 0xffff;
     if (lane < n_far) to.before[n_near + lane + 1] = all_near + (inclusive >> 16);
     // Of a ring that is full all chunks are.
-    const uint32_t n = n_near + n_far, shift = static_cast<uint32_t>(__ffs(static_cast<int>(__shfl_sync(~0u, n_near ? first : second, 0)))) - 1;
+    const uint32_t n = n_near + n_far,
+                   shift = static_cast<uint32_t>(__ffs(static_cast<int>(__shfl_sync(~0u, n_near ? first : second, 0)))) - 1;
     const uint32_t is_last = n_near == n ? n_near - 1 : n_far - 1;
     const bool alike = shift < 32 && (lane >= n_near || fits_row(first, shift, n_far == 0 && lane == is_last)) &&
                        (lane >= n_far || fits_row(second, shift, lane == is_last));
@@ -123,7 +124,8 @@ struct service_reader {
   GRAVEL_DEVICE static uint32_t in_a_row(uint32_t arrived) {
     return arrived == ~0u ? 32 : static_cast<uint32_t>(__ffs(static_cast<int>(~arrived)) - 1);
   }
-  GRAVEL_DEVICE static uint32_t messages_of(chunk_header* chunk, service_chunks& to, uint32_t c, const gravel_t& g, const service_shape& shape) {
+  GRAVEL_DEVICE static uint32_t messages_of(chunk_header* chunk, service_chunks& to, uint32_t c, const gravel_t& g,
+                                            const service_shape& shape) {
     uint32_t messages = chunk->row.messages;
     if (messages > shape.chunk_messages) {
       report_error(g, message_fault::bad_size, op::am, g.my_pe, messages, 0);

@@ -30,10 +30,10 @@ inline uint64_t buckets_for(uint64_t keys) { return keys * 2 / hash_bucket::plac
 inline std::vector<problem_case> all_problems(const contest_options& o) {
   constexpr uint64_t scale = GRAVEL_CUDA ? 1 << 10 : 1;
   const uint64_t words = 64 * scale, accounts = 1024 * scale, items = 1024 * scale, vertices = 128 * scale;
-  return {{counters_problem::name, true, words, 4096 * scale, 32, false, 1, [](const contest_options& c) { return solve<counters_problem>(c); },
-           bytes_of<counters_problem>(o, words)},
-          {bank_problem::name, false, accounts, 4096 * scale, 1, false, 0.5, [](const contest_options& c) { return solve<bank_problem>(c); },
-           bytes_of<bank_problem>(o, accounts)},
+  return {{counters_problem::name, true, words, 4096 * scale, 32, false, 1,
+           [](const contest_options& c) { return solve<counters_problem>(c); }, bytes_of<counters_problem>(o, words)},
+          {bank_problem::name, false, accounts, 4096 * scale, 1, false, 0.5,
+           [](const contest_options& c) { return solve<bank_problem>(c); }, bytes_of<bank_problem>(o, accounts)},
           {hash_problem::name, false, items, 16384 * scale, 1, false, 0,
            [](const contest_options& c) { return solve_hash_table(c, buckets_for(c.keys)); },
            bytes_of<hash_problem>(o, buckets_for(items), 16384 * scale)},
@@ -66,7 +66,9 @@ inline contest_result solve_all(const contest_options& given) {
     sum_of_servers += std::log(servers / backoff);
     sum_of_best += std::log(std::max(servers, combined) / backoff);
     facts.push_back({std::string(p.name) + "_over_backoff", servers / backoff});
-    if (tells) std::printf("%s: servers %.3g times as fast as locks with backoff, combining %.3g\n\n", p.name, servers / backoff, combined / backoff);
+    if (tells)
+      std::printf("%s: servers %.3g times as fast as locks with backoff, combining %.3g\n\n", p.name, servers / backoff,
+                  combined / backoff);
   }
   const auto n = static_cast<double>(all.size());
   const double mean = std::exp(sum_of_servers / n), best = std::exp(sum_of_best / n);

@@ -10,8 +10,8 @@ namespace gravel {
 
 /// Edges of equal weight are ordered by their numbers, so there is one minimum spanning forest.
 struct __attribute__((packed, aligned(4))) edge_offer {  // 12 bytes: with a lock they make 16, which are read and written at once
-  uint64_t order;                                         ///< weight << 32 | number of the edge
-  uint32_t to;                                            ///< the component at its other end
+  uint64_t order;                                        ///< weight << 32 | number of the edge
+  uint32_t to;                                           ///< the component at its other end
 };
 constexpr edge_offer no_edge{~uint64_t{0}, ~0u};
 

@@ -95,7 +95,8 @@ template <class Servers>
 constexpr uint32_t blocks_of_callers = std::min(8u, static_cast<uint32_t>(160 * 1024 / (sizeof(typename Servers::sender) + 1024)));
 
 template <class P, class Servers>
-__global__ void __launch_bounds__(contest_lanes, blocks_of_callers<Servers>) call_servers(typename Servers::handle_type to, typename P::input in) {
+__global__ void __launch_bounds__(contest_lanes, blocks_of_callers<Servers>)
+    call_servers(typename Servers::handle_type to, typename P::input in) {
   P::template by_servers<Servers>(to, in);
 }
 template <class P>
@@ -142,10 +143,12 @@ void need_method(contest_method m) {
   if (combines_calls(m) && !P::combines) fail_text(std::string(P::name) + ": calls of this problem cannot be combined");
 }
 
-inline gravel_servers_options options_of(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls) {
+/// `blocks`: 0: up to 24, and as many as a sender of Servers gathers calls for.
+template <class Servers>
+gravel_servers_options options_of(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls) {
   gravel_servers_options how;
   how.keys = keys;
-  how.blocks = blocks;
+  how.blocks = blocks ? blocks : GRAVEL_CUDA ? std::min(24u, Servers::sender::servers) : 2;
   how.calls = calls;
   how.chunks = 256;
   if (m == contest_method::locks) how.exclusion = gravel_exclusion::locks;
@@ -162,13 +165,16 @@ class contest {
  public:
   /// `refills`: fill() will be called.
   contest(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls, bool refills = false) : method_(m), keys_(keys) {
-    auto how = options_of(m, keys, blocks, calls);
-    if (refills) how.data = gravel_server_data::device;
     need_method<P>(m);
+    const auto open = [&]<class Servers>(std::unique_ptr<Servers>& servers) {
+      auto how = options_of<Servers>(m, keys, blocks, calls);
+      if (refills) how.data = gravel_server_data::device;
+      servers = std::make_unique<Servers>(how);
+    };
     if (m == contest_method::combine) {
-      if constexpr (P::combines) combining_ = std::make_unique<typename P::combining>(how);
+      if constexpr (P::combines) open(combining_);
     } else if (uses_servers(m)) {
-      servers_ = std::make_unique<typename P::servers>(how);
+      open(servers_);
     } else {
       table_ = gravel_malloc<locked_record<record>>(of_pe() * sizeof(locked_record<record>));
     }
@@ -212,7 +218,7 @@ class contest {
   }
   /// Symmetric memory of the largest of them, with `records` at each PE.
   static uint64_t bytes(uint64_t records, uint32_t calls, int n_pes) {
-    const auto how = options_of(contest_method::servers, records * static_cast<uint64_t>(n_pes), 1, calls);
+    const auto how = options_of<typename P::servers>(contest_method::servers, records * static_cast<uint64_t>(n_pes), 1, calls);
     return P::servers::bytes(how, n_pes) + P::combining::bytes(how, n_pes) + (records + 1) * sizeof(locked_record<record>);
   }
 

@@ -72,17 +72,26 @@ struct hash_problem {
 
   template <class Servers>
   GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
+#ifndef HASH_DIRECT
     __shared__ typename Servers::sender out;
     out.begin(to);
+#endif
     for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
       if (in.answers[i] == hash_answer::inserted) continue;
       // Each pass was refused by one bucket at least, and full buckets stay full.
       const hash_item item = in.items[i];
       auto place = in.first_place(item);
-      while (out.template ask<hash_insert>(&in.answers[i], in.bucket(place), item) && read_in_place(&in.answers[i]) == hash_answer::refused)
+#ifdef HASH_DIRECT
+      while (gravel_server_ask<hash_insert>(to, &in.answers[i], in.bucket(place), item) && read_in_place(
+#else
+      while (out.template ask<hash_insert>(&in.answers[i], in.bucket(place), item) && read_in_place(
+#endif
+                                                                                               &in.answers[i]) == hash_answer::refused)
         in.go_on(place);
     }
+#ifndef HASH_DIRECT
     out.end();
+#endif
   }
   /// `insert(bucket, item)` is true where there is room.
   template <class F>
@@ -143,7 +152,7 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
                 key_source{o.keys, o.exponent, o.seed + me, n_pes, me, false}, items.data(), o.calls);
   gravel_synchronize();
   auto* answers = gravel_malloc<hash_answer>(o.calls + 1);
-  contest<hash_problem> run(m, buckets, std::min(o.blocks, hash_problem::servers::sender::servers), o.calls_under_way);
+  contest<hash_problem> run(m, buckets, o.blocks, o.calls_under_way);
   gravel_barrier_all();
   device_array<uint64_t> not_inserted(1);
   const auto count = [&] {

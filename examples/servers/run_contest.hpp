@@ -16,7 +16,7 @@ struct contest_options {
   uint64_t keys = 1000, calls = GRAVEL_CUDA ? 1 << 20 : 5000;
   double exponent = 0;
   std::string method = "servers";
-  uint32_t blocks = GRAVEL_CUDA ? 16 : 2, calls_under_way = 4096;
+  uint32_t blocks = 0, calls_under_way = 4096;
   uint64_t seed = 1;
   uint32_t runs = 1;
   bool own = false;
@@ -96,7 +96,9 @@ inline void add_options(CLI::App& app, contest_options& o) {
       ->check(CLI::Range(0.0, 5.0))
       ->capture_default_str();
   app.add_option("--method", o.method, text_of_methods())->capture_default_str();
-  app.add_option("--blocks", o.blocks, "Servers of each PE")->check(CLI::Range(1, 256))->capture_default_str();
+  app.add_option("--blocks", o.blocks, "Servers of each PE; 0: up to 24, and as many as a sender gathers calls for (2 on the CPU backend)")
+      ->check(CLI::Range(0, 256))
+      ->capture_default_str();
   app.add_option("--under-way", o.calls_under_way, "Calls of nested sections under way at once, of each PE")->capture_default_str();
   app.add_flag("--own", o.own, "Each PE calls for its own keys alone, as with locks and atomics");
   app.add_option("--seed", o.seed, "Of the keys")->capture_default_str();

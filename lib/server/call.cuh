@@ -116,11 +116,12 @@ struct section_call {
   }
 
  private:
-  /// Takes the words beside the records, from that of the lowest key on. What another client has will be free soon: of several keys it is cheaper to wait
-  /// for that, without any of them, than to have the call go from server to server.
+  /// Takes the words beside the records, from that of the lowest key on; gives back those it has if one is taken, and tries again. What another client
+  /// has will be free soon. Of several keys it is cheaper to wait for any than to have the call go from server to server: a key that is held meanwhile
+  /// makes others be held.
   template <class Table>
   GRAVEL_DEVICE bool take_all(const Table& table) const {
-    constexpr uint32_t attempts = n > 1 ? 64 : 2;
+    constexpr uint32_t attempts = n > 1 ? 256 : 16;
     relax wait;
     for (uint32_t attempt = 0; attempt < attempts; ++attempt, wait()) {
       key_state state = key_state::free;
@@ -136,7 +137,7 @@ struct section_call {
         if (next == key) return true;
         key = next;
       }
-      if (state != key_state::client) return false;
+      if (n == 1 && state != key_state::client) return false;
     }
     return false;
   }

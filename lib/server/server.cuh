@@ -51,10 +51,13 @@ struct key_server {
  private:
   /// Calls are dealt by their keys to so many bins, each of which is one warp's. So those of a key lie together, with few others.
   static constexpr uint32_t bins = 128;
-  static constexpr uint32_t at_once = layout::nested ? 1 : sizeof(message) <= 16 ? 8 : sizeof(message) <= 48 ? 4 : 2;  ///< calls that are read before they are run
+  static constexpr uint32_t at_once = layout::nested          ? 1
+                                      : sizeof(message) <= 16 ? 8
+                                      : sizeof(message) <= 48 ? 4
+                                                              : 2;  ///< calls that are read before they are run
   struct owner_space {
     message calls[window + at_once];  ///< of the batch, by bin. What lies behind is read, and not used
-    uint32_t count[bins];                 ///< 0 between windows
+    uint32_t count[bins];             ///< 0 between windows
   };
   union workspace {
     owner_space owners;
@@ -143,7 +146,8 @@ struct key_server {
       if (k.held && !k.was_held) store_relaxed<scope::device>(&slot.lock, static_cast<uint32_t>(key_state::held));
       if (!k.held && k.was_held) store_relaxed<scope::device>(&slot.lock, static_cast<uint32_t>(key_state::server));
     }
-    if (table.in_place && !k.held && !contended) table.give(k.number);
+    // Nested calls wait for keys that are free: servers keep none.
+    if (table.in_place && !k.held && (layout::nested || !contended)) table.give(k.number);
   }
 
   GRAVEL_DEVICE void run_by_owners(const here_type& here, const gravel_service_batch<message>& batch) const {

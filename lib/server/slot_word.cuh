@@ -28,31 +28,47 @@ constexpr bool has_slot_words = true;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 __device__ __forceinline__ slot_word load_slot(const slot_word* at) {
   slot_word w;
-  asm volatile("{.reg .b128 v; ld.relaxed.gpu.global.b128 v, [%2]; mov.b128 {%0, %1}, v;}" : "=l"(w.part[0]), "=l"(w.part[1]) : "l"(at) : "memory");
+  asm volatile("{.reg .b128 v; ld.relaxed.gpu.global.b128 v, [%2]; mov.b128 {%0, %1}, v;}"
+               : "=l"(w.part[0]), "=l"(w.part[1])
+               : "l"(at)
+               : "memory");
   return w;
 }
 __device__ __forceinline__ void store_slot(slot_word* at, const slot_word& w) {
-  asm volatile("{.reg .b128 v; mov.b128 v, {%1, %2}; st.relaxed.gpu.global.b128 [%0], v;}" : : "l"(at), "l"(w.part[0]), "l"(w.part[1]) : "memory");
+  asm volatile("{.reg .b128 v; mov.b128 v, {%1, %2}; st.relaxed.gpu.global.b128 [%0], v;}"
+               :
+               : "l"(at), "l"(w.part[0]), "l"(w.part[1])
+               : "memory");
 }
 __device__ __forceinline__ void store_slot_release(slot_word* at, const slot_word& w) {
-  asm volatile("{.reg .b128 v; mov.b128 v, {%1, %2}; st.release.gpu.global.b128 [%0], v;}" : : "l"(at), "l"(w.part[0]), "l"(w.part[1]) : "memory");
+  asm volatile("{.reg .b128 v; mov.b128 v, {%1, %2}; st.release.gpu.global.b128 [%0], v;}"
+               :
+               : "l"(at), "l"(w.part[0]), "l"(w.part[1])
+               : "memory");
 }
-#define GRAVEL_SLOT_SWAP(name, order)                                                                                       \
-  __device__ __forceinline__ bool name(slot_word* at, slot_word& seen, const slot_word& to) {                   \
-    uint64_t a, b;                                                                                                          \
-    asm volatile("{.reg .b128 e, d, o; mov.b128 e, {%3, %4}; mov.b128 d, {%5, %6}; atom." order                             \
-                 ".gpu.global.cas.b128 o, [%2], e, d; mov.b128 {%0, %1}, o;}"                                               \
-                 : "=l"(a), "=l"(b)                                                                                         \
-                 : "l"(at), "l"(seen.part[0]), "l"(seen.part[1]), "l"(to.part[0]), "l"(to.part[1])                          \
-                 : "memory");                                                                                               \
-    const bool same = a == seen.part[0] && b == seen.part[1];                                                               \
-    seen = {{a, b}};                                                                                                        \
-    return same;                                                                                                            \
+#define GRAVEL_SLOT_SWAP(name, order)                                                              \
+  __device__ __forceinline__ bool name(slot_word* at, slot_word& seen, const slot_word& to) {      \
+    uint64_t a, b;                                                                                 \
+    asm volatile("{.reg .b128 e, d, o; mov.b128 e, {%3, %4}; mov.b128 d, {%5, %6}; atom." order    \
+                 ".gpu.global.cas.b128 o, [%2], e, d; mov.b128 {%0, %1}, o;}"                      \
+                 : "=l"(a), "=l"(b)                                                                \
+                 : "l"(at), "l"(seen.part[0]), "l"(seen.part[1]), "l"(to.part[0]), "l"(to.part[1]) \
+                 : "memory");                                                                      \
+    const bool same = a == seen.part[0] && b == seen.part[1];                                      \
+    seen = {{a, b}};                                                                               \
+    return same;                                                                                   \
   }
 GRAVEL_SLOT_SWAP(swap_slot, "relaxed")
 GRAVEL_SLOT_SWAP(swap_slot_acquire, "acquire")
 #undef GRAVEL_SLOT_SWAP
-#elif !GRAVEL_ON_GPU
+#elif GRAVEL_ON_GPU
+// Older devices: nobody calls them.
+__device__ slot_word load_slot(const slot_word* at);
+__device__ void store_slot(slot_word* at, const slot_word& w);
+__device__ void store_slot_release(slot_word* at, const slot_word& w);
+__device__ bool swap_slot(slot_word* at, slot_word& seen, const slot_word& to);
+__device__ bool swap_slot_acquire(slot_word* at, slot_word& seen, const slot_word& to);
+#else
 namespace detail {
 __extension__ using slot_bits = unsigned __int128;
 #if defined(__x86_64__)

@@ -120,8 +120,7 @@ GRAVEL_DEVICE void run_section([[maybe_unused]] const gravel_t& g, [[maybe_unuse
   using traits = section_traits<typename Layout::record, S>;
   if constexpr (traits::answers)
     send_answer<Layout>(g, call, traits::run(call + Layout::at_arguments, typename traits::arguments{}, records...), here);
-  else
-    traits::run(call + Layout::at_arguments, typename traits::arguments{}, records...);
+  else traits::run(call + Layout::at_arguments, typename traits::arguments{}, records...);
 }
 
 /// Runs the nested section whose records are values[at[0]], values[at[1]] ...
