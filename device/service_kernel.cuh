@@ -8,15 +8,16 @@ namespace gravel {
 
 /// In shared memory: the chunks that a server's block works on.
 struct service_chunks {
-  static constexpr uint32_t of_ring = 16, most = 2 * of_ring;
+  static constexpr uint32_t of_ring = 32, most = 2 * of_ring;
   const char* at[most];       ///< messages of each chunk
   uint32_t before[most + 1];  ///< messages of those before it
   uint32_t n;                 ///< 0: the kernel is to end
+  uint32_t shift;             ///< all but the last have 1 << shift messages; 32: they have not
 };
 
 }  // namespace gravel
 
-/// What a server is given at once: the messages of up to 32 chunks, at least one. Valid until the server returns.
+/// What a server is given at once: the messages of up to 64 chunks, at least one. Valid until the server returns.
 template <class M>
 class gravel_service_batch {
  public:
@@ -25,6 +26,7 @@ class gravel_service_batch {
   GRAVEL_DEVICE uint32_t size() const { return chunks_.before[chunks_.n]; }
   GRAVEL_DEVICE const M& operator[](uint32_t i) const {
     uint32_t first = 0;  // the chunk lies in [first, first + n)
+    if (chunks_.shift < 32) return chunk(i >> chunks_.shift)[i & ((1u << chunks_.shift) - 1)];
     for (uint32_t n = chunks_.n; n > 1;) {
       const uint32_t half = n / 2;
       if (chunks_.before[first + half] <= i) first += half, n -= half;
@@ -66,11 +68,11 @@ struct service_reader {
 
   /// How many chunks have arrived, in a row, of each ring.
   GRAVEL_DEVICE bool look(uint32_t lane) {
-    const bool is_far = lane >= service_chunks::of_ring;
-    const uint64_t mine = (is_far ? far_next : near_next) + lane % service_chunks::of_ring;
-    const uint32_t arrived = __ballot_sync(~0u, (is_far ? far : near).arrived(mine));  // [P1]
-    n_near = static_cast<uint32_t>(__ffs(static_cast<int>(~(arrived & 0xffff))) - 1);
-    n_far = static_cast<uint32_t>(__ffs(static_cast<int>(~(arrived >> 16))) - 1);
+    // The second load does not wait for the first.
+    const uint64_t far_published = load_acquire_later<scope::device>(&far.chunk(far_next + lane)->published);
+    n_near = in_a_row(__ballot_sync(~0u, near.arrived(near_next + lane)));  // [P1]
+    n_far = in_a_row(__ballot_sync(~0u, far_published == far_next + lane + 1));
+    if (n_far != 0) acquire_now<scope::device>();  // [P1]
     return n_near + n_far != 0;
   }
 #if !GRAVEL_CUDA
@@ -85,26 +87,25 @@ struct service_reader {
 #endif
   /// Fills `to` with what look() has found.
   GRAVEL_DEVICE void take(service_chunks& to, const gravel_t& g, const service_shape& shape, uint32_t lane) const {
-    const bool is_far = lane >= n_near;
-    uint32_t messages = 0;
     __syncwarp();  // what one lane has acquired, all may read
-    if (lane < n_near + n_far) {
-      const device_ring& ring = is_far ? far : near;
-      chunk_header* const chunk = ring.chunk(is_far ? far_next + (lane - n_near) : near_next + lane);
-      messages = chunk->row.messages;
-      if (messages > shape.chunk_messages) {
-        report_error(g, message_fault::bad_size, op::am, g.my_pe, messages, 0);
-        messages = 0;
-      }
-      to.at[lane] = reinterpret_cast<const char*>(device_ring::payload(chunk));
-    }
-    uint32_t before = messages;  // inclusive sum
+    const uint32_t first = lane < n_near ? messages_of(near.chunk(near_next + lane), to, lane, g, shape) : 0,
+                   second = lane < n_far ? messages_of(far.chunk(far_next + lane), to, n_near + lane, g, shape) : 0;
+    uint32_t inclusive = first | second << 16;  // both sums at once: of up to 32 chunks of up to 1024 messages
     for (uint32_t step = 1; step < 32; step *= 2) {
-      const uint32_t other = __shfl_up_sync(~0u, before, step);
-      if (lane >= step) before += other;
+      const uint32_t other = __shfl_up_sync(~0u, inclusive, step);
+      if (lane >= step) inclusive += other;
     }
-    to.before[lane + 1] = before;
-    if (lane == 0) to.before[0] = 0, to.n = n_near + n_far;
+    const uint32_t all_near = __shfl_sync(~0u, inclusive, 31) & 0xffff;
+    if (lane < n_near) to.before[lane + 1] = inclusive & 0xffff;
+    if (lane < n_far) to.before[n_near + lane + 1] = all_near + (inclusive >> 16);
+    // Of a ring that is full all chunks are.
+    const uint32_t n = n_near + n_far,
+                   shift = static_cast<uint32_t>(__ffs(static_cast<int>(__shfl_sync(~0u, n_near ? first : second, 0)))) - 1;
+    const uint32_t is_last = n_near == n ? n_near - 1 : n_far - 1;
+    const bool alike = shift < 32 && (lane >= n_near || fits_row(first, shift, n_far == 0 && lane == is_last)) &&
+                       (lane >= n_far || fits_row(second, shift, lane == is_last));
+    const bool all_alike = __all_sync(~0u, alike);
+    if (lane == 0) to.before[0] = 0, to.n = n, to.shift = all_alike ? shift : 32;
   }
   /// The block has worked on them. The acquire of who writes there next is [P2] or [V1].
   GRAVEL_DEVICE void free(service_server& server, uint32_t lane) {
@@ -116,6 +117,22 @@ struct service_reader {
       if (n_far) ring<scope::device>::mark_done(&server.far_done, far_next);
     }
     __syncwarp();
+  }
+  GRAVEL_DEVICE static bool fits_row(uint32_t messages, uint32_t shift, bool is_last) {
+    return messages == 1u << shift || (is_last && messages < 1u << shift);
+  }
+  GRAVEL_DEVICE static uint32_t in_a_row(uint32_t arrived) {
+    return arrived == ~0u ? 32 : static_cast<uint32_t>(__ffs(static_cast<int>(~arrived)) - 1);
+  }
+  GRAVEL_DEVICE static uint32_t messages_of(chunk_header* chunk, service_chunks& to, uint32_t c, const gravel_t& g,
+                                            const service_shape& shape) {
+    uint32_t messages = chunk->row.messages;
+    if (messages > shape.chunk_messages) {
+      report_error(g, message_fault::bad_size, op::am, g.my_pe, messages, 0);
+      messages = 0;
+    }
+    to.at[c] = reinterpret_cast<const char*>(device_ring::payload(chunk));
+    return messages;
   }
   /// The server leaves: what arrives from here on brings another kernel. [V2]
   GRAVEL_DEVICE void leave(const service_view& view, service_server& server, uint32_t lane) {

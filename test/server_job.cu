@@ -1,6 +1,7 @@
 // Critical sections by servers in a job: each record against a serial oracle, in all ways of exclusion, with data in both memories, at servers and in
 // place, with keys from one to thousands; nested sections of two to four keys in whatever order, with the least room; answers. Exclusion shows in
 // counters that are not atomic, and in a word for each key that says who is inside. One source for the CPU backend and for GPUs.
+#include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <functional>
@@ -16,6 +17,8 @@ using namespace gravel;
 namespace {
 
 int failures = 0;
+bool tells = false;
+std::chrono::steady_clock::time_point began;
 
 void expect(bool holds, const std::string& what) {
   if (holds) return;
@@ -176,6 +179,9 @@ struct expected {
 template <class Servers>
 void compare(const std::string& what, const Servers& servers, const std::vector<expected>& all) {
   const std::vector<account> mine = servers.read();
+  const auto now = std::chrono::steady_clock::now();
+  if (tells && gravel_my_pe() == 0) fprintf(stderr, "%s: %.3f s\n", what.c_str(), std::chrono::duration<double>(now - began).count());
+  began = now;
   const auto n_pes = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());
   uint64_t different = 0, inside = 0;
   std::string first;
@@ -319,7 +325,9 @@ void refusals() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const uint32_t each = argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : GRAVEL_CUDA ? 30 : 12;
+  const uint32_t each = argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : GRAVEL_CUDA ? 10 : 12;
+  tells = argc > 2;  // how long each part takes
+  began = std::chrono::steady_clock::now();
   gravel_init<plain::delivery, nested::delivery>();
   refusals();
   const uint32_t n_pes = static_cast<uint32_t>(gravel_n_pes());

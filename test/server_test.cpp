@@ -39,6 +39,20 @@ struct add_up {
   void operator()(account& a, uint64_t more) const { a.balance += static_cast<int64_t>(more); }
   static uint64_t combine(uint64_t a, uint64_t b) { return a + b; }
 };
+struct pay_in {
+  static constexpr const char* name = "pay_in";
+  static constexpr bool pure = true;
+  void operator()(account& a, int32_t amount) const { a.balance += amount; }
+};
+struct enter {  // not pure: who is inside says so elsewhere
+  static inline uint32_t people[4] = {}, wrong = 0;
+  void operator()(account& a, uint32_t key) const {
+    wrong += fetch_add<scope::device>(&people[key], 1u) != 0;
+    ++a.balance;
+    interleave_point();
+    wrong += fetch_add<scope::device>(&people[key], ~0u) != 1;
+  }
+};
 struct take {
   static constexpr const char* name = "take";
   uint16_t operator()(account& a, uint8_t, double) const { return static_cast<uint16_t>(a.balance); }
@@ -207,6 +221,41 @@ TEST_CASE("nested sections of clients run once, alone for their keys") {
       INFO("seed " << seed << (by_locks ? ", locks" : ", owners"));
       call_from_clients(seed, by_locks, seed % 2);
     }
+}
+
+TEST_CASE("sections in place where record and lock are one word") {
+  static_assert(sizeof(key_slot<account, false>) == 16 && server_table<call_layout<account, pay_in, enter>>::in_words);
+  static_assert(section_traits<account, pay_in>::pure && !section_traits<account, enter>::pure && !section_traits<account, take>::pure);
+  static_assert(slot_alignment(24, 8) == 32 && slot_alignment(16, 4) == 16 && slot_alignment(72, 8) == 8 && slot_alignment(8, 1) == 8 &&
+                slot_alignment(44, 4) == 4);
+  for (uint64_t seed = 0; seed <= 8; ++seed) {
+    INFO("seed " << seed);
+    constexpr uint32_t keys = 3, blocks = 2, lanes = 32, each = 6;
+    rig<pay_in, enter> r(keys, 1 + seed % 2, 32, seed % 3 == 2, true);
+    enter::wrong = 0;
+    r.run(seed, [&] {
+      simt::launch_options how{};
+      how.threads = 2;
+      how.seed = seed;
+      simt::launch(blocks, lanes, how, [&] {
+        for (uint32_t i = 0; i < each; ++i) {
+          const auto key = static_cast<uint32_t>(mixed(seed, blockIdx.x * lanes + threadIdx.x, i) % keys);
+          if ((threadIdx.x + i) % 3 == 0) gravel_server_call<enter>(r.handle, key, key);
+          else gravel_server_call<pay_in>(r.handle, key, 1000);
+        }
+      });
+    });
+    int64_t entries = 0, paid = 0;
+    for (uint32_t key = 0; key < keys; ++key) {
+      entries += r.slots[key].record.balance % 1000;
+      paid += r.slots[key].record.balance / 1000;
+      CHECK(r.slots[key].lock != static_cast<uint32_t>(key_state::client));
+    }
+    CHECK(entries == blocks * lanes * each / 3);
+    CHECK(paid == blocks * lanes * each - entries);
+    CHECK(enter::wrong == 0);
+    CHECK(r.error.code == 0);
+  }
 }
 
 TEST_CASE("calls of equal words become one") {

@@ -7,6 +7,7 @@
 //
 // and, if its calls can be combined, what examples/servers/sorted_calls.hpp asks for.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,9 +25,9 @@ struct keyed_calls {
   uint64_t n;
 };
 
-/// A record of this PE and its lock: number i is that of key i * n_pes + my_pe.
+/// A record of this PE and its lock: number i is that of key i * n_pes + my_pe. They lie as those of servers do.
 template <class Record>
-struct locked_record {
+struct alignas(slot_alignment_of<Record, 1>) locked_record {
   Record record;
   uint32_t lock;
 };
@@ -88,8 +89,14 @@ GRAVEL_DEVICE void with_locks(uint32_t* first, uint32_t* second, bool backs_off,
   }
 }
 
+constexpr uint32_t contest_lanes = GRAVEL_CUDA ? 256 : lanes_of_block;
+/// Who calls has no more registers than leave room for as many blocks as there is shared memory for, beside a large cache.
+template <class Servers>
+constexpr uint32_t blocks_of_callers = std::min(8u, static_cast<uint32_t>(160 * 1024 / (sizeof(typename Servers::sender) + 1024)));
+
 template <class P, class Servers>
-__global__ void call_servers(typename Servers::handle_type to, typename P::input in) {
+__global__ void __launch_bounds__(contest_lanes, blocks_of_callers<Servers>)
+    call_servers(typename Servers::handle_type to, typename P::input in) {
   P::template by_servers<Servers>(to, in);
 }
 template <class P>
@@ -136,10 +143,12 @@ void need_method(contest_method m) {
   if (combines_calls(m) && !P::combines) fail_text(std::string(P::name) + ": calls of this problem cannot be combined");
 }
 
-inline gravel_servers_options options_of(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls) {
+/// `blocks`: 0: up to 24, and as many as a sender of Servers gathers calls for.
+template <class Servers>
+gravel_servers_options options_of(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls) {
   gravel_servers_options how;
   how.keys = keys;
-  how.blocks = blocks;
+  how.blocks = blocks ? blocks : GRAVEL_CUDA ? std::min(24u, Servers::sender::servers) : 2;
   how.calls = calls;
   how.chunks = 256;
   if (m == contest_method::locks) how.exclusion = gravel_exclusion::locks;
@@ -156,13 +165,16 @@ class contest {
  public:
   /// `refills`: fill() will be called.
   contest(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls, bool refills = false) : method_(m), keys_(keys) {
-    auto how = options_of(m, keys, blocks, calls);
-    if (refills) how.data = gravel_server_data::device;
     need_method<P>(m);
+    const auto open = [&]<class Servers>(std::unique_ptr<Servers>& servers) {
+      auto how = options_of<Servers>(m, keys, blocks, calls);
+      if (refills) how.data = gravel_server_data::device;
+      servers = std::make_unique<Servers>(how);
+    };
     if (m == contest_method::combine) {
-      if constexpr (P::combines) combining_ = std::make_unique<typename P::combining>(how);
+      if constexpr (P::combines) open(combining_);
     } else if (uses_servers(m)) {
-      servers_ = std::make_unique<typename P::servers>(how);
+      open(servers_);
     } else {
       table_ = gravel_malloc<locked_record<record>>(of_pe() * sizeof(locked_record<record>));
     }
@@ -174,7 +186,7 @@ class contest {
   }
   /// Makes the calls, and returns when all have run, also those of other PEs. Collective.
   void run(const typename P::input& in) {
-    const unsigned grid = blocks_for(in.n), block = GRAVEL_CUDA ? 256 : lanes_of_block;
+    const unsigned grid = blocks_for(in.n), block = contest_lanes;
     if (servers_) gravel_launch(call_servers<P, typename P::servers>, grid, block, servers_->handle(), in);
     else if (method_ == contest_method::sort) run_sorted(in, grid, block);
     else if (method_ == contest_method::atomics) gravel_launch(use_atomics<P>, grid, block, table_, in, n_pes());
@@ -206,7 +218,7 @@ class contest {
   }
   /// Symmetric memory of the largest of them, with `records` at each PE.
   static uint64_t bytes(uint64_t records, uint32_t calls, int n_pes) {
-    const auto how = options_of(contest_method::servers, records * static_cast<uint64_t>(n_pes), 1, calls);
+    const auto how = options_of<typename P::servers>(contest_method::servers, records * static_cast<uint64_t>(n_pes), 1, calls);
     return P::servers::bytes(how, n_pes) + P::combining::bytes(how, n_pes) + (records + 1) * sizeof(locked_record<record>);
   }
 

@@ -18,11 +18,13 @@ struct value_counter {
 /// The section.
 struct count_value {
   static constexpr const char* name = "count_value";
+  static constexpr bool pure = true;
   GRAVEL_HANDLER void operator()(value_counter& c, uint32_t value) const { c.add({1, value, value}); }
 };
 /// The same of several values at once.
 struct count_values {
   static constexpr const char* name = "count_values";
+  static constexpr bool pure = true;
   GRAVEL_HANDLER void operator()(value_counter& c, value_counter more) const { c.add(more); }
   GRAVEL_HANDLER static value_counter combine(value_counter a, value_counter b) {
     a.add(b);

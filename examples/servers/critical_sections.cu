@@ -1,10 +1,6 @@
 // Critical sections under contention: five problems, each by servers (docs/servers.md), by locks in global memory and by atomics. One program for all, as
 // most of what a compiler has to do is the same.
-#include "examples/servers/bank.hpp"
-#include "examples/servers/boruvka.hpp"
-#include "examples/servers/counters.hpp"
-#include "examples/servers/gmm.hpp"
-#include "examples/servers/hash_table.hpp"
+#include "examples/servers/all_problems.hpp"
 
 int main(int argc, char** argv) {
   using namespace gravel;
@@ -19,16 +15,17 @@ int main(int argc, char** argv) {
   };
   CLI::App* const counters = add(counters_problem::name, "Counts values for keys: three words that change together");
   CLI::App* const bank = add(bank_problem::name, "Transfers between accounts: sections of two keys");
-  CLI::App* const table = add(hash_problem::name, "Fills a hash table of 8-byte keys and values");
+  CLI::App* const table = add(hash_problem::name, "Fills a hash table of 16-byte keys and values");
   CLI::App* const boruvka =
       add(boruvka_problem::name, "The minimum spanning forest of a random graph: vertices are --keys, edges of each PE --calls; uniform");
   CLI::App* const gmm = add(gmm_problem::name, "Fits normal distributions, --keys of them, to --calls points of each PE");
+  CLI::App* const all = add("all", "All of them, with keys and calls of their own, by servers, locks with backoff and sorting");
   uint32_t rounds = 4;
   gmm->add_option("--rounds", rounds, "Of expectation and maximization")->capture_default_str();
-  table->add_option("--buckets", buckets, "Of four places each, of all PEs together (of each with --own); 0: places for twice the keys")
+  table->add_option("--buckets", buckets, "Of three places each, of all PEs together (of each with --own); 0: places for twice the keys")
       ->capture_default_str();
   parse_or_exit(app, argc, argv, [&] {
-    if (buckets == 0) buckets = o.keys / 2 + 64;
+    if (buckets == 0) buckets = buckets_for(o.keys);
     if (counters->parsed()) check_options<counters_problem>(o, o.keys);
     if (bank->parsed()) check_options<bank_problem>(o, o.keys);
     if (table->parsed()) {
@@ -44,14 +41,24 @@ int main(int argc, char** argv) {
       if (o.keys > uint64_t{1} << 31 || o.calls > uint64_t{1} << 26) fail_text("up to 2^31 vertices, and 2^26 edges at each PE");
       check_options<boruvka_problem>(o, o.keys);
     }
+    if (all->parsed()) {
+      uint64_t most = 0;
+      for (const auto& p : all_problems(o)) most = std::max(most, p.bytes);
+      need_symmetric(most);
+      if (!o.json.empty()) need_writable(o.json);
+    }
   });
   gravel_init<counters_problem::servers::delivery, counters_problem::combining::delivery, bank_problem::servers::delivery,
               hash_problem::servers::delivery, boruvka_problem::servers::delivery, boruvka_problem::combining::delivery,
               gmm_problem::servers::delivery, gmm_problem::combining::delivery>();
-  const bool right = counters->parsed() ? solve<counters_problem>(o)
-                     : bank->parsed()   ? solve<bank_problem>(o)
-                     : table->parsed()  ? solve_hash_table(o, buckets)
-                     : gmm->parsed()    ? solve_gmm(o, rounds)
-                                        : solve_boruvka(o);
+  bool right = true;
+  for (uint32_t run = 0; run < o.runs; ++run, ++o.seed)
+    right &= (all->parsed()        ? solve_all(o)
+              : counters->parsed() ? solve<counters_problem>(o)
+              : bank->parsed()     ? solve<bank_problem>(o)
+              : table->parsed()    ? solve_hash_table(o, buckets)
+              : gmm->parsed()      ? solve_gmm(o, rounds)
+                                   : solve_boruvka(o))
+                 .right;
   return finish("critical_sections", right);
 }

@@ -17,10 +17,12 @@ struct gmm_sums {
 
 struct gmm_add {
   static constexpr const char* name = "gmm_add";
+  static constexpr bool pure = true;
   GRAVEL_HANDLER void operator()(gmm_sums& s, gmm_sums more) const { s.add(more); }
 };
 struct gmm_add_many {
   static constexpr const char* name = "gmm_add_many";
+  static constexpr bool pure = true;
   GRAVEL_HANDLER void operator()(gmm_sums& s, gmm_sums more) const { s.add(more); }
   GRAVEL_HANDLER static gmm_sums combine(gmm_sums a, gmm_sums b) {
     a.add(b);
@@ -117,7 +119,7 @@ __global__ void find_shares(Points points, const gmm_component* model, uint32_t 
 }
 
 /// So many rounds. Sums are compared with those that one thread makes of the same shares; and the points' likelihood must not fall.
-inline bool solve_gmm(const contest_options& o, uint32_t rounds) {
+inline contest_result solve_gmm(const contest_options& o, uint32_t rounds) {
   const contest_method m = method_of(o.method);
   const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe()),
              components = static_cast<uint32_t>(o.keys);
@@ -198,7 +200,7 @@ inline bool solve_gmm(const contest_options& o, uint32_t rounds) {
                           {"wrong", wrong},
                           {"right", wrong == 0}});
   });
-  return wrong == 0;
+  return {wrong == 0, rate};
 }
 
 }  // namespace gravel

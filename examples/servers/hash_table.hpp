@@ -1,5 +1,5 @@
 // A hash table whose buckets are records: a section finds its key in the bucket, or a free place for it, and adds to the value. A bucket that is full
-// refuses; refused insertions go to the next bucket in the next pass.
+// refuses; refused insertions go to the next bucket: at once if the section has run where it was asked for, else in the next pass.
 #pragma once
 #include <unordered_map>
 
@@ -8,26 +8,41 @@
 
 namespace gravel {
 
+struct alignas(16) hash_key {
+  uint64_t word[2];  ///< the first is not 0, and differs from that of all other keys
+  GRAVEL_BOTH bool operator==(const hash_key& other) const { return word[0] == other.word[0] && word[1] == other.word[1]; }
+};
+struct alignas(16) hash_value {
+  uint64_t sum, insertions;
+  GRAVEL_BOTH hash_value operator+(const hash_value& more) const { return {sum + more.sum, insertions + more.insertions}; }
+  GRAVEL_BOTH bool operator==(const hash_value& other) const { return sum == other.sum && insertions == other.insertions; }
+};
 struct hash_item {
-  uint64_t key;  ///< not 0
-  uint64_t value;
+  hash_key key;
+  hash_value value;
 };
+/// With its lock a line of memory.
 struct hash_bucket {
-  static constexpr uint32_t places = 4;
-  hash_item item[places];  ///< key 0: free, as are those behind it
+  static constexpr uint32_t places = 3;
+  hash_item item[places];  ///< first word of the key 0: free, as are those behind it
 };
+
+enum class hash_answer : uint8_t { none, inserted, refused };
 
 struct hash_insert {
   static constexpr const char* name = "hash_insert";
-  /// False: there is no place.
-  GRAVEL_HANDLER bool operator()(hash_bucket& b, hash_item added) const {
+  GRAVEL_HANDLER hash_answer operator()(hash_bucket& b, hash_item added) const {
     for (hash_item& i : b.item) {
-      if (i.key != 0 && i.key != added.key) continue;
-      i.value = i.key ? i.value + added.value : added.value;
-      i.key = added.key;
-      return true;
+      const hash_key key = i.key;
+      if (key == added.key) {
+        i.value = i.value + added.value;
+      } else {
+        if (key.word[0] != 0) continue;
+        i = added;
+      }
+      return hash_answer::inserted;
     }
-    return false;
+    return hash_answer::refused;
   }
 };
 
@@ -39,54 +54,95 @@ struct hash_problem {
   using combining = servers;
   struct input {
     const hash_item* items;
-    bool* inserted;  ///< [n], symmetric
+    hash_answer* answers;  ///< [n], symmetric
     uint64_t n, buckets;
     uint32_t pass, n_pes, my_pe;
     bool own;  ///< buckets of this PE alone
-    GRAVEL_BOTH uint32_t bucket(uint64_t i) const {
-      const uint64_t all = own ? (buckets - my_pe + n_pes - 1) / n_pes : buckets, b = (mix(items[i].key) + pass) % all;
-      return static_cast<uint32_t>(own ? b * n_pes + my_pe : b);
+    /// Where an item is to go, and where behind that.
+    struct place {
+      uint64_t at, all;
+    };
+    GRAVEL_BOTH place first_place(const hash_item& item) const {
+      const uint64_t all = own ? (buckets - my_pe + n_pes - 1) / n_pes : buckets;
+      return {(mix(item.key.word[0]) + pass) % all, all};
     }
+    GRAVEL_BOTH static void go_on(place& p) { p.at = p.at + 1 == p.all ? 0 : p.at + 1; }
+    GRAVEL_BOTH uint32_t bucket(const place& p) const { return static_cast<uint32_t>(own ? p.at * n_pes + my_pe : p.at); }
   };
 
   template <class Servers>
   GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
+#ifndef HASH_DIRECT
     __shared__ typename Servers::sender out;
     out.begin(to);
-    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid())
-      if (!in.inserted[i]) out.template ask<hash_insert>(&in.inserted[i], in.bucket(i), in.items[i]);
+#endif
+    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
+      if (in.answers[i] == hash_answer::inserted) continue;
+      // Each pass was refused by one bucket at least, and full buckets stay full.
+      const hash_item item = in.items[i];
+      auto place = in.first_place(item);
+#ifdef HASH_DIRECT
+      while (gravel_server_ask<hash_insert>(to, &in.answers[i], in.bucket(place), item) && read_in_place(
+#else
+      while (out.template ask<hash_insert>(&in.answers[i], in.bucket(place), item) && read_in_place(
+#endif
+                                                                                               &in.answers[i]) == hash_answer::refused)
+        in.go_on(place);
+    }
+#ifndef HASH_DIRECT
     out.end();
+#endif
+  }
+  /// `insert(bucket, item)` is true where there is room.
+  template <class F>
+  GRAVEL_DEVICE static void insert_all(const input& in, const F& insert) {
+    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
+      const hash_item item = in.items[i];
+      auto place = in.first_place(item);
+      while (!insert(in.bucket(place), item)) in.go_on(place);
+      in.answers[i] = hash_answer::inserted;
+    }
   }
   GRAVEL_DEVICE static void by_locks(locked_record<record>* table, const input& in, uint32_t n_pes, bool backs_off) {
-    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
-      if (in.inserted[i]) continue;
-      auto& slot = table[in.bucket(i) / n_pes];
-      with_lock(&slot.lock, backs_off, [&] { in.inserted[i] = hash_insert{}(slot.record, in.items[i]); });
-    }
+    insert_all(in, [&](uint32_t bucket, const hash_item& item) {
+      auto& slot = table[bucket / n_pes];
+      hash_answer answer = hash_answer::none;
+      with_lock(&slot.lock, backs_off, [&] { answer = hash_insert{}(slot.record, item); });
+      return answer == hash_answer::inserted;
+    });
   }
   GRAVEL_DEVICE static void by_atomics(locked_record<record>* table, const input& in, uint32_t n_pes) {
-    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
-      if (in.inserted[i]) continue;
-      const hash_item added = in.items[i];
-      for (hash_item& place : table[in.bucket(i) / n_pes].record.item) {
-        const uint64_t old = atomicCAS(&place.key, uint64_t{0}, added.key);
-        if (old != 0 && old != added.key) continue;
-        fetch_add<scope::device>(&place.value, added.value);
-        in.inserted[i] = true;
-        break;
+    insert_all(in, [&](uint32_t bucket, const hash_item& item) {
+      for (hash_item& place : table[bucket / n_pes].record.item) {
+        const uint64_t old = atomicCAS(&place.key.word[0], uint64_t{0}, item.key.word[0]);
+        if (old != 0 && old != item.key.word[0]) continue;
+        if (old == 0) place.key.word[1] = item.key.word[1];
+        fetch_add<scope::device>(&place.value.sum, item.value.sum);
+        fetch_add<scope::device>(&place.value.insertions, item.value.insertions);
+        return true;
       }
-    }
+      return false;
+    });
   }
 };
 
 template <class Source>
 __global__ void make_items(Source from, hash_item* items, uint64_t n) {
   const zipf ranks(from.keys, from.exponent);
-  for (uint64_t i = first_of_lane(); i < n; i += lanes_of_grid()) items[i] = {1 + mix(from.key(ranks, i)) / 2, 1 + mix(i) % 16};
+  for (uint64_t i = first_of_lane(); i < n; i += lanes_of_grid()) {
+    const uint64_t key = 1 + mix(from.key(ranks, i)) / 2;
+    items[i] = {{key, mix(key)}, {1 + mix(i) % 16, 1}};
+  }
+}
+
+__global__ void count_left(const hash_answer* answers, uint64_t n, uint64_t* left) {
+  uint64_t mine = 0;
+  for (uint64_t i = first_of_lane(); i < n; i += lanes_of_grid()) mine += answers[i] != hash_answer::inserted;
+  if (mine) fetch_add<scope::device>(left, mine);
 }
 
 /// `buckets`: of all PEs together; of each if each inserts into its own.
-inline bool solve_hash_table(const contest_options& o, uint64_t buckets) {
+inline contest_result solve_hash_table(const contest_options& o, uint64_t buckets) {
   const contest_method m = method_of(o.method);
   const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
   const bool own = o.own || !uses_servers(m);
@@ -95,17 +151,24 @@ inline bool solve_hash_table(const contest_options& o, uint64_t buckets) {
   gravel_launch(make_items<key_source>, blocks_to_fill_device(), lanes_of_block,
                 key_source{o.keys, o.exponent, o.seed + me, n_pes, me, false}, items.data(), o.calls);
   gravel_synchronize();
-  auto* inserted = gravel_malloc<bool>(o.calls + 1);
+  auto* answers = gravel_malloc<hash_answer>(o.calls + 1);
   contest<hash_problem> run(m, buckets, o.blocks, o.calls_under_way);
   gravel_barrier_all();
-  std::vector<uint8_t> done(o.calls);
+  device_array<uint64_t> not_inserted(1);
+  const auto count = [&] {
+    uint64_t n = 0;
+    gravel_copy(not_inserted.data(), &n, sizeof(n));
+    gravel_launch(count_left, blocks_to_fill_device(), lanes_of_block, answers, o.calls, not_inserted.data());
+    gravel_synchronize();
+    gravel_copy(&n, not_inserted.data(), sizeof(n));
+    return n;
+  };
   uint64_t left = 1;
   uint32_t passes = 0;
   const auto begin = std::chrono::steady_clock::now();
   for (; left && passes < buckets; ++passes) {
-    run.run({items.data(), inserted, o.calls, buckets, passes, n_pes, me, own});
-    gravel_copy(done.data(), inserted, o.calls);
-    left = gravel_sum_all(o.calls - static_cast<uint64_t>(std::count(done.begin(), done.end(), 1)));
+    run.run({items.data(), answers, o.calls, buckets, passes, n_pes, me, own});
+    left = gravel_sum_all(count());
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
@@ -113,15 +176,18 @@ inline bool solve_hash_table(const contest_options& o, uint64_t buckets) {
   std::vector<hash_item> mine(o.calls), all(o.calls * n_pes);
   gravel_copy(mine.data(), items.data(), o.calls * sizeof(hash_item));
   gravel_allgather(all.data(), mine.data(), o.calls);
-  std::unordered_map<uint64_t, uint64_t> expected;
-  for (const hash_item& i : own ? mine : all) expected[i.key] += i.value;
+  std::unordered_map<uint64_t, hash_item> expected;
+  for (const hash_item& i : own ? mine : all) {
+    hash_item& to = expected[i.key.word[0]];
+    to = {i.key, to.value + i.value};
+  }
   uint64_t wrong = 0, found = 0;
   for (const hash_bucket& b : run.read())
     for (const hash_item& i : b.item) {
-      if (i.key == 0) continue;
+      if (i.key.word[0] == 0) continue;
       ++found;
-      const auto at = expected.find(i.key);
-      wrong += at == expected.end() || at->second != i.value;
+      const auto at = expected.find(i.key.word[0]);
+      wrong += at == expected.end() || !(at->second.key == i.key && at->second.value == i.value);
     }
   const uint64_t sum = gravel_sum_all(found), in_all = own ? gravel_sum_all(uint64_t{expected.size()}) : expected.size();
   wrong = gravel_sum_all(wrong) + (sum > in_all ? sum - in_all : in_all - sum) + left;
@@ -150,8 +216,8 @@ inline bool solve_hash_table(const contest_options& o, uint64_t buckets) {
                           {"wrong", wrong},
                           {"right", wrong == 0}});
   });
-  gravel_free(inserted);
-  return wrong == 0;
+  gravel_free(answers);
+  return {wrong == 0, rate};
 }
 
 }  // namespace gravel

@@ -16,10 +16,16 @@ struct contest_options {
   uint64_t keys = 1000, calls = GRAVEL_CUDA ? 1 << 20 : 5000;
   double exponent = 0;
   std::string method = "servers";
-  uint32_t blocks = GRAVEL_CUDA ? 16 : 2, calls_under_way = 4096;
+  uint32_t blocks = 0, calls_under_way = 4096;
   uint64_t seed = 1;
+  uint32_t runs = 1;
   bool own = false;
   std::string json;
+};
+
+struct contest_result {
+  bool right;
+  double rate;  ///< a second
 };
 
 inline contest_method method_of(const std::string& name) {
@@ -33,9 +39,9 @@ inline std::string text_of_methods() {
   return text;
 }
 
-/// Between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
+/// Between gravel_init and gravel_finalize. Collective; the same answer on all PEs.
 template <class P>
-bool solve(const contest_options& o) {
+contest_result solve(const contest_options& o) {
   const contest_method m = method_of(o.method);
   const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
   const bool own = o.own || !uses_servers(m);  // locks and atomics of this program reach the own PE alone
@@ -80,7 +86,7 @@ bool solve(const contest_options& o) {
                           {"wrong", wrong},
                           {"right", wrong == 0}});
   });
-  return wrong == 0;
+  return {wrong == 0, rate};
 }
 
 inline void add_options(CLI::App& app, contest_options& o) {
@@ -90,17 +96,27 @@ inline void add_options(CLI::App& app, contest_options& o) {
       ->check(CLI::Range(0.0, 5.0))
       ->capture_default_str();
   app.add_option("--method", o.method, text_of_methods())->capture_default_str();
-  app.add_option("--blocks", o.blocks, "Servers of each PE")->check(CLI::Range(1, 256))->capture_default_str();
+  app.add_option("--blocks", o.blocks, "Servers of each PE; 0: up to 24, and as many as a sender gathers calls for (2 on the CPU backend)")
+      ->check(CLI::Range(0, 256))
+      ->capture_default_str();
   app.add_option("--under-way", o.calls_under_way, "Calls of nested sections under way at once, of each PE")->capture_default_str();
   app.add_flag("--own", o.own, "Each PE calls for its own keys alone, as with locks and atomics");
   app.add_option("--seed", o.seed, "Of the keys")->capture_default_str();
+  app.add_option("--runs", o.runs, "So many runs, each with the seed after that of the one before")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
   app.add_option("--json", o.json, "Write the results to this file too");
 }
-/// What the command line asks for can be. `records`: of one PE, at most.
+/// Symmetric memory. `records`: of one PE, at most.
+template <class P>
+uint64_t bytes_of(const contest_options& o, uint64_t records, uint64_t more_bytes = 0) {
+  return contest<P>::bytes(records, o.calls_under_way, 64) + more_bytes + (64 << 10);
+}
+/// What the command line asks for can be.
 template <class P>
 void check_options(const contest_options& o, uint64_t records, uint64_t more_bytes = 0) {
   need_method<P>(method_of(o.method));
-  need_symmetric(contest<P>::bytes(records, o.calls_under_way, 64) + more_bytes + (64 << 10));
+  need_symmetric(bytes_of<P>(o, records, more_bytes));
   if (!o.json.empty()) need_writable(o.json);
 }
 

@@ -53,11 +53,15 @@ struct section_call {
       }
     return true;
   }
-  GRAVEL_DEVICE void ask(const gravel_t& g, const void* slot) {
+  /// False: `slot` is not in this PE's heap.
+  GRAVEL_DEVICE bool ask(const gravel_t& g, const typename traits::result* slot) {
     static_assert(traits::answers, "this section answers nothing");
-    const uint64_t where = uint64_t{g.my_pe} << 40 | static_cast<uint64_t>(static_cast<const char*>(slot) - g.heap + 1);
+    uint64_t offset;
+    if (!locate_destination(g, slot, sizeof(*slot), sizeof(*slot), op::am, &offset)) return false;
+    const uint64_t where = uint64_t{g.my_pe} << 40 | (offset + 1);
     m.word[layout::at_slot] = static_cast<uint32_t>(where);
     m.word[layout::at_slot + 1] = static_cast<uint32_t>(where >> 32);
+    return true;
   }
   GRAVEL_DEVICE uint32_t first_key() const {
     uint32_t low = keys[0];
@@ -72,30 +76,23 @@ struct section_call {
     if (!table.in_place) return false;
     for (uint32_t i = 0; i < n; ++i)
       if (table.pe_of(keys[i]) != table.my_pe) return false;
-    uint32_t taken = 0;
-    bool all = true;
-    for (uint32_t i = 0; i < n && all; ++i) {
-      if (same_as(i) != i) continue;
-      const uint32_t number = table.number_of(keys[i]);
-      all = table.state_of(number) == key_state::free && table.take(number, key_state::client);
-      if (all) taken |= 1u << i;
-    }
+    if constexpr (server_table<layout>::in_words) return run_on_word(to);
+    if (!take_all(table)) return false;
     if constexpr (n == 1) {
-      if (all) run_section<S, layout>(to.service.g, m.word, table.slots[table.number_of(keys[0])].record);
-    } else if (all) {
+      run_section<S, layout>(to.service.g, true, m.word, table.slots[table.number_of(keys[0])].record);
+    } else {
       Record values[n];
       uint32_t at[n];
       for (uint32_t i = 0; i < n; ++i) {
         at[i] = same_as(i);
         values[i] = table.slots[table.number_of(keys[i])].record;
       }
-      run_nested<S, layout>(to.service.g, m.word, values, at, std::make_index_sequence<n>());
+      run_nested<S, layout>(to.service.g, true, m.word, values, at, std::make_index_sequence<n>());
       for (uint32_t i = 0; i < n; ++i)
         if (at[i] == i) table.slots[table.number_of(keys[i])].record = values[i];
     }
-    for (uint32_t i = 0; i < n; ++i)
-      if (taken >> i & 1) table.give(table.number_of(keys[i]));
-    return all;
+    give_below(table, ~uint64_t{0});
+    return true;
   }
   /// Reserves room for the call at all PEs [K2]. Thread scope: lane, divergent.
   GRAVEL_DEVICE void reserve(const handle_type& to) {
@@ -119,6 +116,56 @@ struct section_call {
   }
 
  private:
+  /// Takes the words beside the records, from that of the lowest key on; gives back those it has if one is taken, and tries again. What another client
+  /// has will be free soon. Of several keys it is cheaper to wait for any than to have the call go from server to server: a key that is held meanwhile
+  /// makes others be held.
+  template <class Table>
+  GRAVEL_DEVICE bool take_all(const Table& table) const {
+    constexpr uint32_t attempts = n > 1 ? 256 : 16;
+    relax wait;
+    for (uint32_t attempt = 0; attempt < attempts; ++attempt, wait()) {
+      key_state state = key_state::free;
+      for (uint32_t key = first_key();;) {
+        const uint32_t number = table.number_of(key);
+        state = table.state_of(number);
+        if (state == key_state::free && !table.take(number, key_state::client)) state = key_state::client;
+        if (state != key_state::free) {
+          give_below(table, key);
+          break;
+        }
+        const uint32_t next = next_key<n>(keys, key);
+        if (next == key) return true;
+        key = next;
+      }
+      if (n == 1 && state != key_state::client) return false;
+    }
+    return false;
+  }
+  template <class Table>
+  GRAVEL_DEVICE void give_below(const Table& table, uint64_t end) const {
+    for (uint32_t i = 0; i < n; ++i)
+      if (keys[i] < end && same_as(i) == i) table.give(table.number_of(keys[i]));
+  }
+  /// run_in_place where record and lock are one word. What only changes the record is done with a copy, which is then put in its place if nobody has
+  /// changed it meanwhile. After some attempts the key is contended.
+  GRAVEL_DEVICE bool run_on_word(const handle_type& to) const {
+    using table_type = server_table<layout>;
+    slot_word* const at = to.table.word(to.table.number_of(keys[0]));
+    slot_word seen = load_slot(at);
+    for (uint32_t attempt = 0; attempt < 3; ++attempt) {
+      auto slot = table_type::slot_of(seen);
+      if (slot.lock != static_cast<uint32_t>(key_state::free)) return false;
+      if constexpr (traits::pure && !traits::answers) {
+        run_section<S, layout>(to.service.g, true, m.word, slot.record);
+        if (swap_slot(at, seen, table_type::word_of(slot.record, key_state::free))) return true;
+      } else if (swap_slot_acquire(at, seen, table_type::word_of(slot.record, key_state::client))) {  // [K1]
+        run_section<S, layout>(to.service.g, true, m.word, slot.record);
+        store_slot_release(at, table_type::word_of(slot.record, key_state::free));  // [K1]
+        return true;
+      }
+    }
+    return false;
+  }
   GRAVEL_DEVICE uint32_t same_as(uint32_t i) const {
     uint32_t first = i;
     for (uint32_t j = i; j-- > 0;)
@@ -149,14 +196,15 @@ GRAVEL_DEVICE void gravel_server_call(const gravel_server_handle<Record, Section
 }
 
 /// The same; what the section returns is put into *slot, symmetric memory of the caller's PE (a put as gravel_put: gravel_wait_until sees it, and it is
-/// there after gravel_wait_quiescent).
+/// there after gravel_wait_quiescent). True: it has run here, and the answer is there.
 template <class S, class Record, class... Sections, class... P>
-GRAVEL_DEVICE void gravel_server_ask(const gravel_server_handle<Record, Sections...>& to,
+GRAVEL_DEVICE bool gravel_server_ask(const gravel_server_handle<Record, Sections...>& to,
                                      typename gravel::section_traits<Record, S>::result* slot, P... p) {
   gravel::section_call<S, Record, Sections...> call;
-  if (!call.write(to, p...)) return;
-  call.ask(to.service.g, slot);
-  if (!call.run_in_place(to)) call.send(to);
+  if (!call.write(to, p...) || !call.ask(to.service.g, slot)) return false;
+  if (call.run_in_place(to)) return true;
+  call.send(to);
+  return false;
 }
 
 namespace gravel {
@@ -198,11 +246,9 @@ struct server_sender {
   }
   /// As gravel_server_ask; but who waits for the answer before end() may wait for ever. Thread scope: lane, divergent.
   template <class S, class... P>
-  GRAVEL_DEVICE void ask(typename section_traits<Record, S>::result* slot, P... p) {
+  GRAVEL_DEVICE bool ask(typename section_traits<Record, S>::result* slot, P... p) {
     section_call<S, Record, Sections...> c;
-    if (!c.write(to_, p...)) return;
-    c.ask(to_.service.g, slot);
-    pass(c);
+    return c.write(to_, p...) && c.ask(to_.service.g, slot) && pass(c);
   }
   /// Hands over what is left. Thread scope: block, converged. begin() may follow.
   GRAVEL_DEVICE void end() {
@@ -211,17 +257,27 @@ struct server_sender {
   }
 
  private:
+  /// True: it has run here.
   template <class S>
-  GRAVEL_DEVICE void pass(section_call<S, Record, Sections...>& c) {
+  GRAVEL_DEVICE bool pass(section_call<S, Record, Sections...>& c) {
     using traits = section_traits<Record, S>;
+    const lane_group group = lane_group::active();
+    bool calls = true, ran = false;
     if constexpr (traits::combines) {  // one call for those of one key that lanes make together
       using argument = typename first_type<typename traits::arguments>::type;
-      const lane_group group = lane_group::active();
       auto value = read_words<argument>(c.m.word + layout::at_arguments);
-      if (!combine_equal<S>(group.mask(), group.lane(), c.keys[0], value)) return;
+      calls = combine_equal<S>(group.mask(), group.lane(), c.keys[0], value) != 0;
       write_words(c.m.word + layout::at_arguments, value);
     }
-    if (c.run_in_place(to_)) return;
+    if (calls) {
+      ran = c.run_in_place(to_);
+      if (!ran) gather(c);
+    }
+    group.sync();  // lanes that have called together go on together: their next calls may become one, and leave together
+    return ran;
+  }
+  template <class S>
+  GRAVEL_DEVICE void gather(section_call<S, Record, Sections...>& c) {
     if constexpr (layout::nested) {
       c.send(to_);
     } else {

@@ -5,6 +5,7 @@
 //     static constexpr const char* name = "deposit";
 //     GRAVEL_HANDLER void operator()(account& a, int32_t amount) const { a.balance += amount; }
 //     GRAVEL_HANDLER static int32_t combine(int32_t a, int32_t b) { return a + b; }     // optional: calls of one key may become one
+//     static constexpr bool pure = true;     // optional: it touches nothing but the record, and may run for nothing: only one run of a call counts
 //   };
 //
 // One record for each key that the section holds, 1 to 4. What it returns is the call's answer. Servers have the name of their first section; others
@@ -58,6 +59,13 @@ constexpr bool has_combine = requires {
   &S::combine;
 };
 
+/// Does the section say that it touches nothing but its records?
+template <class S>
+constexpr bool is_pure = [] {
+  if constexpr (requires { S::pure; }) return S::pure;
+  else return false;
+}();
+
 template <class T>
 constexpr uint32_t words_of = (sizeof(T) + 3) / 4;
 
@@ -89,7 +97,7 @@ struct section_traits {
   using arguments = typename call::arguments;
   static constexpr uint32_t keys = call::keys;
   static_assert(sizeof(std::conditional_t<std::is_void_v<result>, char, result>) <= 8, "a section answers with up to 8 bytes");
-  static constexpr bool answers = !std::is_void_v<result>, combines = has_combine<S>;
+  static constexpr bool answers = !std::is_void_v<result>, combines = has_combine<S>, pure = is_pure<S>;
   static_assert(!combines || (keys == 1 && !answers && arguments::count == 1),
                 "combine(a, b) is for sections of one key and one argument that answer nothing");
 

@@ -36,7 +36,7 @@ struct key_server {
   /// All threads of the block, when the kernel starts.
   __device__ void begin(const here_type& here) const {
     workspace& mine = space();
-    if (here.rank() < warps) mine.owners.count[here.rank()] = 0;
+    for (uint32_t i = here.rank(); i < bins; i += threads) mine.owners.count[i] = 0;
     if (table.by_locks)
       for (uint32_t i = here.rank(); i < lock_words; i += threads) mine.lock[i] = 0;
     if (copies && table.in_shared)
@@ -49,9 +49,15 @@ struct key_server {
   }
 
  private:
+  /// Calls are dealt by their keys to so many bins, each of which is one warp's. So those of a key lie together, with few others.
+  static constexpr uint32_t bins = 128;
+  static constexpr uint32_t at_once = layout::nested          ? 1
+                                      : sizeof(message) <= 16 ? 8
+                                      : sizeof(message) <= 48 ? 4
+                                                              : 2;  ///< calls that are read before they are run
   struct owner_space {
-    message calls[window];  ///< of the batch, by warp
-    uint32_t count[warps];  ///< 0 between windows
+    message calls[window + at_once];  ///< of the batch, by bin. What lies behind is read, and not used
+    uint32_t count[bins];             ///< 0 between windows
   };
   union workspace {
     owner_space owners;
@@ -78,11 +84,18 @@ struct key_server {
       else return *kept;
     }
   };
+  using table_type = server_table<layout>;
+  static constexpr bool pure = (section_traits<Record, Sections>::pure && ...);
+
   GRAVEL_DEVICE open_key open(uint32_t number) const {
     open_key k;
     k.number = number;
     k.parked = 0;
-    k.held = false;
+    k.held = k.was_held = false;
+    if constexpr (table_type::in_words) {
+      open_word(k);
+      return k;
+    }
     if (table.in_place) {
       for (relax wait;; wait()) {  // a client that runs in place waits for nothing
         const key_state state = table.state_of(number);
@@ -99,19 +112,42 @@ struct key_server {
     else k.kept = &table.slots[number].record;
     return k;
   }
+  GRAVEL_DEVICE void open_word([[maybe_unused]] open_key& k) const {
+    if constexpr (table_type::in_words) {
+      if (table.in_shared) {
+        k.kept = records()[k.number / table.servers];
+        return;
+      }
+      slot_word* const at = table.word(k.number);
+      auto slot = table_type::slot_of(load_slot(at));
+      for (relax wait; table.in_place && slot.lock != static_cast<uint32_t>(key_state::server); wait()) {
+        // Only the lock is compared: clients may change the record again and again.
+        const bool taken = slot.lock == static_cast<uint32_t>(key_state::free) && table.take(k.number, key_state::server);
+        slot = table_type::slot_of(load_slot(at));
+        if (taken) break;
+      }
+      k.kept = slot.record;
+    }
+  }
   /// `contended`: several calls met.
   GRAVEL_DEVICE void close(const open_key& k, bool contended) const {
     auto& slot = table.slots[k.number];
-    if constexpr (copies) {
+    if constexpr (copies)
       if (table.in_shared) records()[k.number / table.servers] = k.kept;
-      slot.record = k.kept;  // also of records in shared memory: what the host and other kernels see
+    if constexpr (table_type::in_words) {
+      const slot_word word = table_type::word_of(k.kept, table.in_place && contended ? key_state::server : key_state::free);
+      if (pure || contended || !table.in_place) store_slot(table.word(k.number), word);
+      else store_slot_release(table.word(k.number), word);  // [K1]
+      return;
     }
+    if constexpr (copies) slot.record = k.kept;  // also of records in shared memory: what the host and other kernels see
     if constexpr (layout::nested) {
       if (k.held) slot.parked = k.parked;
       if (k.held && !k.was_held) store_relaxed<scope::device>(&slot.lock, static_cast<uint32_t>(key_state::held));
       if (!k.held && k.was_held) store_relaxed<scope::device>(&slot.lock, static_cast<uint32_t>(key_state::server));
     }
-    if (table.in_place && !k.held && !contended) table.give(k.number);
+    // Nested calls wait for keys that are free: servers keep none.
+    if (table.in_place && !k.held && (layout::nested || !contended)) table.give(k.number);
   }
 
   GRAVEL_DEVICE void run_by_owners(const here_type& here, const gravel_service_batch<message>& batch) const {
@@ -123,79 +159,138 @@ struct key_server {
       GRAVEL_UNROLL
       for (uint32_t t = 0; t < each; ++t) {
         const uint32_t i = from + t * threads + here.rank();
-        to[t] = warps;
-        if (i >= size) continue;
-        call[t] = batch[i];
-        to[t] = (call[t].word[0] >> layout::bits) * 0x9e3779b1u >> 16 & (warps - 1);
-        place[t] = block_add_relaxed(&mine.count[to[t]], 1);
+        if (i < size) call[t] = batch[i];
+      }
+      GRAVEL_UNROLL
+      for (uint32_t t = 0; t < each; ++t) {
+        bool is = from + t * threads + here.rank() < size;
+        to[t] = bins;
+        if constexpr (layout::combines) {
+          __syncwarp();
+          (combine<Sections>(call[t], is), ...);
+          __syncwarp();
+        }
+        if (is) to[t] = (call[t].word[0] >> layout::bits) * 0x9e3779b1u >> 16 & (bins - 1);
+        place[t] = place_in(mine.count, to[t], lane);
       }
       __syncthreads();
-      const uint32_t count = lane < warps ? mine.count[lane] : 0;
-      uint32_t before = count;
-      for (uint32_t step = 1; step < warps; step *= 2) {
+      // Of each bin where it begins. A lane for four: the sums of those before, and of the four.
+      uint32_t count[bins / 32], before = 0;
+      uint64_t within = 0;
+      GRAVEL_UNROLL
+      for (uint32_t b = 0; b < bins / 32; ++b) {
+        count[b] = mine.count[lane * (bins / 32) + b];
+        within |= uint64_t{before} << 16 * b;
+        before += count[b];
+      }
+      const uint32_t of_lane = before;
+      for (uint32_t step = 1; step < 32; step *= 2) {
         const uint32_t other = __shfl_up_sync(~0u, before, step);
         if (lane >= step) before += other;
       }
-      before -= count;
+      const uint32_t all = __shfl_sync(~0u, before, 31);
+      before -= of_lane;
+      const auto begin_of = [&](uint32_t bin) {
+        const int at = static_cast<int>(bin / (bins / 32)) % 32;
+        const uint64_t inside = __shfl_sync(~0u, within, at) >> bin % (bins / 32) * 16;
+        return __shfl_sync(~0u, before, at) + static_cast<uint32_t>(inside & 0xffff);
+      };
       GRAVEL_UNROLL
       for (uint32_t t = 0; t < each; ++t) {
-        const uint32_t first = __shfl_sync(~0u, before, static_cast<int>(to[t] % warps));
-        if (to[t] < warps) mine.calls[first + place[t]] = call[t];
+        const uint32_t begin = begin_of(to[t] % bins);
+        if (to[t] < bins) mine.calls[begin + place[t]] = call[t];
       }
-      const uint32_t first = __shfl_sync(~0u, before, static_cast<int>(warp)), n = __shfl_sync(~0u, count, static_cast<int>(warp));
+      const uint32_t first = begin_of(warp * (bins / warps));
+      const uint32_t end = warp + 1 < warps ? begin_of((warp + 1) * (bins / warps) % bins) : all;
       __syncthreads();
-      if (here.rank() < warps) mine.count[here.rank()] = 0;
-      for (uint32_t at = 0; at < n; at += 32) run_together(here, mine.calls + first + at, n - at, lane);
+      for (uint32_t i = here.rank(); i < bins; i += threads) mine.count[i] = 0;
+      for (uint32_t at = first; at < end;) at += run_together(here, mine.calls + at, end - at, lane);
       __syncthreads();
     }
   }
-
-  /// Up to 32 calls. Thread scope: warp, converged.
-  GRAVEL_DEVICE void run_together(const here_type& here, message* calls, uint32_t n, uint32_t lane) const {
-    bool mine = lane < n, met = false;  // met: calls for the key have been combined
-    const uint32_t word = mine ? calls[lane].word[0] : ~0u;
-    if constexpr (layout::combines) {
-      (combine<Sections>(calls, lane, word, mine, met), ...);
-      __syncwarp();
+  /// Adds this lane's call to those of its bin; which of them it is. Thread scope: warp, converged.
+  GRAVEL_DEVICE static uint32_t place_in(uint32_t* count, uint32_t bin, uint32_t lane) {
+    // Calls that meet are often of one key, and a word is added to by one lane after the other.
+    int alike = 0;
+    __match_all_sync(~0u, bin, &alike);
+    if (alike) {
+      uint32_t before = 0;
+      if (lane == 0 && bin < bins) before = block_add_relaxed(&count[bin], 32);
+      return __shfl_sync(~0u, before, 0) + lane;
     }
-    const uint32_t number = mine ? word >> layout::bits : ~0u;
+    return bin < bins ? block_add_relaxed(&count[bin], 1) : 0;
+  }
+
+  /// Runs the first of `n` calls: of one key as many as there are, else up to 32. Returns how many. Thread scope: warp, converged.
+  GRAVEL_DEVICE uint32_t run_together(const here_type& here, const message* calls, uint32_t n, uint32_t lane) const {
+    const bool mine = lane < n;
+    const uint32_t number = mine ? calls[lane].word[0] >> layout::bits : ~0u;
     const uint32_t same = __match_any_sync(~0u, number);
+    if (__all_sync(~0u, same == ~0u)) {
+      // One key. The row of its calls may be longer.
+      uint32_t row = 32;
+      for (;;) {
+        const bool is = row + lane < n && calls[row + lane].word[0] >> layout::bits == number;
+        const uint32_t those = __ballot_sync(~0u, is);
+        if (those != ~0u) {
+          row += static_cast<uint32_t>(__ffs(static_cast<int>(~those)) - 1);
+          break;
+        }
+        row += 32;
+      }
+      if (lane == 0) {
+        open_key k = open(number);
+        run_row(here, calls, row, k);
+        close(k, true);
+      }
+      __syncwarp();
+      return row;
+    }
     if (mine && lane_group::lowest(same) == lane) {
       open_key k = open(number);
       apply_all(here, calls, same, k);
-      close(k, met || (same & (same - 1)) != 0);
+      close(k, (same & (same - 1)) != 0);
     }
     __syncwarp();  // what one lane wrote the next calls of its key may read in another
+    return n < 32 ? n : 32;
   }
   /// The calls of one key, one after the other.
   GRAVEL_DEVICE void apply_all(const here_type& here, const message* calls, uint32_t which, open_key& k) const {
-    if constexpr (!layout::nested && !layout::answers && sizeof(message) <= 16) {
-      // Of a key that is much called for they mostly lie together: then eight are read at once.
-      constexpr uint32_t several = 8;
-      const uint32_t first = lane_group::lowest(which), n = lane_group::popcount(which);
-      if (n >= several && which >> first == ~0u >> (32 - n)) {
-        for (uint32_t i = 0; i + several <= n; i += several) {
-          GRAVEL_UNROLL
-          for (uint32_t j = 0; j < several; ++j) apply(here, calls[first + i + j].word, k);
-        }
-        which = n % several ? which & ~0u << (first + n / several * several) : 0;
-      }
-    }
+    const uint32_t first = lane_group::lowest(which), n = lane_group::popcount(which);
+    if (which >> first == ~0u >> (32 - n)) return run_row(here, calls + first, n, k);
     for (; which; which &= which - 1) apply(here, calls[lane_group::lowest(which)].word, k);
   }
+  /// The same of calls that lie together: several are read, then run.
+  GRAVEL_DEVICE void run_row(const here_type& here, const message* calls, uint32_t n, open_key& k) const {
+    message now[at_once];
+    uint32_t i = 0;
+    for (; i + at_once <= n; i += at_once) {
+      GRAVEL_UNROLL
+      for (uint32_t j = 0; j < at_once; ++j) now[j] = calls[i + j];
+      GRAVEL_UNROLL
+      for (uint32_t j = 0; j < at_once; ++j) apply(here, now[j].word, k);
+    }
+    if (i == n) return;
+    GRAVEL_UNROLL
+    for (uint32_t j = 0; j < at_once; ++j) now[j] = calls[i + j];
+    GRAVEL_UNROLL
+    for (uint32_t j = 0; j < at_once; ++j)
+      if (i + j < n) apply(here, now[j].word, k);
+  }
+  /// Of the lanes' calls of one key one is left, with what all of them say. Thread scope: warp, converged.
   template <class S>
-  GRAVEL_DEVICE void combine(message* calls, uint32_t lane, uint32_t word, bool& mine, bool& met) const {
+  GRAVEL_DEVICE void combine(message& call, bool& is) const {
     using traits = section_traits<Record, S>;
     if constexpr (traits::combines) {
       using argument = typename first_type<typename traits::arguments>::type;
-      const bool is = mine && (word & layout::kind_mask) == layout::template kind_of<S>();
-      const uint32_t those = __ballot_sync(~0u, is);
-      if (!is) return;
-      auto value = read_words<argument>(calls[lane].word + layout::at_arguments);
-      const uint32_t combined = combine_equal<S>(those, lane, word, value);
-      mine = combined != 0;
-      met = combined > 1;
-      if (mine) write_words(calls[lane].word + layout::at_arguments, value);
+      const bool such = is && (call.word[0] & layout::kind_mask) == layout::template kind_of<S>();
+      const uint32_t those = __ballot_sync(~0u, such);
+      if (such) {
+        auto value = read_words<argument>(call.word + layout::at_arguments);
+        is = combine_equal<S>(those, lane_group::of(~0u).lane(), call.word[0], value) != 0;
+        if (is) write_words(call.word + layout::at_arguments, value);
+      }
+      __syncwarp();
     }
   }
   GRAVEL_DEVICE void run_by_locks(const here_type& here, const gravel_service_batch<message>& batch) const {
@@ -233,7 +328,7 @@ struct key_server {
   GRAVEL_DEVICE void run_if(const here_type& here, const uint32_t* call, open_key& k) const {
     if ((call[0] & layout::kind_mask) != layout::template kind_of<S>()) return;
     if constexpr (section_traits<Record, S>::keys == 1) {
-      run_section<S, layout>(here.g, call, k.record());
+      run_section<S, layout>(here.g, false, call, k.record());
       if constexpr (layout::nested) complete(here, call);
     } else {
       visit<S>(here, call, k);
@@ -262,7 +357,7 @@ struct key_server {
     for (uint32_t r = 0; r < last; ++r) values[r] = read_words<Record>(call + layout::at_values + r * layout::record_words);
     values[last] = k.record();
     for (uint32_t i = 0; i < n; ++i) at[i] = rank_of<n>(keys, keys[i]);
-    run_nested<S, layout>(here.g, call, values, at, std::make_index_sequence<n>());
+    run_nested<S, layout>(here.g, false, call, values, at, std::make_index_sequence<n>());
     k.record() = values[last];
     for (uint32_t i = 0, given = 0; i < n; ++i) {
       if (keys[i] == mine || (given >> at[i] & 1)) continue;

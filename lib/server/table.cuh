@@ -12,19 +12,33 @@
 // `free` as clients do, and gives it back [K1] when calls for it no longer meet: then clients may run in place again.
 #pragma once
 #include "lib/server/section.hpp"
+#include "lib/server/slot_word.cuh"
 
 namespace gravel {
 
 enum class key_state : uint32_t { free, client, server, held };
 
+/// Do a record and its lock make one slot_word?
 template <class Record, bool NESTED>
-struct key_slot {
+constexpr bool is_slot_word = !NESTED && sizeof(Record) > 4 && sizeof(Record) <= 12;
+
+/// Of a slot of so many bytes: that it does not lie in more lines of memory than it must, unless this would take more than a third of memory.
+constexpr uint32_t slot_alignment(uint32_t bytes, uint32_t least) {
+  uint32_t whole = 1;
+  while (whole < bytes) whole *= 2;
+  return whole <= 128 && whole * 3 <= bytes * 4 ? whole : least > 4 ? least : 4;
+}
+template <class Record, uint32_t WORDS>
+constexpr uint32_t slot_alignment_of = slot_alignment((sizeof(Record) + 3) / 4 * 4 + 4 * WORDS, alignof(Record));
+
+template <class Record, bool NESTED>
+struct alignas(is_slot_word<Record, NESTED> ? 16 : slot_alignment_of<Record, 1>) key_slot {
   Record record;
   uint32_t lock;  ///< key_state
 };
 /// `parked`: 1 + the room of the last call that waits for the key; 0: none. The calls make a ring, from the last to the first.
 template <class Record>
-struct key_slot<Record, true> {
+struct alignas(slot_alignment_of<Record, 2>) key_slot<Record, true> {
   Record record;
   uint32_t lock, parked;
 };
@@ -47,6 +61,8 @@ template <class Layout>
 struct server_table {
   using record = typename Layout::record;
   using slot = key_slot<record, Layout::nested>;
+  /// Record and lock are read, written and swapped together, by all who touch them while calls are under way.
+  static constexpr bool in_words = is_slot_word<record, Layout::nested> && has_slot_words;
   slot* slots;  ///< symmetric: [keys of this PE]
   uint64_t keys;
   uint32_t n_pes, my_pe, servers;
@@ -71,28 +87,47 @@ struct server_table {
   GRAVEL_DEVICE key_state state_of(uint32_t number) const {
     return static_cast<key_state>(load_relaxed<scope::device>(&slots[number].lock));
   }
+
+  // ---- where a slot is a slot_word
+  GRAVEL_DEVICE slot_word* word(uint32_t number) const { return reinterpret_cast<slot_word*>(slots + number); }
+  GRAVEL_DEVICE static slot slot_of(const slot_word& w) {
+    unpacked_value<slot> s;
+    __builtin_memcpy(static_cast<void*>(&s.value), &w, sizeof(w));
+    return s.value;
+  }
+  GRAVEL_DEVICE static slot_word word_of(const record& r, key_state state) {
+    const slot s{r, static_cast<uint32_t>(state)};
+    slot_word w;
+    __builtin_memcpy(&w, &s, sizeof(w));
+    return w;
+  }
 };
+
+/// To who asked, if anybody did. `here`: it is this PE.
+template <class Layout, class T>
+GRAVEL_DEVICE void send_answer(const gravel_t& g, const uint32_t* call, T answer, bool here) {
+  const uint64_t slot = call[Layout::at_slot] | uint64_t{call[Layout::at_slot + 1]} << 32;
+  constexpr uint64_t place = (uint64_t{1} << 40) - 1;
+  if (!slot) return;
+  T* const to = reinterpret_cast<T*>(g.heap + (slot & place) - 1);
+  if (here) put_in_place(as_numbers(to), as_number<T>(answer));
+  else gravel_put(g, to, answer, static_cast<int>(slot >> 40));
+}
 
 /// Runs the section with the message's arguments, and sends its answer to who asked.
 template <class S, class Layout, class... R>
-GRAVEL_DEVICE void run_section([[maybe_unused]] const gravel_t& g, const uint32_t* call, R&... records) {
+GRAVEL_DEVICE void run_section([[maybe_unused]] const gravel_t& g, [[maybe_unused]] bool here, const uint32_t* call, R&... records) {
   using traits = section_traits<typename Layout::record, S>;
-  if constexpr (traits::answers) {
-    using result = typename traits::result;
-    const result answer = traits::run(call + Layout::at_arguments, typename traits::arguments{}, records...);
-    const uint64_t slot = call[Layout::at_slot] | uint64_t{call[Layout::at_slot + 1]} << 32;
-    constexpr uint64_t place = (uint64_t{1} << 40) - 1;
-    if (slot) gravel_put(g, reinterpret_cast<result*>(g.heap + (slot & place) - 1), answer, static_cast<int>(slot >> 40));
-  } else {
-    traits::run(call + Layout::at_arguments, typename traits::arguments{}, records...);
-  }
+  if constexpr (traits::answers)
+    send_answer<Layout>(g, call, traits::run(call + Layout::at_arguments, typename traits::arguments{}, records...), here);
+  else traits::run(call + Layout::at_arguments, typename traits::arguments{}, records...);
 }
 
 /// Runs the nested section whose records are values[at[0]], values[at[1]] ...
 template <class S, class Layout, size_t... I>
-GRAVEL_DEVICE void run_nested(const gravel_t& g, const uint32_t* call, typename Layout::record* values, const uint32_t* at,
+GRAVEL_DEVICE void run_nested(const gravel_t& g, bool here, const uint32_t* call, typename Layout::record* values, const uint32_t* at,
                               std::index_sequence<I...>) {
-  run_section<S, Layout>(g, call, values[at[I]]...);
+  run_section<S, Layout>(g, here, call, values[at[I]]...);
 }
 
 }  // namespace gravel

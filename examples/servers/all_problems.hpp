@@ -1,0 +1,85 @@
+// The five problems one after the other, each with keys as they come in it, by servers and by their rivals: how many times as fast as locks with backoff
+// servers are, and the geometric mean of that.
+#pragma once
+#include <cmath>
+#include <functional>
+
+#include "examples/servers/bank.hpp"
+#include "examples/servers/boruvka.hpp"
+#include "examples/servers/counters.hpp"
+#include "examples/servers/gmm.hpp"
+#include "examples/servers/hash_table.hpp"
+
+namespace gravel {
+
+struct problem_case {
+  const char* name;
+  bool combines;
+  uint64_t keys, calls;  ///< of each PE
+  uint64_t less;         ///< locks of few keys take a thousand times as long: they get so many times fewer calls
+  bool fewer_keys;       ///< and keys
+  double exponent;
+  std::function<contest_result(const contest_options&)> solve;
+  uint64_t bytes;
+};
+
+/// Places for twice the keys.
+inline uint64_t buckets_for(uint64_t keys) { return keys * 2 / hash_bucket::places + 64; }
+
+/// Words, accounts of which some are busier than others, identifiers, a few clusters, a random graph.
+inline std::vector<problem_case> all_problems(const contest_options& o) {
+  constexpr uint64_t scale = GRAVEL_CUDA ? 1 << 10 : 1;
+  const uint64_t words = 64 * scale, accounts = 1024 * scale, items = 1024 * scale, vertices = 128 * scale;
+  return {{counters_problem::name, true, words, 4096 * scale, 32, false, 1,
+           [](const contest_options& c) { return solve<counters_problem>(c); }, bytes_of<counters_problem>(o, words)},
+          {bank_problem::name, false, accounts, 4096 * scale, 1, false, 0.5,
+           [](const contest_options& c) { return solve<bank_problem>(c); }, bytes_of<bank_problem>(o, accounts)},
+          {hash_problem::name, false, items, 16384 * scale, 1, false, 0,
+           [](const contest_options& c) { return solve_hash_table(c, buckets_for(c.keys)); },
+           bytes_of<hash_problem>(o, buckets_for(items), 16384 * scale)},
+          {gmm_problem::name, true, 16, 256 * scale, 32, false, 0, [](const contest_options& c) { return solve_gmm(c, 1); },
+           bytes_of<gmm_problem>(o, 16)},
+          {boruvka_problem::name, true, vertices, 1024 * scale, 16, true, 0, [](const contest_options& c) { return solve_boruvka(c); },
+           bytes_of<boruvka_problem>(o, vertices)}};
+}
+
+/// Collective; the same answer on all PEs.
+inline contest_result solve_all(const contest_options& given) {
+  const bool tells = gravel_my_pe() == 0;
+  double sum_of_servers = 0, sum_of_best = 0;
+  bool right = true;
+  fact_list facts{{"program", "critical_sections all"}, {"backend", gravel_backend()}, {"pes", static_cast<uint64_t>(gravel_n_pes())}};
+  const auto all = all_problems(given);
+  for (const problem_case& p : all) {
+    const auto run = [&](const char* method) {
+      contest_options o = given;
+      const uint64_t less = method == std::string("backoff") ? p.less : 1;
+      o.calls = p.calls / less, o.keys = p.keys / (p.fewer_keys ? less : 1);
+      o.exponent = p.exponent, o.method = method, o.own = true, o.json.clear();
+      const contest_result result = p.solve(o);
+      right &= result.right;
+      facts.push_back({std::string(p.name) + "_" + method, result.rate});
+      return result.rate;
+    };
+    const double servers = run("servers"), combined = p.combines ? run("combine") : 0, backoff = run("backoff");
+    if (p.combines) run("sort");
+    sum_of_servers += std::log(servers / backoff);
+    sum_of_best += std::log(std::max(servers, combined) / backoff);
+    facts.push_back({std::string(p.name) + "_over_backoff", servers / backoff});
+    if (tells)
+      std::printf("%s: servers %.3g times as fast as locks with backoff, combining %.3g\n\n", p.name, servers / backoff,
+                  combined / backoff);
+  }
+  const auto n = static_cast<double>(all.size());
+  const double mean = std::exp(sum_of_servers / n), best = std::exp(sum_of_best / n);
+  facts.push_back({"geometric_mean", mean});
+  facts.push_back({"geometric_mean_where_calls_combine", best});
+  facts.push_back({"right", right});
+  if (tells) std::printf("geometric mean of the five: %.3g, combining where calls can be combined %.3g\n", mean, best);
+  all_succeed("critical_sections", [&] {
+    if (tells && !given.json.empty()) write_json(given.json, facts);
+  });
+  return {right, mean};
+}
+
+}  // namespace gravel
