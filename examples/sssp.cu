@@ -7,9 +7,8 @@
 #include <cstdio>
 #include <queue>
 
-#include "examples/device_array.hpp"
+#include "examples/device_part.hpp"
 #include "examples/facts.hpp"
-#include "examples/graph_input.hpp"
 #include "examples/lane_share.hpp"
 #include "examples/model.hpp"
 #include "examples/program.hpp"
@@ -63,13 +62,30 @@ struct path_job {
   const arc* arcs;
   const uint32_t* ghosts;  ///< codes of other PEs' vertices that edges lead to
   vertex_code codes;
-  uint64_t own;
+  uint64_t own, n_ghosts;
   uint32_t piece_log2;
   uint32_t* best;      ///< symmetric: distances of own vertices; then, of ghosts, the best one sent from here
   uint32_t* expanded;  ///< the distance with which a vertex was expanded last
   piece* queue;
   found* results;  ///< two, used in turn
 };
+
+/// Edges with their weights beside them, and the sum of all weights.
+__global__ void join_arcs(const uint32_t* targets, const float* weights, uint64_t edges, arc* arcs, double* sum) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  double mine = 0;
+  for (uint64_t e = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; e < edges; e += lanes) {
+    arcs[e] = {targets[e], weights[e]};
+    mine += weights[e];
+  }
+  for (int step = 16; step; step /= 2) mine += __shfl_xor_sync(~0u, mine, step);
+  if (threadIdx.x % 32 == 0) atomicAdd(sum, mine);
+}
+
+__global__ void fill_unreached(uint32_t* distances, uint64_t count) {
+  const lane_share mine(count);
+  for (uint64_t i = mine.first; i < mine.last; ++i) distances[i] = unreached;
+}
 
 __global__ void start_paths(path_job job, uint64_t all, uint64_t source_place) {
   const lane_share mine(all);
@@ -172,6 +188,36 @@ __global__ void expand(Handle g, path_job job, uint64_t first_piece, uint64_t pi
   sender.end();
 }
 
+/// The check of distances without a serial run: `best` has them, and `again`, which had none, gets what all edges together offer.
+__global__ void offer_again(gravel_t g, path_job job, uint32_t* again, bool to_others) {
+  __shared__ gravel_block_sender<lanes_of_block> sender;
+  sender.begin(g);
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (to_others) {
+    for (uint64_t k = lane; k < job.n_ghosts; k += lanes)
+      if (again[job.own + k] != unreached) sender.min(&again[job.codes.place(job.ghosts[k])], again[job.own + k], job.codes.owner(job.ghosts[k]));
+  } else {
+    for (uint64_t v = lane / 32; v < job.own; v += lanes / 32) {
+      const uint32_t distance = job.best[v];
+      for (uint64_t e = job.offsets[v] + lane % 32; distance != unreached && e < job.offsets[v + 1]; e += 32) {
+        const uint32_t offer = bits_of(distance_of(distance) + job.arcs[e].weight);
+        if (offer < load_relaxed<scope::device>(&again[job.arcs[e].to])) atomicMin(&again[job.arcs[e].to], offer);
+      }
+    }
+  }
+  sender.end();
+}
+
+/// Own vertices, other than the source, whose best offer is not their distance.
+__global__ void count_unequal(path_job job, const uint32_t* again, uint64_t source_place, uint64_t* unequal) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  uint32_t mine = 0;
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < job.own; v += lanes)
+    mine += v != source_place && job.best[v] != again[v];
+  mine = __reduce_add_sync(~0u, mine);
+  if (threadIdx.x % 32 == 0 && mine) fetch_add<scope::device>(unequal, uint64_t{mine});
+}
+
 /// Dijkstra's algorithm on the whole graph under its own numbers. Sums of float, which do not decrease, have one least solution: it finds
 /// the same bits.
 std::vector<uint32_t> compute_serially(const sssp_options& o, uint64_t source) {
@@ -193,22 +239,6 @@ std::vector<uint32_t> compute_serially(const sssp_options& o, uint64_t source) {
     }
   }
   return distance;
-}
-
-struct prepared {
-  graph_part part;
-  std::vector<arc> arcs;
-  ghost_list ghosts;
-};
-
-prepared prepare(const sssp_options& o, int me, int n_pes) {
-  prepared p;
-  p.part = load_part(o.graph, {.weights = true}, me, n_pes);
-  const csr& rows = p.part.rows;
-  std::vector<uint32_t> to = codes_of(rows, p.part.by, p.part.codes);
-  p.ghosts = find_ghosts(to, p.part.codes, me, n_pes, rows.rows());
-  for (uint64_t e = 0; e < to.size(); ++e) p.arcs.push_back({to[e], static_cast<float>(rows.weights[e])});
-  return p;
 }
 
 /// The limit behind which a vertex waits.
@@ -256,14 +286,22 @@ uint32_t find_paths(const path_job& job, network_model& net, float delta) {
 /// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
 bool solve(const sssp_options& o) {
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
-  prepared p;
-  all_succeed(program_name, [&] { p = prepare(o, me, n_pes); });
-  const csr& rows = p.part.rows;
-  const uint64_t own = rows.rows(), n_ghosts = p.ghosts.codes.size(), vertices = p.part.vertices;
-  const uint64_t edges = gravel_sum_all(static_cast<uint64_t>(p.arcs.size())), all_ghosts = gravel_sum_all(n_ghosts);
-  const uint64_t remote_edges = gravel_sum_all(p.ghosts.uses);
+  device_part graph;
+  all_succeed(program_name, [&] { graph = load_on_device(o.graph, {.weights = true}, me, n_pes); });
+  const graph_part& part = graph.part;
+  const csr& rows = part.rows;
+  const uint64_t own = graph.own(), n_ghosts = graph.ghosts.codes.size(), vertices = part.vertices;
+  const uint64_t edges = gravel_sum_all(graph.edges), all_ghosts = gravel_sum_all(n_ghosts);
+  const uint64_t remote_edges = gravel_sum_all(graph.ghosts.uses);
+  device_array<arc> arcs(graph.edges);
+  device_array<double> weight_sum(std::vector<double>(1));
+  gravel_launch(join_arcs, blocks_for(graph.edges), lanes_of_block, static_cast<const uint32_t*>(graph.targets.data()),
+                static_cast<const float*>(graph.weights.data()), graph.edges, arcs.data(), weight_sum.data());
+  gravel_synchronize();
+  graph.targets.release();
+  graph.weights.release();
   double weights = 0;
-  for (const arc& a : p.arcs) weights += a.weight;
+  gravel_copy(&weights, weight_sum.data(), sizeof(weights));
   weights = gravel_sum_all(weights);
   // As many edges under way as a warp has lanes: Davidson and others (2014).
   const double mean = edges ? weights / static_cast<double>(edges) : 1;
@@ -271,14 +309,14 @@ bool solve(const sssp_options& o) {
       o.delta > 0 ? o.delta : std::max(32 * mean * static_cast<double>(vertices) / static_cast<double>(std::max<uint64_t>(edges, 1)), 1e-6);
 
   std::vector<ranked<uint64_t>> degrees;
-  for (uint64_t i = 0; i < own; ++i) degrees.push_back({rows.degree(i), p.part.old_numbers[i]});
+  for (uint64_t i = 0; i < own; ++i) degrees.push_back({rows.degree(i), part.old_numbers[i]});
   const uint64_t source = o.source == ~uint64_t{0} ? gather_best(std::move(degrees), 1).front().vertex : o.source;
   all_succeed(program_name, [&] {
     if (source >= vertices) fail_text("the source " + std::to_string(source) + " is no vertex: there are " + std::to_string(vertices));
   });
   uint64_t source_place = ~uint64_t{0};
   for (uint64_t i = 0; i < own; ++i)
-    if (p.part.old_numbers[i] == source) source_place = i;
+    if (part.old_numbers[i] == source) source_place = i;
   if (me == 0)
     std::printf(
         "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges, %llu of other PEs' vertices in all; from vertex %llu, "
@@ -288,13 +326,11 @@ bool solve(const sssp_options& o) {
         delta);
   std::fflush(stdout);
 
-  device_array<uint64_t> offsets(rows.offsets);
-  device_array<arc> arcs(p.arcs);
-  device_array<uint32_t> ghosts(p.ghosts.codes);
+  device_array<uint32_t> ghosts(graph.ghosts.codes);
   const auto most = [](uint64_t count) { return std::max<uint64_t>(gravel_max_all(count), 1); };
   network_model net(program_name, o.network);
   path_job job{};
-  job.offsets = offsets.data(), job.arcs = arcs.data(), job.ghosts = ghosts.data(), job.codes = p.part.codes, job.own = own;
+  job.offsets = graph.offsets.data(), job.arcs = arcs.data(), job.ghosts = ghosts.data(), job.codes = part.codes, job.own = own, job.n_ghosts = n_ghosts;
   job.piece_log2 = std::min(piece_log2, static_cast<uint32_t>(std::bit_width(net.most_of_lane()) - 1));
   uint64_t pieces = 0;
   for (uint64_t v = 0; v < own; ++v) pieces += pieces_of(rows.degree(v), job.piece_log2);
@@ -315,6 +351,18 @@ bool solve(const sssp_options& o) {
   }
 
   net.check();
+  // Where no weight is zero, distances that are what all edges together offer are the least ones.
+  uint32_t* const again = gravel_malloc<uint32_t>(most(own + n_ghosts) * sizeof(uint32_t));
+  device_array<uint64_t> unequal(std::vector<uint64_t>(1));
+  gravel_launch(fill_unreached, blocks_to_fill_device(), lanes_of_block, again, own + n_ghosts);
+  gravel_barrier_all();
+  for (const bool to_others : {false, true})
+    gravel_launch(offer_again, blocks_for(graph.edges), lanes_of_block, gravel_handle(), job, again, to_others);
+  gravel_barrier_all();
+  gravel_launch(count_unequal, blocks_to_fill_device(), lanes_of_block, job, again, source_place, unequal.data());
+  gravel_synchronize();
+  uint64_t wrong = 0;
+  gravel_copy(&wrong, unequal.data(), sizeof(wrong));
   std::vector<uint32_t> distance(own);
   gravel_copy(distance.data(), job.best, own * sizeof(uint32_t));
   uint64_t reached = 0;
@@ -324,24 +372,25 @@ bool solve(const sssp_options& o) {
   reached = gravel_sum_all(reached);
   farthest = gravel_max_all(farthest);
   const bool serial = !o.no_verify && edges <= o.serial_limit;
-  uint64_t wrong = reached == 0;
+  wrong += reached == 0;
   if (serial) {
     std::vector<uint32_t> expected;
     all_succeed(program_name, [&] { expected = compute_serially(o, source); });
-    for (uint64_t i = 0; i < own; ++i) wrong += distance[i] != expected[p.part.old_numbers[i]];
+    for (uint64_t i = 0; i < own; ++i) wrong += distance[i] != expected[part.old_numbers[i]];
   }
   wrong = gravel_sum_all(wrong);
   if (me == 0) {
     std::printf("%.4f s, %.4g M edges/s, %u rounds; %llu vertices reached, the farthest at %.9g\n", seconds,
                 static_cast<double>(edges) / seconds / 1e6, rounds, static_cast<unsigned long long>(reached),
                 static_cast<double>(distance_of(farthest)));
-    if (serial) std::printf("%llu wrong distances, compared with a serial Dijkstra\n", static_cast<unsigned long long>(wrong));
+    std::printf("%llu wrong distances, compared with %s\n", static_cast<unsigned long long>(wrong),
+                serial ? "what all edges offer and a serial Dijkstra" : "what all edges offer");
   }
   if (!o.dump.empty()) {
     std::vector<double> lengths;  // -1: not reached
     for (const uint32_t d : distance) lengths.push_back(d == unreached ? -1 : static_cast<double>(distance_of(d)));
     dump_columns(program_name, o.dump, "distances",
-                 {{"vertex", {p.part.old_numbers.begin(), p.part.old_numbers.end()}}, {"distance", lengths}});
+                 {{"vertex", {part.old_numbers.begin(), part.old_numbers.end()}}, {"distance", lengths}});
   }
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
@@ -387,7 +436,7 @@ int main(int argc, char** argv) {
   parse_or_exit(app, argc, argv, [&] {
     o.graph.check();
     o.network.prepare();
-    need_symmetric(24 * o.graph.vertices_of_generated() + o.network.symmetric_bytes());
+    need_symmetric(28 * o.graph.vertices_of_generated() + o.network.symmetric_bytes());
     if (!o.json.empty()) need_writable(o.json);
   });
   gravel_init<>();

@@ -1,0 +1,220 @@
+// One PE's part of a graph in device memory, as kernels read it. R-MAT graphs, which may be too large to be made on the host in reasonable time, are made
+// on the device: each lane makes edges by their numbers, the part's own are sorted, and every PE does so for itself.
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <vector>
+
+#include "examples/device_array.hpp"
+#include "examples/device_sort.hpp"
+#include "examples/graph_input.hpp"
+#include "examples/together.hpp"
+#include "gravel.cuh"
+#include "lib/graph/rmat.hpp"
+
+namespace gravel {
+
+struct device_part {
+  graph_part part;  ///< of `rows` the offsets alone
+  uint64_t edges = 0;
+  device_array<uint64_t> offsets;
+  device_array<uint32_t> targets;  ///< own vertices by their places, ghost k as own + k
+  device_array<float> weights;     ///< of each edge, if they were wished for
+  ghost_list ghosts;
+
+  uint64_t own() const { return part.rows.rows(); }
+};
+
+/// What the kernels that make an R-MAT graph know: an edge is a key, its row (a vertex of this part) above its target.
+struct rmat_job {
+  rmat_source source;
+  uint64_t all;  ///< edges to make
+  block_distribution distribution;
+  int part;
+  bool undirected, reversed, loops;
+  uint32_t max_weight;
+  uint64_t weight_seed;
+
+  GRAVEL_BOTH uint64_t key_of(uint64_t row, uint64_t target) const { return row << source.scale | target; }
+  GRAVEL_BOTH uint64_t row_of(uint64_t key) const { return key >> source.scale; }
+  GRAVEL_BOTH uint64_t target_of(uint64_t key) const { return key & ((uint64_t{1} << source.scale) - 1); }
+};
+
+/// Appends the keys of the lanes that have one; only counts if `keys` is null. Thread scope: warp, converged.
+GRAVEL_DEVICE void append_key(uint64_t* keys, uint64_t* count, bool have, uint64_t key) {
+  const unsigned having = __ballot_sync(~0u, have), lane = threadIdx.x % 32;
+  if (having == 0) return;
+  uint64_t at = 0;
+  if (lane == 0) at = fetch_add<scope::device>(count, static_cast<uint64_t>(__popc(having)));
+  at = __shfl_sync(~0u, at, 0) + static_cast<uint64_t>(__popc(having & ((1u << lane) - 1)));
+  if (have && keys) keys[at] = key;
+}
+
+/// Makes all edges and keeps those whose row is here: once with `keys` null, to count them.
+static __global__ void make_rmat(rmat_job job, uint64_t* keys, uint64_t* count) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  for (uint64_t of_warp = lane / 32 * 32; of_warp < job.all; of_warp += lanes) {
+    const uint64_t i = of_warp + lane % 32;
+    edge e = job.source(i);
+    if (job.reversed) e = {e.target, e.source};
+    const bool loop = e.source == e.target, there = i < job.all && (job.loops || !loop);
+    append_key(keys, count, there && job.distribution.owner(e.source) == job.part,
+               job.key_of(job.distribution.local_index(e.source), e.target));
+    if (!job.undirected) continue;
+    append_key(keys, count, there && !loop && job.distribution.owner(e.target) == job.part,
+               job.key_of(job.distribution.local_index(e.target), e.source));
+  }
+}
+
+/// Where rows begin, of `count` sorted keys; and which vertices of other parts they name, a bit for each vertex of the graph.
+static __global__ void find_rows(rmat_job job, const uint64_t* keys, uint64_t count, uint64_t* offsets, uint32_t* named) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, rows = job.distribution.count(job.part);
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i <= count; i += lanes) {
+    const uint64_t last = i < count ? job.row_of(keys[i]) : rows;
+    for (uint64_t row = i ? job.row_of(keys[i - 1]) + 1 : 0; row <= last; ++row) offsets[row] = i;
+    if (i == count) continue;
+    const uint64_t target = job.target_of(keys[i]);
+    const uint32_t bit = 1u << target % 32;
+    if (job.distribution.owner(target) != job.part && (load_relaxed<scope::device>(&named[target / 32]) & bit) == 0)
+      atomicOr(&named[target / 32], bit);
+  }
+}
+
+/// Targets as places and ghosts; `before`: how many bits of `named` are set before each word.
+static __global__ void name_targets(rmat_job job, const uint64_t* keys, uint64_t count, const uint32_t* named, const uint32_t* before,
+                                    uint32_t* targets, float* weights, uint64_t* uses) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, own = job.distribution.count(job.part), first = job.distribution.first(job.part);
+  uint32_t mine = 0;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += lanes) {
+    const uint64_t target = job.target_of(keys[i]);
+    if (weights) weights[i] = static_cast<float>(weight_between(first + job.row_of(keys[i]), target, job.max_weight, job.weight_seed));
+    if (target - first < own) {
+      targets[i] = static_cast<uint32_t>(target - first);
+      continue;
+    }
+    ++mine;
+    const unsigned below = named[target / 32] & ((1u << target % 32) - 1);
+    targets[i] = static_cast<uint32_t>(own) + before[target / 32] + static_cast<uint32_t>(__popc(below));
+  }
+  mine = __reduce_add_sync(~0u, mine);
+  if (threadIdx.x % 32 == 0 && mine) fetch_add<scope::device>(uses, uint64_t{mine});
+}
+
+/// The ghosts that the bits of `named` stand for; fills `before` (name_targets).
+inline ghost_list list_ghosts(const std::vector<uint32_t>& named, const rmat_job& job, vertex_code codes, std::vector<uint32_t>& before) {
+  ghost_list ghosts;
+  ghosts.first.assign(static_cast<size_t>(job.distribution.parts) + 1, 0);
+  for (uint64_t w = 0; w < named.size(); ++w) {
+    before.push_back(static_cast<uint32_t>(ghosts.codes.size()));
+    for (uint32_t rest = named[w]; rest; rest &= rest - 1) {
+      const uint64_t vertex = w * 32 + static_cast<uint64_t>(std::countr_zero(rest));
+      const int owner = job.distribution.owner(vertex);
+      ghosts.codes.push_back(codes.code(owner, job.distribution.local_index(vertex)));
+      ++ghosts.first[static_cast<size_t>(owner) + 1];
+    }
+  }
+  for (size_t p = 1; p < ghosts.first.size(); ++p) ghosts.first[p] += ghosts.first[p - 1];
+  if (job.distribution.count(job.part) + ghosts.codes.size() > ~uint32_t{0}) fail_text("more vertices and ghosts than 32 bits can name");
+  return ghosts;
+}
+
+/// The part of an R-MAT graph divided into blocks, made on the device. As sorted rows it is what load_part() makes on the host.
+inline device_part make_rmat_part(const graph_input& input, const graph_wish& wish, int part, int parts) {
+  const rmat_job job{.source = rmat_source::of(input.rmat_scale, input.seed),
+                     .all = input.edges_per_vertex << input.rmat_scale,
+                     .distribution = {uint64_t{1} << input.rmat_scale, parts},
+                     .part = part,
+                     .undirected = wish.undirected || input.undirected,
+                     .reversed = wish.reversed,
+                     .loops = !wish.simple && !input.simple,
+                     .max_weight = input.max_weight,
+                     .weight_seed = input.seed};
+  device_part made;
+  name_part(made.part, contiguous(job.distribution.vertices, parts), part);
+  const unsigned grid = 8 * blocks_to_fill_device();
+  device_array<uint64_t> counters(std::vector<uint64_t>(2));
+  const auto read = [&](unsigned which) {
+    uint64_t value = 0;
+    gravel_synchronize();
+    gravel_copy(&value, counters.data() + which, sizeof(value));
+    return value;
+  };
+  gravel_launch(make_rmat, grid, lanes_of_block, job, static_cast<uint64_t*>(nullptr), counters.data());
+  uint64_t count = read(0);
+  device_array<uint64_t> keys(count), others(count);
+  gravel_launch(make_rmat, grid, lanes_of_block, job, keys.data(), counters.data() + 1);
+  gravel_synchronize();
+  if (sort_keys(keys.data(), others.data(), count, 2 * job.source.scale) != keys.data()) std::swap(keys, others);
+  if (!job.loops) {
+    count = keep_first(keys.data(), others.data(), count);
+    std::swap(keys, others);
+  }
+  others.release();
+
+  const uint64_t own = job.distribution.count(part), words = (job.distribution.vertices + 31) / 32;
+  made.edges = count;
+  made.offsets = device_array<uint64_t>(own + 1);
+  made.targets = device_array<uint32_t>(count);
+  if (wish.weights) made.weights = device_array<float>(count);
+  std::vector<uint32_t> named(words), before;
+  device_array<uint32_t> named_here(named);
+  gravel_launch(find_rows, grid, lanes_of_block, job, static_cast<const uint64_t*>(keys.data()), count, made.offsets.data(), named_here.data());
+  gravel_synchronize();
+  gravel_copy(named.data(), named_here.data(), words * sizeof(uint32_t));
+  made.ghosts = list_ghosts(named, job, made.part.codes, before);
+  device_array<uint32_t> before_here(before);
+  device_array<uint64_t> uses(std::vector<uint64_t>(1));
+  gravel_launch(name_targets, grid, lanes_of_block, job, static_cast<const uint64_t*>(keys.data()), count,
+                static_cast<const uint32_t*>(named_here.data()), static_cast<const uint32_t*>(before_here.data()), made.targets.data(),
+                made.weights.data(), uses.data());
+  gravel_synchronize();
+  gravel_copy(&made.ghosts.uses, uses.data(), sizeof(uint64_t));
+  made.part.rows.offsets.resize(own + 1);
+  gravel_copy(made.part.rows.offsets.data(), made.offsets.data(), (own + 1) * sizeof(uint64_t));
+  return made;
+}
+
+/// The same of any graph, made or read on the host.
+inline device_part copy_part(const graph_input& input, const graph_wish& wish, int part, int parts) {
+  device_part made;
+  made.part = load_part(input, wish, part, parts);
+  csr& rows = made.part.rows;
+  std::vector<uint32_t> targets = codes_of(rows, made.part.by, made.part.codes);
+  made.ghosts = find_ghosts(targets, made.part.codes, part, parts, rows.rows());
+  made.edges = targets.size();
+  made.offsets = device_array<uint64_t>(rows.offsets);
+  made.targets = device_array<uint32_t>(targets);
+  if (wish.weights) made.weights = device_array<float>(std::vector<float>(rows.weights.begin(), rows.weights.end()));
+  rows.targets = {};
+  rows.weights = {};
+  return made;
+}
+
+/// From gravel_init to gravel_finalize; not collective. Throws gravel::error.
+inline device_part load_on_device(const graph_input& input, const graph_wish& wish, int part, int parts) {
+  const bool here = input.rmat_scale >= 0 && input.division == "blocks";
+  return here ? make_rmat_part(input, wish, part, parts) : copy_part(input, wish, part, parts);
+}
+
+/// Rows in which a part differs from what the host makes; all, if it differs elsewhere. The order within rows does not count.
+inline uint64_t rows_unlike_host(const device_part& made, const graph_input& input, const graph_wish& wish, int part, int parts) {
+  const graph_part expected = load_part(input, wish, part, parts);
+  std::vector<uint32_t> targets(made.edges), wanted = codes_of(expected.rows, expected.by, expected.codes);
+  const ghost_list ghosts = find_ghosts(wanted, expected.codes, part, parts, expected.rows.rows());
+  std::vector<uint64_t> offsets(expected.rows.offsets.size());
+  gravel_copy(targets.data(), made.targets.data(), targets.size() * sizeof(uint32_t));
+  gravel_copy(offsets.data(), made.offsets.data(), offsets.size() * sizeof(uint64_t));
+  if (ghosts.codes != made.ghosts.codes || ghosts.first != made.ghosts.first || ghosts.uses != made.ghosts.uses ||
+      offsets != expected.rows.offsets || expected.old_numbers != made.part.old_numbers)
+    return std::max<uint64_t>(expected.rows.rows(), 1);
+  uint64_t unlike = 0;
+  for (size_t v = 0; v + 1 < offsets.size(); ++v) {
+    const auto begin = static_cast<std::ptrdiff_t>(offsets[v]), end = static_cast<std::ptrdiff_t>(offsets[v + 1]);
+    std::sort(targets.begin() + begin, targets.begin() + end);
+    std::sort(wanted.begin() + begin, wanted.begin() + end);
+    unlike += !std::equal(targets.begin() + begin, targets.begin() + end, wanted.begin() + begin);
+  }
+  return unlike;
+}
+
+}  // namespace gravel
