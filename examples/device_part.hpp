@@ -25,20 +25,46 @@ struct device_part {
   uint64_t own() const { return part.rows.rows(); }
 };
 
-/// What the kernels that make an R-MAT graph know: an edge is a key, its row (a vertex of this part) above its target.
+/// What the kernels that make an R-MAT graph know: an edge is a key, the place of its row above the code of its target.
 struct rmat_job {
   rmat_source source;
   uint64_t all;  ///< edges to make
-  block_distribution distribution;
-  int part;
   bool undirected, reversed, loops;
+  block_distribution blocks;
+  vertex_code codes;
+  const uint32_t* code_of_vertex;  ///< nullptr: as the blocks say
+  const uint32_t* vertex_of_code;
+  int part;
+  uint64_t own;
+  int code_bits;
   uint32_t max_weight;
   uint64_t weight_seed;
 
-  GRAVEL_BOTH uint64_t key_of(uint64_t row, uint64_t target) const { return row << source.scale | target; }
-  GRAVEL_BOTH uint64_t row_of(uint64_t key) const { return key >> source.scale; }
-  GRAVEL_BOTH uint64_t target_of(uint64_t key) const { return key & ((uint64_t{1} << source.scale) - 1); }
+  GRAVEL_DEVICE uint32_t code_of(uint64_t vertex) const {
+    return code_of_vertex ? code_of_vertex[vertex] : codes.code(blocks.owner(vertex), blocks.local_index(vertex));
+  }
+  GRAVEL_DEVICE uint64_t vertex_of(uint32_t code) const {
+    return vertex_of_code ? vertex_of_code[code] : blocks.first(codes.owner(code)) + codes.place(code);
+  }
+  GRAVEL_DEVICE uint64_t row_of(uint64_t key) const { return key >> code_bits; }
+  GRAVEL_DEVICE uint32_t target_of(uint64_t key) const { return static_cast<uint32_t>(key & ((uint64_t{1} << code_bits) - 1)); }
 };
+
+/// How many edges begin or end at each vertex, in the list that rmat() makes.
+static __global__ void count_ends(rmat_job job, uint32_t* degrees) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < job.all; i += lanes) {
+    const edge e = job.source(i);
+    atomicAdd(&degrees[e.source], 1u);
+    if (e.source != e.target || !job.undirected) atomicAdd(&degrees[e.target], 1u);
+  }
+}
+
+/// Keys in whose order vertices with more edges come first, then those of lower numbers.
+static __global__ void order_by_degree(const uint32_t* degrees, uint64_t vertices, uint64_t* keys) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < vertices; v += lanes) keys[v] = uint64_t{~degrees[v]} << 32 | v;
+}
 
 /// Appends the keys of the lanes that have one; only counts if `keys` is null. Thread scope: warp, converged.
 GRAVEL_DEVICE void append_key(uint64_t* keys, uint64_t* count, bool have, uint64_t key) {
@@ -58,24 +84,23 @@ static __global__ void make_rmat(rmat_job job, uint64_t* keys, uint64_t* count) 
     edge e = job.source(i);
     if (job.reversed) e = {e.target, e.source};
     const bool loop = e.source == e.target, there = i < job.all && (job.loops || !loop);
-    append_key(keys, count, there && job.distribution.owner(e.source) == job.part,
-               job.key_of(job.distribution.local_index(e.source), e.target));
+    const uint32_t source = job.code_of(e.source), target = job.code_of(e.target);
+    append_key(keys, count, there && job.codes.owner(source) == job.part, uint64_t{job.codes.place(source)} << job.code_bits | target);
     if (!job.undirected) continue;
-    append_key(keys, count, there && !loop && job.distribution.owner(e.target) == job.part,
-               job.key_of(job.distribution.local_index(e.target), e.source));
+    append_key(keys, count, there && !loop && job.codes.owner(target) == job.part,
+               uint64_t{job.codes.place(target)} << job.code_bits | source);
   }
 }
 
-/// Where rows begin, of `count` sorted keys; and which vertices of other parts they name, a bit for each vertex of the graph.
+/// Where rows begin, of `count` sorted keys; and which vertices of other parts they name, a bit for each code.
 static __global__ void find_rows(rmat_job job, const uint64_t* keys, uint64_t count, uint64_t* offsets, uint32_t* named) {
-  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, rows = job.distribution.count(job.part);
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i <= count; i += lanes) {
-    const uint64_t last = i < count ? job.row_of(keys[i]) : rows;
+    const uint64_t last = i < count ? job.row_of(keys[i]) : job.own;
     for (uint64_t row = i ? job.row_of(keys[i - 1]) + 1 : 0; row <= last; ++row) offsets[row] = i;
     if (i == count) continue;
-    const uint64_t target = job.target_of(keys[i]);
-    const uint32_t bit = 1u << target % 32;
-    if (job.distribution.owner(target) != job.part && (load_relaxed<scope::device>(&named[target / 32]) & bit) == 0)
+    const uint32_t target = job.target_of(keys[i]), bit = 1u << target % 32;
+    if (job.codes.owner(target) != job.part && (load_relaxed<scope::device>(&named[target / 32]) & bit) == 0)
       atomicOr(&named[target / 32], bit);
   }
 }
@@ -83,55 +108,89 @@ static __global__ void find_rows(rmat_job job, const uint64_t* keys, uint64_t co
 /// Targets as places and ghosts; `before`: how many bits of `named` are set before each word.
 static __global__ void name_targets(rmat_job job, const uint64_t* keys, uint64_t count, const uint32_t* named, const uint32_t* before,
                                     uint32_t* targets, float* weights, uint64_t* uses) {
-  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, own = job.distribution.count(job.part), first = job.distribution.first(job.part);
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
   uint32_t mine = 0;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += lanes) {
-    const uint64_t target = job.target_of(keys[i]);
-    if (weights) weights[i] = static_cast<float>(weight_between(first + job.row_of(keys[i]), target, job.max_weight, job.weight_seed));
-    if (target - first < own) {
-      targets[i] = static_cast<uint32_t>(target - first);
-      continue;
+    const uint32_t target = job.target_of(keys[i]);
+    if (weights) {
+      const uint32_t row = job.codes.code(job.part, job.row_of(keys[i]));
+      weights[i] = static_cast<float>(weight_between(job.vertex_of(row), job.vertex_of(target), job.max_weight, job.weight_seed));
     }
-    ++mine;
+    const bool own = job.codes.owner(target) == job.part;
     const unsigned below = named[target / 32] & ((1u << target % 32) - 1);
-    targets[i] = static_cast<uint32_t>(own) + before[target / 32] + static_cast<uint32_t>(__popc(below));
+    targets[i] =
+        own ? job.codes.place(target) : static_cast<uint32_t>(job.own) + before[target / 32] + static_cast<uint32_t>(__popc(below));
+    mine += !own;
   }
   mine = __reduce_add_sync(~0u, mine);
   if (threadIdx.x % 32 == 0 && mine) fetch_add<scope::device>(uses, uint64_t{mine});
 }
 
 /// The ghosts that the bits of `named` stand for; fills `before` (name_targets).
-inline ghost_list list_ghosts(const std::vector<uint32_t>& named, const rmat_job& job, vertex_code codes, std::vector<uint32_t>& before) {
+inline ghost_list list_ghosts(const std::vector<uint32_t>& named, const rmat_job& job, std::vector<uint32_t>& before) {
   ghost_list ghosts;
-  ghosts.first.assign(static_cast<size_t>(job.distribution.parts) + 1, 0);
-  for (uint64_t w = 0; w < named.size(); ++w) {
+  ghosts.first.assign(static_cast<size_t>(job.blocks.parts) + 1, 0);
+  for (size_t w = 0; w < named.size(); ++w) {
     before.push_back(static_cast<uint32_t>(ghosts.codes.size()));
     for (uint32_t rest = named[w]; rest; rest &= rest - 1) {
-      const uint64_t vertex = w * 32 + static_cast<uint64_t>(std::countr_zero(rest));
-      const int owner = job.distribution.owner(vertex);
-      ghosts.codes.push_back(codes.code(owner, job.distribution.local_index(vertex)));
-      ++ghosts.first[static_cast<size_t>(owner) + 1];
+      ghosts.codes.push_back(static_cast<uint32_t>(w * 32 + static_cast<size_t>(std::countr_zero(rest))));
+      ++ghosts.first[static_cast<size_t>(job.codes.owner(ghosts.codes.back())) + 1];
     }
   }
   for (size_t p = 1; p < ghosts.first.size(); ++p) ghosts.first[p] += ghosts.first[p - 1];
-  if (job.distribution.count(job.part) + ghosts.codes.size() > ~uint32_t{0}) fail_text("more vertices and ghosts than 32 bits can name");
+  if (job.own + ghosts.codes.size() > ~uint32_t{0}) fail_text("more vertices and ghosts than 32 bits can name");
   return ghosts;
 }
 
-/// The part of an R-MAT graph divided into blocks, made on the device. As sorted rows it is what load_part() makes on the host.
+/// by_degrees(), on the device.
+inline partition divide_by_degrees(const rmat_job& job, unsigned grid) {
+  const uint64_t vertices = job.blocks.vertices;
+  device_array<uint32_t> degrees(std::vector<uint32_t>(vertices, 0));
+  device_array<uint64_t> keys(vertices), others(vertices);
+  gravel_launch(count_ends, grid, lanes_of_block, job, degrees.data());
+  gravel_launch(order_by_degree, grid, lanes_of_block, static_cast<const uint32_t*>(degrees.data()), vertices, keys.data());
+  gravel_synchronize();
+  std::vector<uint64_t> sorted(vertices);
+  gravel_copy(sorted.data(), sort_keys(keys.data(), others.data(), vertices, 64), vertices * sizeof(uint64_t));
+  return deal_out({sorted.begin(), sorted.end()}, job.blocks.parts);
+}
+
+/// The part of an R-MAT graph divided into blocks or by degrees, made on the device. As sorted rows it is what load_part() makes on the host.
 inline device_part make_rmat_part(const graph_input& input, const graph_wish& wish, int part, int parts) {
-  const rmat_job job{.source = rmat_source::of(input.rmat_scale, input.seed),
-                     .all = input.edges_per_vertex << input.rmat_scale,
-                     .distribution = {uint64_t{1} << input.rmat_scale, parts},
-                     .part = part,
-                     .undirected = wish.undirected || input.undirected,
-                     .reversed = wish.reversed,
-                     .loops = !wish.simple && !input.simple,
-                     .max_weight = input.max_weight,
-                     .weight_seed = input.seed};
-  device_part made;
-  name_part(made.part, contiguous(job.distribution.vertices, parts), part);
+  const uint64_t vertices = uint64_t{1} << input.rmat_scale;
   const unsigned grid = 8 * blocks_to_fill_device();
+  rmat_job job{.source = rmat_source::of(input.rmat_scale, input.seed),
+               .all = input.edges_per_vertex << input.rmat_scale,
+               .undirected = wish.undirected || input.undirected,
+               .reversed = wish.reversed,
+               .loops = !wish.simple && !input.simple,
+               .blocks = {vertices, parts},
+               .codes = {0},
+               .code_of_vertex = nullptr,
+               .vertex_of_code = nullptr,
+               .part = part,
+               .own = 0,
+               .code_bits = 0,
+               .max_weight = input.max_weight,
+               .weight_seed = input.seed};
+  device_part made;
+  const partition& by = made.part.by;
+  name_part(made.part, input.division == "degrees" ? divide_by_degrees(job, grid) : contiguous(vertices, parts), part);
+  job.codes = made.part.codes;
+  job.own = by.count(part);
+  const uint64_t codes = static_cast<uint64_t>(parts) << job.codes.shift;
+  job.code_bits = static_cast<int>(std::bit_width(codes - 1));
+  device_array<uint32_t> code_of_vertex, vertex_of_code;
+  if (!by.number.empty()) {
+    std::vector<uint32_t> there(vertices), back(codes);
+    for (uint64_t v = 0; v < vertices; ++v) {
+      const int owner = by.owner(by.number[v]);
+      there[v] = job.codes.code(owner, by.number[v] - by.first[static_cast<size_t>(owner)]);
+      back[there[v]] = static_cast<uint32_t>(v);
+    }
+    code_of_vertex = device_array<uint32_t>(there), vertex_of_code = device_array<uint32_t>(back);
+    job.code_of_vertex = code_of_vertex.data(), job.vertex_of_code = vertex_of_code.data();
+  }
   device_array<uint64_t> counters(std::vector<uint64_t>(2));
   const auto read = [&](unsigned which) {
     uint64_t value = 0;
@@ -144,24 +203,26 @@ inline device_part make_rmat_part(const graph_input& input, const graph_wish& wi
   device_array<uint64_t> keys(count), others(count);
   gravel_launch(make_rmat, grid, lanes_of_block, job, keys.data(), counters.data() + 1);
   gravel_synchronize();
-  if (sort_keys(keys.data(), others.data(), count, 2 * job.source.scale) != keys.data()) std::swap(keys, others);
+  if (sort_keys(keys.data(), others.data(), count, job.code_bits + static_cast<int>(std::bit_width(job.own))) != keys.data())
+    std::swap(keys, others);
   if (!job.loops) {
     count = keep_first(keys.data(), others.data(), count);
     std::swap(keys, others);
   }
   others.release();
 
-  const uint64_t own = job.distribution.count(part), words = (job.distribution.vertices + 31) / 32;
+  const uint64_t own = job.own, words = (codes + 31) / 32;
   made.edges = count;
   made.offsets = device_array<uint64_t>(own + 1);
   made.targets = device_array<uint32_t>(count);
   if (wish.weights) made.weights = device_array<float>(count);
   std::vector<uint32_t> named(words), before;
   device_array<uint32_t> named_here(named);
-  gravel_launch(find_rows, grid, lanes_of_block, job, static_cast<const uint64_t*>(keys.data()), count, made.offsets.data(), named_here.data());
+  gravel_launch(find_rows, grid, lanes_of_block, job, static_cast<const uint64_t*>(keys.data()), count, made.offsets.data(),
+                named_here.data());
   gravel_synchronize();
   gravel_copy(named.data(), named_here.data(), words * sizeof(uint32_t));
-  made.ghosts = list_ghosts(named, job, made.part.codes, before);
+  made.ghosts = list_ghosts(named, job, before);
   device_array<uint32_t> before_here(before);
   device_array<uint64_t> uses(std::vector<uint64_t>(1));
   gravel_launch(name_targets, grid, lanes_of_block, job, static_cast<const uint64_t*>(keys.data()), count,
@@ -192,7 +253,7 @@ inline device_part copy_part(const graph_input& input, const graph_wish& wish, i
 
 /// From gravel_init to gravel_finalize; not collective. Throws gravel::error.
 inline device_part load_on_device(const graph_input& input, const graph_wish& wish, int part, int parts) {
-  const bool here = input.rmat_scale >= 0 && input.division == "blocks";
+  const bool here = input.rmat_scale >= 0 && (input.division == "blocks" || input.division == "degrees");
   return here ? make_rmat_part(input, wish, part, parts) : copy_part(input, wish, part, parts);
 }
 

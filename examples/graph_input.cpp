@@ -27,8 +27,10 @@ void graph_input::add_options(CLI::App& app) {
   app.add_flag("--undirected", undirected, "Each edge counts in both directions");
   app.add_flag("--simple", simple, "Without loops, and of repeated edges the lightest alone");
   app.add_option("--division", division,
-                 "Of the vertices among PEs: blocks of the same number of vertices, edges (of nearly as many edges), metis (few edges cut)")
-      ->check(CLI::IsMember({"blocks", "edges", "metis"}))
+                 "Of the vertices among PEs: blocks of the same number of vertices, edges (of nearly as many edges), degrees (those of "
+                 "most edges first, in "
+                 "turn), metis (few edges cut)")
+      ->check(CLI::IsMember({"blocks", "edges", "degrees", "metis"}))
       ->capture_default_str();
 }
 
@@ -85,17 +87,21 @@ graph_part load_part(const graph_input& input, const graph_wish& wish, int part,
   graph_part mine;
   const bool blocks = input.division == "blocks";
   uint64_t vertices = 0;
+  partition by;
   {
     edge_list list = input.edges(wish, blocks ? graph_share{.part = part, .parts = parts} : graph_share{});
     vertices = list.vertices;
     mine.original_ids = std::move(list.original_ids);
     mine.rows = blocks ? make_csr(list, part, parts) : make_csr(list);
+    if (input.division == "degrees") by = by_degrees(list, parts);
   }
   if (wish.simple || input.simple) simplify(mine.rows, blocks ? block_distribution(vertices, parts).first(part) : 0);
   if (blocks) {
     name_part(mine, contiguous(vertices, parts), part);
   } else {
-    name_part(mine, input.division == "edges" ? by_edges(mine.rows, parts) : by_metis(mine.rows, parts, input.seed), part);
+    if (input.division == "edges") by = by_edges(mine.rows, parts);
+    if (input.division == "metis") by = by_metis(mine.rows, parts, input.seed);
+    name_part(mine, std::move(by), part);
     mine.rows = rows_of(mine.rows, mine.by, part);
   }
   return mine;

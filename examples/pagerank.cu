@@ -331,8 +331,8 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   for (uint64_t i = 0; i < own; ++i) scores.push_back({rank[i], part.old_numbers[i]});
   const auto best = gather_best(std::move(scores), o.top);
   if (me == 0) {
-    std::printf("%u steps in %.4f s, %.4g M edges/s; the last one changed %.3g; residual %.3g, ranks sum up to %.7f\n", result.steps, result.seconds,
-                static_cast<double>(edges) * result.steps / result.seconds / 1e6, result.change, result.residual,
+    std::printf("%u steps in %.4f s, %.4g M edges/s; the last one changed %.3g; residual %.3g, ranks sum up to %.7f\n", result.steps,
+                result.seconds, static_cast<double>(edges) * result.steps / result.seconds / 1e6, result.change, result.residual,
                 result.sum);
     if (result.serial) std::printf("distance to a serial power iteration: %.3g\n", result.distance);
     for (const auto& r : best)

@@ -195,7 +195,8 @@ __global__ void offer_again(gravel_t g, path_job job, uint32_t* again, bool to_o
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (to_others) {
     for (uint64_t k = lane; k < job.n_ghosts; k += lanes)
-      if (again[job.own + k] != unreached) sender.min(&again[job.codes.place(job.ghosts[k])], again[job.own + k], job.codes.owner(job.ghosts[k]));
+      if (again[job.own + k] != unreached)
+        sender.min(&again[job.codes.place(job.ghosts[k])], again[job.own + k], job.codes.owner(job.ghosts[k]));
   } else {
     for (uint64_t v = lane / 32; v < job.own; v += lanes / 32) {
       const uint32_t distance = job.best[v];
@@ -330,7 +331,8 @@ bool solve(const sssp_options& o) {
   const auto most = [](uint64_t count) { return std::max<uint64_t>(gravel_max_all(count), 1); };
   network_model net(program_name, o.network);
   path_job job{};
-  job.offsets = graph.offsets.data(), job.arcs = arcs.data(), job.ghosts = ghosts.data(), job.codes = part.codes, job.own = own, job.n_ghosts = n_ghosts;
+  job.offsets = graph.offsets.data(), job.arcs = arcs.data(), job.ghosts = ghosts.data(), job.codes = part.codes, job.own = own,
+  job.n_ghosts = n_ghosts;
   job.piece_log2 = std::min(piece_log2, static_cast<uint32_t>(std::bit_width(net.most_of_lane()) - 1));
   uint64_t pieces = 0;
   for (uint64_t v = 0; v < own; ++v) pieces += pieces_of(rows.degree(v), job.piece_log2);
