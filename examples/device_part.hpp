@@ -251,6 +251,34 @@ inline device_part copy_part(const graph_input& input, const graph_wish& wish, i
   return made;
 }
 
+/// Keys in whose order the edges of each row stand by weight: the row above the bits of the weight.
+static __global__ void order_by_weight(const uint64_t* offsets, const float* weights, uint64_t rows, uint64_t* keys) {
+  const uint64_t warps = uint64_t{gridDim.x} * blockDim.x / 32;
+  for (uint64_t row = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32; row < rows; row += warps)
+    for (uint64_t e = offsets[row] + threadIdx.x % 32; e < offsets[row + 1]; e += 32) keys[e] = row << 32 | to_word(weights[e]);
+}
+
+static __global__ void take_weights(const uint64_t* keys, uint64_t count, float* weights) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t e = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; e < count; e += lanes)
+    weights[e] = from_word<float>(keys[e] & 0xffffffff);
+}
+
+/// Puts the edges of each row in the order of their weights, which are from 0 on: so their bits have the same order. Not collective.
+inline void sort_by_weight(device_part& graph) {
+  device_array<uint64_t> keys(graph.edges), other_keys(graph.edges);
+  device_array<uint32_t> other(graph.edges);
+  const unsigned grid = 8 * blocks_to_fill_device();
+  gravel_launch(order_by_weight, grid, lanes_of_block, static_cast<const uint64_t*>(graph.offsets.data()),
+                static_cast<const float*>(graph.weights.data()), graph.own(), keys.data());
+  gravel_synchronize();
+  const int bits = 32 + static_cast<int>(std::bit_width(graph.own()));
+  const uint64_t* const sorted = sort_pairs(keys.data(), other_keys.data(), graph.targets.data(), other.data(), graph.edges, bits);
+  if (sorted != keys.data()) std::swap(graph.targets, other);
+  gravel_launch(take_weights, grid, lanes_of_block, sorted, graph.edges, graph.weights.data());
+  gravel_synchronize();
+}
+
 /// From gravel_init to gravel_finalize; not collective. Throws gravel::error.
 inline device_part load_on_device(const graph_input& input, const graph_wish& wish, int part, int parts) {
   const bool here = input.rmat_scale >= 0 && (input.division == "blocks" || input.division == "degrees");

@@ -34,6 +34,16 @@ uint64_t* sort_keys(uint64_t* keys, uint64_t* other, uint64_t count, int bits) {
   return both.Current();
 }
 
+uint64_t* sort_pairs(uint64_t* keys, uint64_t* other, uint32_t* values, uint32_t* other_values, uint64_t count, int bits) {
+  cub::DoubleBuffer<uint64_t> both(keys, other);
+  cub::DoubleBuffer<uint32_t> both_values(values, other_values);
+  with_memory("sorting", [&](void* memory, size_t& bytes) {
+    return cub::DeviceRadixSort::SortPairs(memory, bytes, both, both_values, count, 0, bits);
+  });
+  if ((both.Current() == keys) != (both_values.Current() == values)) fail_text("sorting on the GPU: keys and values parted");
+  return both.Current();
+}
+
 uint64_t keep_first(const uint64_t* keys, uint64_t* kept, uint64_t count) {
   int64_t* number = nullptr;
   need(cudaMalloc(&number, sizeof(int64_t)), "removing duplicates");

@@ -9,6 +9,9 @@ namespace gravel {
 /// them sorted; the other one's contents are lost. Throws gravel::error. Host; returns when done.
 uint64_t* sort_keys(uint64_t* keys, uint64_t* other, uint64_t count, int bits);
 
+/// The same, and with each key goes its value. The values are where the answer says: `values` with `keys`, `other_values` with `other`.
+uint64_t* sort_pairs(uint64_t* keys, uint64_t* other, uint32_t* values, uint32_t* other_values, uint64_t count, int bits);
+
 /// Of equal neighbours the first one each goes from `keys` to `kept`, in order. Returns how many. Throws gravel::error. Host; returns when done.
 uint64_t keep_first(const uint64_t* keys, uint64_t* kept, uint64_t count);
 

@@ -50,16 +50,20 @@ struct alignas(8) piece {
 };
 /// What a collection finds.
 struct found {
-  uint32_t pieces;  ///< in the queue
+  uint32_t any;     ///< vertices to be expanded? (not 0)
+  uint32_t pieces;  ///< of their edges, in the queue
   uint32_t beyond;  ///< the least distance at or above the limit that is still to be expanded
 };
+/// Edges shorter than delta are light: they may lead to vertices nearer than the limit.
+enum class edges_of : int { light, heavy };
 
 GRAVEL_BOTH uint64_t pieces_of(uint64_t edges, uint32_t piece_log2) { return (edges + (uint64_t{1} << piece_log2) - 1) >> piece_log2; }
 
 /// This PE's part, in device memory.
 struct path_job {
   const uint64_t* offsets;
-  const arc* arcs;
+  const arc* arcs;         ///< of each row the light ones first
+  const uint32_t* light;   ///< of each row, how many are light
   const uint32_t* ghosts;  ///< codes of other PEs' vertices that edges lead to
   vertex_code codes;
   uint64_t own, n_ghosts;
@@ -93,8 +97,30 @@ __global__ void start_paths(path_job job, uint64_t all, uint64_t source_place) {
     job.best[i] = i == source_place ? 0 : unreached;
     if (i < job.own) job.expanded[i] = unreached;
   }
-  if (blockIdx.x == 0 && threadIdx.x < 2) job.results[threadIdx.x] = {0, unreached};
+  if (blockIdx.x == 0 && threadIdx.x < 2) job.results[threadIdx.x] = {0, 0, unreached};
 }
+
+/// How many edges of each row are lighter than delta. Rows are sorted by weight.
+__global__ void count_light(const uint64_t* offsets, const arc* arcs, uint64_t rows, float delta, uint32_t* light) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < rows; v += lanes) {
+    uint64_t low = offsets[v], high = offsets[v + 1];
+    while (low < high) {
+      const uint64_t middle = low + (high - low) / 2;
+      if (arcs[middle].weight < delta) low = middle + 1;
+      else high = middle;
+    }
+    light[v] = static_cast<uint32_t>(low - offsets[v]);
+  }
+}
+
+struct edge_range {
+  uint64_t begin, end;
+  GRAVEL_DEVICE edge_range(const path_job& job, uint64_t vertex, edges_of which)
+      : begin(job.offsets[vertex]), end(begin + job.light[vertex]) {
+    if (which == edges_of::heavy) begin = end, end = job.offsets[vertex + 1];
+  }
+};
 
 /// Where this lane's `mine` entries of the queue begin; the lanes of a block get theirs together. Thread scope: block, converged.
 GRAVEL_DEVICE uint32_t take_places(uint32_t mine, uint32_t* taken) {
@@ -118,12 +144,14 @@ GRAVEL_DEVICE uint32_t take_places(uint32_t mine, uint32_t* taken) {
   return at;
 }
 
-/// Queues the vertices whose distance is better than when they were expanded last, and below `limit`. No distance changes meanwhile.
-__global__ void __launch_bounds__(collect_lanes) collect(path_job job, uint32_t limit, int turn) {
+/// Queues light edges: of the vertices whose distance is better than when they were expanded last, and below `limit`. Or heavy ones: of all from `from` to
+/// `limit`. No distance changes meanwhile.
+__global__ void __launch_bounds__(collect_lanes) collect(path_job job, edges_of which, uint32_t from, uint32_t limit, int turn) {
   found& result = job.results[turn];
-  if (blockIdx.x == 0 && threadIdx.x == 0) job.results[1 - turn] = {0, unreached};
+  if (blockIdx.x == 0 && threadIdx.x == 0) job.results[1 - turn] = {0, 0, unreached};
   const uint64_t step = uint64_t{blockDim.x} * collect_each;
   uint32_t beyond = unreached;
+  bool any = false;
   for (uint64_t first = blockIdx.x * step; first < job.own; first += gridDim.x * step) {
     uint32_t pieces[collect_each], mine = 0;
     for (unsigned i = 0; i < collect_each; ++i) {
@@ -131,21 +159,30 @@ __global__ void __launch_bounds__(collect_lanes) collect(path_job job, uint32_t 
       pieces[i] = 0;
       if (v >= job.own) continue;
       const uint32_t distance = job.best[v];
-      if (distance >= job.expanded[v]) continue;
-      if (distance >= limit) {
-        beyond = distance < beyond ? distance : beyond;
-        continue;
+      if (which == edges_of::heavy) {
+        if (distance < from || distance >= limit) continue;
+      } else {
+        if (distance >= job.expanded[v]) continue;
+        if (distance >= limit) {
+          beyond = distance < beyond ? distance : beyond;
+          continue;
+        }
+        job.expanded[v] = distance;
       }
-      job.expanded[v] = distance;
-      pieces[i] = static_cast<uint32_t>(pieces_of(job.offsets[v + 1] - job.offsets[v], job.piece_log2));
+      any = true;
+      const edge_range edges(job, v, which);
+      pieces[i] = static_cast<uint32_t>(pieces_of(edges.end - edges.begin, job.piece_log2));
       mine += pieces[i];
     }
+    if (!__syncthreads_or(mine != 0)) continue;
     uint32_t at = take_places(mine, &result.pieces);
     for (unsigned i = 0; i < collect_each; ++i)
       for (uint32_t k = 0; k < pieces[i]; ++k) job.queue[at++] = {static_cast<uint32_t>(first + i * blockDim.x + threadIdx.x), k};
   }
   beyond = __reduce_min_sync(~0u, beyond);
+  const bool some = __ballot_sync(~0u, any) != 0;
   if (threadIdx.x % 32 == 0 && beyond != unreached) atomicMin(&result.beyond, beyond);
+  if (threadIdx.x % 32 == 0 && some) atomicOr(&result.any, 1u);
 }
 
 /// Offers a way to where edge `e` leads. Thread scope: lane.
@@ -161,7 +198,7 @@ GRAVEL_DEVICE void follow_edge(Sender& sender, const path_job& job, float distan
 
 /// The pieces first ... first + pieces of the queue.
 template <class Sender, class Handle>
-__global__ void expand(Handle g, path_job job, uint64_t first_piece, uint64_t pieces) {
+__global__ void expand(Handle g, path_job job, edges_of which, uint64_t first_piece, uint64_t pieces) {
   __shared__ Sender sender;
   sender.begin(g);
   const uint32_t lanes = gridDim.x * blockDim.x, lane = threadIdx.x % 32;
@@ -171,9 +208,9 @@ __global__ void expand(Handle g, path_job job, uint64_t first_piece, uint64_t pi
     float distance = 0;
     if (of_warp + lane < pieces) {
       const piece mine = job.queue[first_piece + of_warp + lane];
-      const uint64_t row_end = job.offsets[mine.vertex + 1];
-      begin = job.offsets[mine.vertex] + mine.number * piece_edges;
-      end = row_end - begin > piece_edges ? begin + piece_edges : row_end;
+      const edge_range edges(job, mine.vertex, which);
+      begin = edges.begin + mine.number * piece_edges;
+      end = edges.end - begin > piece_edges ? begin + piece_edges : edges.end;
       distance = distance_of(job.expanded[mine.vertex]);
     }
     for (unsigned rest = __ballot_sync(~0u, end - begin >= warp_edges); rest; rest &= rest - 1) {
@@ -260,24 +297,36 @@ uint32_t find_paths(const path_job& job, network_model& net, float delta) {
   network_work offers{.of_item = uint64_t{1} << job.piece_log2,
                       .of_item_to_one = uint64_t{1} << job.piece_log2,
                       .message_bytes = bytes_of(update_kind(op::min, value_type::u32))};
-  uint32_t rounds = 0, limit = 0;
-  for (int turn = 0;; turn = 1 - turn) {
-    gravel_launch(collect, blocks_up_to(2 * blocks_to_fill_device(), job.own, collect_lanes * collect_each), collect_lanes, job, limit,
-                  turn);
+  int turn = 0;
+  const auto collect_edges = [&](edges_of which, uint32_t from, uint32_t limit) {
+    gravel_launch(collect, blocks_up_to(2 * blocks_to_fill_device(), job.own, collect_lanes * collect_each), collect_lanes, job, which,
+                  from, limit, turn);
     gravel_synchronize();
     found here;
     gravel_copy(&here, &job.results[turn], sizeof(here));
+    turn = 1 - turn;
+    return here;
+  };
+  const auto expand_edges = [&](edges_of which, uint32_t pieces) {
+    offers.items = pieces;
+    offers.blocks = blocks_up_to(blocks_for(uint64_t{pieces} * warp_edges), pieces, lanes_of_block);
+    if (pieces || net.is_collective()) net.launch(go_on, expand<model_sender, model_handle>, offers, job, which);
+    gravel_barrier_all();
+  };
+  bool open = false;  // those from `from` to `limit` have heavy edges to be expanded
+  for (uint32_t rounds = 0, from = 0, limit = 0;;) {
+    const found here = collect_edges(edges_of::light, from, limit);
     // No PE expands before all have collected, so no distance changes meanwhile.
-    uint32_t least[2] = {here.pieces ? 0u : 1u, here.beyond};
+    uint32_t least[2] = {here.any ? 0u : 1u, here.beyond};
     gravel_min_all(least, least, 2);
     if (least[0] == 0) {
-      offers.items = here.pieces;
-      offers.blocks = blocks_up_to(blocks_for(uint64_t{here.pieces} * warp_edges), here.pieces, lanes_of_block);
-      if (here.pieces || net.is_collective()) net.launch(go_on, expand<model_sender, model_handle>, offers, job);
-      gravel_barrier_all();
-      ++rounds;
+      expand_edges(edges_of::light, here.pieces);
+      open = true, ++rounds;
+    } else if (open) {
+      expand_edges(edges_of::heavy, collect_edges(edges_of::heavy, from, limit).pieces);
+      open = false, ++rounds;
     } else if (least[1] != unreached) {
-      limit = limit_after(least[1], delta);
+      from = least[1], limit = limit_after(from, delta);
     } else {
       return rounds;
     }
@@ -288,7 +337,10 @@ uint32_t find_paths(const path_job& job, network_model& net, float delta) {
 bool solve(const sssp_options& o) {
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
   device_part graph;
-  all_succeed(program_name, [&] { graph = load_on_device(o.graph, {.weights = true}, me, n_pes); });
+  all_succeed(program_name, [&] {
+    graph = load_on_device(o.graph, {.weights = true}, me, n_pes);
+    sort_by_weight(graph);
+  });
   const graph_part& part = graph.part;
   const csr& rows = part.rows;
   const uint64_t own = graph.own(), n_ghosts = graph.ghosts.codes.size(), vertices = part.vertices;
@@ -327,12 +379,14 @@ bool solve(const sssp_options& o) {
         delta);
   std::fflush(stdout);
 
-  device_array<uint32_t> ghosts(graph.ghosts.codes);
+  device_array<uint32_t> ghosts(graph.ghosts.codes), light(own);
+  gravel_launch(count_light, blocks_for(own), lanes_of_block, static_cast<const uint64_t*>(graph.offsets.data()),
+                static_cast<const arc*>(arcs.data()), own, static_cast<float>(delta), light.data());
   const auto most = [](uint64_t count) { return std::max<uint64_t>(gravel_max_all(count), 1); };
   network_model net(program_name, o.network);
   path_job job{};
-  job.offsets = graph.offsets.data(), job.arcs = arcs.data(), job.ghosts = ghosts.data(), job.codes = part.codes, job.own = own,
-  job.n_ghosts = n_ghosts;
+  job.offsets = graph.offsets.data(), job.arcs = arcs.data(), job.light = light.data(), job.ghosts = ghosts.data(), job.codes = part.codes,
+  job.own = own, job.n_ghosts = n_ghosts;
   job.piece_log2 = std::min(piece_log2, static_cast<uint32_t>(std::bit_width(net.most_of_lane()) - 1));
   uint64_t pieces = 0;
   for (uint64_t v = 0; v < own; ++v) pieces += pieces_of(rows.degree(v), job.piece_log2);
