@@ -9,6 +9,7 @@
 #include "examples/facts.hpp"
 #include "examples/ghost_readers.hpp"
 #include "examples/model.hpp"
+#include "examples/no_sender.hpp"
 #include "examples/program.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
@@ -303,8 +304,9 @@ csr readers_by_vertex(const ghost_readers& readers, uint64_t own) {
 /// All rounds. Collective; returns how many there were. `lists[0]` has all vertices, lists[1] and lists[2] room for them. `most_readers`: PEs that
 /// have a ghost of one vertex.
 uint32_t find_colors(const color_job& job, const work_list (&lists)[3], network_model& net, uint64_t most_readers) {
-  const auto kernel = gravel_n_pes() > 2 ? choose<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
-                                         : choose<gravel_block_sender<lanes_of_block>, gravel_t>;
+  const auto kernel = gravel_n_pes() == 1  ? choose<no_sender, gravel_t>
+                      : gravel_n_pes() > 2 ? choose<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
+                                           : choose<gravel_block_sender<lanes_of_block>, gravel_t>;
   network_work choices{.of_item = most_readers, .of_item_to_one = 1, .message_bytes = bytes_of(update_kind(op::put, value_type::u16))};
   uint64_t left = job.own;
   uint32_t counts[classes];
@@ -321,13 +323,13 @@ uint32_t find_colors(const color_job& job, const work_list (&lists)[3], network_
     if (!net.gathers()) launch(classes, left);
     else
       for (uint32_t c = 0; c < classes; ++c) launch(c, counts[c]);
-    gravel_barrier_all();  // all ghosts have the colours of this round
+    end_round();  // all ghosts have the colours of this round
     gravel_launch(check, blocks, lanes_of_block, gravel_handle(), job, lists[now], lists[next], round);
     gravel_synchronize();
     gravel_copy(counts, lists[next].counts, sizeof(counts));
     left = uint64_t{counts[0]} + counts[1] + counts[2];
     // No PE chooses again before all have checked.
-    if (gravel_sum_all(left) == 0) return round;
+    if ((gravel_n_pes() > 1 ? gravel_sum_all(left) : left) == 0) return round;
     now = next;
   }
 }
@@ -364,9 +366,11 @@ bool solve(const color_options& o) {
   highest = gravel_max_all(highest);
   if (me == 0)
     std::printf(
-        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu neighbours, up to %llu of one; %llu of other PEs in all\n",
+        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu neighbours, up to %llu of one, in memory after %.2f s; %llu of "
+        "other PEs in all\n",
         program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
-        static_cast<unsigned long long>(edges), static_cast<unsigned long long>(highest), static_cast<unsigned long long>(all_ghosts));
+        static_cast<unsigned long long>(edges), static_cast<unsigned long long>(highest), p.graph.seconds,
+        static_cast<unsigned long long>(all_ghosts));
   std::fflush(stdout);
 
   const ghost_readers readers = find_readers(ghost_vertices, part.codes, own);
@@ -480,6 +484,7 @@ bool solve(const color_options& o) {
                           {"graph", o.graph.description()},
                           {"vertices", vertices},
                           {"neighbours", edges},
+                          {"load_seconds", p.graph.seconds},
                           {"division", o.graph.division},
                           {"model", o.network.name},
                           {"ghosts", all_ghosts},

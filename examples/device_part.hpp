@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <vector>
 
 #include "examples/device_array.hpp"
@@ -17,6 +18,7 @@ namespace gravel {
 struct device_part {
   graph_part part;  ///< of `rows` the offsets alone
   uint64_t edges = 0;
+  double seconds = 0;  ///< that making or reading it took
   device_array<uint64_t> offsets;
   device_array<uint32_t> targets;  ///< own vertices by their places, ghost k as own + k
   device_array<float> weights;     ///< of each edge, if they were wished for
@@ -282,7 +284,10 @@ inline void sort_by_weight(device_part& graph) {
 /// From gravel_init to gravel_finalize; not collective. Throws gravel::error.
 inline device_part load_on_device(const graph_input& input, const graph_wish& wish, int part, int parts) {
   const bool here = input.rmat_scale >= 0 && (input.division == "blocks" || input.division == "degrees");
-  return here ? make_rmat_part(input, wish, part, parts) : copy_part(input, wish, part, parts);
+  const auto begin = std::chrono::steady_clock::now();
+  device_part made = here ? make_rmat_part(input, wish, part, parts) : copy_part(input, wish, part, parts);
+  made.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return made;
 }
 
 /// Rows in which a part differs from what the host makes; all, if it differs elsewhere. The order within rows does not count.

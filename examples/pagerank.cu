@@ -10,6 +10,7 @@
 #include "examples/facts.hpp"
 #include "examples/ghost_readers.hpp"
 #include "examples/model.hpp"
+#include "examples/no_sender.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/ranking.hpp"
@@ -20,7 +21,7 @@ using namespace gravel;
 
 constexpr const char* program_name = "pagerank";
 /// Rows are summed up by one lane up to this many edges, by 8, by a warp; longer ones by a block.
-constexpr uint64_t lane_row = 8, tile_row = 128, warp_row = 4096;
+constexpr uint64_t lane_row = 16, tile_row = 256, warp_row = 8192;
 constexpr unsigned gather_lanes = GRAVEL_CUDA ? 256 : 32;
 
 struct pagerank_options {
@@ -120,11 +121,15 @@ GRAVEL_DEVICE void set_rank(const rank_job& job, float base, uint32_t row, float
   if (job.inverse_degree[row] == 0) sums.dangling += now;
 }
 
-/// What the edges of `row` bring, each `stride`-th of them.
+/// What the edges of `row` bring, each `stride`-th of them; four at a time, as each waits for memory.
 GRAVEL_DEVICE float sum_edges(const rank_job& job, uint32_t row, unsigned first, unsigned stride) {
   float sum = 0;
   const uint64_t end = job.offsets[row + 1];
-  for (uint64_t e = job.offsets[row] + first; e < end; e += stride) sum += job.contribution[__ldg(&job.sources[e])];
+  uint64_t e = job.offsets[row] + first;
+  // Sources are read once, contributions stay in caches.
+  const auto bring = [&](uint64_t edge) { return __ldg(&job.contribution[__ldcs(&job.sources[edge])]); };
+  for (; e + 3 * stride < end; e += 4 * stride) sum += (bring(e) + bring(e + stride)) + (bring(e + 2 * stride) + bring(e + 3 * stride));
+  for (; e < end; e += stride) sum += bring(e);
   return sum;
 }
 
@@ -238,10 +243,12 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   const uint64_t edges = gravel_sum_all(p.graph.edges), all_ghosts = gravel_sum_all(n_ghosts);
   const uint64_t remote_edges = gravel_sum_all(p.graph.ghosts.uses);
   if (me == 0)
-    std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges; %llu contributions a step go to other PEs\n",
-                program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(),
-                static_cast<unsigned long long>(part.vertices), static_cast<unsigned long long>(edges),
-                static_cast<unsigned long long>(all_ghosts));
+    std::printf(
+        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges, in memory after %.2f s; %llu contributions a step go to "
+        "other PEs\n",
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(),
+        static_cast<unsigned long long>(part.vertices), static_cast<unsigned long long>(edges), p.graph.seconds,
+        static_cast<unsigned long long>(all_ghosts));
   std::fflush(stdout);
 
   const auto most = [](uint64_t count) { return std::max<uint64_t>(gravel_max_all(count), 1); };
@@ -260,8 +267,9 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   job.requests = readers.requests;
   job.sums = gravel_malloc<double>(2 * sizeof(double));
   network_model net(program_name, o.network);
-  const auto send = n_pes > 2 ? send_contributions<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
-                              : send_contributions<gravel_block_sender<lanes_of_block>, gravel_t>;
+  const auto send = n_pes == 1  ? send_contributions<no_sender, gravel_t>
+                    : n_pes > 2 ? send_contributions<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
+                                : send_contributions<gravel_block_sender<lanes_of_block>, gravel_t>;
   const network_work contributions{.items = readers.count(),
                                    .blocks = blocks_for(own + readers.count()),
                                    .of_item = 1,
@@ -276,7 +284,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   const auto read_sums = [&] {
     double sums[2];
     gravel_copy(sums, job.sums, sizeof(sums));
-    gravel_sum_all(sums, sums, 2);
+    if (n_pes > 1) gravel_sum_all(sums, sums, 2);
     return std::pair(sums[0], sums[1]);
   };
 
@@ -289,8 +297,8 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   const auto begin = std::chrono::steady_clock::now();
   while (result.change >= o.tolerance && result.steps < o.max_steps) {
     net.launch(send, send_contributions<model_sender, model_handle>, contributions, job);
-    gravel_barrier_all();  // all contributions are where they are read
-    gravel_launch(sum_up, 2 * blocks_to_fill_device(), gather_lanes, job,
+    end_round();  // all contributions are where they are read
+    gravel_launch(sum_up, 6 * blocks_to_fill_device(), gather_lanes, job,
                   static_cast<float>((1 - o.damping + o.damping * dangling) / vertices));
     gravel_synchronize();
     // No PE gets the sums before all have read their contributions, so the next ones may come.
@@ -346,6 +354,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
                           {"graph", o.graph.description()},
                           {"vertices", job.vertices},
                           {"edges", edges},
+                          {"load_seconds", p.graph.seconds},
                           {"division", o.graph.division},
                           {"model", o.network.name},
                           {"ghosts", all_ghosts},

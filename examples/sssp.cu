@@ -11,6 +11,7 @@
 #include "examples/facts.hpp"
 #include "examples/lane_share.hpp"
 #include "examples/model.hpp"
+#include "examples/no_sender.hpp"
 #include "examples/program.hpp"
 #include "examples/ranking.hpp"
 #include "examples/together.hpp"
@@ -219,8 +220,24 @@ __global__ void expand(Handle g, path_job job, edges_of which, uint64_t first_pi
       const float from = __shfl_sync(~0u, distance, of);
       for (uint64_t e = first + lane; e < last; e += 32) follow_edge(sender, job, from, e);
     }
-    if (end - begin < warp_edges)
-      for (uint64_t e = begin; e < end; ++e) follow_edge(sender, job, distance, e);
+    // The edges of short pieces are dealt out to all lanes: `to_here` says whose an edge is.
+    const uint32_t mine = end - begin < warp_edges ? static_cast<uint32_t>(end - begin) : 0;
+    uint32_t to_here = mine;
+    for (unsigned step = 1; step < 32; step *= 2) {
+      const uint32_t below = __shfl_up_sync(~0u, to_here, step);
+      if (lane >= step) to_here += below;
+    }
+    const uint32_t all = __shfl_sync(~0u, to_here, 31);
+    for (uint32_t first = 0; first < all; first += 32) {
+      const uint32_t k = first + lane;
+      int of = 0;
+      for (int step = 16; step; step /= 2)
+        if (__shfl_sync(~0u, to_here, of + step - 1) <= k) of += step;
+      const uint64_t begins = __shfl_sync(~0u, begin, of);
+      const uint32_t before = __shfl_sync(~0u, to_here - mine, of);
+      const float from = __shfl_sync(~0u, distance, of);
+      if (k < all) follow_edge(sender, job, from, begins + (k - before));
+    }
   }
   sender.end();
 }
@@ -292,8 +309,9 @@ unsigned blocks_up_to(unsigned most, uint64_t items, unsigned items_of_block) {
 
 /// All rounds. Collective; returns how many there were.
 uint32_t find_paths(const path_job& job, network_model& net, float delta) {
-  const auto go_on = gravel_n_pes() > 2 ? expand<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
-                                        : expand<gravel_block_sender<lanes_of_block>, gravel_t>;
+  const auto go_on = gravel_n_pes() == 1  ? expand<no_sender, gravel_t>
+                     : gravel_n_pes() > 2 ? expand<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
+                                          : expand<gravel_block_sender<lanes_of_block>, gravel_t>;
   network_work offers{.of_item = uint64_t{1} << job.piece_log2,
                       .of_item_to_one = uint64_t{1} << job.piece_log2,
                       .message_bytes = bytes_of(update_kind(op::min, value_type::u32))};
@@ -311,14 +329,14 @@ uint32_t find_paths(const path_job& job, network_model& net, float delta) {
     offers.items = pieces;
     offers.blocks = blocks_up_to(blocks_for(uint64_t{pieces} * warp_edges), pieces, lanes_of_block);
     if (pieces || net.is_collective()) net.launch(go_on, expand<model_sender, model_handle>, offers, job, which);
-    gravel_barrier_all();
+    end_round();
   };
   bool open = false;  // those from `from` to `limit` have heavy edges to be expanded
   for (uint32_t rounds = 0, from = 0, limit = 0;;) {
     const found here = collect_edges(edges_of::light, from, limit);
     // No PE expands before all have collected, so no distance changes meanwhile.
     uint32_t least[2] = {here.any ? 0u : 1u, here.beyond};
-    gravel_min_all(least, least, 2);
+    if (gravel_n_pes() > 1) gravel_min_all(least, least, 2);
     if (least[0] == 0) {
       expand_edges(edges_of::light, here.pieces);
       open = true, ++rounds;
@@ -356,10 +374,10 @@ bool solve(const sssp_options& o) {
   double weights = 0;
   gravel_copy(&weights, weight_sum.data(), sizeof(weights));
   weights = gravel_sum_all(weights);
-  // As many edges under way as a warp has lanes: Davidson and others (2014).
+  // Davidson and others (2014) take 32; light edges of fewer are followed again less often.
   const double mean = edges ? weights / static_cast<double>(edges) : 1;
   const double delta =
-      o.delta > 0 ? o.delta : std::max(32 * mean * static_cast<double>(vertices) / static_cast<double>(std::max<uint64_t>(edges, 1)), 1e-6);
+      o.delta > 0 ? o.delta : std::max(12 * mean * static_cast<double>(vertices) / static_cast<double>(std::max<uint64_t>(edges, 1)), 1e-6);
 
   std::vector<ranked<uint64_t>> degrees;
   for (uint64_t i = 0; i < own; ++i) degrees.push_back({rows.degree(i), part.old_numbers[i]});
@@ -372,11 +390,12 @@ bool solve(const sssp_options& o) {
     if (part.old_numbers[i] == source) source_place = i;
   if (me == 0)
     std::printf(
-        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges, %llu of other PEs' vertices in all; from vertex %llu, "
+        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges, in memory after %.2f s, %llu of other PEs' vertices in "
+        "all; from vertex %llu, "
         "delta %.4g\n",
         program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
-        static_cast<unsigned long long>(edges), static_cast<unsigned long long>(all_ghosts), static_cast<unsigned long long>(source),
-        delta);
+        static_cast<unsigned long long>(edges), graph.seconds, static_cast<unsigned long long>(all_ghosts),
+        static_cast<unsigned long long>(source), delta);
   std::fflush(stdout);
 
   device_array<uint32_t> ghosts(graph.ghosts.codes), light(own);
@@ -457,6 +476,7 @@ bool solve(const sssp_options& o) {
                           {"graph", o.graph.description()},
                           {"vertices", vertices},
                           {"edges", edges},
+                          {"load_seconds", graph.seconds},
                           {"division", o.graph.division},
                           {"model", o.network.name},
                           {"ghosts", all_ghosts},
