@@ -8,6 +8,7 @@
 #include "examples/facts.hpp"
 #include "examples/lane_share.hpp"
 #include "examples/model.hpp"
+#include "examples/no_sender.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/together.hpp"
@@ -240,14 +241,16 @@ bool solve(const kmeans_options& o) {
   const auto begin = std::chrono::steady_clock::now();
   while (goes_on && steps < o.max_steps) {
     net.launch(kernel, of_rivals, sums, job);
-    gravel_barrier_all();  // all sums are at their owners
+    end_round();  // all sums are at their owners
+    gravel_synchronize();
     uint64_t changed = 0;
     gravel_copy(&changed, job.changed, sizeof(changed));
-    goes_on = gravel_sum_all(changed) != 0;
+    goes_on = (n_pes > 1 ? gravel_sum_all(changed) : changed) != 0;
     if (goes_on) net.launch(move_centers<direct_sender, gravel_t>, move_centers<model_sender, model_handle>, centers_of_one, job);
-    gravel_barrier_all();  // all centres have arrived
+    end_round();  // all centres have arrived
     report.at(++steps, o.max_steps);
   }
+  gravel_synchronize();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
   net.check();

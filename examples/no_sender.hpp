@@ -6,6 +6,7 @@
 
 namespace gravel {
 
+/// None of its messages is ever sent: kernels send to other PEs alone.
 struct no_sender {
   GRAVEL_DEVICE void begin(const gravel_t&) {}
   GRAVEL_DEVICE void end() {}

@@ -452,6 +452,10 @@ bool solve(const sssp_options& o) {
     std::vector<uint32_t> expected;
     all_succeed(program_name, [&] { expected = compute_serially(o, source); });
     for (uint64_t i = 0; i < own; ++i) wrong += distance[i] != expected[part.old_numbers[i]];
+    std::vector<arc> edges_here(graph.edges);
+    gravel_copy(edges_here.data(), arcs.data(), edges_here.size() * sizeof(arc));
+    for (uint64_t v = 0; v < own; ++v)  // else light edges are not found
+      for (uint64_t e = rows.offsets[v] + 1; e < rows.offsets[v + 1]; ++e) wrong += edges_here[e].weight < edges_here[e - 1].weight;
   }
   wrong = gravel_sum_all(wrong);
   if (me == 0) {
