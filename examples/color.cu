@@ -5,11 +5,11 @@
 #include <cstdio>
 #include <numeric>
 
-#include "examples/device_array.hpp"
+#include "examples/device_part.hpp"
 #include "examples/facts.hpp"
 #include "examples/ghost_readers.hpp"
-#include "examples/graph_input.hpp"
 #include "examples/model.hpp"
+#include "examples/no_sender.hpp"
 #include "examples/program.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
@@ -270,19 +270,17 @@ __global__ void clear_counts(uint32_t* counts) {
   if (threadIdx.x < classes) counts[threadIdx.x] = 0;
 }
 
+constexpr graph_wish rows_of_neighbours{.undirected = true, .simple = true};
+
 struct prepared {
-  graph_part part;
-  std::vector<uint32_t> targets;
-  ghost_list ghosts;
+  device_part graph;
   std::vector<work_item> work[classes];
 };
 
 prepared prepare(const color_options& o, int me, int n_pes) {
   prepared p;
-  p.part = load_part(o.graph, {.undirected = true, .simple = true}, me, n_pes);
-  const csr& rows = p.part.rows;
-  p.targets = codes_of(rows, p.part.by, p.part.codes);
-  p.ghosts = find_ghosts(p.targets, p.part.codes, me, n_pes, rows.rows());
+  p.graph = load_on_device(o.graph, rows_of_neighbours, me, n_pes);
+  const csr& rows = p.graph.part.rows;
   for (uint64_t v = 0; v < rows.rows(); ++v)
     p.work[rows.degree(v) < warp_degree ? 0 : rows.degree(v) < block_degree ? 1 : 2].push_back({static_cast<uint32_t>(v), 0});
   return p;
@@ -306,8 +304,9 @@ csr readers_by_vertex(const ghost_readers& readers, uint64_t own) {
 /// All rounds. Collective; returns how many there were. `lists[0]` has all vertices, lists[1] and lists[2] room for them. `most_readers`: PEs that
 /// have a ghost of one vertex.
 uint32_t find_colors(const color_job& job, const work_list (&lists)[3], network_model& net, uint64_t most_readers) {
-  const auto kernel = gravel_n_pes() > 2 ? choose<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
-                                         : choose<gravel_block_sender<lanes_of_block>, gravel_t>;
+  const auto kernel = gravel_n_pes() == 1  ? choose<no_sender, gravel_t>
+                      : gravel_n_pes() > 2 ? choose<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
+                                           : choose<gravel_block_sender<lanes_of_block>, gravel_t>;
   network_work choices{.of_item = most_readers, .of_item_to_one = 1, .message_bytes = bytes_of(update_kind(op::put, value_type::u16))};
   uint64_t left = job.own;
   uint32_t counts[classes];
@@ -324,13 +323,13 @@ uint32_t find_colors(const color_job& job, const work_list (&lists)[3], network_
     if (!net.gathers()) launch(classes, left);
     else
       for (uint32_t c = 0; c < classes; ++c) launch(c, counts[c]);
-    gravel_barrier_all();  // all ghosts have the colours of this round
+    end_round();  // all ghosts have the colours of this round
     gravel_launch(check, blocks, lanes_of_block, gravel_handle(), job, lists[now], lists[next], round);
     gravel_synchronize();
     gravel_copy(counts, lists[next].counts, sizeof(counts));
     left = uint64_t{counts[0]} + counts[1] + counts[2];
     // No PE chooses again before all have checked.
-    if (gravel_sum_all(left) == 0) return round;
+    if ((gravel_n_pes() > 1 ? gravel_sum_all(left) : left) == 0) return round;
     now = next;
   }
 }
@@ -356,29 +355,33 @@ bool solve(const color_options& o) {
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
   prepared p;
   all_succeed(program_name, [&] { p = prepare(o, me, n_pes); });
-  const csr& rows = p.part.rows;
-  const uint64_t own = rows.rows(), n_ghosts = p.ghosts.codes.size(), vertices = p.part.vertices;
-  const uint64_t edges = gravel_sum_all(static_cast<uint64_t>(p.targets.size())), all_ghosts = gravel_sum_all(n_ghosts);
-  const uint64_t remote_edges = gravel_sum_all(p.ghosts.uses);
+  const graph_part& part = p.graph.part;
+  const csr& rows = part.rows;
+  const ghost_list& ghost_vertices = p.graph.ghosts;
+  const uint64_t own = p.graph.own(), n_ghosts = ghost_vertices.codes.size(), vertices = part.vertices;
+  const uint64_t edges = gravel_sum_all(p.graph.edges), all_ghosts = gravel_sum_all(n_ghosts);
+  const uint64_t remote_edges = gravel_sum_all(ghost_vertices.uses);
   uint64_t highest = 0;
   for (uint64_t v = 0; v < own; ++v) highest = std::max(highest, rows.degree(v));
   highest = gravel_max_all(highest);
   if (me == 0)
     std::printf(
-        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu neighbours, up to %llu of one; %llu of other PEs in all\n",
+        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu neighbours, up to %llu of one, in memory after %.2f s; %llu of "
+        "other PEs in all\n",
         program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
-        static_cast<unsigned long long>(edges), static_cast<unsigned long long>(highest), static_cast<unsigned long long>(all_ghosts));
+        static_cast<unsigned long long>(edges), static_cast<unsigned long long>(highest), p.graph.seconds,
+        static_cast<unsigned long long>(all_ghosts));
   std::fflush(stdout);
 
-  const ghost_readers readers = find_readers(p.ghosts, p.part.codes, own);
+  const ghost_readers readers = find_readers(ghost_vertices, part.codes, own);
   const csr by_vertex = readers_by_vertex(readers, own);
-  device_array<uint64_t> offsets(rows.offsets), reader_offsets(by_vertex.offsets), reader_list(by_vertex.targets);
-  device_array<uint32_t> targets(p.targets), ghosts(p.ghosts.codes);
+  device_array<uint64_t> reader_offsets(by_vertex.offsets), reader_list(by_vertex.targets);
+  device_array<uint32_t> ghosts(ghost_vertices.codes);
   const auto most = [](uint64_t count) { return std::max<uint64_t>(gravel_max_all(count), 1); };
   color_job job{};
-  job.offsets = offsets.data(), job.targets = targets.data(), job.ghosts = ghosts.data();
+  job.offsets = p.graph.offsets.data(), job.targets = p.graph.targets.data(), job.ghosts = ghosts.data();
   job.reader_offsets = reader_offsets.data(), job.readers = reader_list.data();
-  job.codes = p.part.codes, job.own = static_cast<uint32_t>(own);
+  job.codes = part.codes, job.own = static_cast<uint32_t>(own);
   job.colors = gravel_malloc<color>(most(own + n_ghosts) * sizeof(color));
   job.excess = gravel_malloc<uint32_t>(sizeof(uint32_t));
   work_list lists[3];
@@ -428,13 +431,15 @@ bool solve(const color_options& o) {
   if (serial) {
     std::vector<color> parts(block * static_cast<uint64_t>(n_pes));
     std::vector<uint64_t> names(block, 0), all_names(parts.size());
-    std::copy(p.part.old_numbers.begin(), p.part.old_numbers.end(), names.begin());
+    std::copy(part.old_numbers.begin(), part.old_numbers.end(), names.begin());
     gravel_allgather(parts.data(), mine.data(), block);
     gravel_allgather(all_names.data(), names.data(), block);
     std::vector<color> of(vertices, uncolored);
     for (size_t i = 0; i < parts.size(); ++i)
       if (parts[i] != uncolored) of[all_names[i]] = parts[i];
+    uint64_t unlike = 0;
     all_succeed(program_name, [&] {
+      unlike = rows_unlike_host(p.graph, o.graph, rows_of_neighbours, me, n_pes);
       const edge_list graph = o.graph.edges({.undirected = true});
       for (const edge& e : graph.edges) wrong += e.source != e.target && of[e.source] == of[e.target];
       for (const color c : of) wrong += c == uncolored;
@@ -442,6 +447,7 @@ bool solve(const color_options& o) {
       simplify(whole);
       greedy = count_greedy(whole);
     });
+    wrong += gravel_sum_all(unlike);
   }
   const bool right = wrong == 0 && colors <= 2 * highest + 1;
   if (me == 0) {
@@ -451,13 +457,20 @@ bool solve(const color_options& o) {
     if (serial) std::printf("serial greedy colouring takes %u colours\n", greedy);
   }
   if (!o.dump.empty()) {
-    const auto& names = p.part.old_numbers;
+    const auto& names = part.old_numbers;
     std::vector<uint64_t> all_names(vertices);  // the graph's own numbers, by those of the division
-    for (uint64_t v = 0; v < vertices; ++v) all_names[p.part.by.number_of(v)] = v;
+    for (uint64_t v = 0; v < vertices; ++v) all_names[part.by.number_of(v)] = v;
+    std::vector<uint32_t> targets(p.graph.edges);
+    gravel_copy(targets.data(), p.graph.targets.data(), targets.size() * sizeof(uint32_t));
+    const auto name_of = [&](uint32_t target) {
+      if (target < own) return names[target];
+      const uint32_t code = ghost_vertices.codes[target - own];
+      return all_names[part.by.first[static_cast<size_t>(part.codes.owner(code))] + part.codes.place(code)];
+    };
     column from{"vertex", {}}, to{"neighbour", {}};
     for (uint64_t v = 0; v < own; ++v)
       for (uint64_t e = rows.offsets[v]; e < rows.offsets[v + 1]; ++e)
-        from.values.push_back(static_cast<double>(names[v])), to.values.push_back(static_cast<double>(all_names[rows.targets[e]]));
+        from.values.push_back(static_cast<double>(names[v])), to.values.push_back(static_cast<double>(name_of(targets[e])));
     dump_columns(program_name, o.dump, "edges", {from, to});
     mine.resize(own);
     dump_columns(program_name, o.dump, "colors", {{"vertex", {names.begin(), names.end()}}, {"color", {mine.begin(), mine.end()}}});
@@ -471,6 +484,7 @@ bool solve(const color_options& o) {
                           {"graph", o.graph.description()},
                           {"vertices", vertices},
                           {"neighbours", edges},
+                          {"load_seconds", p.graph.seconds},
                           {"division", o.graph.division},
                           {"model", o.network.name},
                           {"ghosts", all_ghosts},

@@ -1,6 +1,7 @@
 // An array in this PE's device memory, outside the symmetric heap: for data that only its own kernels and handlers use.
 #pragma once
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "gravel.cuh"
@@ -22,6 +23,12 @@ class device_array {
   /// `count` items, not initialized.
   explicit device_array(uint64_t count) {
     if (count) data_ = static_cast<T*>(current_backend().allocate(count * sizeof(T), "an array of the program"));
+  }
+  device_array() = default;
+  device_array(device_array&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
+  device_array& operator=(device_array&& other) noexcept {
+    std::swap(data_, other.data_);
+    return *this;
   }
   ~device_array() { release(); }
   device_array(const device_array&) = delete;

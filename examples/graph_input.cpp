@@ -25,9 +25,12 @@ void graph_input::add_options(CLI::App& app) {
       ->capture_default_str();
   app.add_flag("--real-weights", real_weights, "Weights of a Galois file are float or double, not whole numbers");
   app.add_flag("--undirected", undirected, "Each edge counts in both directions");
+  app.add_flag("--simple", simple, "Without loops, and of repeated edges the lightest alone");
   app.add_option("--division", division,
-                 "Of the vertices among PEs: blocks of the same number of vertices, edges (of nearly as many edges), metis (few edges cut)")
-      ->check(CLI::IsMember({"blocks", "edges", "metis"}))
+                 "Of the vertices among PEs: blocks of the same number of vertices, edges (of nearly as many edges), degrees (those of "
+                 "most edges first, in "
+                 "turn), metis (few edges cut)")
+      ->check(CLI::IsMember({"blocks", "edges", "degrees", "metis"}))
       ->capture_default_str();
 }
 
@@ -42,12 +45,12 @@ edge_list graph_input::edges(const graph_wish& wish, const graph_share& share) c
   graph_share of = share;
   of.undirected = wish.undirected || undirected;
   of.reversed = wish.reversed;
-  if (!file.empty()) return read_graph(file, of, {.names = {}, .weights = wish.weights, .real_weights = real_weights});
-  edge_list list = rmat_scale >= 0       ? rmat(rmat_scale, edges_per_vertex, seed, of)
+  edge_list list = !file.empty()         ? read_graph(file, of, {.names = {}, .weights = wish.weights, .real_weights = real_weights})
+                   : rmat_scale >= 0     ? rmat(rmat_scale, edges_per_vertex, seed, of)
                    : !mesh_sides.empty() ? mesh(mesh_sides[0], mesh_sides[1], seed, of)
                    : !grid_sides.empty() ? road_grid(grid_sides[0], grid_sides[1], kept, seed, of)
                                          : cage(cage_monomers, of);
-  if (wish.weights) give_weights(list, max_weight, seed);
+  if (wish.weights && file.empty()) give_weights(list, max_weight, seed);
   return list;
 }
 
@@ -68,29 +71,39 @@ uint64_t graph_input::vertices_of_generated() const {
   return cages[cage_monomers - 3];
 }
 
-graph_part load_part(const graph_input& input, const graph_wish& wish, int part, int parts) {
-  graph_part mine;
-  const bool blocks = input.division == "blocks";
-  {
-    edge_list list = input.edges(wish, blocks ? graph_share{.part = part, .parts = parts} : graph_share{});
-    mine.vertices = list.vertices;
-    mine.original_ids = std::move(list.original_ids);
-    mine.rows = blocks ? make_csr(list, part, parts) : make_csr(list);
-  }
-  if (wish.simple) simplify(mine.rows, blocks ? block_distribution(mine.vertices, parts).first(part) : 0);
-  if (blocks) {
-    mine.by = contiguous(mine.vertices, parts);
-  } else {
-    mine.by = input.division == "edges" ? by_edges(mine.rows, parts) : by_metis(mine.rows, parts, input.seed);
-    mine.rows = rows_of(mine.rows, mine.by, part);
-  }
-  mine.codes = vertex_code::of(mine.by.most(), parts);
+void name_part(graph_part& mine, partition by, int part) {
+  mine.by = std::move(by);
+  mine.vertices = mine.by.vertices();
+  mine.codes = vertex_code::of(mine.by.most(), mine.by.parts());
   const uint64_t first = mine.by.first[static_cast<size_t>(part)], count = mine.by.count(part);
   mine.old_numbers.resize(count);
   for (uint64_t v = 0; v < (mine.by.number.empty() ? 0 : mine.vertices); ++v)
     if (mine.by.number[v] - first < count) mine.old_numbers[mine.by.number[v] - first] = v;
   if (mine.by.number.empty())
     for (uint64_t i = 0; i < count; ++i) mine.old_numbers[i] = first + i;
+}
+
+graph_part load_part(const graph_input& input, const graph_wish& wish, int part, int parts) {
+  graph_part mine;
+  const bool blocks = input.division == "blocks";
+  uint64_t vertices = 0;
+  partition by;
+  {
+    edge_list list = input.edges(wish, blocks ? graph_share{.part = part, .parts = parts} : graph_share{});
+    vertices = list.vertices;
+    mine.original_ids = std::move(list.original_ids);
+    mine.rows = blocks ? make_csr(list, part, parts) : make_csr(list);
+    if (input.division == "degrees") by = by_degrees(list, parts);
+  }
+  if (wish.simple || input.simple) simplify(mine.rows, blocks ? block_distribution(vertices, parts).first(part) : 0);
+  if (blocks) {
+    name_part(mine, contiguous(vertices, parts), part);
+  } else {
+    if (input.division == "edges") by = by_edges(mine.rows, parts);
+    if (input.division == "metis") by = by_metis(mine.rows, parts, input.seed);
+    name_part(mine, std::move(by), part);
+    mine.rows = rows_of(mine.rows, mine.by, part);
+  }
   return mine;
 }
 

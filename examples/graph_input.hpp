@@ -34,7 +34,7 @@ struct graph_input {
   double kept = 0.6;
   uint64_t edges_per_vertex = 16, seed = 1;
   uint32_t max_weight = 255;
-  bool undirected = false, real_weights = false;
+  bool undirected = false, simple = false, real_weights = false;
 };
 
 /// One PE's part.
@@ -47,6 +47,8 @@ struct graph_part {
   /// The graph's own number of this PE's vertices.
   std::vector<uint64_t> old_numbers;
 };
+/// Fills all but `rows` and `original_ids`.
+void name_part(graph_part& mine, partition by, int part);
 /// Throws gravel::error. Division by edges or by METIS takes the memory of the whole graph for a while.
 graph_part load_part(const graph_input& input, const graph_wish& wish, int part, int parts);
 

@@ -8,6 +8,7 @@
 #include "examples/facts.hpp"
 #include "examples/lane_share.hpp"
 #include "examples/model.hpp"
+#include "examples/no_sender.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/together.hpp"
@@ -20,7 +21,7 @@ constexpr const char* program_name = "kmeans";
 /// Centres have this many bits behind the point.
 constexpr unsigned fraction_bits = 8;
 constexpr uint32_t most_values = 448;  ///< of clusters * (dimensions + 1): what a block has shared memory for
-constexpr uint32_t most_dimensions = 32;
+constexpr uint32_t most_dimensions = 32, most_clusters = 254;
 
 struct kmeans_options {
   uint64_t points = 1 << 16;  ///< per PE
@@ -67,43 +68,62 @@ __global__ void make_points(kmeans_job job, point_source source, uint64_t first)
 
 /// Points first ... first + count go to their nearest centres. Each lane adds up its points in shared memory of its own; the block
 /// adds up its lanes, and sends one addition for each sum. Blocks have whole warps. DIMENSIONS: those of the job, or 0: whatever it has.
+/// Of (x - c)^2 = x^2 - 2 x c + c^2 the first term is the same for all centres: a centre's score is the rest, a multiplication for each coordinate.
 template <uint32_t DIMENSIONS, class Sender, class Handle>
 __global__ void assign(Handle g, kmeans_job job, uint64_t first, uint64_t count) {
   __shared__ Sender sender;
+  __shared__ int64_t squares[most_clusters];
   sender.begin(g);
   const uint32_t dimensions = DIMENSIONS ? DIMENSIONS : job.dimensions;
   auto* const mine = reinterpret_cast<uint32_t*>(gravel_dynamic_shared()) + threadIdx.x;  // value v is mine[v * blockDim.x]
   const uint32_t stride = dimensions + 1;
   for (uint32_t v = 0; v < job.values(); ++v) mine[v * blockDim.x] = 0;
+  for (uint32_t c = threadIdx.x; c < job.clusters; c += blockDim.x) {
+    squares[c] = 0;
+    for (uint32_t d = 0; d < dimensions; ++d) squares[c] += int64_t{job.centers[c * dimensions + d]} * job.centers[c * dimensions + d];
+  }
+  __syncthreads();
+  // Several points of a lane together read a centre once. Their coordinates are in registers where their number is known.
+  constexpr uint32_t together = DIMENSIONS ? 4 : 1;
+  uint32_t known[together][DIMENSIONS ? DIMENSIONS : 1];
   uint32_t changed = 0;
-  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
-  for (uint64_t i = first + uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < first + count; i += lanes) {
-    // In registers where their number is known.
-    uint32_t known[DIMENSIONS ? DIMENSIONS : 1];
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, last = first + count;
+  for (uint64_t of_lane = first + uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; of_lane < last; of_lane += together * lanes) {
+    const auto point = [&](uint32_t p) { return of_lane + p * lanes < last ? of_lane + p * lanes : of_lane; };
     if constexpr (DIMENSIONS != 0) {
       GRAVEL_UNROLL
-      for (uint32_t d = 0; d < DIMENSIONS; ++d) known[d] = job.points[d * job.count + i];
+      for (uint32_t p = 0; p < together; ++p) GRAVEL_UNROLL
+      for (uint32_t d = 0; d < DIMENSIONS; ++d) known[p][d] = job.points[d * job.count + point(p)];
     }
-    const auto coordinate = [&](uint32_t d) -> uint32_t {
-      if constexpr (DIMENSIONS != 0) return known[d];
-      else return job.points[d * job.count + i];
+    const auto coordinate = [&](uint32_t p, uint32_t d) -> uint32_t {
+      if constexpr (DIMENSIONS != 0) return known[p][d];
+      else return job.points[d * job.count + point(p)];
     };
-    uint32_t best = 0;
-    int64_t least = 0;
+    uint32_t best[together];
+    int64_t least[together];
     for (uint32_t c = 0; c < job.clusters; ++c) {
-      int64_t distance = 0;
+      int64_t product[together] = {};
       GRAVEL_UNROLL
       for (uint32_t d = 0; d < dimensions; ++d) {
-        const int64_t apart = static_cast<int32_t>(coordinate(d) << fraction_bits) - __ldg(&job.centers[c * dimensions + d]);
-        distance += apart * apart;
+        const int32_t center = __ldg(&job.centers[c * dimensions + d]);
+        GRAVEL_UNROLL
+        for (uint32_t p = 0; p < together; ++p) product[p] += int64_t{static_cast<int32_t>(coordinate(p, d))} * center;
       }
-      if (c == 0 || distance < least) best = c, least = distance;
+      GRAVEL_UNROLL
+      for (uint32_t p = 0; p < together; ++p) {
+        const int64_t score = squares[c] - (product[p] << (fraction_bits + 1));
+        if (c == 0 || score < least[p]) best[p] = c, least[p] = score;
+      }
     }
     GRAVEL_UNROLL
-    for (uint32_t d = 0; d < dimensions; ++d) mine[(best * stride + d) * blockDim.x] += coordinate(d);
-    ++mine[(best * stride + dimensions) * blockDim.x];
-    changed += job.cluster[i] != best;
-    job.cluster[i] = static_cast<uint8_t>(best);
+    for (uint32_t p = 0; p < together; ++p) {
+      if (of_lane + p * lanes >= last) continue;
+      GRAVEL_UNROLL
+      for (uint32_t d = 0; d < dimensions; ++d) mine[(best[p] * stride + d) * blockDim.x] += coordinate(p, d);
+      ++mine[(best[p] * stride + dimensions) * blockDim.x];
+      changed += job.cluster[point(p)] != best[p];
+      job.cluster[point(p)] = static_cast<uint8_t>(best[p]);
+    }
   }
   changed = __reduce_add_sync(~0u, changed);
   if (threadIdx.x % 32 == 0 && changed) sender.add(job.changed, changed, static_cast<int>(g.my_pe));
@@ -221,14 +241,16 @@ bool solve(const kmeans_options& o) {
   const auto begin = std::chrono::steady_clock::now();
   while (goes_on && steps < o.max_steps) {
     net.launch(kernel, of_rivals, sums, job);
-    gravel_barrier_all();  // all sums are at their owners
+    end_round();  // all sums are at their owners
+    gravel_synchronize();
     uint64_t changed = 0;
     gravel_copy(&changed, job.changed, sizeof(changed));
-    goes_on = gravel_sum_all(changed) != 0;
+    goes_on = (n_pes > 1 ? gravel_sum_all(changed) : changed) != 0;
     if (goes_on) net.launch(move_centers<direct_sender, gravel_t>, move_centers<model_sender, model_handle>, centers_of_one, job);
-    gravel_barrier_all();  // all centres have arrived
+    end_round();  // all centres have arrived
     report.at(++steps, o.max_steps);
   }
+  gravel_synchronize();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
   net.check();
@@ -300,7 +322,7 @@ int main(int argc, char** argv) {
   kmeans_options o;
   CLI::App app("k-means by Lloyd's algorithm, until no point changes its cluster.", program_name);
   app.add_option("--points", o.points, "Points per PE")->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32))->capture_default_str();
-  app.add_option("--clusters", o.clusters, "Clusters")->check(CLI::Range(1, 254))->capture_default_str();
+  app.add_option("--clusters", o.clusters, "Clusters")->check(CLI::Range(1u, most_clusters))->capture_default_str();
   app.add_option("--dimensions", o.dimensions, "Coordinates of a point, whole numbers of 16 bits")
       ->check(CLI::Range(1u, most_dimensions))
       ->capture_default_str();

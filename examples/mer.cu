@@ -21,7 +21,9 @@ using namespace gravel;
 
 constexpr const char* program_name = "mer";
 /// A lane looks at so many places of the reads in a row, or as many as the networking model can send, and at the k - 1 behind them.
-constexpr uint64_t long_stretch = 256;
+constexpr uint64_t long_stretch = 256, own_stretch = 64;
+/// Places that are looked at before progress is told.
+constexpr uint64_t first_piece = GRAVEL_CUDA ? 1 << 26 : 1 << 22;
 
 struct mer_options {
   read_input reads;
@@ -35,6 +37,15 @@ struct mer_options {
 struct table_part {
   kmer_table table;
   uint64_t* lost;  ///< insertions that found no room
+
+  /// Counts a k-mer so many times, with what stood around it. Thread scope: lane.
+  GRAVEL_DEVICE void count(uint64_t kmer, uint64_t times, uint64_t befores, uint64_t afters) const {
+    kmer_entry* entry = table.find_or_insert(kmer);
+    fetch_add<scope::device>(entry ? &entry->count : lost, times);
+    if (!entry) return;
+    if (befores) entry->before.add(befores);
+    if (afters) entry->after.add(afters);
+  }
 };
 
 /// Counts a k-mer that has `before` and `after` around it (codes, no_base at the ends of reads). Lanes that hold the same one add once together.
@@ -51,12 +62,25 @@ struct insert {
       afters |= uint64_t{lane_group::popcount(lanes.ballot(after == base) & same)} << 16 * base;
     }
     const gravel_batch sharers = lanes.part(same);
-    if (!sharers.is_leader()) return;
-    kmer_entry* entry = mine->table.find_or_insert(kmer);
-    fetch_add<scope::device>(entry ? &entry->count : mine->lost, uint64_t{sharers.size()});
-    if (!entry) return;
-    if (befores) entry->before.add(befores);
-    if (afters) entry->after.add(afters);
+    if (sharers.is_leader()) mine->count(kmer, sharers.size(), befores, afters);
+  }
+};
+
+/// In a job of one PE a lane counts its k-mers itself: handle and sender of such a kernel.
+struct own_table {
+  table_part part;
+  uint32_t n_pes;
+};
+struct own_table_sender {
+  table_part part;
+  GRAVEL_DEVICE void begin(const own_table& g) {
+    if (threadIdx.x == 0) part = g.part;
+    __syncthreads();
+  }
+  GRAVEL_DEVICE void end() {}
+  template <class>
+  GRAVEL_DEVICE void am(int, uint64_t kmer, uint8_t before, uint8_t after) {
+    part.count(kmer, 1, before == no_base ? 0 : uint64_t{1} << 16 * before, after == no_base ? 0 : uint64_t{1} << 16 * after);
   }
 };
 
@@ -103,20 +127,26 @@ __global__ void send_kmers(Handle g, kmer_shape shape, const uint8_t* codes, uin
 }
 
 /// Phase 1. Collective.
-void count_all(const kmer_shape& shape, const read_set& reads, network_model& net) {
-  device_array<uint8_t> codes(reads.codes);
+void count_all(const kmer_shape& shape, const uint8_t* codes, uint64_t size, network_model& net, const table_part& part) {
+  const bool alone = gravel_n_pes() == 1 && net.is_gravel();
   const auto send = gravel_n_pes() > 2 ? send_kmers<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
                                        : send_kmers<gravel_block_sender<lanes_of_block>, gravel_t>;
   progress report("phase 1", gravel_my_pe() == 0);
-  const uint64_t size = reads.codes.size(), stretch = std::min(long_stretch, net.most_of_lane()),
+  const uint64_t stretch = alone ? own_stretch : std::min(long_stretch, net.most_of_lane()),
                  stretches = std::max<uint64_t>((size + stretch - 1) / stretch, 1);
-  in_pieces(stretches, net.is_collective() ? stretches : (1 << 22) / stretch, report, [&](uint64_t from, uint64_t count) {
+  in_pieces(stretches, net.is_collective() ? stretches : first_piece / stretch, report, [&](uint64_t from, uint64_t count) {
+    if (alone) {
+      gravel_launch(send_kmers<own_table_sender, own_table>, static_cast<unsigned>(count / lanes_of_block + 1), lanes_of_block,
+                    own_table{part, 1}, shape, codes, size, stretch, from, uint64_t{0}, count);
+      gravel_synchronize();
+      return;
+    }
     const network_work kmers{.items = count,
                              .blocks = blocks_for(count * stretch),
                              .of_item = stretch,
                              .of_item_to_one = stretch,
                              .message_bytes = bytes_of(am_message<insert>::kind)};
-    net.launch(send, send_kmers<model_sender, model_handle>, kmers, shape, static_cast<const uint8_t*>(codes.data()), size, stretch, from);
+    net.launch(send, send_kmers<model_sender, model_handle>, kmers, shape, codes, size, stretch, from);
     gravel_synchronize();
   });
   gravel_barrier_all();
@@ -283,14 +313,17 @@ bool solve(const mer_options& o) {
   device_array<kmer_entry> entries(slots);
   device_array<uint64_t> counters(std::vector<uint64_t>(4));
   const kmer_table table{entries.data(), static_cast<uint32_t>(slots)};
-  device_array<table_part> part(std::vector<table_part>{{table, counters.data() + 3}});
+  const table_part own{table, counters.data() + 3};
+  device_array<table_part> part(std::vector<table_part>{own});
   network_model net(program_name, o.network);
   net.receive<insert>(part.data());
+  device_array<uint8_t> codes(reads.codes);
   gravel_launch(clear_table, blocks_to_fill_device(), lanes_of_block, table, counters.data() + 3);
   gravel_barrier_all();
   const auto begin = std::chrono::steady_clock::now();
-  count_all(shape, reads, net);
+  count_all(shape, codes.data(), reads.codes.size(), net, own);
   const double counting = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  codes.release();
 
   net.check();
   std::vector<kmer_entry> counted(slots);

@@ -6,12 +6,11 @@
 #include <cstdio>
 #include <numeric>
 
-#include "examples/device_array.hpp"
+#include "examples/device_part.hpp"
 #include "examples/facts.hpp"
 #include "examples/ghost_readers.hpp"
-#include "examples/graph_input.hpp"
-#include "examples/lane_share.hpp"
 #include "examples/model.hpp"
+#include "examples/no_sender.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/ranking.hpp"
@@ -22,7 +21,7 @@ using namespace gravel;
 
 constexpr const char* program_name = "pagerank";
 /// Rows are summed up by one lane up to this many edges, by 8, by a warp; longer ones by a block.
-constexpr uint64_t lane_row = 8, tile_row = 128, warp_row = 4096;
+constexpr uint64_t lane_row = 16, tile_row = 256, warp_row = 8192;
 constexpr unsigned gather_lanes = GRAVEL_CUDA ? 256 : 32;
 
 struct pagerank_options {
@@ -56,6 +55,12 @@ struct rank_job {
 GRAVEL_DEVICE void add_to_sum(double* sum, double mine) {
   for (int step = 16; step; step /= 2) mine += __shfl_xor_sync(~0u, mine, step);
   if (threadIdx.x % 32 == 0 && mine != 0) atomicAdd(sum, mine);
+}
+
+/// How many edges lead from each own vertex and each ghost to a row here.
+__global__ void count_uses(const uint32_t* sources, uint64_t edges, uint32_t* uses) {
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t e = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; e < edges; e += lanes) atomicAdd(&uses[sources[e]], 1u);
 }
 
 /// Tells owners how many edges leave their vertices from what is seen here. `uses`: of own vertices, then of ghosts.
@@ -116,11 +121,15 @@ GRAVEL_DEVICE void set_rank(const rank_job& job, float base, uint32_t row, float
   if (job.inverse_degree[row] == 0) sums.dangling += now;
 }
 
-/// What the edges of `row` bring, each `stride`-th of them.
+/// What the edges of `row` bring, each `stride`-th of them; four at a time, as each waits for memory.
 GRAVEL_DEVICE float sum_edges(const rank_job& job, uint32_t row, unsigned first, unsigned stride) {
   float sum = 0;
   const uint64_t end = job.offsets[row + 1];
-  for (uint64_t e = job.offsets[row] + first; e < end; e += stride) sum += job.contribution[__ldg(&job.sources[e])];
+  uint64_t e = job.offsets[row] + first;
+  // Sources are read once, contributions stay in caches.
+  const auto bring = [&](uint64_t edge) { return __ldg(&job.contribution[__ldcs(&job.sources[edge])]); };
+  for (; e + 3 * stride < end; e += 4 * stride) sum += (bring(e) + bring(e + stride)) + (bring(e + 2 * stride) + bring(e + 3 * stride));
+  for (; e < end; e += stride) sum += bring(e);
   return sum;
 }
 
@@ -161,19 +170,33 @@ __global__ void __launch_bounds__(gather_lanes) sum_up(rank_job job, float base)
   add_to_sum(&job.sums[1], sums.dangling);
 }
 
+/// How far ranks, whose contributions are sent, are from what they should be by the definition: row by row, in double.
+__global__ void find_residual(rank_job job, double base, double* residual) {
+  const uint64_t warps = uint64_t{gridDim.x} * blockDim.x / 32, warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32;
+  double mine = 0;
+  for (uint64_t row = warp; row < job.rows; row += warps) {
+    double sum = 0;
+    for (uint64_t e = job.offsets[row] + threadIdx.x % 32; e < job.offsets[row + 1]; e += 32) sum += job.contribution[job.sources[e]];
+    for (int step = 16; step; step /= 2) sum += __shfl_xor_sync(~0u, sum, step);
+    if (threadIdx.x % 32 == 0) mine += fabs(base + job.damping * sum - job.rank[row]);
+  }
+  add_to_sum(residual, mine);
+}
+
 /// The ranks of the whole graph under its own numbers, in double and from edges alone; until they change by less than 1e-12.
 std::vector<double> compute_serially(const pagerank_options& o) {
-  const edge_list graph = o.graph.edges({});
-  const auto n = static_cast<double>(graph.vertices);
-  std::vector<double> rank(graph.vertices, 1 / n), next(graph.vertices);
-  std::vector<uint64_t> degree(graph.vertices);
-  for (const edge& e : graph.edges) ++degree[e.source];
+  csr graph = make_csr(o.graph.edges({}));
+  if (o.graph.simple) simplify(graph);
+  const auto n = static_cast<double>(graph.rows());
+  std::vector<double> rank(graph.rows(), 1 / n), next(graph.rows());
   for (int step = 0; step < 10000; ++step) {
     double dangling = 0, change = 0;
-    for (uint64_t v = 0; v < graph.vertices; ++v) dangling += degree[v] ? 0 : rank[v];
+    for (uint64_t v = 0; v < graph.rows(); ++v) dangling += graph.degree(v) ? 0 : rank[v];
     std::fill(next.begin(), next.end(), (1 - o.damping + o.damping * dangling) / n);
-    for (const edge& e : graph.edges) next[e.target] += o.damping * rank[e.source] / static_cast<double>(degree[e.source]);
-    for (uint64_t v = 0; v < graph.vertices; ++v) change += std::abs(next[v] - rank[v]);
+    for (uint64_t v = 0; v < graph.rows(); ++v)
+      for (uint64_t e = graph.offsets[v]; e < graph.offsets[v + 1]; ++e)
+        next[graph.targets[e]] += o.damping * rank[v] / static_cast<double>(graph.degree(v));
+    for (uint64_t v = 0; v < graph.rows(); ++v) change += std::abs(next[v] - rank[v]);
     rank.swap(next);
     if (change < 1e-12) break;
   }
@@ -182,26 +205,23 @@ std::vector<double> compute_serially(const pagerank_options& o) {
 
 struct pagerank_result {
   uint32_t steps = 0;
-  double seconds = 0, change = 1, sum = 0, distance = 0;
+  double seconds = 0, change = 1, sum = 0, residual = 0, distance = 0;
   bool serial = false, right = false;
 };
 
-/// Host arrays for the kernels, and what becomes of them.
+constexpr graph_wish rows_of_sources{.reversed = true};
+
+/// What load_on_device() gives, and the rows by length.
 struct prepared {
-  graph_part part;
-  std::vector<uint32_t> sources, order, uses;
+  device_part graph;
+  std::vector<uint32_t> order;
   uint64_t tiles = 0, warps = 0, blocks = 0;
-  ghost_list ghosts;
 };
 
 prepared prepare(const pagerank_options& o, int me, int n_pes) {
   prepared p;
-  p.part = load_part(o.graph, {.reversed = true}, me, n_pes);
-  const csr& rows = p.part.rows;
-  p.sources = codes_of(rows, p.part.by, p.part.codes);
-  p.ghosts = find_ghosts(p.sources, p.part.codes, me, n_pes, rows.rows());
-  p.uses.resize(rows.rows() + p.ghosts.codes.size());
-  for (const uint32_t source : p.sources) ++p.uses[source];
+  p.graph = load_on_device(o.graph, rows_of_sources, me, n_pes);
+  const csr& rows = p.graph.part.rows;
   for (const auto& [least, most, begin] : {std::tuple<uint64_t, uint64_t, uint64_t*>{0, lane_row, &p.tiles},
                                            {lane_row + 1, tile_row, &p.warps},
                                            {tile_row + 1, warp_row, &p.blocks},
@@ -218,24 +238,27 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
   prepared p;
   all_succeed(program_name, [&] { p = prepare(o, me, n_pes); });
-  const uint64_t own = p.part.rows.rows(), n_ghosts = p.ghosts.codes.size();
-  const uint64_t edges = gravel_sum_all(static_cast<uint64_t>(p.sources.size())), all_ghosts = gravel_sum_all(n_ghosts);
-  const uint64_t remote_edges = gravel_sum_all(p.ghosts.uses);
+  const graph_part& part = p.graph.part;
+  const uint64_t own = p.graph.own(), n_ghosts = p.graph.ghosts.codes.size();
+  const uint64_t edges = gravel_sum_all(p.graph.edges), all_ghosts = gravel_sum_all(n_ghosts);
+  const uint64_t remote_edges = gravel_sum_all(p.graph.ghosts.uses);
   if (me == 0)
-    std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges; %llu contributions a step go to other PEs\n",
-                program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(),
-                static_cast<unsigned long long>(p.part.vertices), static_cast<unsigned long long>(edges),
-                static_cast<unsigned long long>(all_ghosts));
+    std::printf(
+        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges, in memory after %.2f s; %llu contributions a step go to "
+        "other PEs\n",
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(),
+        static_cast<unsigned long long>(part.vertices), static_cast<unsigned long long>(edges), p.graph.seconds,
+        static_cast<unsigned long long>(all_ghosts));
   std::fflush(stdout);
 
   const auto most = [](uint64_t count) { return std::max<uint64_t>(gravel_max_all(count), 1); };
-  const ghost_readers readers = find_readers(p.ghosts, p.part.codes, own);
-  device_array<uint64_t> offsets(p.part.rows.offsets), ends(readers.end);
-  device_array<uint32_t> sources(p.sources), order(p.order), uses(p.uses), ghosts(p.ghosts.codes);
+  const ghost_readers readers = find_readers(p.graph.ghosts, part.codes, own);
+  device_array<uint64_t> ends(readers.end);
+  device_array<uint32_t> order(p.order), uses(std::vector<uint32_t>(own + n_ghosts)), ghosts(p.graph.ghosts.codes);
   rank_job job{};
-  job.offsets = offsets.data(), job.sources = sources.data(), job.order = order.data(), job.request_end = ends.data();
+  job.offsets = p.graph.offsets.data(), job.sources = p.graph.targets.data(), job.order = order.data(), job.request_end = ends.data();
   job.tiles = p.tiles, job.warps = p.warps, job.blocks = p.blocks, job.rows = own;
-  job.vertices = p.part.vertices, job.damping = static_cast<float>(o.damping);
+  job.vertices = part.vertices, job.damping = static_cast<float>(o.damping);
   const uint64_t places = most(own);
   job.rank = gravel_malloc<float>(places * sizeof(float));
   job.inverse_degree = gravel_malloc<float>(places * sizeof(float));
@@ -244,14 +267,16 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   job.requests = readers.requests;
   job.sums = gravel_malloc<double>(2 * sizeof(double));
   network_model net(program_name, o.network);
-  const auto send = n_pes > 2 ? send_contributions<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
-                              : send_contributions<gravel_block_sender<lanes_of_block>, gravel_t>;
+  const auto send = n_pes == 1  ? send_contributions<no_sender, gravel_t>
+                    : n_pes > 2 ? send_contributions<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
+                                : send_contributions<gravel_block_sender<lanes_of_block>, gravel_t>;
   const network_work contributions{.items = readers.count(),
                                    .blocks = blocks_for(own + readers.count()),
                                    .of_item = 1,
                                    .of_item_to_one = 1,
                                    .message_bytes = bytes_of(update_kind(op::put, value_type::f32))};
-  gravel_launch(count_degrees, blocks_for(own + n_ghosts), lanes_of_block, gravel_handle(), job, p.part.codes, ghosts.data(), uses.data(),
+  gravel_launch(count_uses, blocks_for(p.graph.edges), lanes_of_block, job.sources, p.graph.edges, uses.data());
+  gravel_launch(count_degrees, blocks_for(own + n_ghosts), lanes_of_block, gravel_handle(), job, part.codes, ghosts.data(), uses.data(),
                 n_ghosts);
   gravel_barrier_all();
   gravel_launch(start_ranks, blocks_to_fill_device(), gather_lanes, job);
@@ -259,7 +284,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   const auto read_sums = [&] {
     double sums[2];
     gravel_copy(sums, job.sums, sizeof(sums));
-    gravel_sum_all(sums, sums, 2);
+    if (n_pes > 1) gravel_sum_all(sums, sums, 2);
     return std::pair(sums[0], sums[1]);
   };
 
@@ -272,8 +297,8 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   const auto begin = std::chrono::steady_clock::now();
   while (result.change >= o.tolerance && result.steps < o.max_steps) {
     net.launch(send, send_contributions<model_sender, model_handle>, contributions, job);
-    gravel_barrier_all();  // all contributions are where they are read
-    gravel_launch(sum_up, 2 * blocks_to_fill_device(), gather_lanes, job,
+    end_round();  // all contributions are where they are read
+    gravel_launch(sum_up, 6 * blocks_to_fill_device(), gather_lanes, job,
                   static_cast<float>((1 - o.damping + o.damping * dangling) / vertices));
     gravel_synchronize();
     // No PE gets the sums before all have read their contributions, so the next ones may come.
@@ -284,30 +309,43 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
   net.check();
+  // Once more the contributions, and what should come of them: no rank is written.
+  net.launch(send, send_contributions<model_sender, model_handle>, contributions, job);
+  gravel_barrier_all();
+  gravel_launch(find_residual, blocks_to_fill_device(), gather_lanes, job, (1 - o.damping + o.damping * dangling) / vertices, &job.sums[0]);
+  gravel_synchronize();
+  result.residual = read_sums().first;
   std::vector<float> rank(own);
   gravel_copy(rank.data(), job.rank, own * sizeof(float));
   result.sum = gravel_sum_all(std::accumulate(rank.begin(), rank.end(), 0.0));
-  result.right = result.change < o.tolerance && std::abs(result.sum - 1) < 1e-4;
+  // Another step would change less than the last one; and ranks are float.
+  result.right = result.change < o.tolerance && result.residual < o.tolerance + 1e-6 && std::abs(result.sum - 1) < 1e-4;
   result.serial = !o.no_verify && edges <= o.serial_limit;
   if (result.serial) {
     std::vector<double> expected;
-    all_succeed(program_name, [&] { expected = compute_serially(o); });
+    uint64_t unlike = 0;
+    all_succeed(program_name, [&] {
+      unlike = rows_unlike_host(p.graph, o.graph, rows_of_sources, me, n_pes);
+      expected = compute_serially(o);
+    });
+    result.right &= gravel_sum_all(unlike) == 0;
     double distance = 0;
-    for (uint64_t i = 0; i < own; ++i) distance += std::abs(rank[i] - expected[p.part.old_numbers[i]]);
+    for (uint64_t i = 0; i < own; ++i) distance += std::abs(rank[i] - expected[part.old_numbers[i]]);
     result.distance = gravel_sum_all(distance);
     // Later steps together change no more than the last one times d + d^2 + ...; and ranks are float.
     result.right &= result.distance < o.tolerance * o.damping / (1 - o.damping) + 1e-6;
   }
   std::vector<ranked<double>> scores;
-  for (uint64_t i = 0; i < own; ++i) scores.push_back({rank[i], p.part.old_numbers[i]});
+  for (uint64_t i = 0; i < own; ++i) scores.push_back({rank[i], part.old_numbers[i]});
   const auto best = gather_best(std::move(scores), o.top);
   if (me == 0) {
-    std::printf("%u steps in %.4f s, %.4g M edges/s; the last one changed %.3g; ranks sum up to %.7f\n", result.steps, result.seconds,
-                static_cast<double>(edges) * result.steps / result.seconds / 1e6, result.change, result.sum);
+    std::printf("%u steps in %.4f s, %.4g M edges/s; the last one changed %.3g; residual %.3g, ranks sum up to %.7f\n", result.steps,
+                result.seconds, static_cast<double>(edges) * result.steps / result.seconds / 1e6, result.change, result.residual,
+                result.sum);
     if (result.serial) std::printf("distance to a serial power iteration: %.3g\n", result.distance);
     for (const auto& r : best)
       std::printf("%12.9f  vertex %llu\n", r.score,
-                  static_cast<unsigned long long>(p.part.original_ids.empty() ? r.vertex : p.part.original_ids[r.vertex]));
+                  static_cast<unsigned long long>(part.original_ids.empty() ? r.vertex : part.original_ids[r.vertex]));
     if (!o.json.empty())
       write_json(o.json, {{"program", program_name},
                           {"backend", gravel_backend()},
@@ -316,6 +354,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
                           {"graph", o.graph.description()},
                           {"vertices", job.vertices},
                           {"edges", edges},
+                          {"load_seconds", p.graph.seconds},
                           {"division", o.graph.division},
                           {"model", o.network.name},
                           {"ghosts", all_ghosts},
@@ -324,6 +363,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
                           {"seconds", result.seconds},
                           {"edges_per_s", static_cast<double>(edges) * result.steps / result.seconds},
                           {"change", result.change},
+                          {"residual", result.residual},
                           {"sum", result.sum},
                           {"compared_with_serial", result.serial},
                           {"distance_to_serial", result.distance},
@@ -331,7 +371,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   }
   if (!o.dump.empty()) {
     dump_columns(program_name, o.dump, "ranks",
-                 {{"vertex", {p.part.old_numbers.begin(), p.part.old_numbers.end()}}, {"rank", {rank.begin(), rank.end()}}});
+                 {{"vertex", {part.old_numbers.begin(), part.old_numbers.end()}}, {"rank", {rank.begin(), rank.end()}}});
     if (me != 0) changes.clear();
     dump_columns(program_name, o.dump, "steps", {{"change", changes}});
   }

@@ -24,6 +24,7 @@ HAS_METIS = b"METIS_PartGraphKway" in Path(PROGRAM).read_bytes()
 GRAPHS = [
     "--rmat 9",
     "--rmat 8 --edges-per-vertex 128 --division edges",
+    "--rmat 9 --simple --division degrees",
     "--mesh 30 20",
     "--grid 1 1",
     "--grid 1 1",

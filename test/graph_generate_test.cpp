@@ -45,6 +45,34 @@ uint64_t cut_of(const csr& whole, const partition& by) {
 
 }  // namespace
 
+TEST_CASE("by_degrees: most edges first, dealt out in turn") {
+  const edge_list list = rmat(9, 8, 5);
+  std::vector<uint64_t> degree(list.vertices);
+  for (const edge& e : list.edges) ++degree[e.source], ++degree[e.target];
+  for (const int parts : {1, 3, 8}) {
+    INFO(parts);
+    const partition by = by_degrees(list, parts);
+    REQUIRE(by.parts() == parts);
+    REQUIRE(by.vertices() == list.vertices);
+    std::vector<uint64_t> vertex_of(list.vertices, ~uint64_t{0}), sums(static_cast<size_t>(parts));
+    for (uint64_t v = 0; v < list.vertices; ++v) {
+      REQUIRE(vertex_of[by.number_of(v)] == ~uint64_t{0});
+      vertex_of[by.number_of(v)] = v;
+      sums[static_cast<size_t>(by.owner(by.number_of(v)))] += degree[v];
+    }
+    for (int p = 0; p < parts; ++p) {
+      CHECK(by.count(p) + 1 >= list.vertices / static_cast<uint64_t>(parts));
+      for (uint64_t n = by.first[static_cast<size_t>(p)]; n + 1 < by.first[static_cast<size_t>(p) + 1]; ++n)
+        CHECK(degree[vertex_of[n]] >= degree[vertex_of[n + 1]]);
+      // Beside the first vertices, of which one part has the larger ones, all parts have nearly the same.
+      CHECK(sums[static_cast<size_t>(p)] < 2 * list.edges.size() / static_cast<uint64_t>(parts) * 5 / 4 + degree[vertex_of[0]]);
+    }
+  }
+  CHECK_THROWS_WITH(by_degrees(list, 0), contains_text("at least one"));
+  CHECK(deal_out({2, 0, 1}, 2).number == std::vector<uint64_t>{2, 1, 0});
+  CHECK(deal_out({1, 0}, 3).first == std::vector<uint64_t>{0, 1, 2, 2});
+}
+
 TEST_CASE("cage: as many vertices and entries as the published matrices") {
   // Of the SuiteSparse Matrix Collection, cage3 to cage12.
   const std::map<int, std::pair<uint64_t, uint64_t>> published = {

@@ -292,6 +292,10 @@ template <class T>
 T __ldg(const T* p) {
   return *p;
 }
+template <class T>
+T __ldcs(const T* p) {
+  return *p;
+}
 inline void __nanosleep(unsigned nanoseconds) { gravel::simt::detail::sleep(nanoseconds); }
 inline long long clock64() {
 #if defined(__x86_64__)

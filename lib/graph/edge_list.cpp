@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "lib/base/error.hpp"
-#include "lib/base/mix.hpp"
 
 namespace gravel {
 namespace {
@@ -20,10 +19,8 @@ edge_keeper::edge_keeper(edge_list& list, const graph_share& share)
 void give_weights(edge_list& list, uint32_t most, uint64_t seed) {
   if (most < 1) fail_text("weights are from 1 on");
   list.weights.resize(list.edges.size());
-  std::transform(list.edges.begin(), list.edges.end(), list.weights.begin(), [&](const edge& e) {
-    const auto [low, high] = std::minmax(e.source, e.target);
-    return 1.0 + pick(mix(mix(seed ^ low) ^ high), most);
-  });
+  std::transform(list.edges.begin(), list.edges.end(), list.weights.begin(),
+                 [&](const edge& e) { return weight_between(e.source, e.target, most, seed); });
 }
 
 }  // namespace gravel

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/mix.hpp"
+#include "lib/base/platform.hpp"
 #include "lib/graph/block_distribution.hpp"
 
 namespace gravel {
@@ -59,6 +61,11 @@ class edge_keeper {
   block_distribution distribution_;
   bool weighted_ = false;
 };
+
+/// The weight that give_weights gives to the edge between two vertices, and to the one back.
+GRAVEL_BOTH uint32_t weight_between(uint64_t one, uint64_t other, uint32_t most, uint64_t seed) {
+  return 1 + pick(mix(mix(seed ^ (one < other ? one : other)) ^ (one < other ? other : one)), most);
+}
 
 /// Gives each edge a whole-numbered weight from 1 to `most`, a function of its two ends alone, in whatever order: both directions of an
 /// edge, and all copies, have the same.

@@ -64,6 +64,27 @@ partition by_edges(const csr& whole, int parts) {
   return by;
 }
 
+partition deal_out(const std::vector<uint32_t>& order, int parts) {
+  check_parts(parts);
+  const uint64_t n = order.size(), k = static_cast<uint64_t>(parts);
+  partition by;
+  by.first.push_back(0);
+  for (uint64_t p = 0; p < k; ++p) by.first.push_back(by.first.back() + (n + k - 1 - p) / k);
+  by.number.resize(n);
+  for (uint64_t i = 0; i < n; ++i) by.number[order[i]] = by.first[i % k] + i / k;
+  return by;
+}
+
+partition by_degrees(const edge_list& whole, int parts) {
+  if (whole.vertices > ~uint32_t{0}) fail("{} vertices are too many to be sorted by their edges", whole.vertices);
+  std::vector<uint64_t> degree(whole.vertices);
+  for (const edge& e : whole.edges) ++degree[e.source], ++degree[e.target];
+  std::vector<uint32_t> order(whole.vertices);
+  std::iota(order.begin(), order.end(), 0u);
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) { return degree[a] > degree[b]; });
+  return deal_out(order, parts);
+}
+
 bool has_metis() { return GRAVEL_HAS_METIS; }
 
 partition by_metis([[maybe_unused]] const csr& whole, int parts, [[maybe_unused]] uint64_t seed) {

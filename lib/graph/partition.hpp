@@ -29,6 +29,10 @@ partition by_edges(const csr& whole, int parts);
 /// METIS: nearly the same number of edges and vertices together, and few edges between parts. Directions do not matter. Throws
 /// gravel::error without METIS, and for graphs that its 32-bit numbers are too small for.
 partition by_metis(const csr& whole, int parts, uint64_t seed);
+/// The vertices in the given order are dealt out in turn: each part has its share of every stretch of the order, and numbers it in that order.
+partition deal_out(const std::vector<uint32_t>& order, int parts);
+/// Those that most edges begin or end at first: parts have nearly the same number of edges, and what they read most often lies together.
+partition by_degrees(const edge_list& whole, int parts);
 /// Was METIS there when this was built?
 bool has_metis();
 

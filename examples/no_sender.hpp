@@ -1,0 +1,24 @@
+// The sender of kernels in a job of one PE: there is nobody to send to, and what a kernel does for its own PE it does in place. So no routing is
+// compiled into such a kernel, nor shared memory for messages.
+#pragma once
+#include "examples/together.hpp"
+#include "gravel.cuh"
+
+namespace gravel {
+
+/// None of its messages is ever sent: kernels send to other PEs alone.
+struct no_sender {
+  GRAVEL_DEVICE void begin(const gravel_t&) {}
+  GRAVEL_DEVICE void end() {}
+  template <class T>
+  GRAVEL_DEVICE void put(T*, same<T>, int) {}
+  template <class T>
+  GRAVEL_DEVICE void min(T*, same<T>, int) {}
+};
+
+/// Behind a round of kernels whose messages, if there is anybody to send to, the next kernel needs. Kernels of one PE run one after the other.
+inline void end_round() {
+  if (gravel_n_pes() > 1) gravel_barrier_all();
+}
+
+}  // namespace gravel
