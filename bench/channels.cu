@@ -62,7 +62,7 @@ struct bench_options {
   board queens{17, 11};
   uint32_t relays = 32736, hops = 255, launches = 20000;
   std::vector<uint32_t> blocks{1, 8, 16, 32, 64, 128};
-  uint32_t warps_of_block = GRAVEL_CUDA ? 12 : 1;
+  uint32_t warps_of_block = GRAVEL_CUDA ? 11 : 1;
   int repeat = 3;
   std::string json;
 

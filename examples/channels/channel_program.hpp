@@ -28,7 +28,7 @@ struct channel_program_options {
     app.add_option("--max-depth", graph.max_depth, "Of a task")->capture_default_str();
     app.add_option("--local-levels", graph.local_levels, "That run in shared memory, as far as there is room");
     app.add_option("--blocks", graph.blocks, "Of workers; 0: as many as fit")->capture_default_str();
-    app.add_option("--warps", graph.warps, "Workers of a block")->check(CLI::Range(1, 32))->capture_default_str();
+    app.add_option("--warps", graph.warps, "Workers of a block; 0: as many as fit")->check(CLI::Range(0, 32))->capture_default_str();
     app.add_option("--dispatch", graph.dispatch, "Who dispatches: workers, schedulers or host")
         ->transform(CLI::CheckedTransformer(std::vector<std::pair<std::string, gravel_dispatch>>{
             {"workers", gravel_dispatch::workers}, {"schedulers", gravel_dispatch::schedulers}, {"host", gravel_dispatch::host}}));

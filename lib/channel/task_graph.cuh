@@ -29,7 +29,7 @@ struct gravel_task_options {
   uint32_t width = 32;             ///< a channel with so many elements is looked at first
   uint32_t results = 1;            ///< words for the host
   uint32_t local_levels = ~0u;     ///< tasks of levels below run in shared memory, as far as there is room; 0: none
-  uint32_t blocks = 0, warps = 4;  ///< of a block; 0 blocks: as many as the device runs at once
+  uint32_t blocks = 0, warps = 0;  ///< of a block; 0: as many as the device runs at once, in few blocks
   gravel_dispatch dispatch = gravel_dispatch::workers;
   uint32_t schedulers = 4;  ///< warps, with that dispatcher
 };
@@ -71,7 +71,8 @@ class gravel_task_graph {
     view_.schedulers = options_.dispatch == gravel_dispatch::schedulers ? std::max(options_.schedulers, 1u) : 0;
     view_.local_levels = levels_in_shared_memory();
     auto& device = gravel::current_backend();
-    blocks_ = options_.blocks ? options_.blocks : blocks_that_fit(threads(), shared_bytes());
+    if (options_.warps == 0) options_.warps = warps_that_fit();
+    blocks_ = options_.blocks ? options_.blocks : blocks_that_fit();
     bytes_ = line(mailbox_bytes()) + line(idle_bytes()) + sizeof(gravel::task_words) + line(options_.results * 8) + staging_bytes + 128;
     ((bytes_ += line(stride<T>()) * view_.depths), ...);
     ((bytes_ += facts<T>::is_continuation ? frame_bytes<T>() * view_.depths : 0), ...);
@@ -158,7 +159,7 @@ class gravel_task_graph {
 
  protected:
   static constexpr uint64_t staging_bytes = 64 << 10;
-  static constexpr uint32_t local_bytes = 18 << 10;  ///< of shared memory for a worker, if nothing else is said
+  static constexpr uint32_t local_bytes = 20 << 10;  ///< of shared memory for a worker, if nothing else is said
   static uint64_t line(uint64_t bytes) { return (bytes + 127) / 128 * 128; }
   unsigned threads() const { return options_.warps * 32; }
   size_t shared_bytes() const { return view_.local_levels ? options_.warps * view::store::bytes(view_.local_levels) : 0; }
@@ -189,9 +190,9 @@ class gravel_task_graph {
   void check() const {
     constexpr uint32_t most = 1u << 30;
     if (options_.max_depth >= 1u << 16 || options_.capacity == 0 || options_.capacity > most || options_.frames == 0 ||
-        options_.frames > most / 2 || options_.results == 0 || options_.results > 1u << 20 || options_.warps == 0 || options_.warps > 32)
+        options_.frames > most / 2 || options_.results == 0 || options_.results > 1u << 20 || options_.warps > 32)
       gravel::fail_text(
-          "task graph: an option is out of its range (max_depth below 2^16, capacity and frames 1 to 2^29, results 1 to 2^20, warps 1 to "
+          "task graph: an option is out of its range (max_depth below 2^16, capacity and frames 1 to 2^29, results 1 to 2^20, warps to "
           "32)");
     (check_parent<T>(static_cast<typename facts<T>::children*>(nullptr), static_cast<typename facts<T>::continuations*>(nullptr)), ...);
   }
@@ -310,22 +311,45 @@ class gravel_task_graph {
     gravel::launch_alone(kernel, {.grid = grid, .block = block, .shared_bytes = shared, .stream = stream}, arguments...);
   }
   /// One less than can run at once: so there is always room for a kernel that pushes.
-  unsigned blocks_that_fit([[maybe_unused]] unsigned threads, [[maybe_unused]] size_t shared) const {
+  unsigned blocks_that_fit() const {
 #if GRAVEL_CUDA
-    const auto kernel = view_.schedulers ? reinterpret_cast<const void*>(&gravel::run_scheduled_tasks<view>)
-                                         : reinterpret_cast<const void*>(&gravel::run_tasks<view>);
-    int device = 0, processors = 0, each = 0;
+    int device = 0, processors = 0;
+    const unsigned each = blocks_of_multiprocessor();
     if (cudaGetDevice(&device) != cudaSuccess ||
-        cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess ||
-        cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)) != cudaSuccess ||
-        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, static_cast<int>(threads), shared) != cudaSuccess || each == 0)
-      gravel::fail_text("task graph: no block of " + std::to_string(threads) + " threads with " + std::to_string(shared) +
+        cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess || each == 0)
+      gravel::fail_text("task graph: no block of " + std::to_string(threads()) + " threads with " + std::to_string(shared_bytes()) +
                         " bytes of shared memory runs on this GPU");
-    return static_cast<unsigned>(std::max(1, processors * each - 1));
+    return std::max(1u, static_cast<unsigned>(processors) * each - 1);
 #else
     return std::max(1u, std::thread::hardware_concurrency());
 #endif
   }
+  /// The most for a multiprocessor; of several ways the one with the fewest blocks, of each of which one warp looks at the channels.
+  unsigned warps_that_fit() {
+#if GRAVEL_CUDA
+    unsigned best = 4, most = 0;
+    for (unsigned warps : {4u, 5u, 6u, 7u, 8u, 9u, 10u, 11u, 12u, 13u, 14u, 15u, 16u}) {
+      options_.warps = warps;
+      if (const unsigned all = warps * blocks_of_multiprocessor(); all != 0 && all >= most) most = all, best = warps;
+    }
+    return best;
+#else
+    return 4;
+#endif
+  }
+#if GRAVEL_CUDA
+  /// 0: not even one.
+  unsigned blocks_of_multiprocessor() const {
+    const auto kernel = view_.schedulers ? reinterpret_cast<const void*>(&gravel::run_scheduled_tasks<view>)
+                                         : reinterpret_cast<const void*>(&gravel::run_tasks<view>);
+    int each = 0;
+    if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes())) == cudaSuccess &&
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, static_cast<int>(threads()), shared_bytes()) == cudaSuccess)
+      return static_cast<unsigned>(each);
+    cudaGetLastError();  // it is told by who needs a block
+    return 0;
+  }
+#endif
 
   gravel_task_options options_;
   view view_{};

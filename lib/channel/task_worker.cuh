@@ -51,7 +51,11 @@ class task_worker {
       if (small) {
         own_.settle();
         if (batches == 0) break;
-        while (!may_look()) idle();  // nothing can come but from the channels
+        if (!may_look()) {
+          do idle();  // nothing can come but from the channels
+          while (!may_look());
+          small = false;
+        }
       }
       if (may_look()) {
         const auto [live, faulty] = live_now();
