@@ -72,26 +72,20 @@ struct hash_problem {
 
   template <class Servers>
   GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
-#ifndef HASH_DIRECT
     __shared__ typename Servers::sender out;
     out.begin(to);
-#endif
     for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
       if (in.answers[i] == hash_answer::inserted) continue;
       // Each pass was refused by one bucket at least, and full buckets stay full.
       const hash_item item = in.items[i];
       auto place = in.first_place(item);
-#ifdef HASH_DIRECT
-      while (gravel_server_ask<hash_insert>(to, &in.answers[i], in.bucket(place), item) && read_in_place(
-#else
-      while (out.template ask<hash_insert>(&in.answers[i], in.bucket(place), item) && read_in_place(
-#endif
-                                                                                               &in.answers[i]) == hash_answer::refused)
-        in.go_on(place);
+      const auto is_refused_here = [&] {
+        return out.template ask<hash_insert>(&in.answers[i], in.bucket(place), item) &&
+               read_in_place(&in.answers[i]) == hash_answer::refused;
+      };
+      while (is_refused_here()) in.go_on(place);
     }
-#ifndef HASH_DIRECT
     out.end();
-#endif
   }
   /// `insert(bucket, item)` is true where there is room.
   template <class F>
