@@ -125,7 +125,8 @@ int main(int argc, char** argv) {
   need(cudaMemset(k.cluster, 255, k.points), "cudaMemset");
   make_points<<<blocks, lanes>>>(k);
   const auto shared = static_cast<int>(k.values() * lanes * sizeof(unsigned));
-  need(cudaFuncSetAttribute(assign, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), "shared memory for so many clusters and dimensions");
+  need(cudaFuncSetAttribute(assign, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
+       "shared memory for so many clusters and dimensions");
   cublasHandle_t blas = nullptr;
   need(cublasCreate(&blas), "cublasCreate");
   if (tf32) need(cublasSetMathMode(blas, CUBLAS_TF32_TENSOR_OP_MATH), "cublasSetMathMode");
@@ -150,9 +151,11 @@ int main(int argc, char** argv) {
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   need(cudaMemcpy(centers.data(), k.centers, centers.size() * sizeof(float), cudaMemcpyDeviceToHost), "cudaMemcpy");
-  std::printf("k-means by cuBLAS%s: %llu points of %u dimensions, %u clusters\n%u steps in %.4f s, %.4g M points/s; %u points changed in the last one\n",
-              tf32 ? ", TF32" : "", static_cast<unsigned long long>(k.points), k.dimensions, k.clusters, steps, seconds,
-              static_cast<double>(k.points) * steps / seconds / 1e6, changed);
+  std::printf(
+      "k-means by cuBLAS%s: %llu points of %u dimensions, %u clusters\n%u steps in %.4f s, %.4g M points/s; %u points changed in the last "
+      "one\n",
+      tf32 ? ", TF32" : "", static_cast<unsigned long long>(k.points), k.dimensions, k.clusters, steps, seconds,
+      static_cast<double>(k.points) * steps / seconds / 1e6, changed);
   for (uint32_t c = 0; c < k.clusters; ++c) {
     std::printf("  centre");
     for (uint32_t d = 0; d < k.dimensions; ++d) std::printf(" %.1f", centers[c * k.dimensions + d]);
