@@ -136,7 +136,7 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
   /// A PE has finished when nothing of its own tasks is left, here or elsewhere; what it has of others keeps those from finishing. So when all
   /// have, nothing is left anywhere: whatever were left would come of some PE's own task, and that PE would not have finished.
   void until_the_end() {
-    bool finished = false;
+    bool finished = false, stopped = false;
     gravel::task_words words{};
     gravel::shared_words own{};
     for (gravel::relax idle;;) {
@@ -155,9 +155,10 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
       gravel_copy(&common_now, common_, sizeof(common_now));
       shared_.given = own.given, shared_.taken = own.taken;
       const bool left = (words.live & gravel::task_words::live_mask) != 0;
-      if (words.fault && !finished) tell_all(&common()->stop), finished = true;
+      // Also by a PE that has finished: it may have been another one's task.
+      if (words.fault && !stopped) tell_all(&common()->stop), stopped = true;
       if (common_now.stop || common_now.finished == n_pes_) return;
-      if (!finished && !left && own.lent == 0) tell_all(&common()->finished), finished = true;
+      if (!finished && !stopped && !left && own.lent == 0) tell_all(&common()->finished), finished = true;
       if (!left) idle.attentively();
     }
   }
