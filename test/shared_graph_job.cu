@@ -2,7 +2,6 @@
 // refused. Tasks of 32 lanes that spawn with all of them. Channels that other PEs push to. With a time limit: most mistakes here would show as a
 // run that does not end. Random trees across PEs: examples/channels/across.cu.
 #include <cstdio>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,25 +9,9 @@
 #include "lib/base/mix.hpp"
 #include "lib/channel/remote_channel.cuh"
 #include "lib/channel/shared_graph.cuh"
+#include "test/expect.hpp"
 
 namespace {
-
-int failures = 0;
-
-void expect(bool holds, const std::string& what) {
-  if (holds) return;
-  ++failures;
-  fprintf(stderr, "PE %d: %s\n", gravel_my_pe(), what.c_str());
-}
-void expect_error(const std::string& word, const std::function<void()>& call) {
-  std::string text = "(nothing)";
-  try {
-    call();
-  } catch (const gravel::error& e) {
-    text = e.what();
-  }
-  expect(text.find(word) != std::string::npos, "expected an error with '" + word + "' in it, got " + text);
-}
 
 // ---- across PEs
 

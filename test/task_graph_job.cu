@@ -6,7 +6,6 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -14,25 +13,9 @@
 #include "gravel.cuh"
 #include "lib/base/mix.hpp"
 #include "lib/channel/task_graph.cuh"
+#include "test/expect.hpp"
 
 namespace {
-
-int failures = 0;
-
-void expect(bool holds, const std::string& what) {
-  if (holds) return;
-  ++failures;
-  fprintf(stderr, "PE %d: %s\n", gravel_my_pe(), what.c_str());
-}
-void expect_error(const std::string& word, const std::function<void()>& call) {
-  std::string text = "(nothing)";
-  try {
-    call();
-  } catch (const gravel::error& e) {
-    text = e.what();
-  }
-  expect(text.find(word) != std::string::npos, "expected an error with '" + word + "' in it, got " + text);
-}
 
 // ---- trees whose shape is a function of a number: node `id` with `fuel` has up to three children
 
