@@ -20,6 +20,13 @@ int failures = 0;
 bool tells = false;
 std::chrono::steady_clock::time_point began;
 
+/// How long it took since it was last told, where that is wanted.
+void tell(const std::string& what) {
+  const auto now = std::chrono::steady_clock::now();
+  if (tells && gravel_my_pe() == 0) fprintf(stderr, "%s: %.3f s\n", what.c_str(), std::chrono::duration<double>(now - began).count());
+  began = now;
+}
+
 void expect(bool holds, const std::string& what) {
   if (holds) return;
   ++failures;
@@ -105,7 +112,7 @@ struct hand_on {
 };
 using nested = gravel_servers<account, visit, transfer, split, hand_on>;
 
-const unsigned blocks = GRAVEL_CUDA ? 32 : 2, lanes = GRAVEL_CUDA ? 128 : 32;
+unsigned blocks = GRAVEL_CUDA ? 32 : 2, lanes = GRAVEL_CUDA ? 128 : 32;  // of each PE's kernel
 
 /// What lane `lane` of a PE calls, its call number i: the same on the device and for the oracle.
 struct call_source {
@@ -179,9 +186,7 @@ struct expected {
 template <class Servers>
 void compare(const std::string& what, const Servers& servers, const std::vector<expected>& all) {
   const std::vector<account> mine = servers.read();
-  const auto now = std::chrono::steady_clock::now();
-  if (tells && gravel_my_pe() == 0) fprintf(stderr, "%s: %.3f s\n", what.c_str(), std::chrono::duration<double>(now - began).count());
-  began = now;
+  tell("  applied");
   const auto n_pes = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());
   uint64_t different = 0, inside = 0;
   std::string first;
@@ -223,7 +228,10 @@ void run_plain(const std::string& what, gravel_servers_options how, uint32_t str
   auto* answers = gravel_malloc<uint32_t>(uint64_t{all_lanes} * each * sizeof(uint32_t));
   {
     plain servers(how, inside.initial());
+    tell("  open");
     gravel_launch(call_plain, blocks, lanes, servers.handle(), from, answers);
+    gravel_synchronize();
+    tell("  kernel");
     compare(what, servers, all);
     std::vector<uint32_t> got(uint64_t{all_lanes} * each);
     gravel_copy(got.data(), answers, got.size() * sizeof(uint32_t));
@@ -243,6 +251,7 @@ void run_plain(const std::string& what, gravel_servers_options how, uint32_t str
         expect(static_cast<uint64_t>(__builtin_popcountll(draws[key])) == answered[key], what + ": two answers are the same");
   }
   gravel_free(answers);
+  tell(what);
 }
 
 void run_nested(const std::string& what, gravel_servers_options how, uint32_t stride, uint32_t each, uint64_t seed) {
@@ -272,7 +281,10 @@ void run_nested(const std::string& what, gravel_servers_options how, uint32_t st
   auto* answers = gravel_malloc<uint32_t>(uint64_t{all_lanes} * each * sizeof(uint32_t));
   {
     nested servers(how, inside.initial());
+    tell("  open");
     gravel_launch(call_nested, blocks, lanes, servers.handle(), from, answers);
+    gravel_synchronize();
+    tell("  kernel");
     compare(what, servers, all);
     std::vector<uint32_t> got(uint64_t{all_lanes} * each);
     gravel_copy(got.data(), answers, got.size() * sizeof(uint32_t));
@@ -286,6 +298,7 @@ void run_nested(const std::string& what, gravel_servers_options how, uint32_t st
     expect(wrong == 0, what + ": " + std::to_string(wrong) + " wrong answers");
   }
   gravel_free(answers);
+  tell(what);
 }
 
 void wait_for_answers() {
@@ -326,7 +339,9 @@ void refusals() {
 
 int main(int argc, char** argv) {
   const uint32_t each = argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : GRAVEL_CUDA ? 10 : 12;
-  tells = argc > 2;  // how long each part takes
+  // PEs that take turns on one GPU wait for each other for milliseconds, a thousand times longer than on GPUs of their own: for them lanes can be few.
+  if (argc > 2) blocks = static_cast<unsigned>(std::atoi(argv[2])), lanes = 32;
+  tells = std::getenv("SERVER_JOB_TELLS") != nullptr;
   began = std::chrono::steady_clock::now();
   gravel_init<plain::delivery, nested::delivery>();
   refusals();
