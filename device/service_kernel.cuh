@@ -15,7 +15,7 @@ struct service_chunks {
   uint32_t shift;             ///< all but the last have 1 << shift messages; 32: they have not
   service_far_ring far;       ///< behind them: of it `n_far` messages from the place `far_first` on
   uint32_t far_first, n_far;
-  bool ends;                  ///< there is nothing, and the kernel is to end
+  bool ends;  ///< there is nothing, and the kernel is to end
 };
 
 }  // namespace gravel
@@ -119,7 +119,9 @@ struct service_reader {
   /// waits, the thread may sleep.
   void wait_alone(const service_life* life, uint32_t lane) const {
     if (lane == 0)
-      for (relax wait; load_relaxed(&life->stop) == 0 && !near.arrived(near_next) && !ring<scope::device>::arrived(far.word(far_next), far_next); wait.attentively()) {
+      for (relax wait;
+           load_relaxed(&life->stop) == 0 && !near.arrived(near_next) && !ring<scope::device>::arrived(far.word(far_next), far_next);
+           wait.attentively()) {
       }
     __syncwarp();
   }

@@ -109,7 +109,21 @@ void deliver_all(const rig& r, uint32_t messages, uint32_t first) {
   }
 }
 
-/// Kernels send one by one and gathered, two threads deliver.
+/// Lanes of a warp that stand for the resolver's: with a seed they deliver together, to different servers.
+void deliver_by_warps(const rig& r, uint32_t lanes, uint32_t each, uint64_t seed) {
+  simt::launch_options how{};
+  how.threads = 1;
+  how.seed = seed;
+  simt::launch(1, lanes, how, [&] {
+    for (uint32_t i = 0; i < each; ++i) {
+      const uint32_t server = (threadIdx.x / 3 + i) % r.shape.servers;
+      for (relax wait; !deliver(r.handle.view, lane_group::active(), server, adder::message{server, i + 1}); wait()) {
+      }
+    }
+  });
+}
+
+/// Kernels send one by one and gathered, two threads and two warps deliver.
 void send_from_all(service_shape shape, uint64_t seed, uint64_t from) {
   constexpr uint32_t blocks = 2, lanes = 64, each = 12, delivered = 150;
   rig r(shape, from);
@@ -132,12 +146,13 @@ void send_from_all(service_shape shape, uint64_t seed, uint64_t from) {
       });
     });
     for (uint32_t t = 0; t < 2; ++t) clients.emplace_back([&, t] { deliver_all(r, delivered, t); });
+    clients.emplace_back([&] { deliver_by_warps(r, lanes, each, seed); });
   }
   r.wait_until_done();
   r.stop();
   kernel.join();
   const adder::tally t = r.total();
-  uint64_t messages = 2 * delivered, sum = uint64_t{delivered} * (delivered + 1);
+  uint64_t messages = 2 * delivered + lanes * each, sum = uint64_t{delivered} * (delivered + 1) + uint64_t{lanes} * each * (each + 1) / 2;
   for (uint32_t lane = 0; lane < lanes; ++lane)
     for (uint32_t i = 0; i < each; ++i) {
       const uint64_t times = blocks * (lane % 4 != i % 4 ? 2 : 1);

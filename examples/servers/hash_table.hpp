@@ -200,8 +200,8 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
   const auto begin = std::chrono::steady_clock::now();
   const auto tell = [&](const char* what) {
     if (getenv("CS_TELL"))
-      fprintf(stderr, "PE %u %8.4f s: %s, left %llu\n", me, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(), what,
-              (unsigned long long)left);
+      fprintf(stderr, "PE %u %8.4f s: %s, left %llu\n", me, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
+              what, (unsigned long long)left);
   };
   for (; left && passes < buckets; ++passes) {
     run.run({items.data(), answers, o.calls, buckets, passes, n_pes, me, own});

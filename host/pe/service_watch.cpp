@@ -14,7 +14,8 @@ std::string describe_servers(open_service& s) {
   for (size_t i = 0; i < servers.size(); ++i) {
     const service_server& now = servers[i];
     text += fmt::format(
-        "  service '{}', server {} {}; chunks of kernels of this PE: {}, applied: {}; messages of other PEs, handlers and servers: {} in a ring of {}, "
+        "  service '{}', server {} {}; chunks of kernels of this PE: {}, applied: {}; messages of other PEs, handlers and servers: {} in a "
+        "ring of {}, "
         "applied: {}",
         s.name(), i, now.state == service_server::asleep ? "sleeps" : "runs", now.near.tickets, now.near_done, now.far_tickets, places,
         now.far_done);
