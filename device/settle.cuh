@@ -154,10 +154,10 @@ __global__ void __launch_bounds__(settle_threads)
       for (relax wait; load_acquire_later(&v.all.mine[rank].barrier) < number; wait.attentively()) {  // [S1]
       }
     }
-    acquire_now();
     __syncwarp();
   }
-  // What the host does next on this GPU comes behind it; it reads nothing else that this kernel has seen.
+  // Nothing is acquired here from the other PEs, as this kernel reads nothing more: a fence of system scope takes more than a microsecond. What the
+  // host does next on this GPU comes behind this kernel.
   if (threadIdx.x == 0) store_relaxed(told, number);  // [S2]
 }
 

@@ -498,7 +498,7 @@ class WrongArguments(FailureTest):
     def test_service_that_hangs(self):
         """Each of two servers has a message, or none; one does not come back from its own."""
         self.nodes = 1
-        sent = "chunks of kernels of this PE: {}, applied: 0; messages of other PEs, handlers and servers: {} in a ring of 256, applied: 0\n"
+        sent = "chunks of kernels of this PE: {}, applied: 0; messages of other PEs, handlers and servers: {} in a ring of 4096, applied: 0\n"
         for fault, pe, server, near, far in (("service-hangs", 1, 1, 1, 0), ("devices-service-hangs", 1, 1, 1, 0), ("service-hangs-elsewhere", 2, 0, 0, 1)):
             for routes in ("auto", "peer"):
                 with self.subTest(fault, routes=routes):

@@ -335,15 +335,27 @@ void refusals() {
                  open({.keys = 1 << 20, .blocks = 1, .data = gravel_server_data::shared}));
 }
 
+/// Do PEs share a GPU, one at a time? Then a section of keys of two PEs, which waits twice for the other PE, takes some 4 ms, and they run one after
+/// the other where the keys are few: a thousand times longer than on GPUs of their own.
+bool take_turns() {
+#if GRAVEL_CUDA
+  int gpus = 1, at_once = 0;
+  cuda_check(cudaGetDeviceCount(&gpus), "cudaGetDeviceCount");
+  cuda_check(cudaDeviceGetAttribute(&at_once, cudaDevAttrMpsEnabled, 0), "cudaDeviceGetAttribute");
+  return gravel_n_pes() > gpus && !at_once;
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const uint32_t each = argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : GRAVEL_CUDA ? 10 : 12;
-  // PEs that take turns on one GPU wait for each other for milliseconds, a thousand times longer than on GPUs of their own: for them lanes can be few.
-  if (argc > 2) blocks = static_cast<unsigned>(std::atoi(argv[2])), lanes = 32;
-  tells = std::getenv("SERVER_JOB_TELLS") != nullptr;
+  tells = argc > 2;  // how long each part takes
   began = std::chrono::steady_clock::now();
   gravel_init<plain::delivery, nested::delivery>();
+  if (take_turns()) blocks = 2, lanes = 32;
   refusals();
   const uint32_t n_pes = static_cast<uint32_t>(gravel_n_pes());
   uint64_t seed = 1;
