@@ -11,6 +11,9 @@
 #include "gravel.cuh"
 #include "lib/base/mix.hpp"
 #include "lib/server/servers.cuh"
+#if GRAVEL_CUDA
+#include "host/pe/device_scope.cuh"
+#endif
 
 using namespace gravel;
 
