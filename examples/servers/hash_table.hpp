@@ -198,16 +198,9 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
   uint64_t left = 1;
   uint32_t passes = 0;
   const auto begin = std::chrono::steady_clock::now();
-  const auto tell = [&](const char* what) {
-    if (getenv("CS_TELL"))
-      fprintf(stderr, "PE %u %8.4f s: %s, left %llu\n", me, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(),
-              what, (unsigned long long)left);
-  };
   for (; left && passes < buckets; ++passes) {
     run.run({items.data(), answers, o.calls, buckets, passes, n_pes, me, own});
-    tell("run");
     left = gravel_sum_all(count());
-    tell("pass");
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
@@ -219,7 +212,6 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
     gravel_copy(inserted.data(), items.data(), o.calls * sizeof(hash_item));
     expected.insert(inserted);
   }
-  tell("expected");
   uint64_t wrong = 0, found = 0;
   for (const hash_bucket& b : run.read())
     for (const hash_item& i : b.item) {
