@@ -60,18 +60,25 @@ GRAVEL_DEVICE void fill_chunk(const device_ring& ring, const lane_group& group, 
   if (group.is_leader()) ring.publish(ticket, service_row<M>(group.size()));
 }
 
-/// Puts messages into a server's far ring if it has room at once; false: it has none. Thread scope: the lanes of `lanes`.
+/// Puts a message into a server's far ring if it has room at once; false: it has none. The lanes act together whatever their servers are. Thread
+/// scope: the lanes of `lanes`.
 template <class M>
 GRAVEL_DEVICE bool deliver(const service_view& view, const lane_group& lanes, uint32_t server, const M& message) {
-  const lane_group group = lanes.part(lanes.match(server));
+  const uint32_t alike = lanes.match(server), first = lane_group::lowest(alike), rank = lanes.rank_in(alike);
   service_server& to = view.server(server);
-  uint64_t ticket = 0;
-  if (group.is_leader()) ticket = claim_far(to);
-  ticket = group.from_leader(ticket);
-  if (ticket == no_service_ticket) return false;
-  fill_chunk(view.far(server), group, ticket, message);
-  if (group.is_leader()) wake_server(view, to);
-  return true;
+  far_claim claim{};
+  if (lanes.lane() == first) claim = claim_far(to, lane_group::popcount(alike));
+  lanes.sync();  // what one lane has acquired, all may write
+  const uint64_t ticket = lanes.from_lane(claim.first, first) + rank;
+  const bool fits = rank < lanes.from_lane(claim.n, first);
+  if (fits) {
+    const service_far_ring ring = view.far(server);
+    *ring.at<M>(ticket) = message;
+    gravel::ring<scope::device>::publish(ring.word(ticket), ticket);
+  }
+  lanes.sync();
+  if (fits && rank == 0) wake_server(view, to);
+  return fits;
 }
 
 }  // namespace gravel

@@ -1,45 +1,61 @@
-// The kernel of a service: each block is a server. Its first warp looks for the longest runs of chunks that have arrived in its two rings, the
-// block works on all of them at once, and the first warp frees them together (lib/base/service_rings.hpp). The other warps wait at a barrier
-// meanwhile and read nothing.
+// The kernel of a service: each block is a server. Its first warp looks for the longest runs of chunks and of messages that have arrived in its two
+// rings, the block works on all of them at once, and the first warp frees them together (lib/base/service_rings.hpp). The other warps wait at a
+// barrier meanwhile and read nothing.
 #pragma once
 #include "device/service.cuh"
 
 namespace gravel {
 
-/// In shared memory: the chunks that a server's block works on.
+/// In shared memory: what a server's block works on.
 struct service_chunks {
-  static constexpr uint32_t of_ring = 32, most = 2 * of_ring;
-  const char* at[most];       ///< messages of each chunk
+  static constexpr uint32_t most = 32, piece = 32;
+  const char* at[most];       ///< messages of each chunk of the near ring
   uint32_t before[most + 1];  ///< messages of those before it
-  uint32_t n;                 ///< 0: the kernel is to end
+  uint32_t n;                 ///< chunks
   uint32_t shift;             ///< all but the last have 1 << shift messages; 32: they have not
+  service_far_ring far;       ///< behind them: of it `n_far` messages from the place `far_first` on
+  uint32_t far_first, n_far;
+  bool ends;  ///< there is nothing, and the kernel is to end
 };
 
 }  // namespace gravel
 
-/// What a server is given at once: the messages of up to 64 chunks, at least one. Valid until the server returns.
+/// What a server is given at once: the messages of up to 32 chunks of kernels of this PE, and behind them those of others; at least one. Valid until
+/// the server returns.
 template <class M>
 class gravel_service_batch {
  public:
   GRAVEL_DEVICE explicit gravel_service_batch(const gravel::service_chunks& chunks) : chunks_(chunks) {}
   /// Messages. May be 0.
-  GRAVEL_DEVICE uint32_t size() const { return chunks_.before[chunks_.n]; }
+  GRAVEL_DEVICE uint32_t size() const { return near() + chunks_.n_far; }
   GRAVEL_DEVICE const M& operator[](uint32_t i) const {
+    if (i >= near()) return *far(i - near());
     uint32_t first = 0;  // the chunk lies in [first, first + n)
-    if (chunks_.shift < 32) return chunk(i >> chunks_.shift)[i & ((1u << chunks_.shift) - 1)];
+    if (chunks_.shift < 32) return near_chunk(i >> chunks_.shift)[i & ((1u << chunks_.shift) - 1)];
     for (uint32_t n = chunks_.n; n > 1;) {
       const uint32_t half = n / 2;
       if (chunks_.before[first + half] <= i) first += half, n -= half;
       else n = half;
     }
-    return chunk(first)[i - chunks_.before[first]];
+    return near_chunk(first)[i - chunks_.before[first]];
   }
-  // Chunk by chunk, for who wants to give each to a warp.
-  GRAVEL_DEVICE uint32_t chunks() const { return chunks_.n; }
-  GRAVEL_DEVICE const M* chunk(uint32_t c) const { return reinterpret_cast<const M*>(chunks_.at[c]); }
-  GRAVEL_DEVICE uint32_t messages_of(uint32_t c) const { return chunks_.before[c + 1] - chunks_.before[c]; }
+  // Piece by piece, for who wants to give each to a warp: chunks, and then the others' messages, up to 32 at a time.
+  GRAVEL_DEVICE uint32_t chunks() const { return chunks_.n + (chunks_.n_far ? (skipped() + chunks_.n_far + piece - 1) / piece : 0); }
+  GRAVEL_DEVICE const M* chunk(uint32_t c) const { return c < chunks_.n ? near_chunk(c) : far(begin_of(c)); }
+  GRAVEL_DEVICE uint32_t messages_of(uint32_t c) const {
+    if (c < chunks_.n) return chunks_.before[c + 1] - chunks_.before[c];
+    const uint32_t end = (c + 1 - chunks_.n) * piece - skipped();
+    return (end < chunks_.n_far ? end : chunks_.n_far) - begin_of(c);
+  }
 
  private:
+  static constexpr uint32_t piece = gravel::service_chunks::piece;
+  GRAVEL_DEVICE uint32_t near() const { return chunks_.before[chunks_.n]; }
+  GRAVEL_DEVICE const M* near_chunk(uint32_t c) const { return reinterpret_cast<const M*>(chunks_.at[c]); }
+  GRAVEL_DEVICE const M* far(uint32_t i) const { return chunks_.far.template at<M>(chunks_.far_first + i); }
+  /// Pieces end where places of the ring are multiples of 32: so none goes around its end.
+  GRAVEL_DEVICE uint32_t skipped() const { return chunks_.far_first % piece; }
+  GRAVEL_DEVICE uint32_t begin_of(uint32_t c) const { return c == chunks_.n ? 0 : (c - chunks_.n) * piece - skipped(); }
   const gravel::service_chunks& chunks_;
 };
 
@@ -59,53 +75,77 @@ namespace gravel {
 
 /// A server's tickets, in the registers of its first warp. Thread scope of all members: that warp, converged.
 struct service_reader {
-  device_ring near, far;
+  static constexpr uint32_t most_far = 512;  ///< messages that are taken at once
+  device_ring near;
+  service_far_ring far;
   uint64_t near_next, far_next;
   uint32_t n_near = 0, n_far = 0;
 
   GRAVEL_DEVICE service_reader(const service_view& view, uint32_t server)
       : near(view.near(server)), far(view.far(server)), near_next(view.server(server).near_done), far_next(view.server(server).far_done) {}
 
-  /// How many chunks have arrived, in a row, of each ring.
+  /// How many chunks, and of messages up to 32, have arrived in a row.
   GRAVEL_DEVICE bool look(uint32_t lane) {
     // The second load does not wait for the first.
-    const uint64_t far_published = load_acquire_later<scope::device>(&far.chunk(far_next + lane)->published);
+    const uint64_t far_published = load_acquire_later<scope::device>(far.word(far_next + lane));
     n_near = in_a_row(__ballot_sync(~0u, near.arrived(near_next + lane)));  // [P1]
     n_far = in_a_row(__ballot_sync(~0u, far_published == far_next + lane + 1));
     if (n_far != 0) acquire_now<scope::device>();  // [P1]
     return n_near + n_far != 0;
+  }
+  /// Where 32 messages have arrived there may be more.
+  GRAVEL_DEVICE void look_further(uint32_t lane) {
+    constexpr uint32_t at_once = 5;
+    while (n_far % 32 == 0 && n_far != 0 && n_far + at_once * 32 <= most_far && n_far + at_once * 32 <= far.places) {
+      bool there[at_once];
+      GRAVEL_UNROLL
+      for (uint32_t i = 0; i < at_once; ++i) {
+        const uint64_t ticket = far_next + n_far + i * 32 + lane;
+        there[i] = load_acquire_later<scope::device>(far.word(ticket)) == ticket + 1;
+      }
+      bool all = true;
+      GRAVEL_UNROLL
+      for (uint32_t i = 0; i < at_once; ++i) {
+        const uint32_t more = all ? in_a_row(__ballot_sync(~0u, there[i])) : 0;
+        n_far += more;
+        all = more == 32;
+      }
+      acquire_now<scope::device>();  // [P1]
+      if (!all) break;
+    }
   }
 #if !GRAVEL_CUDA
   /// CPU backend: until there is something to see, or the kernel is to end. Looks by all lanes are dozens of fiber switches; where one lane
   /// waits, the thread may sleep.
   void wait_alone(const service_life* life, uint32_t lane) const {
     if (lane == 0)
-      for (relax wait; load_relaxed(&life->stop) == 0 && !near.arrived(near_next) && !far.arrived(far_next); wait.attentively()) {
+      for (relax wait;
+           load_relaxed(&life->stop) == 0 && !near.arrived(near_next) && !ring<scope::device>::arrived(far.word(far_next), far_next);
+           wait.attentively()) {
       }
     __syncwarp();
   }
 #endif
   /// Fills `to` with what look() has found.
-  GRAVEL_DEVICE void take(service_chunks& to, const gravel_t& g, const service_shape& shape, uint32_t lane) const {
+  GRAVEL_DEVICE void take(service_chunks& to, const gravel_t& g, const service_shape& shape, uint32_t lane) {
+    look_further(lane);
     __syncwarp();  // what one lane has acquired, all may read
-    const uint32_t first = lane < n_near ? messages_of(near.chunk(near_next + lane), to, lane, g, shape) : 0,
-                   second = lane < n_far ? messages_of(far.chunk(far_next + lane), to, n_near + lane, g, shape) : 0;
-    uint32_t inclusive = first | second << 16;  // both sums at once: of up to 32 chunks of up to 1024 messages
+    const uint32_t messages = lane < n_near ? messages_of(near.chunk(near_next + lane), to, lane, g, shape) : 0;
+    uint32_t inclusive = messages;
     for (uint32_t step = 1; step < 32; step *= 2) {
       const uint32_t other = __shfl_up_sync(~0u, inclusive, step);
       if (lane >= step) inclusive += other;
     }
-    const uint32_t all_near = __shfl_sync(~0u, inclusive, 31) & 0xffff;
-    if (lane < n_near) to.before[lane + 1] = inclusive & 0xffff;
-    if (lane < n_far) to.before[n_near + lane + 1] = all_near + (inclusive >> 16);
+    if (lane < n_near) to.before[lane + 1] = inclusive;
     // Of a ring that is full all chunks are.
-    const uint32_t n = n_near + n_far,
-                   shift = static_cast<uint32_t>(__ffs(static_cast<int>(__shfl_sync(~0u, n_near ? first : second, 0)))) - 1;
-    const uint32_t is_last = n_near == n ? n_near - 1 : n_far - 1;
-    const bool alike = shift < 32 && (lane >= n_near || fits_row(first, shift, n_far == 0 && lane == is_last)) &&
-                       (lane >= n_far || fits_row(second, shift, lane == is_last));
+    const uint32_t shift = static_cast<uint32_t>(__ffs(static_cast<int>(__shfl_sync(~0u, messages, 0)))) - 1;
+    const bool alike = shift < 32 && (lane >= n_near || messages == 1u << shift || (lane == n_near - 1 && messages < 1u << shift));
     const bool all_alike = __all_sync(~0u, alike);
-    if (lane == 0) to.before[0] = 0, to.n = n, to.shift = all_alike ? shift : 32;
+    if (lane == 0) {
+      to.before[0] = 0, to.n = n_near, to.shift = all_alike ? shift : 32;
+      to.far = far, to.far_first = far.place(far_next), to.n_far = n_far;
+      to.ends = false;
+    }
   }
   /// The block has worked on them. The acquire of who writes there next is [P2] or [V1].
   GRAVEL_DEVICE void free(service_server& server, uint32_t lane) {
@@ -117,9 +157,6 @@ struct service_reader {
       if (n_far) ring<scope::device>::mark_done(&server.far_done, far_next);
     }
     __syncwarp();
-  }
-  GRAVEL_DEVICE static bool fits_row(uint32_t messages, uint32_t shift, bool is_last) {
-    return messages == 1u << shift || (is_last && messages < 1u << shift);
   }
   GRAVEL_DEVICE static uint32_t in_a_row(uint32_t arrived) {
     return arrived == ~0u ? 32 : static_cast<uint32_t>(__ffs(static_cast<int>(~arrived)) - 1);
@@ -198,10 +235,10 @@ __global__ void __launch_bounds__(service_threads<Server>())
         if (some || stop) break;
       }
       if (some && !stop) reader.take(chunks, handle.g, handle.view.shape, lane);
-      else if (lane == 0) chunks.n = 0;
+      else if (lane == 0) chunks.ends = true;
     }
     __syncthreads();
-    if (chunks.n == 0) break;
+    if (chunks.ends) break;
     server(gravel_server<Server>{handle.g, handle}, gravel_service_batch<typename Server::message>(chunks));
     __syncthreads();
     if (reads) reader.free(mine, lane);

@@ -11,8 +11,10 @@ enum class settling : uint8_t { quiet, barrier, quiescence };
 
 /// What a kernel looks at that ends a quiet or a barrier. Plain data, and little: the time of a launch grows with it.
 struct meeting_view {
-  gravel_t g;        ///< of kernels
-  peer_meeting all;  ///< of a quiet: nobody
+  gravel_t g;              ///< of kernels
+  peer_meeting all;        ///< of a quiet: nobody
+  const ring_line* lines;  ///< [n_lines] of the rings from this PE; of one that is not there all words are 0
+  uint32_t n_lines;        ///< at most 32
 };
 /// And one that looks for quiescence.
 struct settle_view : meeting_view {
@@ -27,14 +29,39 @@ struct settle_view : meeting_view {
 
 constexpr int settle_threads = 128;
 
-/// As gravel_quiet, each part by a warp of its own: what they wait for has nothing to do with each other. Thread scope: block.
-__device__ __forceinline__ void quiet_by_block(const gravel_t& g) {
+/// As seems_applied, but what a kernel of its own reads first takes long: no address is loaded. Thread scope: the first warp.
+__device__ __forceinline__ bool seems_applied(const meeting_view& v) {
+  const uint32_t lane = threadIdx.x;
+  const gravel_t& g = v.g;
+  // Each lane looks at one ring, and all at the same of the others' words.
+  const ring_line* const line = lane < v.n_lines ? &v.lines[lane] : nullptr;
+  const queue_state *const direct = g.direct.state, *const block = g.block.state ? g.block.state : direct;
+  const uint64_t tickets = line ? load_acquire_later(&line->tickets) : 0, below = line ? load_acquire_later(&line->applied_below) : 0,
+                 direct_tickets = load_acquire_later<scope::device>(&direct->tickets),
+                 direct_below = load_acquire_later<scope::device>(&direct->flushed_below),
+                 block_tickets = load_acquire_later<scope::device>(&block->tickets),
+                 block_below = load_acquire_later<scope::device>(&block->flushed_below),
+                 gets = load_acquire_later<scope::device>(&g.counters->gets.tickets);
+  return !(below < tickets || direct_below < direct_tickets || block_below < block_tickets || gets != 0);
+}
+
+/// As gravel_quiet, each part by a warp of its own: what they wait for has nothing to do with each other. The threads of the
+/// first warp have called thread_fence() behind it. Thread scope: block.
+__device__ __forceinline__ void quiet_by_block(const meeting_view& v) {
+  const gravel_t& g = v.g;
   const uint32_t warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  bool some = false;
+  if (warp == 0) {
+    some = !seems_applied(v);
+    thread_fence();
+  }
+  if (!__syncthreads_or(some)) return;
   if (warp == 0) flush_peers(g, lane_group::converged_warp(threadIdx.x, settle_threads));
   else if (lane == 0 && warp == 1) g.direct.flush_all();
   else if (lane == 0 && warp == 2) g.block.flush_all();
   else if (lane == 0 && warp == 3) wait_for_gets(g.counters->gets, [] {});
   __syncthreads();
+  thread_fence();
 }
 
 /// Tickets that were taken on this device so far, in rings, queues, and rings of services: this thread's part of the sum. None of these
@@ -52,7 +79,7 @@ __device__ __forceinline__ uint64_t part_of_tickets(const settle_view& v) {
 
 /// Waits until all that has a ticket by now is applied. Thread scope: block.
 __device__ __forceinline__ void apply_all(const settle_view& v) {
-  quiet_by_block(v.g);
+  quiet_by_block(v);
   if (threadIdx.x == 0) v.of_handlers.flush_all();
   if (threadIdx.x >= 32 && threadIdx.x < 64)
     for (uint32_t s = 0; s < v.n_services; ++s)
@@ -120,16 +147,17 @@ __global__ void __launch_bounds__(settle_threads)
     const uint32_t rank = threadIdx.x;
     const bool meets = WHAT == settling::barrier && rank < v.all.n;
     peer_words* const theirs = meets ? v.all.theirs[rank] : nullptr;  // loaded meanwhile
-    quiet_by_block(v.g);
+    quiet_by_block(v);
     if (rank >= 32) return;
     if (meets) {
-      store_release(&theirs->barrier, number);                                                  // [S1]
-      for (relax wait; load_acquire(&v.all.mine[rank].barrier) < number; wait.attentively()) {  // [S1]
+      store_behind_fence(&theirs->barrier, number);                                                   // [S1]
+      for (relax wait; load_acquire_later(&v.all.mine[rank].barrier) < number; wait.attentively()) {  // [S1]
       }
     }
     __syncwarp();
   }
-  // What the host does next on this GPU comes behind it; it reads nothing else that this kernel has seen.
+  // Nothing is acquired here from the other PEs, as this kernel reads nothing more: a fence of system scope takes more than a microsecond. What the
+  // host does next on this GPU comes behind this kernel.
   if (threadIdx.x == 0) store_relaxed(told, number);  // [S2]
 }
 

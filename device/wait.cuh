@@ -28,6 +28,36 @@ GRAVEL_BOTH T look_at(const gravel_t& g, const T* address) {
 #endif
   return load_acquire<scope::system>(address);
 }
+/// Does all seem applied that this PE's kernels have sent? All words are looked at together, in no order, for one latency: the caller's
+/// thread_fence() comes behind. Thread scope: the group.
+GRAVEL_BOTH bool seems_applied(const gravel_t& g, const lane_group& group) {
+  bool some = false;
+  if (group.is_leader()) {
+    const queue_state *const direct = g.direct.state, *const block = g.block.state ? g.block.state : direct;
+    const uint64_t direct_tickets = load_acquire_later<scope::device>(&direct->tickets),
+                   direct_below = load_acquire_later<scope::device>(&direct->flushed_below),
+                   block_tickets = load_acquire_later<scope::device>(&block->tickets),
+                   block_below = load_acquire_later<scope::device>(&block->flushed_below),
+                   gets = load_acquire_later<scope::device>(&g.counters->gets.tickets);
+    some = direct_below < direct_tickets || block_below < block_tickets || gets != 0;  // most programs get nothing
+  }
+  constexpr uint32_t at_once = 4;
+  for (uint32_t base = 0; g.peers && base < g.n_pes; base += at_once * group.size()) {
+    const ring_line* line[at_once];
+    uint64_t tickets[at_once] = {}, below[at_once] = {};
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < at_once; ++i) {
+      const uint32_t pe = base + i * group.size() + group.rank();
+      line[i] = pe < g.n_pes && g.peers[pe].ring.slots ? g.peers[pe].line : nullptr;
+    }
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < at_once; ++i)
+      if (line[i]) tickets[i] = load_acquire_later(&line[i]->tickets), below[i] = load_acquire_later(&line[i]->applied_below);
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < at_once; ++i) some |= below[i] < tickets[i];
+  }
+  return group.ballot(some) == 0;
+}
 }  // namespace gravel
 
 /// Returns when all that this lane sent before is applied at its destinations, and its gets have arrived. What other
@@ -35,24 +65,20 @@ GRAVEL_BOTH T look_at(const gravel_t& g, const T* address) {
 GRAVEL_BOTH void gravel_quiet(const gravel_t& g) {
   using namespace gravel;
   if (forbidden_in_handler(g, op::none, other_call::quiet)) return;
-  thread_fence();  // operations in this PE's own memory and in peers' memory
   // One lane waits for all that are here, or all of them together: what they sent has its tickets already.
   const lane_group group = lane_group::active();
   group.sync();
-  if (group.is_leader()) {
-    // All at once: one latency instead of five. Mostly there is nothing to wait for.
-    const queue_state *const direct = g.direct.state, *const block = g.block.state ? g.block.state : direct;
-    const uint64_t direct_target = load_acquire_later<scope::device>(&direct->tickets),
-                   direct_below = load_acquire_later<scope::device>(&direct->flushed_below),
-                   block_target = load_acquire_later<scope::device>(&block->tickets),
-                   block_below = load_acquire_later<scope::device>(&block->flushed_below);
-    acquire_now<scope::device>();
-    if (direct_below < direct_target) g.direct.flush(direct_target);
-    if (block != direct && block_below < block_target) g.block.flush(block_target);
-    wait_for_gets(g.counters->gets, [&] { update_gets(g); });
+  const bool applied = seems_applied(g, group);
+  thread_fence();  // acquires what was seen, and waits for operations in this PE's own memory and in peers' memory, which the look did not wait for
+  if (!applied) {
+    if (group.is_leader()) {
+      g.direct.flush_all();
+      if (g.block.state) g.block.flush_all();
+      wait_for_gets(g.counters->gets, [&] { update_gets(g); });
+    }
+    group.sync();
+    flush_peers(g, group);
   }
-  group.sync();
-  flush_peers(g, group);
   group.sync();
 }
 /// Operations on one PE before it are applied before those after it. Packets of one pair of PEs may travel on several

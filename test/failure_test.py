@@ -498,16 +498,15 @@ class WrongArguments(FailureTest):
     def test_service_that_hangs(self):
         """Each of two servers has a message, or none; one does not come back from its own."""
         self.nodes = 1
-        for fault, pe, server, ring in (("service-hangs", 1, 1, "1 of kernels of this PE, 0 of other"),
-                                        ("devices-service-hangs", 1, 1, "1 of kernels of this PE, 0 of other"),
-                                        ("service-hangs-elsewhere", 2, 0, "0 of kernels of this PE, 1 of other PEs, handlers and servers")):
+        sent = "chunks of kernels of this PE: {}, applied: 0; messages of other PEs, handlers and servers: {} in a ring of 4096, applied: 0\n"
+        for fault, pe, server, near, far in (("service-hangs", 1, 1, 1, 0), ("devices-service-hangs", 1, 1, 1, 0), ("service-hangs-elsewhere", 2, 0, 0, 1)):
             for routes in ("auto", "peer"):
                 with self.subTest(fault, routes=routes):
                     self.assert_failed(
                         self.start(fault, GRAVEL_WATCHDOG_S=2, GRAVEL_ROUTES=routes),
                         rf"PE {pe}: error: service 'failing': server {server} of PE {pe} has finished nothing for 2 s \(GRAVEL_WATCHDOG_S\)",
-                        rf"service 'failing', server {server} runs; chunks sent to it: 1, applied: 0; waiting or worked on: {ring}",
-                        rf"service 'failing', server {1 - server} (runs|sleeps); chunks sent to it: 0, applied: 0\n", limit_s=LIMIT_S + 2)
+                        rf"service 'failing', server {server} runs; {sent.format(near, far)}",
+                        rf"service 'failing', server {1 - server} (runs|sleeps); {sent.format(0, 0)}", limit_s=LIMIT_S + 2)
         self.assert_failed(self.start("service-hangs-closed", GRAVEL_WATCHDOG_S=2),
                            r"service 'failing': it is closed, but its kernel at PE 1 has not ended for 2 s \(GRAVEL_WATCHDOG_S\)",
                            "service 'failing', server 1 runs;", limit_s=LIMIT_S + 2)

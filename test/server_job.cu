@@ -11,6 +11,9 @@
 #include "gravel.cuh"
 #include "lib/base/mix.hpp"
 #include "lib/server/servers.cuh"
+#if GRAVEL_CUDA
+#include "host/pe/device_scope.cuh"
+#endif
 
 using namespace gravel;
 
@@ -19,6 +22,13 @@ namespace {
 int failures = 0;
 bool tells = false;
 std::chrono::steady_clock::time_point began;
+
+/// How long it took since it was last told, where that is wanted.
+void tell(const std::string& what) {
+  const auto now = std::chrono::steady_clock::now();
+  if (tells && gravel_my_pe() == 0) fprintf(stderr, "%s: %.3f s\n", what.c_str(), std::chrono::duration<double>(now - began).count());
+  began = now;
+}
 
 void expect(bool holds, const std::string& what) {
   if (holds) return;
@@ -105,7 +115,7 @@ struct hand_on {
 };
 using nested = gravel_servers<account, visit, transfer, split, hand_on>;
 
-const unsigned blocks = GRAVEL_CUDA ? 32 : 2, lanes = GRAVEL_CUDA ? 128 : 32;
+unsigned blocks = GRAVEL_CUDA ? 32 : 2, lanes = GRAVEL_CUDA ? 128 : 32;  // of each PE's kernel
 
 /// What lane `lane` of a PE calls, its call number i: the same on the device and for the oracle.
 struct call_source {
@@ -179,9 +189,7 @@ struct expected {
 template <class Servers>
 void compare(const std::string& what, const Servers& servers, const std::vector<expected>& all) {
   const std::vector<account> mine = servers.read();
-  const auto now = std::chrono::steady_clock::now();
-  if (tells && gravel_my_pe() == 0) fprintf(stderr, "%s: %.3f s\n", what.c_str(), std::chrono::duration<double>(now - began).count());
-  began = now;
+  tell("  applied");
   const auto n_pes = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());
   uint64_t different = 0, inside = 0;
   std::string first;
@@ -223,7 +231,10 @@ void run_plain(const std::string& what, gravel_servers_options how, uint32_t str
   auto* answers = gravel_malloc<uint32_t>(uint64_t{all_lanes} * each * sizeof(uint32_t));
   {
     plain servers(how, inside.initial());
+    tell("  open");
     gravel_launch(call_plain, blocks, lanes, servers.handle(), from, answers);
+    gravel_synchronize();
+    tell("  kernel");
     compare(what, servers, all);
     std::vector<uint32_t> got(uint64_t{all_lanes} * each);
     gravel_copy(got.data(), answers, got.size() * sizeof(uint32_t));
@@ -243,6 +254,7 @@ void run_plain(const std::string& what, gravel_servers_options how, uint32_t str
         expect(static_cast<uint64_t>(__builtin_popcountll(draws[key])) == answered[key], what + ": two answers are the same");
   }
   gravel_free(answers);
+  tell(what);
 }
 
 void run_nested(const std::string& what, gravel_servers_options how, uint32_t stride, uint32_t each, uint64_t seed) {
@@ -272,7 +284,10 @@ void run_nested(const std::string& what, gravel_servers_options how, uint32_t st
   auto* answers = gravel_malloc<uint32_t>(uint64_t{all_lanes} * each * sizeof(uint32_t));
   {
     nested servers(how, inside.initial());
+    tell("  open");
     gravel_launch(call_nested, blocks, lanes, servers.handle(), from, answers);
+    gravel_synchronize();
+    tell("  kernel");
     compare(what, servers, all);
     std::vector<uint32_t> got(uint64_t{all_lanes} * each);
     gravel_copy(got.data(), answers, got.size() * sizeof(uint32_t));
@@ -286,6 +301,7 @@ void run_nested(const std::string& what, gravel_servers_options how, uint32_t st
     expect(wrong == 0, what + ": " + std::to_string(wrong) + " wrong answers");
   }
   gravel_free(answers);
+  tell(what);
 }
 
 void wait_for_answers() {
@@ -322,6 +338,19 @@ void refusals() {
                  open({.keys = 1 << 20, .blocks = 1, .data = gravel_server_data::shared}));
 }
 
+/// Do PEs share a GPU, one at a time? Then a section of keys of two PEs, which waits twice for the other PE, takes some 4 ms, and they run one after
+/// the other where the keys are few: a thousand times longer than on GPUs of their own.
+bool take_turns() {
+#if GRAVEL_CUDA
+  int gpus = 1, at_once = 0;
+  cuda_check(cudaGetDeviceCount(&gpus), "cudaGetDeviceCount");
+  cuda_check(cudaDeviceGetAttribute(&at_once, cudaDevAttrMpsEnabled, 0), "cudaDeviceGetAttribute");
+  return gravel_n_pes() > gpus && !at_once;
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -329,6 +358,7 @@ int main(int argc, char** argv) {
   tells = argc > 2;  // how long each part takes
   began = std::chrono::steady_clock::now();
   gravel_init<plain::delivery, nested::delivery>();
+  if (take_turns()) blocks = 2, lanes = 32;
   refusals();
   const uint32_t n_pes = static_cast<uint32_t>(gravel_n_pes());
   uint64_t seed = 1;

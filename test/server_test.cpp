@@ -104,7 +104,7 @@ struct rig {
     handle.table = {
         slots.data(), keys, 1, 0, servers, by_locks, in_place, in_shared, {calls, &tickets, complete.data(), next.data(), parked.data()}};
     for (uint32_t i = 0; i < servers; ++i) {
-      handle.service.view.server(i).room = shape.chunks;
+      handle.service.view.server(i).room = shape.far_messages();
     }
   }
   void serve_all(uint64_t seed) {
@@ -133,20 +133,21 @@ struct rig {
   }
 };
 
-/// A chunk of transfers from key 0 to key 1, in the far ring of server 0: one batch.
+/// Transfers from key 0 to key 1, in the far ring of server 0. The first is seen last: one batch.
 template <class Rig>
 void send_transfers(Rig& r, uint32_t n) {
   const auto& view = r.handle.service.view;
-  const uint64_t ticket = claim_far(view.server(0));
-  auto* const calls = reinterpret_cast<typename Rig::message*>(device_ring::payload(view.far(0).chunk(ticket)));
+  const far_claim claim = claim_far(view.server(0), n);
+  REQUIRE(claim.n == n);
+  const service_far_ring ring = view.far(0);
   for (uint32_t i = 0; i < n; ++i) {
     section_call<transfer, account, deposit, transfer> c;
     c.write(r.handle, 0u, 1u, static_cast<int32_t>(i + 1));
     c.reserve(r.handle);
     c.address(r.handle);
-    calls[i] = c.m;
+    *ring.at<typename Rig::message>(claim.first + i) = c.m;
   }
-  view.far(0).publish(ticket, service_row<typename Rig::message>(n));
+  for (uint64_t i = n; i-- > 0;) gravel::ring<scope::device>::publish(ring.word(claim.first + i), claim.first + i);
 }
 
 uint64_t mixed(uint64_t seed, uint32_t lane, uint32_t i) { return mix(seed * 1000 + mix(lane * 100 + i)); }

@@ -64,7 +64,7 @@ struct rig {
     handle.view = {memory.get(), &mail, shape};
     for (uint32_t i = 0; i < shape.servers; ++i) {
       service_server& server = handle.view.server(i);
-      server.room = shape.chunks;
+      server.room = shape.far_messages();
       server.near.tickets = server.far_tickets = server.near_done = server.far_done = from;
     }
   }
@@ -109,7 +109,21 @@ void deliver_all(const rig& r, uint32_t messages, uint32_t first) {
   }
 }
 
-/// Kernels send one by one and gathered, two threads deliver.
+/// Lanes of a warp that stand for the resolver's: with a seed they deliver together, to different servers.
+void deliver_by_warps(const rig& r, uint32_t lanes, uint32_t each, uint64_t seed) {
+  simt::launch_options how{};
+  how.threads = 1;
+  how.seed = seed;
+  simt::launch(1, lanes, how, [&] {
+    for (uint32_t i = 0; i < each; ++i) {
+      const uint32_t server = (threadIdx.x / 3 + i) % r.shape.servers;
+      for (relax wait; !deliver(r.handle.view, lane_group::active(), server, adder::message{server, i + 1}); wait()) {
+      }
+    }
+  });
+}
+
+/// Kernels send one by one and gathered, two threads and two warps deliver.
 void send_from_all(service_shape shape, uint64_t seed, uint64_t from) {
   constexpr uint32_t blocks = 2, lanes = 64, each = 12, delivered = 150;
   rig r(shape, from);
@@ -132,12 +146,13 @@ void send_from_all(service_shape shape, uint64_t seed, uint64_t from) {
       });
     });
     for (uint32_t t = 0; t < 2; ++t) clients.emplace_back([&, t] { deliver_all(r, delivered, t); });
+    clients.emplace_back([&] { deliver_by_warps(r, lanes, each, seed); });
   }
   r.wait_until_done();
   r.stop();
   kernel.join();
   const adder::tally t = r.total();
-  uint64_t messages = 2 * delivered, sum = uint64_t{delivered} * (delivered + 1);
+  uint64_t messages = 2 * delivered + lanes * each, sum = uint64_t{delivered} * (delivered + 1) + uint64_t{lanes} * each * (each + 1) / 2;
   for (uint32_t lane = 0; lane < lanes; ++lane)
     for (uint32_t i = 0; i < each; ++i) {
       const uint64_t times = blocks * (lane % 4 != i % 4 ? 2 : 1);
@@ -149,7 +164,7 @@ void send_from_all(service_shape shape, uint64_t seed, uint64_t from) {
   CHECK(t.wrong == 0);
   CHECK(r.error.code == 0);
   CHECK(r.mail.resident == 1);
-  for (uint32_t s = 0; s < shape.servers; ++s) CHECK(r.handle.view.server(s).room == shape.chunks);
+  for (uint32_t s = 0; s < shape.servers; ++s) CHECK(r.handle.view.server(s).room == shape.far_messages());
 }
 
 }  // namespace
@@ -176,19 +191,18 @@ TEST_CASE("a far ring holds what it has room for, and no more") {
   rig r({1, 2, 32, 8});
   service_server& server = r.handle.view.server(0);
   const auto send = [&] { return deliver(r.handle.view, lane_group::active(), 0, adder::message{0, 1}); };
-  CHECK(send());
-  CHECK(send());
+  for (uint32_t i = 0; i < 64; ++i) CHECK(send());
   CHECK_FALSE(send());
   CHECK_FALSE(send());
   CHECK(server.room == 0);
-  CHECK(server.far_tickets == 2);
+  CHECK(server.far_tickets == 64);
   std::jthread kernel([&] { r.serve_all(0); });
   r.wait_until_done();
   CHECK(send());
   r.wait_until_done();
   r.stop();
   kernel.join();
-  CHECK(r.total().messages == 3);
+  CHECK(r.total().messages == 65);
 }
 
 TEST_CASE("who sleeps is called for what arrives") {

@@ -49,6 +49,8 @@ struct world {
       g.block = queue_of(1);
       m.view.of_handlers = queue_of(2);
       m.view.all = routes.meeting();
+      m.view.lines = routes.lines();
+      m.view.n_lines = routes.n_sources();
       m.view.n_services = 1;
       m.view.service[0] = {m.servers, most_servers};
     }

@@ -1,7 +1,10 @@
 // A hash table whose buckets are records: a section finds its key in the bucket, or a free place for it, and adds to the value. A bucket that is full
 // refuses; refused insertions go to the next bucket: at once if the section has run where it was asked for, else in the next pass.
 #pragma once
+#include <algorithm>
+#include <thread>
 #include <unordered_map>
+#include <vector>
 
 #include "examples/servers/run_contest.hpp"
 #include "lib/base/mix.hpp"
@@ -135,6 +138,38 @@ __global__ void count_left(const hash_answer* answers, uint64_t n, uint64_t* lef
   if (mine) fetch_add<scope::device>(left, mine);
 }
 
+/// What is to be found, in tables of the standard library: one for each of several threads, as tens of millions of insertions take one thread seconds.
+class expected_items {
+ public:
+  explicit expected_items(uint64_t threads) : tables_(threads) {}
+  void insert(const std::vector<hash_item>& items) {
+    std::vector<std::jthread> threads;
+    for (auto& table : tables_)
+      threads.emplace_back([&] {
+        for (const hash_item& i : items) {
+          if (&table_of(i.key) != &table) continue;
+          hash_item& to = table[i.key.word[0]];
+          to = {i.key, to.value + i.value};
+        }
+      });
+  }
+  bool is_right(const hash_item& item) {
+    auto& table = table_of(item.key);
+    const auto at = table.find(item.key.word[0]);
+    return at != table.end() && at->second.key == item.key && at->second.value == item.value;
+  }
+  uint64_t size() const {
+    uint64_t n = 0;
+    for (const auto& table : tables_) n += table.size();
+    return n;
+  }
+
+ private:
+  using table_type = std::unordered_map<uint64_t, hash_item>;
+  table_type& table_of(const hash_key& key) { return tables_[mix(key.word[1]) % tables_.size()]; }
+  std::vector<table_type> tables_;
+};
+
 /// `buckets`: of all PEs together; of each if each inserts into its own.
 inline contest_result solve_hash_table(const contest_options& o, uint64_t buckets) {
   const contest_method m = method_of(o.method);
@@ -142,9 +177,12 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
   const bool own = o.own || !uses_servers(m);
   device_array<hash_item> items(o.calls);
   if (own) buckets *= n_pes;
-  gravel_launch(make_items<key_source>, blocks_to_fill_device(), lanes_of_block,
-                key_source{o.keys, o.exponent, o.seed + me, n_pes, me, false}, items.data(), o.calls);
-  gravel_synchronize();
+  const auto make_items_of = [&](uint32_t pe) {
+    gravel_launch(make_items<key_source>, blocks_to_fill_device(), lanes_of_block,
+                  key_source{o.keys, o.exponent, o.seed + pe, n_pes, pe, false}, items.data(), o.calls);
+    gravel_synchronize();
+  };
+  make_items_of(me);
   auto* answers = gravel_malloc<hash_answer>(o.calls + 1);
   contest<hash_problem> run(m, buckets, o.blocks, o.calls_under_way);
   gravel_barrier_all();
@@ -166,22 +204,20 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
-  // What all PEs, or this one alone, have inserted, in a table of the standard library.
-  std::vector<hash_item> mine(o.calls), all(o.calls * n_pes);
-  gravel_copy(mine.data(), items.data(), o.calls * sizeof(hash_item));
-  gravel_allgather(all.data(), mine.data(), o.calls);
-  std::unordered_map<uint64_t, hash_item> expected;
-  for (const hash_item& i : own ? mine : all) {
-    hash_item& to = expected[i.key.word[0]];
-    to = {i.key, to.value + i.value};
+  // What all PEs, or this one alone, have inserted. Each makes the items of all again: so that nothing of what is compared has travelled.
+  expected_items expected(std::clamp<uint64_t>(std::thread::hardware_concurrency() / n_pes, 1, 16));
+  std::vector<hash_item> inserted(o.calls);
+  for (uint32_t pe = own ? me : 0; pe < (own ? me + 1 : n_pes); ++pe) {
+    make_items_of(pe);
+    gravel_copy(inserted.data(), items.data(), o.calls * sizeof(hash_item));
+    expected.insert(inserted);
   }
   uint64_t wrong = 0, found = 0;
   for (const hash_bucket& b : run.read())
     for (const hash_item& i : b.item) {
       if (i.key.word[0] == 0) continue;
       ++found;
-      const auto at = expected.find(i.key.word[0]);
-      wrong += at == expected.end() || !(at->second.key == i.key && at->second.value == i.value);
+      wrong += !expected.is_right(i);
     }
   const uint64_t sum = gravel_sum_all(found), in_all = own ? gravel_sum_all(uint64_t{expected.size()}) : expected.size();
   wrong = gravel_sum_all(wrong) + (sum > in_all ? sum - in_all : in_all - sum) + left;

@@ -48,6 +48,8 @@ settle_view completion::view() const {
   settle_view v{};
   v.g = p_.memory.of_kernels();
   v.all = p_.routes.meeting();
+  v.lines = p_.routes.lines();
+  v.n_lines = p_.routes.n_sources();
   v.of_handlers = p_.memory.of_device_handlers().direct;
   for (const open_service* s : p_.services) v.service[v.n_services++] = {&s->view().server(0), s->view().shape.servers};
   return v;

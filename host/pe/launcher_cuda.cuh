@@ -151,21 +151,16 @@ class cuda_launcher {
     if (facts.is_loaded) return;
     wait_for_end_of_hold(lock);
     // What the kernel would be given is never looked at.
-    static constexpr uint32_t most_parameters = 128;
-    std::vector<char> nothing(4096);
+    static constexpr uint32_t most_parameters = 4096, most_bytes = 32768;
+    std::vector<char> nothing(most_bytes);
     std::vector<void*> arguments(most_parameters, nothing.data());
-    const cudaStream_t stream = new_stream(false);
-    cudaGraph_t graph = nullptr;
-    cudaGraphExec_t ready = nullptr;
-    cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "loading a kernel");
-    start(kernel, how, stream, arguments.data());
-    cuda_check(cudaStreamEndCapture(stream, &graph), "loading a kernel");
-    cuda_check(cudaGraphInstantiate(&ready, graph, 0), "loading a kernel");
-    cuda_check(cudaGraphUpload(ready, stream), "loading a kernel");
-    cuda_check(cudaStreamSynchronize(stream), "loading a kernel");
-    cudaGraphExecDestroy(ready);
-    cudaGraphDestroy(graph);
-    cudaStreamDestroy(stream);
+    loading_graph at(new_stream(false));
+    at.begin();
+    start(kernel, how, at.stream, arguments.data());
+    at.end();
+    cuda_check(cudaGraphInstantiate(&at.ready, at.graph, 0), "loading a kernel");
+    cuda_check(cudaGraphUpload(at.ready, at.stream), "loading a kernel");
+    cuda_check(cudaStreamSynchronize(at.stream), "loading a kernel");
     facts.is_loaded = true;
   }
 
@@ -217,6 +212,31 @@ class cuda_launcher {
   residency_cuda services_;
 
  private:
+  /// What load() makes and nobody needs afterwards, also where CUDA refuses half-way.
+  struct loading_graph {
+    cudaStream_t stream;
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t ready = nullptr;
+    bool captures = false;
+    explicit loading_graph(cudaStream_t of) : stream(of) {}
+    loading_graph(const loading_graph&) = delete;
+    loading_graph& operator=(const loading_graph&) = delete;
+    void begin() {
+      cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "loading a kernel");
+      captures = true;
+    }
+    void end() {
+      captures = false;
+      cuda_check(cudaStreamEndCapture(stream, &graph), "loading a kernel");
+    }
+    ~loading_graph() {
+      if (captures) cudaStreamEndCapture(stream, &graph);
+      if (ready) cudaGraphExecDestroy(ready);
+      if (graph) cudaGraphDestroy(graph);
+      cudaStreamDestroy(stream);
+      cudaGetLastError();  // the error that is on its way was told
+    }
+  };
   /// A launch under way, until its end or an exception: until the kernel is in its stream, an idle stream is no reason to end
   /// the hold. Made with the lock held.
   struct start_scope {

@@ -65,6 +65,8 @@ class peers {
   /// For the resolver.
   const peer_ring* sources() const { return sources_; }
   uint32_t n_sources() const { return n_sources_; }
+  /// [n_sources()] of the rings from this PE, by rank of the destination.
+  const ring_line* lines() const { return line_of(0); }
   /// Number of the ring from this PE itself; n_sources(): there is none.
   uint32_t own_source() const { return own_chunks_ ? me_ : n_sources_; }
   /// True if other processes use this PE's GPU, and not at the same time: then no kernel of ours shall wait for theirs.

@@ -10,15 +10,15 @@ namespace {
 std::string describe_servers(open_service& s) {
   std::string text;
   const std::vector<service_server> servers = s.read_servers();
-  const uint64_t chunks = s.view().shape.chunks;
+  const uint64_t places = s.view().shape.far_messages();
   for (size_t i = 0; i < servers.size(); ++i) {
     const service_server& now = servers[i];
-    const uint64_t sent = now.tickets(), waiting = sent - std::min(sent, now.applied()),
-                   far = std::min(waiting, chunks - std::min(chunks, now.room));
-    text += fmt::format("  service '{}', server {} {}; chunks sent to it: {}, applied: {}", s.name(), i,
-                        now.state == service_server::asleep ? "sleeps" : "runs", sent, now.applied());
-    if (waiting)
-      text += fmt::format("; waiting or worked on: {} of kernels of this PE, {} of other PEs, handlers and servers", waiting - far, far);
+    text += fmt::format(
+        "  service '{}', server {} {}; chunks of kernels of this PE: {}, applied: {}; messages of other PEs, handlers and servers: {} in a "
+        "ring of {}, "
+        "applied: {}",
+        s.name(), i, now.state == service_server::asleep ? "sleeps" : "runs", now.near.tickets, now.near_done, now.far_tickets, places,
+        now.far_done);
     text += "\n";
   }
   return text;

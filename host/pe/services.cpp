@@ -75,12 +75,14 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
   }
   view_ = {memory_, mail_, what_.shape};
   life_ = reinterpret_cast<service_life*>(memory_ + rings);
-  for (uint32_t s = 0; s < what_.shape.servers; ++s) device.store_word(&view_.server(s).room, what_.shape.chunks);
+  for (uint32_t s = 0; s < what_.shape.servers; ++s) device.store_word(&view_.server(s).room, what_.shape.far_messages());
   auto* const here = reinterpret_cast<service_view*>(life_ + 1);
   device.copy(here, &view_, sizeof(view_));
-  log_info("service '{}': {} servers of {} threads; {} bytes of device memory for 2 rings of {} chunks of {} messages of {} bytes for each",
-           what_.name, what_.shape.servers, what_.threads, bytes, what_.shape.chunks, what_.shape.chunk_messages,
-           what_.shape.message_bytes);
+  log_info(
+      "service '{}': {} servers of {} threads; {} bytes of device memory for rings of {} chunks of {} messages, and of {} "
+      "messages of other PEs, of {} bytes for each",
+      what_.name, what_.shape.servers, what_.threads, bytes, what_.shape.chunks, what_.shape.chunk_messages, what_.shape.far_messages(),
+      what_.shape.message_bytes);
 }
 
 gravel_t open_service::handle() const { return job_->memory().of_kernels(); }

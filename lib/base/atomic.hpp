@@ -73,6 +73,15 @@ template <scope S = scope::system, class T>
 GRAVEL_BOTH void store_release(T* word, T value) {
   GRAVEL_ATOMIC((detail::ptx_store_release<S>(detail::raw(word), detail::to_bits(value))), __atomic_store_n(word, value, __ATOMIC_RELEASE))
 }
+/// As store_release, by who has called thread_fence() behind all that is to be seen: on the GPU that was the release already.
+template <scope S = scope::system, class T>
+GRAVEL_BOTH void store_behind_fence(T* word, T value) {
+#if GRAVEL_ON_GPU
+  store_relaxed<S>(word, value);
+#else
+  store_release<S>(word, value);
+#endif
+}
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T fetch_add(T* word, T value) {
   GRAVEL_ATOMIC((detail::from_bits<T>(detail::ptx_add_relaxed<S>(detail::raw(word), detail::to_bits(value)))),

@@ -1,19 +1,22 @@
 // The rings of a service: how its messages wait for its servers, in the memory of the own PE's device. A server is a block of the kernel that
 // stays resident while the service is open (device/service_kernel.cuh); each has two rings of chunks of messages of one type:
 //
-//   near   filled by kernels of the own PE, who wait while it is full: a ring as in lib/base/ring.hpp, [P1] [P2], whose `done` is a count
-//   far    filled by the handler that takes messages of other PEs, and of servers, who never waits: it takes a chunk only if one is free
+//   near   of chunks, filled by kernels of the own PE, who gather and who wait while it is full: a ring as in lib/base/ring.hpp, [P1] [P2], whose `done`
+//          is a count
+//   far    of single messages, filled by the handler that takes messages of other PEs, and of servers, who never waits: it takes places only if
+//          some are free. Lanes of a warp mostly have messages for different servers: so they are not gathered, and each has its own word
 //
-//   handler: a group of lanes                              server: the block's first warp
-//   room -= 1; was there none: room += 1, and the          the longest run of chunks from its next ticket on that
-//     message is kept as what handlers send  [V1] acquire    have arrived  [P1] acquire
-//   ticket = far_tickets++                               the whole block works on them
-//   write messages                                         far: room += chunks  [V1] release
-//   published = ticket + 1       [P1] release              near_done, far_done += chunks  [P2] release
+//   handler: n lanes with a message for one server         server: the block's first warp
+//   room -= n; what there was not: room += it, and the     the longest run of messages from its next ticket on that
+//     messages are kept as what handlers send  [V1] acquire  have arrived  [P1] acquire
+//   tickets = far_tickets..., one for each                 the whole block works on them
+//   each lane: writes its message                          room += messages  [V1] release
+//   published = ticket + 1       [P1] release              near_done, far_done += chunks, messages  [P2] release
 //
-// Invariants: a server frees chunks in the order of their tickets and counts them in `room` afterwards, so who has taken one of `room` finds
-// the chunk of its ticket free, whatever the order in which others do. (The ticket's addition is acquire and release: it hands on what those
-// with lower tickets have acquired from `room`.) What a server sends has its tickets before `done` counts the chunks it was sent for.
+// Invariants: a server frees places in the order of their tickets and counts them in `room` afterwards, so who has taken some of `room` finds
+// the places of its tickets free, whatever the order in which others do. (The tickets' addition is acquire and release: it hands on what those
+// with lower tickets have acquired from `room`.) What a server sends has its tickets before `done` counts what it was sent for. `room` is taken
+// only by who has seen some: else thousands of handlers that try again would keep it below 0 while there is room.
 //
 // Sleeping [V2]. The kernel ends when its host says so. Then a server and the handler decide who calls the host, each by writing a word
 // of its own and reading the other's, with a full fence in between:
@@ -35,13 +38,13 @@ namespace gravel {
 struct service_server {
   ring_line near;                    ///< its tickets; kernels'
   alignas(64) uint64_t far_tickets;  ///< handlers'
-  uint64_t room;                     ///< chunks of the far ring that are free and not claimed; may be below 0 for a moment
+  uint64_t room;                     ///< places of the far ring that are free and not claimed; may be below 0 for a moment
   alignas(64) uint64_t state;        ///< written by the server, and by who calls
-  alignas(64) uint64_t near_done;    ///< chunks of each ring that it has worked on: the ticket that it waits for. The server's
+  alignas(64) uint64_t near_done;    ///< chunks and messages that it has worked on: the tickets that it waits for. The server's
   uint64_t far_done;
   static constexpr uint64_t asleep = 0, awake = 1, called = 2;
 
-  /// Of both rings. On the device.
+  /// Of both rings: chunks of one and messages of the other. On the device.
   GRAVEL_BOTH uint64_t tickets() const { return load_relaxed<scope::device>(&near.tickets) + load_relaxed<scope::device>(&far_tickets); }
   GRAVEL_BOTH uint64_t applied() const { return load_acquire<scope::device>(&near_done) + load_acquire<scope::device>(&far_done); }
 };
@@ -71,28 +74,52 @@ struct service_shape {
   GRAVEL_BOTH uint32_t chunk_units() const {
     return (chunk_messages * message_bytes + uint32_t{sizeof(unit)} - 1) / uint32_t{sizeof(unit)};
   }
-  GRAVEL_BOTH uint64_t slots_bytes() const { return chunks * ((device_ring::chunk_bytes(chunk_units()) + 63) / 64 * 64); }
+  GRAVEL_BOTH uint64_t near_bytes() const { return chunks * ((device_ring::chunk_bytes(chunk_units()) + 63) / 64 * 64); }
+  /// Places of a far ring: a power of two, and a multiple of 32.
+  GRAVEL_BOTH uint32_t far_messages() const {
+    uint32_t ones = chunk_messages;  // all below the highest
+    for (uint32_t by = 1; by < 16; by *= 2) ones |= ones >> by;
+    return chunks * (ones - ones / 2);
+  }
+  GRAVEL_BOTH uint64_t far_bytes() const { return (far_messages() * uint64_t{sizeof(uint64_t) + message_bytes} + 63) / 64 * 64; }
   /// Both rings of a server.
-  GRAVEL_BOTH uint64_t server_bytes() const { return 2 * slots_bytes(); }
+  GRAVEL_BOTH uint64_t server_bytes() const { return near_bytes() + far_bytes(); }
   /// All device memory of a service at one PE.
   GRAVEL_BOTH uint64_t bytes() const { return servers * (sizeof(service_server) + server_bytes()); }
   bool operator==(const service_shape&) const = default;
 };
 
+/// A far ring: plain data.
+struct service_far_ring {
+  uint64_t* published;  ///< [places] ticket + 1 of what lies there
+  char* messages;
+  uint32_t places;
+  GRAVEL_BOTH uint32_t place(uint64_t ticket) const { return static_cast<uint32_t>(ticket) & (places - 1); }
+  GRAVEL_BOTH uint64_t* word(uint64_t ticket) const { return published + place(ticket); }
+  template <class M>
+  GRAVEL_BOTH M* at(uint64_t ticket) const {
+    return reinterpret_cast<M*>(messages) + place(ticket);
+  }
+};
+
 /// A service as kernels, handlers and its servers see it: plain data.
 struct service_view {
-  char* memory;  ///< shape.bytes(): [server] service_server; [server] near slots, far slots
+  char* memory;  ///< shape.bytes(): [server] service_server; [server] near ring, far ring
   service_mail* mail;
   service_shape shape;
 
   GRAVEL_BOTH service_server& server(uint32_t s) const { return reinterpret_cast<service_server*>(memory)[s]; }
-  GRAVEL_BOTH device_ring near(uint32_t s) const { return {slots(s), nullptr, shape.chunks, padded_units()}; }
-  GRAVEL_BOTH device_ring far(uint32_t s) const { return {slots(s) + shape.slots_bytes(), nullptr, shape.chunks, padded_units()}; }
+  GRAVEL_BOTH device_ring near(uint32_t s) const { return {rings(s), nullptr, shape.chunks, padded_units()}; }
+  GRAVEL_BOTH service_far_ring far(uint32_t s) const {
+    char* const at = rings(s) + shape.near_bytes();
+    const uint32_t places = shape.far_messages();
+    return {reinterpret_cast<uint64_t*>(at), at + places * sizeof(uint64_t), places};
+  }
 
  private:
   /// Chunks begin on lines of their own.
   GRAVEL_BOTH uint32_t padded_units() const { return (shape.chunk_units() + 3) / 4 * 4; }
-  GRAVEL_BOTH char* slots(uint32_t s) const { return memory + shape.servers * sizeof(service_server) + s * shape.server_bytes(); }
+  GRAVEL_BOTH char* rings(uint32_t s) const { return memory + shape.servers * sizeof(service_server) + s * shape.server_bytes(); }
 };
 
 /// Kernels: may the holder of `ticket` write into the near ring?
@@ -100,13 +127,18 @@ GRAVEL_BOTH bool near_is_free(const service_server& s, uint64_t ticket, uint32_t
   return slot_is_free(ticket, ring<scope::device>::read_done(&s.near_done), chunks);  // [P2]
 }
 
-/// Takes a chunk of a far ring if one is free. `none`: there is no room. After a ticket, publish() must follow. Thread scope: lane.
-constexpr uint64_t no_service_ticket = ~0ull;
-GRAVEL_BOTH uint64_t claim_far(service_server& s) {
-  if (static_cast<int64_t>(fetch_add_acq_rel<scope::device>(&s.room, ~uint64_t{0})) > 0)  // [V1]
-    return fetch_add_acq_rel<scope::device>(&s.far_tickets, uint64_t{1});
-  fetch_add<scope::device>(&s.room, uint64_t{1});
-  return no_service_ticket;
+/// Takes up to `n` places of a far ring, as many as are free at once: the tickets [first, first + n) of the answer. All of them must be published.
+/// Thread scope: lane.
+struct far_claim {
+  uint64_t first;
+  uint32_t n;
+};
+GRAVEL_BOTH far_claim claim_far(service_server& s, uint32_t n) {
+  if (static_cast<int64_t>(load_relaxed<scope::device>(&s.room)) <= 0) return {0, 0};
+  const auto room = static_cast<int64_t>(fetch_add_acq_rel<scope::device>(&s.room, ~uint64_t{n} + 1));  // [V1]
+  const uint32_t got = room <= 0 ? 0 : room < n ? static_cast<uint32_t>(room) : n;
+  if (got < n) fetch_add<scope::device>(&s.room, uint64_t{n} - got);
+  return {got ? fetch_add_acq_rel<scope::device>(&s.far_tickets, uint64_t{got}) : 0, got};
 }
 
 /// Calls the host if this server sleeps and nobody else has called; what the caller published is seen by it or by the next kernel [V2].

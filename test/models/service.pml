@@ -1,21 +1,22 @@
 // The far ring of a service and its sleep (lib/base/service_rings.hpp): handlers that never wait, one server, and the host that starts its kernel.
-// That a chunk is seen as written once it is published is ring.pml's matter. A handler that finds no room tries again when there may be some: it
-// stands for the message that is kept.
+// That a message is seen as written once it is published is ring.pml's matter. A handler is the lanes of a warp, which take places together; what finds
+// none they try again when there may be some: it stands for messages that are kept.
 //
-//   step here    in the code                                                        label
-//   room--       claim_far: take room, give it back if there was none               [V1] acquire
-//   publish      fill_chunk                                                         [P1]
-//   wake         wake_server: who finds the server asleep calls, once               [V2]
-//   apply, room++  service_reader::free                                             [V1] release
-//   asleep, look   service_reader::leave                                            [V2]
+//   step here    in the code                                                                  label
+//   room-=       claim_far: take room if there seems to be some, give back what there was not  [V1] acquire
+//   publish      deliver: each lane its own                                                   [P1]
+//   wake         wake_server: one lane for all; who finds the server asleep calls, once       [V2]
+//   apply, room++  service_reader::free                                                       [V1] release
+//   asleep, look   service_reader::leave                                                      [V2]
 //   seen = bell  residency_cuda::start, before the kernel starts
 //
-// Claims: nobody writes into a chunk that is not free; all messages are applied, though the host tells the server to leave at any time (STOPS
+// Claims: nobody writes to a place that is not free; all messages are applied, though the host tells the server to leave at any time (STOPS
 // times) and starts it again only when it has been called.
 //
 // BROKEN=1: the server does not look again once it has said that it sleeps.   BROKEN=2: it looks before it says so.
 // BROKEN=3: a handler looks whether the server sleeps before it publishes.    BROKEN=4: the host takes calls for heard when the kernel has ended.
-// BROKEN=5: a handler takes a chunk although there was no room.               BROKEN=6: room is counted before the chunk is read.
+// BROKEN=5: a handler takes a place although there was no room.               BROKEN=6: room is counted before the message is read.
+// BROKEN=7: what was taken and not there is not given back.                   BROKEN=8: more is given back than was not there.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -25,8 +26,11 @@
 #ifndef SENDS
 #define SENDS 2
 #endif
-#ifndef CHUNKS
-#define CHUNKS 2
+#ifndef LANES
+#define LANES 2
+#endif
+#ifndef PLACES
+#define PLACES 2
 #endif
 #ifndef STOPS
 #define STOPS 2
@@ -35,10 +39,10 @@
 
 mtype = {asleep, awake, called};
 mtype state = asleep;
-short room = CHUNKS;
+short room = PLACES;
 byte tickets, next, applied, bell, seen;
-byte published[CHUNKS];   /* ticket + 1 */
-bool unread[CHUNKS];        /* what lies there has not been read */
+byte published[PLACES];   /* ticket + 1 */
+bool unread[PLACES];        /* what lies there has not been read */
 bool runs, stop;
 
 inline call_if_asleep(mine) {
@@ -50,38 +54,49 @@ inline call_if_asleep(mine) {
   if :: mine -> bell++ :: else -> skip fi
 }
 
+#define PLACE(t) ((t) % PLACES)
+
 proctype handler() {
-  byte sent, ticket;
+  byte sent, ticket, wants, got, i;
   short before;
   bool mine;
   do
   :: sent == SENDS -> break
   :: else ->
-     atomic { before = room; room-- };
+     wants = (SENDS - sent < LANES -> SENDS - sent : LANES);
+     room > 0;
+     atomic { before = room; room = room - wants };
+     got = (before <= 0 -> 0 : (before < wants -> before : wants));
 #if BROKEN == 5
-     if
-     :: true ->
-#else
-     if
-     :: before <= 0 -> room++; (room > 0)
-     :: else ->
+     got = wants;
 #endif
-        atomic { ticket = tickets; tickets++ };
-        assert(!unread[ticket % CHUNKS]);
-        unread[ticket % CHUNKS] = true;
+#if BROKEN == 8
+     if :: got < wants -> room = room + wants :: else -> skip fi;
+#elif BROKEN != 7
+     if :: got < wants -> room = room + wants - got :: else -> skip fi;
+#endif
+     if
+     :: got == 0 -> skip
+     :: else ->
+        atomic { ticket = tickets; tickets = tickets + got };
+        for (i : 0 .. got - 1) {
+          assert(!unread[PLACE(ticket + i)]);
+          unread[PLACE(ticket + i)] = true
+        }
 #if BROKEN == 3
         call_if_asleep(mine);
 #endif
-        published[ticket % CHUNKS] = ticket + 1;
+        /* lanes publish in any order: the last first is the worst */
+        for (i : 0 .. got - 1) { published[PLACE(ticket + got - 1 - i)] = ticket + got - i }
 #if BROKEN != 3
         call_if_asleep(mine);
 #endif
-        sent++
+        sent = sent + got
      fi
   od
 }
 
-#define ARRIVED (published[next % CHUNKS] == next + 1)
+#define ARRIVED (published[next % PLACES] == next + 1)
 
 proctype server() {
   bool mine, some;
@@ -96,7 +111,7 @@ proctype server() {
 #if BROKEN == 6
         room++;
 #endif
-        unread[next % CHUNKS] = false;
+        unread[next % PLACES] = false;
         next++;
         applied++;
 #if BROKEN != 6
