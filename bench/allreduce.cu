@@ -26,7 +26,7 @@ struct bench_options {
 };
 
 /// `calls` reductions; times[2 * block], [2 * block + 1]: when the block began and ended, the first two calls left out.
-__global__ void __launch_bounds__(512) reduce_often(gravel_reducer_handle r, float* to, const float* from, uint64_t count, uint32_t calls, int root,
+__global__ void __launch_bounds__(512) reduce_often(const __grid_constant__ gravel_reducer_handle r, float* to, const float* from, uint64_t count, uint32_t calls, int root,
                                                     uint64_t* times) {
   for (uint32_t i = 0; i < calls + 2; ++i) {
     if (i == 2 && threadIdx.x == 0) times[2 * blockIdx.x] = globaltimer_ns();

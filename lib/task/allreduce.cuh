@@ -111,7 +111,7 @@ struct reduction_signals {
 constexpr unsigned reducer_threads = GRAVEL_CUDA ? 512 : 32;
 
 template <gravel_reduction HOW, class T>
-__global__ void __launch_bounds__(512) reduce_for_host(gravel_reducer_handle r, T* to, const T* from, uint64_t count, int root, reduction_signals s) {
+__global__ void __launch_bounds__(512) reduce_for_host(const __grid_constant__ gravel_reducer_handle r, T* to, const T* from, uint64_t count, int root, reduction_signals s) {
   if (s.after && threadIdx.x == 0)
     for (relax wait; load_acquire(s.after) < s.value; wait.attentively()) {  // [A4]
     }

@@ -57,7 +57,7 @@ struct flagged_words {
 
 /// Plain data, the same at all PEs but for the addresses.
 struct reducer_memory {
-  static constexpr uint32_t most_blocks = 128, near_heaps = 8;
+  static constexpr uint32_t most_blocks = 128, near_heaps = 4;
 
   char* base;             ///< in this PE's heap
   uint32_t blocks;        ///< channels
@@ -96,7 +96,11 @@ struct reducer_memory {
   template <class A>
   GRAVEL_BOTH A* at(const gravel_t& g, A* mine, uint32_t pe) const {
     if (pe == my_pe) return mine;
-    char* const there = pe < near_heaps ? heap[pe] : peer_heap(g, static_cast<int>(pe));
+    char* there = nullptr;
+    // No index that is not a constant: with one, nvcc keeps a copy of the whole handle in memory.
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < near_heaps; ++i) there = pe == i ? heap[i] : there;
+    if (pe >= near_heaps) there = peer_heap(g, static_cast<int>(pe));
     return reinterpret_cast<A*>(there + (reinterpret_cast<const char*>(mine) - g.heap));
   }
 };

@@ -61,12 +61,11 @@ GRAVEL_DEVICE void meet_at(const gravel_reducer_handle& r, uint32_t channel, uin
 }
 
 /// Number of the block's next call, after `calls`. Flags are the low halves of these numbers, so that once in 2^32 calls one must not be taken for that of old
-/// words: then the PEs meet, clear their words, and meet again. 0 is the flag of cleared words, and of no call.
+/// words: then each PE clears what others wrote here, and all meet. 0 is the flag of cleared words, and of no call.
 GRAVEL_DEVICE uint64_t next_call(const gravel_reducer_handle& r, uint32_t channel, uint64_t calls) {
   const reducer_memory& m = r.memory;
   const uint64_t call = calls + 1;
   if (static_cast<uint32_t>(call) != 0) return call;
-  meet_at(r, channel, 2 * call);
   for (uint64_t i = threadIdx.x; i < 2ull * m.n_pes; i += blockDim.x) store_relaxed(m.header(channel, 0, 0) + i, uint64_t{0});
   for (uint64_t i = threadIdx.x; i < uint64_t{m.n_pes} * 2 * m.staged_units; i += blockDim.x)
     flagged_words::store(m.staging(channel, 0, 0) + i, {{0, 0}});
