@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/task/accumulate.cuh"
 #include "lib/task/allreduce.cuh"
 #include "test/expect.hpp"
 
@@ -189,6 +190,51 @@ void check_refusals() {
   expect_error("one_shot_bytes is 40", [] { gravel_reducer r({.one_shot_bytes = 40}); });
 }
 
+// --- accumulate
+template <gravel_reduction HOW, class T>
+__global__ void accumulate_to_all(gravel_t g, T* target, const T* source, uint64_t count, uint64_t* signal) {
+  for (uint32_t i = 0; i < g.n_pes; ++i) gravel_accumulate<HOW>(g, target, source, count, signal, static_cast<int>((g.my_pe + i + 1) % g.n_pes));
+}
+/// Two blocks of every PE to every PE. Of numbers whose sums and products are exact in any order.
+template <gravel_reduction HOW, class T>
+void check_accumulate(const std::string& name, uint64_t count) {
+  auto* const memory = gravel_malloc<char>(256 + 2 * (count + 1) * sizeof(T));
+  auto* const signal = reinterpret_cast<uint64_t*>(memory);
+  auto* const target = reinterpret_cast<T*>(memory + 256) + 1;  // of 16 bits: not at the beginning of a word
+  T* const source = target + count;
+  const auto number = [](int pe, uint64_t i) { return element<T>::narrow(static_cast<typename element<T>::wide>(1 + (static_cast<uint64_t>(pe) + i) % 2)); };
+  const auto start = [](uint64_t i) { return element<T>::narrow(static_cast<typename element<T>::wide>(1 + i % 3)); };
+  std::vector<T> mine(2 * count);
+  for (uint64_t i = 0; i < count; ++i) mine[i] = start(i), mine[count + i] = number(me, i);
+  gravel_copy(target, mine.data(), mine.size() * sizeof(T));
+  gravel_barrier_all();
+  gravel_launch(accumulate_to_all<HOW, T>, 2, 32, gravel_handle(), target, source, count, signal);
+  const uint64_t all = 2 * static_cast<uint64_t>(n) * count;
+  gravel_wait_until(gravel_host_handle(), signal, GRAVEL_GE, all);
+  gravel_copy(mine.data(), target, count * sizeof(T));  // before any barrier: the signal says that they are there
+  uint64_t wrong = 0, signalled = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    auto wanted = element<T>::widen(start(i));
+    for (int pe = 0; pe < 2 * n; ++pe) wanted = combine<HOW>(wanted, element<T>::widen(number(pe / 2, i)));
+    wrong += !same_bits(mine[i], element<T>::narrow(wanted));
+  }
+  gravel_barrier_all();
+  gravel_copy(&signalled, signal, sizeof(signalled));
+  expect(wrong == 0 && signalled == all, name + ": " + std::to_string(wrong) + " are wrong, " + std::to_string(signalled) + " of " + std::to_string(all) + " told");
+  gravel_free(memory);
+}
+void check_accumulates() {
+  check_accumulate<GRAVEL_SUM, float>("accumulate sums of float", 700);
+  check_accumulate<GRAVEL_SUM, double>("accumulate sums of double", 31);
+  check_accumulate<GRAVEL_SUM, gravel_half>("accumulate sums of half", 301);
+  check_accumulate<GRAVEL_SUM, gravel_bfloat16>("accumulate sums of bfloat16", 5);
+  check_accumulate<GRAVEL_MAX, gravel_half>("accumulate maxima of half", 40);
+  check_accumulate<GRAVEL_MIN, float>("accumulate minima of float", 40);
+  check_accumulate<GRAVEL_PROD, uint32_t>("accumulate products of uint32_t", 40);
+  check_accumulate<GRAVEL_PROD, double>("accumulate products of double", 40);
+  check_accumulate<GRAVEL_MAX, int64_t>("accumulate maxima of int64_t", 100);
+}
+
 /// 16-bit numbers are rounded as IEEE 754 says, whichever processor does it.
 void check_halves() {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
@@ -244,7 +290,7 @@ void check_types(gravel_reducer& reducer, const std::vector<uint64_t>& counts) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  gravel_init<>();
+  gravel_init<gravel_accumulation>();
   me = gravel_my_pe(), n = gravel_n_pes();
   if (argc > 1) {
     const int status = fault(argv[1]);
@@ -253,6 +299,7 @@ int main(int argc, char** argv) {
   }
   check_halves();
   check_refusals();
+  check_accumulates();
   {
     gravel_reducer reducer;  // in one shot as far as these go
     check_types(reducer, {0, 1, 3, 1025});
