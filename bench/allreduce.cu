@@ -9,6 +9,7 @@
 #include "examples/device_array.hpp"
 #include "examples/together.hpp"
 #include "lib/base/turn.hpp"
+#include "lib/task/accumulate.cuh"
 #include "lib/task/allreduce.cuh"
 
 using namespace gravel;
@@ -16,7 +17,7 @@ using namespace gravel;
 constexpr const char* program_name = "allreduce";
 
 struct bench_options {
-  std::vector<std::string> ways{"kernel", "reduce-kernel", "start", "call", "hosts"};
+  std::vector<std::string> ways{"kernel", "reduce-kernel", "accumulate", "start", "call", "hosts"};
   std::vector<uint64_t> sizes;
   std::vector<uint32_t> blocks{gravel_reducer_options{}.blocks}, one_shot{gravel_reducer_options{}.one_shot_bytes};
   uint32_t calls = GRAVEL_CUDA ? 200 : 10, repeat = 3;
@@ -36,15 +37,31 @@ __global__ void __launch_bounds__(512) reduce_often(const __grid_constant__ grav
   if (threadIdx.x == 0) times[2 * blockIdx.x + 1] = globaltimer_ns();
 }
 
+/// The same of accumulates to the next PE, each awaited by its target: all PEs do so at the same time. signal: of calls that were made before.
+__global__ void __launch_bounds__(512) accumulate_often(const __grid_constant__ gravel_t g, float* target, const float* source, uint64_t count, uint32_t calls,
+                                                        uint64_t* signal, uint64_t* times) {
+  const slice mine = slice::of(count, blockIdx.x, gridDim.x);
+  const uint64_t before = load_acquire(signal + 1);
+  for (uint64_t i = 0; i < calls + 2; ++i) {
+    if (i == 2 && threadIdx.x == 0) times[2 * blockIdx.x] = globaltimer_ns();
+    gravel_accumulate(g, target + mine.begin, source + mine.begin, mine.end - mine.begin, signal, static_cast<int>((g.my_pe + 1) % g.n_pes));
+    if (threadIdx.x == 0) gravel_flush(g);
+    gravel_wait_until(g, signal, GRAVEL_GE, before + (i + 1) * count);
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) times[2 * blockIdx.x + 1] = globaltimer_ns();
+}
+
 class bench {
  public:
   bench(const bench_options& o, perf::report& r)
-      : o_(o), r_(r), from_(gravel_malloc<float>(o.most)), to_(gravel_malloc<float>(o.most)), times_(2 * reducer_memory::most_blocks) {
+      : o_(o), r_(r), from_(gravel_malloc<float>(o.most)), to_(gravel_malloc<float>(o.most)), signal_(gravel_malloc<uint64_t>(2 * sizeof(uint64_t))), times_(2 * reducer_memory::most_blocks) {
     std::vector<float> mine(o.most / sizeof(float));
     for (uint64_t i = 0; i < mine.size(); ++i) mine[i] = value(gravel_my_pe(), i);
     if (!mine.empty()) gravel_copy(from_, mine.data(), mine.size() * sizeof(float));
   }
   ~bench() {
+    gravel_free(signal_);
     gravel_free(to_);
     gravel_free(from_);
   }
@@ -79,11 +96,28 @@ class bench {
     return gravel_sum_all(wrong);
   }
 
-  double in_kernel(gravel_reducer& reducer, uint64_t count, int root) {
+  /// They began with -1 each. What is added is exact.
+  uint64_t wrong_accumulates(uint64_t bytes) {
+    std::vector<float> got(bytes / sizeof(float));
+    gravel_copy(got.data(), to_, bytes);
+    uint64_t wrong = 0;
+    const int before = (gravel_my_pe() + gravel_n_pes() - 1) % gravel_n_pes();
+    for (uint64_t i = 0; i < got.size(); ++i) wrong += got[i] != -1.0f + static_cast<float>(o_.calls + 2) * value(before, i);
+    return gravel_sum_all(wrong);
+  }
+
+  /// `way`: kernel, reduce-kernel or accumulate.
+  double in_kernel(gravel_reducer& reducer, uint64_t count, const std::string& way) {
     const reducer_memory& m = reducer.handle().memory;
-    const uint32_t blocks = reduction_plan::of(m, count * sizeof(float), m.blocks).blocks;
-    gravel_launch(reduce_often, gravel_launch_config{.grid = blocks, .block = reducer_threads, .cooperative = blocks > 1}, reducer.handle(), to_, from_, count,
-                  o_.calls, root, times_.data());
+    const uint32_t blocks = way == "accumulate" ? reduction_plan::blocks_for(count * sizeof(float), one_shot_bytes_of_block, m.blocks)
+                                                : reduction_plan::of(m, count * sizeof(float), m.blocks).blocks;
+    if (way == "accumulate") {
+      gravel_copy(signal_ + 1, signal_, sizeof(uint64_t));
+      gravel_barrier_all();
+      gravel_launch(accumulate_often, gravel_launch_config{.grid = blocks, .block = reducer_threads, .cooperative = blocks > 1}, gravel_handle(), to_, from_,
+                    count, o_.calls, signal_, times_.data());
+    } else gravel_launch(reduce_often, gravel_launch_config{.grid = blocks, .block = reducer_threads, .cooperative = blocks > 1}, reducer.handle(), to_, from_, count,
+                  o_.calls, way == "kernel" ? -1 : 0, times_.data());
     gravel_synchronize();
     std::vector<uint64_t> times(2 * blocks);
     gravel_copy(times.data(), times_.data(), times.size() * sizeof(uint64_t));
@@ -104,18 +138,19 @@ class bench {
 
   void measure(gravel_reducer& reducer, uint32_t blocks, uint32_t one_shot, const std::string& way, uint64_t bytes) {
     const uint64_t count = bytes / sizeof(float);
-    const bool by_hosts = way == "hosts", to_root = way == "reduce-kernel";
+    const bool by_hosts = way == "hosts", to_root = way == "reduce-kernel", accumulates = way == "accumulate";
     if (by_hosts && (blocks != o_.blocks.front() || one_shot != o_.one_shot.front())) return;
     std::vector<double> us;
     uint64_t wrong = 0;
     for (uint32_t i = 0; i < o_.repeat; ++i) {
       poison(bytes);
-      if (way == "kernel" || to_root) us.push_back(in_kernel(reducer, count, to_root ? 0 : -1));
+      if (way == "kernel" || to_root || accumulates) us.push_back(in_kernel(reducer, count, way));
       else if (way == "start") us.push_back(by_host([&] { gravel_allreduce_start(reducer, to_, from_, count); }, o_.calls));
       else if (way == "call") us.push_back(by_host([&] { gravel_allreduce(reducer, to_, from_, count); }, o_.calls));
       else us.push_back(by_host([&] { gravel_sum_all(to_, from_, count); }, std::max(o_.calls / 20, 1u)));
       us.back() = gravel_max_all(us.back());
-      wrong += wrong_of(bytes, !to_root || gravel_my_pe() == 0);
+      gravel_barrier_all();
+      wrong += accumulates ? wrong_accumulates(bytes) : wrong_of(bytes, !to_root || gravel_my_pe() == 0);
     }
     std::sort(us.begin(), us.end());
     const double median = us[us.size() / 2];
@@ -132,13 +167,14 @@ class bench {
   const bench_options& o_;
   perf::report& r_;
   float *from_, *to_;
+  uint64_t* signal_;  ///< of accumulates: elements that have come so far, and before this run
   device_array<uint64_t> times_;
 };
 
 int main(int argc, char** argv) {
   bench_options o;
   CLI::App app("Time of a reduction of arrays of float over all PEs.", program_name);
-  app.add_option("--ways", o.ways, "Of kernel, reduce-kernel, start, call, hosts")->delimiter(',')->capture_default_str();
+  app.add_option("--ways", o.ways, "Of kernel, reduce-kernel, accumulate, start, call, hosts")->delimiter(',')->capture_default_str();
   app.add_option("--sizes", o.sizes, "Bytes; without it all powers of two from --least to --most")->delimiter(',');
   app.add_option("--least", o.least, "Bytes")->check(CLI::Range(uint64_t{4}, uint64_t{1} << 34))->capture_default_str();
   app.add_option("--most", o.most, "Bytes")->check(CLI::Range(uint64_t{4}, uint64_t{1} << 34))->capture_default_str();
@@ -149,7 +185,7 @@ int main(int argc, char** argv) {
   app.add_flag("--short", o.is_short, "A smoke test: few sizes, few calls, one run");
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
-    const std::vector<std::string> all{"kernel", "reduce-kernel", "start", "call", "hosts"};
+    const std::vector<std::string> all{"kernel", "reduce-kernel", "accumulate", "start", "call", "hosts"};
     for (const auto& way : o.ways)
       if (std::find(all.begin(), all.end(), way) == all.end()) fail_text("there is no way '" + way + "'");
     if (o.is_short) {
@@ -169,7 +205,7 @@ int main(int argc, char** argv) {
     need_symmetric(2 * o.most + staging + (1 << 20));
     if (!o.json.empty()) need_writable(o.json);
   });
-  gravel_init<>();
+  gravel_init<gravel_accumulation>();
   std::string command = program_name;
   for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
   perf::report r(gravel_my_pe() == 0, command, o.json);
