@@ -35,14 +35,14 @@ constexpr uint32_t network_threads = GRAVEL_CUDA ? 128 : 32;
 GRAVEL_DEVICE uint64_t first_item() { return uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 GRAVEL_DEVICE uint64_t item_step() { return uint64_t{gridDim.x} * blockDim.x; }
 
-inline __global__ void draw_digits(float* x, uint32_t* labels, uint64_t seed, uint64_t first, uint32_t samples) {
+static __global__ void draw_digits(float* x, uint32_t* labels, uint64_t seed, uint64_t first, uint32_t samples) {
   for (uint64_t i = first_item(); i < uint64_t{samples} * drawn_digit::pixels; i += item_step()) {
     const drawn_digit digit(seed, first + i / drawn_digit::pixels);
     x[i] = digit.pixel(static_cast<uint32_t>(i % drawn_digit::pixels));
     if (i % drawn_digit::pixels == 0) labels[i / drawn_digit::pixels] = digit.digit();
   }
 }
-inline __global__ void forward(layer_shape l, const float* weights, const float* in, float* out, uint32_t samples, bool rectifies) {
+static __global__ void forward(layer_shape l, const float* weights, const float* in, float* out, uint32_t samples, bool rectifies) {
   for (uint64_t i = first_item(); i < uint64_t{samples} * l.out; i += item_step()) {
     const float* const row = weights + i % l.out * (l.in + 1);
     const float* const of = in + i / l.out * l.in;
@@ -52,7 +52,7 @@ inline __global__ void forward(layer_shape l, const float* weights, const float*
   }
 }
 /// Of the outputs of the last layer: how they should change, times `scale`; and for each sample its loss, and 1 if the digit was recognized.
-inline __global__ void judge(const float* outputs, const uint32_t* labels, float* delta, float* judged, uint32_t n, uint32_t samples, float scale) {
+static __global__ void judge(const float* outputs, const uint32_t* labels, float* delta, float* judged, uint32_t n, uint32_t samples, float scale) {
   for (uint64_t s = first_item(); s < samples; s += item_step()) {
     const float* const of = outputs + s * n;
     uint32_t best = 0;
@@ -66,7 +66,7 @@ inline __global__ void judge(const float* outputs, const uint32_t* labels, float
   }
 }
 /// How the layer's inputs should change: where they were rectified, not.
-inline __global__ void backward(layer_shape l, const float* weights, const float* delta, const float* in, float* delta_in, uint32_t samples) {
+static __global__ void backward(layer_shape l, const float* weights, const float* delta, const float* in, float* delta_in, uint32_t samples) {
   for (uint64_t i = first_item(); i < uint64_t{samples} * l.in; i += item_step()) {
     const float* const of = delta + i / l.in * l.out;
     float sum = 0;
@@ -102,7 +102,7 @@ __global__ void change_weights(float* weights, const G* gradient, uint64_t n, fl
   if (history && first_item() < 2) history[first_item()] = value_of(gradient[n + first_item()]);
 }
 /// Lets the stream's next kernels wait for a signal.
-inline __global__ void await(const uint64_t* signal, uint64_t value) {
+static __global__ void await(const uint64_t* signal, uint64_t value) {
   for (relax wait; load_acquire(signal) < value; wait.attentively()) {
   }
 }
