@@ -226,7 +226,9 @@ bool train(const train_options& o) {
     if (!o.dump.empty()) write_columns(o.dump + "-steps.csv", history), write_columns(o.dump + "-digits.csv", seen);
     if (!o.json.empty())
       write_json(o.json, {{"program", std::string(program_name)},
+                          {"backend", std::string(GRAVEL_CUDA ? "cuda" : "cpu")},
                           {"pes", static_cast<uint64_t>(gravel_n_pes())},
+                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
                           {"weights", t.weights()},
                           {"batch", uint64_t{t.batch()}},
                           {"steps", uint64_t{o.steps}},
