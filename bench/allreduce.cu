@@ -27,8 +27,8 @@ struct bench_options {
 };
 
 /// `calls` reductions; times[2 * block], [2 * block + 1]: when the block began and ended, the first two calls left out.
-__global__ void __launch_bounds__(512) reduce_often(const __grid_constant__ gravel_reducer_handle r, float* to, const float* from, uint64_t count, uint32_t calls, int root,
-                                                    uint64_t* times) {
+__global__ void __launch_bounds__(512) reduce_often(const __grid_constant__ gravel_reducer_handle r, float* to, const float* from,
+                                                    uint64_t count, uint32_t calls, int root, uint64_t* times) {
   for (uint32_t i = 0; i < calls + 2; ++i) {
     if (i == 2 && threadIdx.x == 0) times[2 * blockIdx.x] = globaltimer_ns();
     if (root < 0) gravel_allreduce(r, to, from, count);
@@ -38,13 +38,14 @@ __global__ void __launch_bounds__(512) reduce_often(const __grid_constant__ grav
 }
 
 /// The same of accumulates to the next PE, each awaited by its target: all PEs do so at the same time. signal: of calls that were made before.
-__global__ void __launch_bounds__(512) accumulate_often(const __grid_constant__ gravel_t g, float* target, const float* source, uint64_t count, uint32_t calls,
-                                                        uint64_t* signal, uint64_t* times) {
+__global__ void __launch_bounds__(512) accumulate_often(const __grid_constant__ gravel_t g, float* target, const float* source,
+                                                        uint64_t count, uint32_t calls, uint64_t* signal, uint64_t* times) {
   const slice mine = slice::of(count, blockIdx.x, gridDim.x);
   const uint64_t before = load_acquire(signal + 1);
   for (uint64_t i = 0; i < calls + 2; ++i) {
     if (i == 2 && threadIdx.x == 0) times[2 * blockIdx.x] = globaltimer_ns();
-    gravel_accumulate(g, target + mine.begin, source + mine.begin, mine.end - mine.begin, signal, static_cast<int>((g.my_pe + 1) % g.n_pes));
+    gravel_accumulate(g, target + mine.begin, source + mine.begin, mine.end - mine.begin, signal,
+                      static_cast<int>((g.my_pe + 1) % g.n_pes));
     if (threadIdx.x == 0) gravel_flush(g);
     gravel_wait_until(g, signal, GRAVEL_GE, before + (i + 1) * count);
     __syncthreads();
@@ -55,7 +56,12 @@ __global__ void __launch_bounds__(512) accumulate_often(const __grid_constant__ 
 class bench {
  public:
   bench(const bench_options& o, perf::report& r)
-      : o_(o), r_(r), from_(gravel_malloc<float>(o.most)), to_(gravel_malloc<float>(o.most)), signal_(gravel_malloc<uint64_t>(2 * sizeof(uint64_t))), times_(2 * reducer_memory::most_blocks) {
+      : o_(o),
+        r_(r),
+        from_(gravel_malloc<float>(o.most)),
+        to_(gravel_malloc<float>(o.most)),
+        signal_(gravel_malloc<uint64_t>(2 * sizeof(uint64_t))),
+        times_(2 * reducer_memory::most_blocks) {
     std::vector<float> mine(o.most / sizeof(float));
     for (uint64_t i = 0; i < mine.size(); ++i) mine[i] = value(gravel_my_pe(), i);
     if (!mine.empty()) gravel_copy(from_, mine.data(), mine.size() * sizeof(float));
@@ -114,10 +120,11 @@ class bench {
     if (way == "accumulate") {
       gravel_copy(signal_ + 1, signal_, sizeof(uint64_t));
       gravel_barrier_all();
-      gravel_launch(accumulate_often, gravel_launch_config{.grid = blocks, .block = reducer_threads, .cooperative = blocks > 1}, gravel_handle(), to_, from_,
-                    count, o_.calls, signal_, times_.data());
-    } else gravel_launch(reduce_often, gravel_launch_config{.grid = blocks, .block = reducer_threads, .cooperative = blocks > 1}, reducer.handle(), to_, from_, count,
-                  o_.calls, way == "kernel" ? -1 : 0, times_.data());
+      gravel_launch(accumulate_often, gravel_launch_config{.grid = blocks, .block = reducer_threads, .cooperative = blocks > 1},
+                    gravel_handle(), to_, from_, count, o_.calls, signal_, times_.data());
+    } else
+      gravel_launch(reduce_often, gravel_launch_config{.grid = blocks, .block = reducer_threads, .cooperative = blocks > 1},
+                    reducer.handle(), to_, from_, count, o_.calls, way == "kernel" ? -1 : 0, times_.data());
     gravel_synchronize();
     std::vector<uint64_t> times(2 * blocks);
     gravel_copy(times.data(), times_.data(), times.size() * sizeof(uint64_t));
@@ -201,7 +208,8 @@ int main(int argc, char** argv) {
     }
     uint64_t staging = 0;
     for (const uint32_t blocks : o.blocks)
-      for (const uint32_t one_shot : o.one_shot) staging = std::max(staging, gravel_reducer::bytes({.blocks = blocks, .one_shot_bytes = one_shot}, 64));
+      for (const uint32_t one_shot : o.one_shot)
+        staging = std::max(staging, gravel_reducer::bytes({.blocks = blocks, .one_shot_bytes = one_shot}, 64));
     need_symmetric(2 * o.most + staging + (1 << 20));
     if (!o.json.empty()) need_writable(o.json);
   });

@@ -166,8 +166,8 @@ void check_kernels(gravel_reducer& reducer, uint32_t rounds) {
   for (uint32_t i = 0; i < count; ++i) mine[i] = static_cast<uint32_t>(me + 1) * (i + 3);
   gravel_copy(from, mine.data(), count * sizeof(uint32_t));
   gravel_barrier_all();
-  gravel_launch(many_calls<uint32_t>, gravel_launch_config{.grid = 3, .block = 32, .cooperative = true}, reducer.handle(), from, from + count, count,
-                rounds, uint64_t{6}, wrong);
+  gravel_launch(many_calls<uint32_t>, gravel_launch_config{.grid = 3, .block = 32, .cooperative = true}, reducer.handle(), from,
+                from + count, count, rounds, uint64_t{6}, wrong);
   gravel_synchronize();
   gravel_copy(mine.data(), from, 2 * count * sizeof(uint32_t));
   uint64_t found = 0, most_of_calls = 0;
@@ -193,7 +193,8 @@ void check_refusals() {
 // --- accumulate
 template <gravel_reduction HOW, class T>
 __global__ void accumulate_to_all(gravel_t g, T* target, const T* source, uint64_t count, uint64_t* signal) {
-  for (uint32_t i = 0; i < g.n_pes; ++i) gravel_accumulate<HOW>(g, target, source, count, signal, static_cast<int>((g.my_pe + i + 1) % g.n_pes));
+  for (uint32_t i = 0; i < g.n_pes; ++i)
+    gravel_accumulate<HOW>(g, target, source, count, signal, static_cast<int>((g.my_pe + i + 1) % g.n_pes));
 }
 /// Two blocks of every PE to every PE. Of numbers whose sums and products are exact in any order.
 template <gravel_reduction HOW, class T>
@@ -202,7 +203,9 @@ void check_accumulate(const std::string& name, uint64_t count) {
   auto* const signal = reinterpret_cast<uint64_t*>(memory);
   auto* const target = reinterpret_cast<T*>(memory + 256) + 1;  // of 16 bits: not at the beginning of a word
   T* const source = target + count;
-  const auto number = [](int pe, uint64_t i) { return element<T>::narrow(static_cast<typename element<T>::wide>(1 + (static_cast<uint64_t>(pe) + i) % 2)); };
+  const auto number = [](int pe, uint64_t i) {
+    return element<T>::narrow(static_cast<typename element<T>::wide>(1 + (static_cast<uint64_t>(pe) + i) % 2));
+  };
   const auto start = [](uint64_t i) { return element<T>::narrow(static_cast<typename element<T>::wide>(1 + i % 3)); };
   std::vector<T> mine(2 * count);
   for (uint64_t i = 0; i < count; ++i) mine[i] = start(i), mine[count + i] = number(me, i);
@@ -220,7 +223,8 @@ void check_accumulate(const std::string& name, uint64_t count) {
   }
   gravel_barrier_all();
   gravel_copy(&signalled, signal, sizeof(signalled));
-  expect(wrong == 0 && signalled == all, name + ": " + std::to_string(wrong) + " are wrong, " + std::to_string(signalled) + " of " + std::to_string(all) + " told");
+  expect(wrong == 0 && signalled == all,
+         name + ": " + std::to_string(wrong) + " are wrong, " + std::to_string(signalled) + " of " + std::to_string(all) + " told");
   gravel_free(memory);
 }
 void check_accumulates() {
@@ -241,15 +245,16 @@ void check_halves() {
     const gravel_half h{static_cast<uint16_t>(bits)};
     const gravel_bfloat16 b{static_cast<uint16_t>(bits)};
     if (h.to_float() == h.to_float() && gravel_half::from_float(h.to_float()).bits != bits) expect(false, "a half does not come back");
-    if (b.to_float() == b.to_float() && gravel_bfloat16::from_float(b.to_float()).bits != bits) expect(false, "a bfloat16 does not come back");
+    if (b.to_float() == b.to_float() && gravel_bfloat16::from_float(b.to_float()).bits != bits)
+      expect(false, "a bfloat16 does not come back");
   }
   const struct {
     float from;
     uint16_t half, bfloat16;
-  } samples[] = {{1.0f, 0x3c00, 0x3f80},           {65504.0f, 0x7bff, 0x4780},       {65519.9f, 0x7bff, 0x4780},     {65520.0f, 0x7c00, 0x4780},
-                 {0x1p-24f, 0x0001, 0x3380},       {0x1p-25f, 0x0000, 0x3300},       {0x1.8p-24f, 0x0002, 0x33c0},   {-0x1.004p0f, 0xbc01, 0xbf80},
-                 {0x1.002p0f, 0x3c00, 0x3f80},     {0x1.006p0f, 0x3c02, 0x3f80},     {0x1.01p0f, 0x3c04, 0x3f80},    {0x1.03p0f, 0x3c0c, 0x3f82},
-                 {0x1.ff8p-15f, 0x03ff, 0x3880},   {0x1.ffcp-15f, 0x0400, 0x3880}};
+  } samples[] = {{1.0f, 0x3c00, 0x3f80},         {65504.0f, 0x7bff, 0x4780},    {65519.9f, 0x7bff, 0x4780},   {65520.0f, 0x7c00, 0x4780},
+                 {0x1p-24f, 0x0001, 0x3380},     {0x1p-25f, 0x0000, 0x3300},    {0x1.8p-24f, 0x0002, 0x33c0}, {-0x1.004p0f, 0xbc01, 0xbf80},
+                 {0x1.002p0f, 0x3c00, 0x3f80},   {0x1.006p0f, 0x3c02, 0x3f80},  {0x1.01p0f, 0x3c04, 0x3f80},  {0x1.03p0f, 0x3c0c, 0x3f82},
+                 {0x1.ff8p-15f, 0x03ff, 0x3880}, {0x1.ffcp-15f, 0x0400, 0x3880}};
   for (const auto& s : samples)
     expect(gravel_half::from_float(s.from).bits == s.half && gravel_bfloat16::from_float(s.from).bits == s.bfloat16,
            "the halves of " + std::to_string(s.from));
@@ -262,7 +267,8 @@ int fault(const std::string& what) {
   auto* const memory = gravel_malloc<float>(1 << 16);
   auto* const doubles = reinterpret_cast<double*>(memory);
   if (what == "type") last ? gravel_allreduce(reducer, doubles, doubles, 10) : gravel_allreduce(reducer, memory, memory, 10);
-  else if (what == "operation") last ? gravel_allreduce<GRAVEL_MAX>(reducer, memory, memory, 10) : gravel_allreduce(reducer, memory, memory, 10);
+  else if (what == "operation")
+    last ? gravel_allreduce<GRAVEL_MAX>(reducer, memory, memory, 10) : gravel_allreduce(reducer, memory, memory, 10);
   else if (what == "count") gravel_allreduce(reducer, memory, memory, last ? 10 : 11);
   else if (what == "large") gravel_allreduce(reducer, memory, memory, last ? 10 : 4000);
   else if (what == "root") gravel_reduce(reducer, memory, memory, 4000, last ? 0 : 1);
@@ -272,7 +278,8 @@ int fault(const std::string& what) {
   else if (what == "misaligned") gravel_allreduce(reducer, reinterpret_cast<float*>(reinterpret_cast<char*>(memory) + 2), memory + 100, 10);
   else if (what == "blocks")
     gravel_launch(many_calls<uint32_t>, gravel_launch_config{.grid = 5, .block = 32, .cooperative = true}, reducer.handle(),
-                  reinterpret_cast<uint32_t*>(memory), reinterpret_cast<uint32_t*>(memory) + 100, 100u, 1u, uint64_t{1}, reinterpret_cast<uint64_t*>(memory));
+                  reinterpret_cast<uint32_t*>(memory), reinterpret_cast<uint32_t*>(memory) + 100, 100u, 1u, uint64_t{1},
+                  reinterpret_cast<uint64_t*>(memory));
   else return 2;
   gravel_barrier_all();
   return 0;  // the test expects another status

@@ -16,7 +16,8 @@ class drawn_digit {
   GRAVEL_BOTH uint32_t digit() const { return pick(mix(key_), digits); }
   /// 0 to about 1.
   GRAVEL_BOTH float pixel(uint32_t at) const {
-    const float height = 10.5f + 2.0f * chance(1), width = 6.0f + 1.5f * chance(2), slant = 0.25f * chance(3), pen = 1.3f + 0.4f * chance(4);
+    const float height = 10.5f + 2.0f * chance(1), width = 6.0f + 1.5f * chance(2), slant = 0.25f * chance(3),
+                pen = 1.3f + 0.4f * chance(4);
     const float y = (static_cast<float>(at / side) - 7.5f - 1.5f * chance(5)) / height + 0.5f;
     const float x = (static_cast<float>(at % side) - 7.5f - 1.5f * chance(6)) / width + 0.5f + slant * (y - 0.5f);
     float nearest = 100;
@@ -24,7 +25,10 @@ class drawn_digit {
       if (lit(digit()) >> s & 1) {
         // From the upper left corner: segments across at heights 0, 1/2, 1; down at the left and at the right, each half the height.
         const bool across = s < 3;
-        const float x0 = across ? 0.0f : s < 5 ? 0.0f : 1.0f, y0 = across ? 0.5f * static_cast<float>(s) : 0.5f * static_cast<float>((s - 3) % 2);
+        const float x0 = across  ? 0.0f
+                         : s < 5 ? 0.0f
+                                 : 1.0f,
+                    y0 = across ? 0.5f * static_cast<float>(s) : 0.5f * static_cast<float>((s - 3) % 2);
         const float along = across ? x - x0 : y - y0, length = across ? 1.0f : 0.5f;
         const float beyond = along < 0 ? -along : along > length ? along - length : 0.0f, beside = across ? y - y0 : x - x0;
         const float dx = (across ? beyond : beside) * width, dy = (across ? beside : beyond) * height, d = dx * dx + dy * dy;
@@ -36,7 +40,9 @@ class drawn_digit {
 
  private:
   /// -1 to 1.
-  GRAVEL_BOTH float chance(uint32_t what) const { return static_cast<float>(static_cast<int32_t>(mix(key_ + what) >> 40)) * 0x1p-23f - 1.0f; }
+  GRAVEL_BOTH float chance(uint32_t what) const {
+    return static_cast<float>(static_cast<int32_t>(mix(key_ + what) >> 40)) * 0x1p-23f - 1.0f;
+  }
   /// Segments, a bit each: upper, middle, lower, upper left, lower left, upper right, lower right.
   GRAVEL_BOTH static uint32_t lit(uint32_t digit) {
     switch (digit) {

@@ -52,7 +52,8 @@ static __global__ void forward(layer_shape l, const float* weights, const float*
   }
 }
 /// Of the outputs of the last layer: how they should change, times `scale`; and for each sample its loss, and 1 if the digit was recognized.
-static __global__ void judge(const float* outputs, const uint32_t* labels, float* delta, float* judged, uint32_t n, uint32_t samples, float scale) {
+static __global__ void judge(const float* outputs, const uint32_t* labels, float* delta, float* judged, uint32_t n, uint32_t samples,
+                             float scale) {
   for (uint64_t s = first_item(); s < samples; s += item_step()) {
     const float* const of = outputs + s * n;
     uint32_t best = 0;
@@ -66,7 +67,8 @@ static __global__ void judge(const float* outputs, const uint32_t* labels, float
   }
 }
 /// How the layer's inputs should change: where they were rectified, not.
-static __global__ void backward(layer_shape l, const float* weights, const float* delta, const float* in, float* delta_in, uint32_t samples) {
+static __global__ void backward(layer_shape l, const float* weights, const float* delta, const float* in, float* delta_in,
+                                uint32_t samples) {
   for (uint64_t i = first_item(); i < uint64_t{samples} * l.in; i += item_step()) {
     const float* const of = delta + i / l.in * l.out;
     float sum = 0;
@@ -77,8 +79,8 @@ static __global__ void backward(layer_shape l, const float* weights, const float
 /// The gradient of the layer's weights over this PE's samples; behind it, if `judged`, their loss and how many were recognized. `ready` rises by one for
 /// each block when all is written.
 template <class G>
-__global__ void sum_gradient(layer_shape l, const float* delta, const float* in, const float* judged, G* gradient, uint32_t samples, uint32_t shard,
-                             uint64_t* ready) {
+__global__ void sum_gradient(layer_shape l, const float* delta, const float* in, const float* judged, G* gradient, uint32_t samples,
+                             uint32_t shard, uint64_t* ready) {
   const uint64_t weights = l.weights(), all = weights + (judged ? 2 : 0);
   for (uint64_t i = first_item(); i < all; i += item_step()) {
     const auto row = static_cast<uint32_t>(i / (l.in + 1)), column = static_cast<uint32_t>(i % (l.in + 1));
@@ -86,7 +88,8 @@ __global__ void sum_gradient(layer_shape l, const float* delta, const float* in,
     for (uint32_t first = 0; first < samples; first += shard) {
       float part = 0;
       for (uint32_t s = first; s < first + shard; ++s)
-        part += i >= weights ? judged[2 * s + (i - weights)] : delta[uint64_t{s} * l.out + row] * (column < l.in ? in[uint64_t{s} * l.in + column] : 1.0f);
+        part += i >= weights ? judged[2 * s + (i - weights)]
+                             : delta[uint64_t{s} * l.out + row] * (column < l.in ? in[uint64_t{s} * l.in + column] : 1.0f);
       sum += gradient_of<G>(part);
     }
     gradient[i] = sum;

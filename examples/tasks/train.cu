@@ -19,7 +19,7 @@ constexpr const char* program_name = "train";
 struct train_options {
   std::vector<uint32_t> hidden{64, 32};
   uint32_t shards = 12, shard = GRAVEL_CUDA ? 32 : 8, steps = GRAVEL_CUDA ? 300 : 60, tests = 200, blocks = gravel_reducer_options{}.blocks;
-  double rate = 0.3;
+  double rate = 0.15;
   uint64_t seed = 1;
   std::string reduce = "signals", dump, json;
   bool exact = false, no_verify = false;
@@ -69,25 +69,29 @@ class trainer {
 
   /// Starts the kernels of step `step`, and returns.
   void start_step(uint32_t step) {
-    run(draw_digits, uint64_t{samples_} * drawn_digit::pixels, values_[0].data(), labels_.data(), o_.seed, uint64_t{step} * batch() + first_, samples_);
+    run(draw_digits, uint64_t{samples_} * drawn_digit::pixels, values_[0].data(), labels_.data(), o_.seed,
+        uint64_t{step} * batch() + first_, samples_);
     ask();
     run(judge, samples_, values_.back().data(), labels_.data(), deltas_.back().data(), judged_.data(), drawn_digit::digits, samples_,
         1.0f / static_cast<float>(batch()));
     for (size_t l = layers(); l-- > 0;) {
       const float* const judged = l + 1 == layers() ? judged_.data() : nullptr;
-      run(sum_gradient<G>, reduced(l), shape(l), deltas_[l + 1].data(), values_[l].data(), judged, gradients_[l], samples_, o_.shard, ready(l));
+      run(sum_gradient<G>, reduced(l), shape(l), deltas_[l + 1].data(), values_[l].data(), judged, gradients_[l], samples_, o_.shard,
+          ready(l));
       // Behind the kernel it waits for: whatever queues the device has, that one comes to run.
       if (o_.reduce == "signals")
         gravel_allreduce_start(reducer_, gradients_[l], gradients_[l], reduced(l),
                                {.stream = side_, .after = ready(l), .value = uint64_t{step + 1} * blocks_of(reduced(l)), .done = done(l)});
-      if (l) run(backward, uint64_t{samples_} * widths_[l], shape(l), weights_[l].data(), deltas_[l + 1].data(), values_[l].data(), deltas_[l].data(), samples_);
+      if (l)
+        run(backward, uint64_t{samples_} * widths_[l], shape(l), weights_[l].data(), deltas_[l + 1].data(), values_[l].data(),
+            deltas_[l].data(), samples_);
     }
     for (size_t l = layers(); l-- > 0;) {
       if (o_.reduce == "signals") gravel_launch(await, 1, 1, done(l), uint64_t{step + 1});
       else if (o_.reduce == "behind") gravel_allreduce_start(reducer_, gradients_[l], gradients_[l], reduced(l));
       else sum_by_hosts(l);
-      run(change_weights<G>, std::max<uint64_t>(shape(l).weights(), 2), weights_[l].data(), gradients_[l], shape(l).weights(), static_cast<float>(o_.rate),
-          l + 1 == layers() ? history_.data() + 2 * step : nullptr);
+      run(change_weights<G>, std::max<uint64_t>(shape(l).weights(), 2), weights_[l].data(), gradients_[l], shape(l).weights(),
+          static_cast<float>(o_.rate), l + 1 == layers() ? history_.data() + 2 * step : nullptr);
     }
   }
 
@@ -165,7 +169,9 @@ class trainer {
   uint64_t* ready(size_t l) const { return signals_ + l; }
   uint64_t* done(size_t l) const { return signals_ + layers() + l; }
 
-  static uint32_t blocks_of(uint64_t items) { return static_cast<uint32_t>(std::clamp<uint64_t>((items + network_threads - 1) / network_threads, 1, 1024)); }
+  static uint32_t blocks_of(uint64_t items) {
+    return static_cast<uint32_t>(std::clamp<uint64_t>((items + network_threads - 1) / network_threads, 1, 1024));
+  }
   template <class... P, class... A>
   void run(void (*kernel)(P...), uint64_t items, A... arguments) {
     gravel_launch(kernel, blocks_of(items), network_threads, arguments...);
@@ -173,7 +179,8 @@ class trainer {
   void ask() { ask(samples_); }
   void ask(uint32_t samples) {
     for (size_t l = 0; l < layers(); ++l)
-      run(forward, uint64_t{samples} * widths_[l + 1], shape(l), weights_[l].data(), values_[l].data(), values_[l + 1].data(), samples, l + 1 < layers());
+      run(forward, uint64_t{samples} * widths_[l + 1], shape(l), weights_[l].data(), values_[l].data(), values_[l + 1].data(), samples,
+          l + 1 < layers());
   }
   void sum_by_hosts(size_t l) {
     gravel_synchronize();
@@ -209,7 +216,8 @@ bool train(const train_options& o) {
   const auto begin = std::chrono::steady_clock::now();
   for (uint32_t step = first; step < o.steps; ++step) t.start_step(step);
   gravel_synchronize();
-  const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / std::max(1u, o.steps - first);
+  const double us =
+      std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / std::max(1u, o.steps - first);
   const uint64_t sum = t.checksum();
   const bool same = gravel_min_all(sum) == gravel_max_all(sum), close = gravel_max_all(difference) < 1e-4;
   std::vector<column> seen;
@@ -219,8 +227,10 @@ bool train(const train_options& o) {
   const double slowest = gravel_max_all(us);
   all_succeed(program_name, [&] {
     if (gravel_my_pe() != 0) return;
-    std::printf("%d PEs, %llu weights, batches of %u digits: %u steps of %.1f us, loss %.4f -> %.4f, %.1f %% of %u other digits recognized\n", gravel_n_pes(),
-                static_cast<unsigned long long>(t.weights()), t.batch(), o.steps, slowest, history[1].values.front(), loss, 100 * recognized, o.tests);
+    std::printf(
+        "%d PEs, %llu weights, batches of %u digits: %u steps of %.1f us, loss %.4f -> %.4f, %.1f %% of %u other digits recognized\n",
+        gravel_n_pes(), static_cast<unsigned long long>(t.weights()), t.batch(), o.steps, slowest, history[1].values.front(), loss,
+        100 * recognized, o.tests);
     std::printf("weights %016llx, %s; the first gradient is within %.1e of a serial one%s\n", static_cast<unsigned long long>(sum),
                 same ? "the same at all PEs" : "NOT THE SAME AT ALL PEs", difference, o.no_verify ? " (not compared)" : "");
     if (!o.dump.empty()) write_columns(o.dump + "-steps.csv", history), write_columns(o.dump + "-digits.csv", seen);
@@ -253,7 +263,8 @@ int main(int argc, char** argv) {
   app.add_option("--steps", o.steps, "Batches")->check(CLI::Range(2u, 1'000'000u))->capture_default_str();
   app.add_option("--rate", o.rate, "Of learning")->check(CLI::Range(1e-6, 100.0))->capture_default_str();
   app.add_option("--tests", o.tests, "Other digits, to test with")->check(CLI::Range(20u, 100'000u))->capture_default_str();
-  app.add_option("--reduce", o.reduce, "signals: beside the kernels of earlier layers; behind: when all gradients are there; hosts: through the hosts")
+  app.add_option("--reduce", o.reduce,
+                 "signals: beside the kernels of earlier layers; behind: when all gradients are there; hosts: through the hosts")
       ->check(CLI::IsMember({"signals", "behind", "hosts"}))
       ->capture_default_str();
   app.add_option("--blocks", o.blocks, "Most blocks of a reduction")->check(CLI::Range(1u, 128u))->capture_default_str();

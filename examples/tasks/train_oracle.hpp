@@ -14,7 +14,8 @@ struct serial_step {
 };
 
 /// widths[l], widths[l + 1]: inputs and outputs of layer l. weights[l]: as layer_shape says.
-inline serial_step step_of(const std::vector<uint32_t>& widths, const std::vector<std::vector<float>>& weights, uint64_t seed, uint64_t first, uint32_t samples) {
+inline serial_step step_of(const std::vector<uint32_t>& widths, const std::vector<std::vector<float>>& weights, uint64_t seed,
+                           uint64_t first, uint32_t samples) {
   const size_t layers = weights.size();
   serial_step result;
   for (const auto& w : weights) result.gradient.emplace_back(w.size());

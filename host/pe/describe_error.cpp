@@ -12,22 +12,27 @@ namespace {
 /// "gravel_reduce, sum of float".
 std::string text_of(const reduction_call& call) {
   static constexpr const char* operations[] = {"sum", "product", "minimum", "maximum"};
-  static constexpr const char* types[] = {"float", "double", "gravel_half", "gravel_bfloat16", "int32_t", "uint32_t", "int64_t", "uint64_t"};
+  static constexpr const char* types[] = {"float",   "double",   "gravel_half", "gravel_bfloat16",
+                                          "int32_t", "uint32_t", "int64_t",     "uint64_t"};
   static_assert(sizeof(types) / sizeof(*types) == static_cast<size_t>(reduction_type::count));
   return fmt::format("{}, {} of {}", call.has_root ? "gravel_reduce" : "gravel_allreduce", operations[call.how],
                      types[static_cast<size_t>(call.type)]);
 }
 std::string text_of_other_reduction(const device_error& found) {
-  const auto here = reduction_call::of(static_cast<uint32_t>(found.offset)), there = reduction_call::of(static_cast<uint32_t>(found.offset >> 32));
+  const auto here = reduction_call::of(static_cast<uint32_t>(found.offset)),
+             there = reduction_call::of(static_cast<uint32_t>(found.offset >> 32));
   const std::string mine = fmt::format("{}, {} elements", text_of(here), found.bytes);
-  if (text_of(here) != text_of(there)) return fmt::format("the PEs call different reductions: {} here, {} at PE {}", mine, text_of(there), found.pe);
-  return fmt::format("the PEs call different reductions: {} here; at PE {} another number of elements, addresses, root or number of blocks", mine,
-                     found.pe);
+  if (text_of(here) != text_of(there))
+    return fmt::format("the PEs call different reductions: {} here, {} at PE {}", mine, text_of(there), found.pe);
+  return fmt::format("the PEs call different reductions: {} here; at PE {} another number of elements, addresses, root or number of blocks",
+                     mine, found.pe);
 }
 std::string text_of_bad_reduction(const device_error& found) {
   switch (static_cast<reduction_fault>(found.offset)) {
-    case reduction_fault::too_many_blocks: return fmt::format("a reduction by a grid of {} blocks: its gravel_reducer is for {}", found.bytes, found.pe);
-    case reduction_fault::outside_heap: return fmt::format("a reduction of {} elements that are not all in the symmetric heap", found.bytes);
+    case reduction_fault::too_many_blocks:
+      return fmt::format("a reduction by a grid of {} blocks: its gravel_reducer is for {}", found.bytes, found.pe);
+    case reduction_fault::outside_heap:
+      return fmt::format("a reduction of {} elements that are not all in the symmetric heap", found.bytes);
     case reduction_fault::misaligned: return fmt::format("a reduction of {} elements at a misaligned address", found.bytes);
     case reduction_fault::overlapping:
       return fmt::format("a reduction of {} elements whose source and result overlap, and are not the same", found.bytes);

@@ -95,7 +95,8 @@ struct gravel_accumulation {
       case GRAVEL_MIN: apply<GRAVEL_MIN, T>(g, p); break;
       default: apply<GRAVEL_MAX, T>(g, p); break;
     }
-    if (signals) fetch_add_release<scope::system>(reinterpret_cast<uint64_t*>(g.heap + p.signal), uint64_t{p.count()});  // [A6] acquired by who waits
+    if (signals)
+      fetch_add_release<scope::system>(reinterpret_cast<uint64_t*>(g.heap + p.signal), uint64_t{p.count()});  // [A6] acquired by who waits
   }
   template <gravel_reduction HOW, class T>
   GRAVEL_BOTH static void apply(const gravel_t& g, const gravel::accumulation_piece& p) {
@@ -108,7 +109,8 @@ namespace gravel {
 
 /// As active messages, each lane its own.
 template <gravel_reduction HOW, class T>
-GRAVEL_BOTH void accumulate_by_messages(const gravel_t& g, const copy_team& team, uint64_t target, const T* source, uint64_t count, uint64_t signal, int pe) {
+GRAVEL_BOTH void accumulate_by_messages(const gravel_t& g, const copy_team& team, uint64_t target, const T* source, uint64_t count,
+                                        uint64_t signal, int pe) {
   constexpr uint32_t most = accumulation_piece::most<T>;
   for (uint64_t first = uint64_t{team.rank()} * most; first < count; first += uint64_t{team.size()} * most) {
     const auto now = static_cast<uint32_t>(count - first < most ? count - first : most);
@@ -146,5 +148,6 @@ GRAVEL_BOTH void gravel_accumulate(const gravel_t& g, T* target, const gravel::s
   for (uint64_t i = team.rank(); i < count; i += team.size()) accumulate_in_place<HOW, scope::system>(there + i, source[i]);
   if (signal) thread_fence();
   team.sync();
-  if (signal && team.is_leader()) raise_signal(reinterpret_cast<uint64_t*>(heap + signal_offset), count, GRAVEL_SIGNAL_ADD);  // [A6] release
+  if (signal && team.is_leader())
+    raise_signal(reinterpret_cast<uint64_t*>(heap + signal_offset), count, GRAVEL_SIGNAL_ADD);  // [A6] release
 }

@@ -56,8 +56,9 @@ GRAVEL_DEVICE bool is_bad_reduction(const gravel_reducer_handle& r, const T* to,
   else if (count && overlaps) fault = reduction_fault::overlapping;
   else return false;
   if (threadIdx.x == 0)
-    report_error(r.g, message_fault::bad_reduction, op::none, fault == reduction_fault::too_many_blocks ? r.memory.blocks : static_cast<uint32_t>(root),
-                 static_cast<uint64_t>(fault), fault == reduction_fault::too_many_blocks ? gridDim.x : count);
+    report_error(r.g, message_fault::bad_reduction, op::none,
+                 fault == reduction_fault::too_many_blocks ? r.memory.blocks : static_cast<uint32_t>(root), static_cast<uint64_t>(fault),
+                 fault == reduction_fault::too_many_blocks ? gridDim.x : count);
   return true;
 }
 
@@ -66,7 +67,8 @@ template <gravel_reduction HOW, class T>
 GRAVEL_DEVICE uint32_t word_of_call(const gravel_reducer_handle& r, const T* to, const T* from, uint64_t count, int root) {
   const auto to_offset = static_cast<uint64_t>(reinterpret_cast<const char*>(to) - r.g.heap),
              from_offset = static_cast<uint64_t>(reinterpret_cast<const char*>(from) - r.g.heap);
-  const uint64_t mixed = mix(mix(mix(count) + (count ? to_offset : 0)) + (count ? from_offset : 0) + static_cast<uint32_t>(root)) + gridDim.x;
+  const uint64_t mixed =
+      mix(mix(mix(count) + (count ? to_offset : 0)) + (count ? from_offset : 0) + static_cast<uint32_t>(root)) + gridDim.x;
   return reduction_call{HOW, element<T>::type, root != no_root, static_cast<uint32_t>(mix(mixed) >> 38)}.word();
 }
 
@@ -82,7 +84,8 @@ GRAVEL_DEVICE void reduce_as_grid(const gravel_reducer_handle& r, T* to, const T
   __syncthreads();  // the block's call before is over, and what it reduces now is written
   const bool keeps = root == no_root || static_cast<uint32_t>(root) == m.my_pe;
   const uint64_t calls = m.channel(channel)->calls;
-  reduction_part p{channel, word_of_call<HOW>(r, to, from, count, root), plan.way == reduction_way::alone ? 0 : next_call(r, channel, calls), count};
+  reduction_part p{channel, word_of_call<HOW>(r, to, from, count, root),
+                   plan.way == reduction_way::alone ? 0 : next_call(r, channel, calls), count};
   if (plan.way == reduction_way::two_shots) {
     reduce_in_two_shots<HOW>(r, p, to, from, count, plan.blocks, root);
   } else {
@@ -111,7 +114,8 @@ struct reduction_signals {
 constexpr unsigned reducer_threads = GRAVEL_CUDA ? 512 : 32;
 
 template <gravel_reduction HOW, class T>
-__global__ void __launch_bounds__(512) reduce_for_host(const __grid_constant__ gravel_reducer_handle r, T* to, const T* from, uint64_t count, int root, reduction_signals s) {
+__global__ void __launch_bounds__(512)
+    reduce_for_host(const __grid_constant__ gravel_reducer_handle r, T* to, const T* from, uint64_t count, int root, reduction_signals s) {
   if (s.after && threadIdx.x == 0)
     for (relax wait; load_acquire(s.after) < s.value; wait.attentively()) {  // [A4]
     }
@@ -147,7 +151,8 @@ class gravel_reducer {
       gravel::fail_text("gravel_reducer: " + std::to_string(how.blocks) + " blocks; there may be 1 to " +
                         std::to_string(gravel::reducer_memory::most_blocks));
     if (how.one_shot_bytes < 64 || how.one_shot_bytes > 1 << 20 || how.one_shot_bytes % 16)
-      gravel::fail_text("gravel_reducer: one_shot_bytes is " + std::to_string(how.one_shot_bytes) + "; it is 64 to 1048576, a multiple of 16");
+      gravel::fail_text("gravel_reducer: one_shot_bytes is " + std::to_string(how.one_shot_bytes) +
+                        "; it is 64 to 1048576, a multiple of 16");
     handle_.g = gravel_handle();
     gravel::reducer_memory& m = handle_.memory;
     m = memory_of(how, static_cast<uint32_t>(gravel_n_pes()));
@@ -214,8 +219,8 @@ void start_reduction(const gravel_reducer& reducer, T* to, const T* from, uint64
   const gravel_reducer_handle& r = reducer.handle();
   const uint32_t blocks = reduction_plan::of(r.memory, count * sizeof(T), r.memory.blocks).blocks;
   gravel_launch(reduce_for_host<HOW, T>,
-                gravel_launch_config{.grid = blocks, .block = reducer_threads, .stream = how.stream, .cooperative = blocks > 1}, r, to, from, count,
-                root, reduction_signals{how.after, how.value, how.done});
+                gravel_launch_config{.grid = blocks, .block = reducer_threads, .stream = how.stream, .cooperative = blocks > 1}, r, to,
+                from, count, root, reduction_signals{how.after, how.value, how.done});
 }
 }  // namespace gravel
 
@@ -239,7 +244,8 @@ void gravel_allreduce_start(const gravel_reducer& reducer, T* to, const T* from,
   gravel::start_reduction<HOW>(reducer, to, from, count, gravel::no_root, how);
 }
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
-void gravel_reduce_start(const gravel_reducer& reducer, T* to, const T* from, uint64_t count, int root, const gravel_reduce_call& how = {}) {
+void gravel_reduce_start(const gravel_reducer& reducer, T* to, const T* from, uint64_t count, int root,
+                         const gravel_reduce_call& how = {}) {
   gravel::start_reduction<HOW>(reducer, to, from, count, root < 0 ? gravel_n_pes() : root, how);
 }
 /// Host: the same, and returns when the stream's kernels have ended, so that the result is there. Collective.

@@ -28,10 +28,12 @@ struct element_of_16_bits {
 };
 template <class T>
 requires(std::is_integral_v<T> && sizeof(T) == 4) struct element<T>
-    : element_as<T, std::is_signed_v<T> ? reduction_type::i32 : reduction_type::u32, T> {};
+    : element_as<T, std::is_signed_v<T> ? reduction_type::i32 : reduction_type::u32, T> {
+};
 template <class T>
 requires(std::is_integral_v<T> && sizeof(T) == 8) struct element<T>
-    : element_as<T, std::is_signed_v<T> ? reduction_type::i64 : reduction_type::u64, T> {};
+    : element_as<T, std::is_signed_v<T> ? reduction_type::i64 : reduction_type::u64, T> {
+};
 template <>
 struct element<float> : element_as<float, reduction_type::f32, float> {};
 template <>

@@ -27,8 +27,8 @@ GRAVEL_BOTH uint64_t piece_bytes(const gravel_reducer_handle& r) {
 
 /// One round of the block. Thread scope: block.
 template <gravel_reduction HOW, class T>
-GRAVEL_DEVICE void reduce_pieces(const gravel_reducer_handle& r, const reduction_part& p, T* to, const T* from, uint64_t begin, uint64_t end,
-                                 uint64_t each, int root) {
+GRAVEL_DEVICE void reduce_pieces(const gravel_reducer_handle& r, const reduction_part& p, T* to, const T* from, uint64_t begin,
+                                 uint64_t end, uint64_t each, int root) {
   const reducer_memory& m = r.memory;
   const auto staged = [&](uint32_t pe) { return reinterpret_cast<T*>(m.staging(p.channel, 0, pe)); };
   for (uint32_t i = 1; i < m.n_pes; ++i) {
@@ -54,8 +54,8 @@ GRAVEL_DEVICE void reduce_pieces(const gravel_reducer_handle& r, const reduction
   for (uint32_t i = 1; i < m.n_pes; ++i) {
     const uint32_t pe = (m.my_pe + i) % m.n_pes;
     const bool gets_it = root == no_root || static_cast<uint32_t>(root) == pe;
-    gravel_put_signal(r.g, to + mine.first, staged(m.my_pe), gets_it ? mine.count * sizeof(T) : 0, m.done(p.channel, m.my_pe), 2 * p.call + 1,
-                      GRAVEL_SIGNAL_SET, static_cast<int>(pe));  // [A2] release
+    gravel_put_signal(r.g, to + mine.first, staged(m.my_pe), gets_it ? mine.count * sizeof(T) : 0, m.done(p.channel, m.my_pe),
+                      2 * p.call + 1, GRAVEL_SIGNAL_SET, static_cast<int>(pe));  // [A2] release
   }
   if (threadIdx.x == 0) gravel_flush(r.g);
   for_others(m, [&](uint32_t pe) {
@@ -67,8 +67,8 @@ GRAVEL_DEVICE void reduce_pieces(const gravel_reducer_handle& r, const reduction
 
 /// Elements [begin, end). Returns the number of the last call. Thread scope: block.
 template <gravel_reduction HOW, class T>
-GRAVEL_DEVICE uint64_t reduce_by_messages(const gravel_reducer_handle& r, reduction_part p, T* to, const T* from, uint64_t begin, uint64_t end,
-                                          int root) {
+GRAVEL_DEVICE uint64_t reduce_by_messages(const gravel_reducer_handle& r, reduction_part p, T* to, const T* from, uint64_t begin,
+                                          uint64_t end, int root) {
   const uint64_t each = piece_bytes(r) / sizeof(T), at_once = each * r.memory.n_pes;
   for (;; p.call = next_call(r, p.channel, p.call)) {
     reduce_pieces<HOW>(r, p, to, from, begin, end - begin < at_once ? end : begin + at_once, each, root);

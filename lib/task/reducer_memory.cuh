@@ -59,12 +59,12 @@ struct flagged_words {
 struct reducer_memory {
   static constexpr uint32_t most_blocks = 128, near_heaps = 4;
 
-  char* base;             ///< in this PE's heap
-  uint32_t blocks;        ///< channels
+  char* base;       ///< in this PE's heap
+  uint32_t blocks;  ///< channels
   uint32_t n_pes, my_pe;
-  uint32_t staged_units;  ///< of one PE, channel and parity
-  bool directly;          ///< all PEs reach each other's memory
-  char* heap[near_heaps]; ///< of the first PEs, as mapped here, if directly: a constant of the kernel instead of a load
+  uint32_t staged_units;   ///< of one PE, channel and parity
+  bool directly;           ///< all PEs reach each other's memory
+  char* heap[near_heaps];  ///< of the first PEs, as mapped here, if directly: a constant of the kernel instead of a load
 
   struct alignas(64) channel_line {
     uint64_t calls, spare[7];

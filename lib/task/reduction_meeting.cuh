@@ -10,9 +10,9 @@ constexpr int no_root = -1;
 /// What this block does in one call.
 struct reduction_part {
   uint32_t channel;
-  uint32_t what;  ///< reduction_call::word
-  uint64_t call;  ///< its number
-  uint64_t count; ///< of the whole arrays, for messages
+  uint32_t what;   ///< reduction_call::word
+  uint64_t call;   ///< its number
+  uint64_t count;  ///< of the whole arrays, for messages
 };
 
 /// Waits for PE `of` to be in this call, and looks whether it calls the same. Thread scope: lane.

@@ -61,7 +61,8 @@ GRAVEL_DEVICE uint64_t reduce_words(const gravel_reducer_handle& r, T* to, const
 
 /// Slice `number` of `of` of all elements, at the PE whose it is. Thread scope: block.
 template <gravel_reduction HOW, class T>
-GRAVEL_DEVICE void reduce_slice(const gravel_reducer_handle& r, T* to, const T* from, uint64_t count, uint64_t number, uint64_t of, int root) {
+GRAVEL_DEVICE void reduce_slice(const gravel_reducer_handle& r, T* to, const T* from, uint64_t count, uint64_t number, uint64_t of,
+                                int root) {
   constexpr uint32_t n = sizeof(unit) / sizeof(T);
   const bool aligned = (reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from)) % sizeof(unit) == 0;
   const uint64_t units = aligned ? count / n : 0;
