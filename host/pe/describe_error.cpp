@@ -4,8 +4,43 @@
 
 #include "lib/base/message.hpp"
 #include "lib/base/packet.hpp"
+#include "lib/base/reduction.hpp"
 
 namespace gravel {
+
+namespace {
+/// "gravel_reduce, sum of float".
+std::string text_of(const reduction_call& call) {
+  static constexpr const char* operations[] = {"sum", "product", "minimum", "maximum"};
+  static constexpr const char* types[] = {"float",   "double",   "gravel_half", "gravel_bfloat16",
+                                          "int32_t", "uint32_t", "int64_t",     "uint64_t"};
+  static_assert(sizeof(types) / sizeof(*types) == static_cast<size_t>(reduction_type::count));
+  return fmt::format("{}, {} of {}", call.has_root ? "gravel_reduce" : "gravel_allreduce", operations[call.how],
+                     types[static_cast<size_t>(call.type)]);
+}
+std::string text_of_other_reduction(const device_error& found) {
+  const auto here = reduction_call::of(static_cast<uint32_t>(found.offset)),
+             there = reduction_call::of(static_cast<uint32_t>(found.offset >> 32));
+  const std::string mine = fmt::format("{}, {} elements", text_of(here), found.bytes);
+  if (text_of(here) != text_of(there))
+    return fmt::format("the PEs call different reductions: {} here, {} at PE {}", mine, text_of(there), found.pe);
+  return fmt::format("the PEs call different reductions: {} here; at PE {} another number of elements, addresses, root or number of blocks",
+                     mine, found.pe);
+}
+std::string text_of_bad_reduction(const device_error& found) {
+  switch (static_cast<reduction_fault>(found.offset)) {
+    case reduction_fault::too_many_blocks:
+      return fmt::format("a reduction by a grid of {} blocks: its gravel_reducer is for {}", found.bytes, found.pe);
+    case reduction_fault::outside_heap:
+      return fmt::format("a reduction of {} elements that are not all in the symmetric heap", found.bytes);
+    case reduction_fault::misaligned: return fmt::format("a reduction of {} elements at a misaligned address", found.bytes);
+    case reduction_fault::overlapping:
+      return fmt::format("a reduction of {} elements whose source and result overlap, and are not the same", found.bytes);
+    case reduction_fault::bad_root: break;
+  }
+  return fmt::format("gravel_reduce to PE {}, which there is not", static_cast<int32_t>(found.pe));
+}
+}  // namespace
 
 std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_bytes,
                      const std::function<std::string(uint64_t id)>& name_of_handler) {
@@ -27,6 +62,8 @@ std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_by
     return fmt::format("a message for server {} of a service: it has servers 0 to {}", found.offset, found.bytes - 1);
   if (fault == message_fault::bad_key)
     return fmt::format("a critical section of servers was called with key {}: they have keys 0 to {}", found.offset, found.bytes - 1);
+  if (fault == message_fault::other_reduction) return text_of_other_reduction(found);
+  if (fault == message_fault::bad_reduction) return text_of_bad_reduction(found);
   if (found.arrived)
     return fmt::format("a corrupt message arrived from {}: {} with {} (offset {})", from, name_of(what), name_of(fault), found.offset);
   if (fault == message_fault::bad_pe)

@@ -49,7 +49,9 @@ const char* name_of(other_call call) {
                                           "gravel_sum_all_block",
                                           "gravel_min_all_block",
                                           "gravel_max_all_block",
-                                          "gravel_barrier"};
+                                          "gravel_barrier",
+                                          "gravel_allreduce",
+                                          "gravel_reduce"};
   static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(other_call::count));
   return call < other_call::count ? names[static_cast<int>(call)] : "an unknown call";
 }
@@ -76,8 +78,10 @@ const char* name_of(message_fault fault) {
                                           "a block sender without memory",
                                           "another collective of kernels",
                                           "no such server",
-                                          "no such key"};
-  static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(message_fault::bad_key) + 1);
+                                          "no such key",
+                                          "another reduction",
+                                          "a reduction that cannot be"};
+  static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(message_fault::bad_reduction) + 1);
   return names[static_cast<int>(fault)];
 }
 

@@ -66,6 +66,8 @@ enum class other_call : uint8_t {
   min_all_block,
   max_all_block,
   barrier,
+  allreduce,
+  reduce,
   count
 };
 
@@ -221,7 +223,9 @@ enum class message_fault : uint8_t {
   bad_shared,
   other_collective,
   bad_server,
-  bad_key
+  bad_key,
+  other_reduction,
+  bad_reduction
 };
 /// The caller may not make this call: nothing arrived, and the operation need not be wrong.
 GRAVEL_BOTH constexpr bool is_wrong_caller(message_fault fault) {

@@ -1,0 +1,227 @@
+// Arrays reduced over all PEs, by size: allreduce and reduce called in a kernel, started by the host one behind the other, called by the host one after the
+// other, and by the hosts' own collectives (gravel_sum_all), which take all bytes through the processors. Figure 9 of "extended task queuing" (SC 2016), recast.
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "bench/perf/report.hpp"
+#include "examples/device_array.hpp"
+#include "examples/together.hpp"
+#include "lib/base/turn.hpp"
+#include "lib/task/accumulate.cuh"
+#include "lib/task/allreduce.cuh"
+
+using namespace gravel;
+
+constexpr const char* program_name = "allreduce";
+
+struct bench_options {
+  std::vector<std::string> ways{"kernel", "reduce-kernel", "accumulate", "start", "call", "hosts"};
+  std::vector<uint64_t> sizes;
+  std::vector<uint32_t> blocks{gravel_reducer_options{}.blocks}, one_shot{gravel_reducer_options{}.one_shot_bytes};
+  uint32_t calls = GRAVEL_CUDA ? 200 : 10, repeat = 3;
+  uint64_t least = 4, most = 4 << 20;
+  bool is_short = false;
+  std::string json;
+};
+
+/// `calls` reductions; times[2 * block], [2 * block + 1]: when the block began and ended, the first two calls left out.
+__global__ void __launch_bounds__(512) reduce_often(const __grid_constant__ gravel_reducer_handle r, float* to, const float* from,
+                                                    uint64_t count, uint32_t calls, int root, uint64_t* times) {
+  for (uint32_t i = 0; i < calls + 2; ++i) {
+    if (i == 2 && threadIdx.x == 0) times[2 * blockIdx.x] = globaltimer_ns();
+    if (root < 0) gravel_allreduce(r, to, from, count);
+    else gravel_reduce(r, to, from, count, root);
+  }
+  if (threadIdx.x == 0) times[2 * blockIdx.x + 1] = globaltimer_ns();
+}
+
+/// The same of accumulates to the next PE, each awaited by its target: all PEs do so at the same time. signal: of calls that were made before.
+__global__ void __launch_bounds__(512) accumulate_often(const __grid_constant__ gravel_t g, float* target, const float* source,
+                                                        uint64_t count, uint32_t calls, uint64_t* signal, uint64_t* times) {
+  const slice mine = slice::of(count, blockIdx.x, gridDim.x);
+  const uint64_t before = load_acquire(signal + 1);
+  for (uint64_t i = 0; i < calls + 2; ++i) {
+    if (i == 2 && threadIdx.x == 0) times[2 * blockIdx.x] = globaltimer_ns();
+    gravel_accumulate(g, target + mine.begin, source + mine.begin, mine.end - mine.begin, signal,
+                      static_cast<int>((g.my_pe + 1) % g.n_pes));
+    if (threadIdx.x == 0) gravel_flush(g);
+    gravel_wait_until(g, signal, GRAVEL_GE, before + (i + 1) * count);
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) times[2 * blockIdx.x + 1] = globaltimer_ns();
+}
+
+class bench {
+ public:
+  bench(const bench_options& o, perf::report& r)
+      : o_(o),
+        r_(r),
+        from_(gravel_malloc<float>(o.most)),
+        to_(gravel_malloc<float>(o.most)),
+        signal_(gravel_malloc<uint64_t>(2 * sizeof(uint64_t))),
+        times_(2 * reducer_memory::most_blocks) {
+    std::vector<float> mine(o.most / sizeof(float));
+    for (uint64_t i = 0; i < mine.size(); ++i) mine[i] = value(gravel_my_pe(), i);
+    if (!mine.empty()) gravel_copy(from_, mine.data(), mine.size() * sizeof(float));
+  }
+  ~bench() {
+    gravel_free(signal_);
+    gravel_free(to_);
+    gravel_free(from_);
+  }
+
+  void run() {
+    for (const uint32_t blocks : o_.blocks)
+      for (const uint32_t one_shot : o_.one_shot) {
+        gravel_reducer reducer({.blocks = blocks, .one_shot_bytes = one_shot});
+        for (const auto& way : o_.ways)
+          for (const uint64_t bytes : o_.sizes) measure(reducer, blocks, one_shot, way, bytes);
+      }
+  }
+
+ private:
+  static float value(int pe, uint64_t i) { return static_cast<float>((pe + 1) * static_cast<int>(i % 97 + 1)); }
+
+  void poison(uint64_t bytes) {
+    const std::vector<float> bad(bytes / sizeof(float), -1.0f);
+    gravel_copy(to_, bad.data(), bytes);
+    gravel_barrier_all();
+  }
+  uint64_t wrong_of(uint64_t bytes, bool written) {
+    std::vector<float> got(bytes / sizeof(float));
+    gravel_copy(got.data(), to_, bytes);
+    uint64_t wrong = 0;
+    const int n = gravel_n_pes();
+    for (uint64_t i = 0; i < got.size(); ++i) {
+      float sum = 0;
+      for (int pe = 0; pe < n; ++pe) sum += value(pe, i);
+      wrong += got[i] != (written ? sum : -1.0f);
+    }
+    return gravel_sum_all(wrong);
+  }
+
+  /// They began with -1 each. What is added is exact.
+  uint64_t wrong_accumulates(uint64_t bytes) {
+    std::vector<float> got(bytes / sizeof(float));
+    gravel_copy(got.data(), to_, bytes);
+    uint64_t wrong = 0;
+    const int before = (gravel_my_pe() + gravel_n_pes() - 1) % gravel_n_pes();
+    for (uint64_t i = 0; i < got.size(); ++i) wrong += got[i] != -1.0f + static_cast<float>(o_.calls + 2) * value(before, i);
+    return gravel_sum_all(wrong);
+  }
+
+  /// `way`: kernel, reduce-kernel or accumulate.
+  double in_kernel(gravel_reducer& reducer, uint64_t count, const std::string& way) {
+    const reducer_memory& m = reducer.handle().memory;
+    const uint32_t blocks = way == "accumulate" ? reduction_plan::blocks_for(count * sizeof(float), one_shot_bytes_of_block, m.blocks)
+                                                : reduction_plan::of(m, count * sizeof(float), m.blocks).blocks;
+    if (way == "accumulate") {
+      gravel_copy(signal_ + 1, signal_, sizeof(uint64_t));
+      gravel_barrier_all();
+      gravel_launch(accumulate_often, gravel_launch_config{.grid = blocks, .block = reducer_threads, .cooperative = blocks > 1},
+                    gravel_handle(), to_, from_, count, o_.calls, signal_, times_.data());
+    } else
+      gravel_launch(reduce_often, gravel_launch_config{.grid = blocks, .block = reducer_threads, .cooperative = blocks > 1},
+                    reducer.handle(), to_, from_, count, o_.calls, way == "kernel" ? -1 : 0, times_.data());
+    gravel_synchronize();
+    std::vector<uint64_t> times(2 * blocks);
+    gravel_copy(times.data(), times_.data(), times.size() * sizeof(uint64_t));
+    uint64_t begin = ~uint64_t{0}, end = 0;
+    for (uint32_t b = 0; b < blocks; ++b) begin = std::min(begin, times[2 * b]), end = std::max(end, times[2 * b + 1]);
+    return static_cast<double>(end - begin) / 1e3 / o_.calls;
+  }
+  template <class Call>
+  double by_host(const Call& call, uint32_t calls) {
+    call();
+    gravel_synchronize();
+    gravel_barrier_all();
+    const auto begin = std::chrono::steady_clock::now();
+    for (uint32_t i = 0; i < calls; ++i) call();
+    gravel_synchronize();
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / calls;
+  }
+
+  void measure(gravel_reducer& reducer, uint32_t blocks, uint32_t one_shot, const std::string& way, uint64_t bytes) {
+    const uint64_t count = bytes / sizeof(float);
+    const bool by_hosts = way == "hosts", to_root = way == "reduce-kernel", accumulates = way == "accumulate";
+    if (by_hosts && (blocks != o_.blocks.front() || one_shot != o_.one_shot.front())) return;
+    std::vector<double> us;
+    uint64_t wrong = 0;
+    for (uint32_t i = 0; i < o_.repeat; ++i) {
+      poison(bytes);
+      if (way == "kernel" || to_root || accumulates) us.push_back(in_kernel(reducer, count, way));
+      else if (way == "start") us.push_back(by_host([&] { gravel_allreduce_start(reducer, to_, from_, count); }, o_.calls));
+      else if (way == "call") us.push_back(by_host([&] { gravel_allreduce(reducer, to_, from_, count); }, o_.calls));
+      else us.push_back(by_host([&] { gravel_sum_all(to_, from_, count); }, std::max(o_.calls / 20, 1u)));
+      us.back() = gravel_max_all(us.back());
+      gravel_barrier_all();
+      wrong += accumulates ? wrong_accumulates(bytes) : wrong_of(bytes, !to_root || gravel_my_pe() == 0);
+    }
+    std::sort(us.begin(), us.end());
+    const double median = us[us.size() / 2];
+    r_.row({{"way", "way", way},
+            {"bytes", "bytes", bytes},
+            {"blocks", "blocks", uint64_t{by_hosts ? 0 : blocks}},
+            {"one_shot_bytes", "one shot B", uint64_t{by_hosts ? 0 : one_shot}},
+            {"us", "us", median},
+            {"least_us", "least us", us.front()},
+            {"gb_per_s", "GB/s", static_cast<double>(bytes) / median / 1e3}},
+           {count * o_.repeat * static_cast<uint64_t>(gravel_n_pes()), wrong});
+  }
+
+  const bench_options& o_;
+  perf::report& r_;
+  float *from_, *to_;
+  uint64_t* signal_;  ///< of accumulates: elements that have come so far, and before this run
+  device_array<uint64_t> times_;
+};
+
+int main(int argc, char** argv) {
+  bench_options o;
+  CLI::App app("Time of a reduction of arrays of float over all PEs.", program_name);
+  app.add_option("--ways", o.ways, "Of kernel, reduce-kernel, accumulate, start, call, hosts")->delimiter(',')->capture_default_str();
+  app.add_option("--sizes", o.sizes, "Bytes; without it all powers of two from --least to --most")->delimiter(',');
+  app.add_option("--least", o.least, "Bytes")->check(CLI::Range(uint64_t{4}, uint64_t{1} << 34))->capture_default_str();
+  app.add_option("--most", o.most, "Bytes")->check(CLI::Range(uint64_t{4}, uint64_t{1} << 34))->capture_default_str();
+  app.add_option("--blocks", o.blocks, "Most blocks of a grid that reduces")->delimiter(',')->capture_default_str();
+  app.add_option("--one-shot", o.one_shot, "Bytes that a block reduces in one shot")->delimiter(',')->capture_default_str();
+  app.add_option("--calls", o.calls, "Of a run")->check(CLI::Range(1u, 1'000'000u))->capture_default_str();
+  app.add_option("--repeat", o.repeat, "Runs, of which the median is told")->check(CLI::Range(1, 100))->capture_default_str();
+  app.add_flag("--short", o.is_short, "A smoke test: few sizes, few calls, one run");
+  app.add_option("--json", o.json, "File for the results");
+  parse_or_exit(app, argc, argv, [&] {
+    const std::vector<std::string> all{"kernel", "reduce-kernel", "accumulate", "start", "call", "hosts"};
+    for (const auto& way : o.ways)
+      if (std::find(all.begin(), all.end(), way) == all.end()) fail_text("there is no way '" + way + "'");
+    if (o.is_short) {
+      o.sizes = {4, 100'000};
+      o.calls = 3;
+      o.repeat = 1;
+    }
+    if (o.sizes.empty())
+      for (uint64_t bytes = o.least; bytes <= o.most; bytes *= 2) o.sizes.push_back(bytes);
+    for (uint64_t& bytes : o.sizes) {
+      if (bytes < 4) fail_text("--sizes: 4 bytes or more");
+      o.most = std::max(o.most, bytes = bytes / 4 * 4);
+    }
+    uint64_t staging = 0;
+    for (const uint32_t blocks : o.blocks)
+      for (const uint32_t one_shot : o.one_shot)
+        staging = std::max(staging, gravel_reducer::bytes({.blocks = blocks, .one_shot_bytes = one_shot}, 64));
+    need_symmetric(2 * o.most + staging + (1 << 20));
+    if (!o.json.empty()) need_writable(o.json);
+  });
+  gravel_init<gravel_accumulation>();
+  std::string command = program_name;
+  for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
+  perf::report r(gravel_my_pe() == 0, command, o.json);
+  r.fact("hardware", current_backend().describe());
+  r.fact("pes", static_cast<uint64_t>(gravel_n_pes()));
+  r.title("allreduce", "one reduction of float, median of the runs, at the slowest PE");
+  bench(o, r).run();
+  r.finish();
+  const bool right = gravel_min_all(uint64_t{r.right()}) != 0;
+  return finish(program_name, right);
+}

@@ -1,0 +1,34 @@
+// What a reduction of arrays over PEs is: its operation, the type of its elements, and how both travel in one word, so that PEs which
+// call different reductions are told so (lib/task/allreduce.cuh).
+#pragma once
+#include <cstdint>
+
+#include "lib/base/platform.hpp"
+
+/// What is done to two elements. Integers wrap around; for the smaller and the larger one a number beside a NaN counts.
+enum gravel_reduction : uint8_t { GRAVEL_SUM, GRAVEL_PROD, GRAVEL_MIN, GRAVEL_MAX };
+
+namespace gravel {
+
+enum class reduction_type : uint8_t { f32, f64, f16, bf16, i32, u32, i64, u64, count };
+
+/// A call in 32 bits: what it does, and a number that is the same for equal arguments and mostly differs for others.
+///   bits 0-2 type | 3-4 operation | 5 has a root | 6-31 mixed arguments
+struct reduction_call {
+  gravel_reduction how;
+  reduction_type type;
+  bool has_root;
+  uint32_t arguments;
+
+  GRAVEL_BOTH uint32_t word() const {
+    return static_cast<uint32_t>(type) | static_cast<uint32_t>(how) << 3 | static_cast<uint32_t>(has_root) << 5 | arguments << 6;
+  }
+  GRAVEL_BOTH static reduction_call of(uint32_t word) {
+    return {static_cast<gravel_reduction>(word >> 3 & 3), static_cast<reduction_type>(word & 7), (word >> 5 & 1) != 0, word >> 6};
+  }
+};
+
+/// What is wrong with one PE's call: device_error::offset of message_fault::bad_reduction.
+enum class reduction_fault : uint64_t { too_many_blocks, outside_heap, misaligned, overlapping, bad_root };
+
+}  // namespace gravel

@@ -1,0 +1,89 @@
+// Elements of arrays that are reduced: their types, and several of them in one word.
+#pragma once
+#include <type_traits>
+
+#include "lib/base/reduction.hpp"
+#include "lib/task/half.hpp"
+
+namespace gravel {
+
+/// Of a T: its number among reduction_type, and `wide`, in which it is combined. Several numbers of 16 bits are so rounded once.
+template <class T>
+struct element {
+  static_assert(std::is_same_v<T, T*>, "reductions take float, double, gravel_half, gravel_bfloat16 and integers of 4 and 8 bytes");
+};
+template <class T, reduction_type TYPE, class WIDE>
+struct element_as {
+  static constexpr reduction_type type = TYPE;
+  using wide = WIDE;
+  GRAVEL_BOTH static wide widen(T value) { return static_cast<wide>(value); }
+  GRAVEL_BOTH static T narrow(wide value) { return static_cast<T>(value); }
+};
+template <class T, reduction_type TYPE>
+struct element_of_16_bits {
+  static constexpr reduction_type type = TYPE;
+  using wide = float;
+  GRAVEL_BOTH static float widen(T value) { return value.to_float(); }
+  GRAVEL_BOTH static T narrow(float value) { return T::from_float(value); }
+};
+template <class T>
+requires(std::is_integral_v<T> && sizeof(T) == 4) struct element<T>
+    : element_as<T, std::is_signed_v<T> ? reduction_type::i32 : reduction_type::u32, T> {
+};
+template <class T>
+requires(std::is_integral_v<T> && sizeof(T) == 8) struct element<T>
+    : element_as<T, std::is_signed_v<T> ? reduction_type::i64 : reduction_type::u64, T> {
+};
+template <>
+struct element<float> : element_as<float, reduction_type::f32, float> {};
+template <>
+struct element<double> : element_as<double, reduction_type::f64, double> {};
+template <>
+struct element<gravel_half> : element_of_16_bits<gravel_half, reduction_type::f16> {};
+template <>
+struct element<gravel_bfloat16> : element_of_16_bits<gravel_bfloat16, reduction_type::bf16> {};
+
+/// Of two wide numbers.
+template <gravel_reduction HOW, class W>
+GRAVEL_BOTH W combine(W a, W b) {
+  if constexpr (HOW == GRAVEL_MIN) return b < a || a != a ? b : a;
+  else if constexpr (HOW == GRAVEL_MAX) return a < b || a != a ? b : a;
+  else if constexpr (std::is_floating_point_v<W>) return HOW == GRAVEL_SUM ? a + b : a * b;
+  else {
+    using U = std::make_unsigned_t<W>;  // which wraps around
+    return static_cast<W>(HOW == GRAVEL_SUM ? static_cast<U>(a) + static_cast<U>(b) : static_cast<U>(a) * static_cast<U>(b));
+  }
+}
+
+/// As many T as a `Word` holds (a Word may be a T): what PEs contribute, combined in the order of the calls.
+template <gravel_reduction HOW, class T, class Word>
+class combination {
+  static constexpr uint32_t n = sizeof(Word) / sizeof(T);
+  struct alignas(Word) elements {
+    T of[n];
+  };
+  using wide = typename element<T>::wide;
+
+ public:
+  GRAVEL_BOTH void begin(const Word& word) {
+    const auto in = __builtin_bit_cast(elements, word);
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < n; ++i) so_far_[i] = element<T>::widen(in.of[i]);
+  }
+  GRAVEL_BOTH void add(const Word& word) {
+    const auto in = __builtin_bit_cast(elements, word);
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < n; ++i) so_far_[i] = combine<HOW>(so_far_[i], element<T>::widen(in.of[i]));
+  }
+  GRAVEL_BOTH Word result() const {
+    elements out;
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < n; ++i) out.of[i] = element<T>::narrow(so_far_[i]);
+    return __builtin_bit_cast(Word, out);
+  }
+
+ private:
+  wide so_far_[n];
+};
+
+}  // namespace gravel
