@@ -135,7 +135,6 @@ __global__ void __launch_bounds__(512)
 struct gravel_reducer_options {
   uint32_t blocks = GRAVEL_CUDA ? 32 : 3;  ///< most blocks of a grid that calls, 1 to 128
   uint32_t one_shot_bytes = 8192;          ///< elements that a block exchanges in one shot, without barriers: 64 to 2^20, a multiple of 16
-  uint64_t calls = 0;                      ///< so many calls count as made; for tests
 };
 
 /// Memory in which PEs reduce together. Open from its constructor to its destructor, which are collective. All PEs make the same calls in
@@ -159,11 +158,6 @@ class gravel_reducer {
     m.my_pe = static_cast<uint32_t>(gravel_my_pe());
     m.base = gravel_malloc<char>(m.bytes());
     m.directly = gravel_min_all(uint64_t{reaches_all()}) != 0;
-    if (how.calls) {
-      std::vector<gravel::reducer_memory::channel_line> lines(how.blocks);
-      for (auto& line : lines) line = {how.calls, {}};
-      gravel_copy(m.channel(0), lines.data(), lines.size() * sizeof(lines[0]));
-    }
     gravel_barrier_all();  // nobody writes into memory that is not yet as it must be
   }
   /// Frees the memory, unless an exception is on its way. No kernel that reduces with it may run.
