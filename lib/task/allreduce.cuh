@@ -134,7 +134,7 @@ __global__ void __launch_bounds__(512)
 /// All PEs say the same.
 struct gravel_reducer_options {
   uint32_t blocks = GRAVEL_CUDA ? 32 : 3;  ///< most blocks of a grid that calls, 1 to 128
-  uint32_t one_shot_bytes = 8192;          ///< elements that a block exchanges in one shot, without barriers: 64 to 2^20, a multiple of 16
+  uint32_t one_shot_bytes = 16384;         ///< elements that a block exchanges in one shot, without barriers: 64 to 2^20, a multiple of 16
 };
 
 /// Memory in which PEs reduce together. Open from its constructor to its destructor, which are collective. All PEs make the same calls in
