@@ -2,6 +2,7 @@
 #include "test/argument_mixes.hpp"
 #include "test/catch.hpp"
 #include "test/fake_job.hpp"
+#include "test/seeds.hpp"
 
 using namespace gravel;
 
@@ -200,7 +201,7 @@ TEST_CASE("what a handler is given is no argument of its messages") {
 }
 
 TEST_CASE("a group adds up what its lanes have under equal keys") {
-  for (uint64_t seed = 0; seed <= 50; ++seed) {
+  for (uint64_t seed = 0; seed <= of_seeds(50); ++seed) {
     INFO("seed " << seed);
     const auto job = fake_job::with<>({});
     std::vector<uint64_t> bins(5), expected(5);

@@ -6,18 +6,14 @@
 
 #include "test/catch.hpp"
 #include "test/fake_job.hpp"
+#include "test/seeds.hpp"
 
 using namespace gravel;
 
 namespace {
 
 constexpr uint64_t words = 512;
-/// All lanes of a block run on one thread, so ThreadSanitizer sees nothing here but the cost of its bookkeeping.
-#if defined(__SANITIZE_THREAD__)
-constexpr uint64_t seeds = 20;
-#else
-constexpr uint64_t seeds = 200;
-#endif
+constexpr uint64_t seeds = of_seeds(200);
 
 enum area : uint64_t { adds = 0, puts = words, narrow = 2 * words, handled = 3 * words, at_host = 4 * words };
 
@@ -171,7 +167,7 @@ TEST_CASE("everything arrives once, under 200 schedules, from the smallest buffe
 }
 
 TEST_CASE("the same with other shapes of block, buffer and job") {
-  for (uint64_t seed = 1; seed <= seeds / 6; ++seed) {
+  for (uint64_t seed = 1; seed <= of_seeds(33); ++seed) {
     send_all<96, 192>({.nodes = 2, .pes_per_node = 2, .seed = seed}, seed, 2);
     send_all<16, 128>({.nodes = 1, .pes_per_node = 1, .seed = seed, .self_in_place = false}, seed, 3);
     send_all<256, 512>({.nodes = 1, .pes_per_node = 2, .seed = seed, .settings = {{"GRAVEL_AGGREGATOR_THREADS", "2"}}}, seed);
@@ -180,7 +176,7 @@ TEST_CASE("the same with other shapes of block, buffer and job") {
 }
 
 TEST_CASE("blocks of two and three dimensions, and buffers for all sizes of block and numbers of peers") {
-  for (uint64_t seed = 0; seed < seeds / 20; ++seed) {
+  for (uint64_t seed = 0; seed < of_seeds(10); ++seed) {
     send_all<64, 128>({.nodes = 1, .pes_per_node = 2, .seed = seed}, seed, 2, dim3(8, 8));
     send_all<96, 192>({.nodes = 2, .pes_per_node = 1, .seed = seed}, seed, 2, dim3(2, 3, 16));
     send_all<128, 1024>({.nodes = 1, .pes_per_node = 3, .seed = seed, .peers = true}, seed, 2, dim3(1, 128));
@@ -196,24 +192,24 @@ TEST_CASE("blocks of two and three dimensions, and buffers for all sizes of bloc
 }
 
 TEST_CASE("what goes to peers is gathered in bins, or sorted where a block has none, and pushed into their rings") {
-  for (uint64_t seed = 1; seed <= seeds / 4; ++seed) {
+  for (uint64_t seed = 1; seed <= of_seeds(50); ++seed) {
     send_all<64, 512>({.nodes = 1, .pes_per_node = 2, .seed = seed, .peers = true}, seed);
     send_all<64, 1024>({.nodes = 2, .pes_per_node = 3, .seed = seed, .peers = true}, seed, 3);
     send_all<32, 128>({.nodes = 1, .pes_per_node = 3, .seed = seed, .peers = true}, seed, 2);
   }
-  for (uint64_t seed = 1; seed <= 10; ++seed)
+  for (uint64_t seed = 1; seed <= of_seeds(10); ++seed)
     send_all<256, 2048>({.nodes = 1, .pes_per_node = 4, .seed = seed, .peers = true}, seed % 2 ? seed : 0, 4);
 }
 
 TEST_CASE("in plain order, and with buffers larger than a slot") {
-  for (uint64_t seed = 1; seed <= 10; ++seed) {
+  for (uint64_t seed = 1; seed <= of_seeds(10); ++seed) {
     send_all<32, 128>({.nodes = 1, .pes_per_node = 2, .seed = seed}, 0, 2);
     send_all<128, 4096>({.nodes = 1, .pes_per_node = 2, .seed = seed}, seed % 2 ? seed : 0, 3);
   }
 }
 
 TEST_CASE("a whole warp's largest messages fill the smallest buffer exactly") {
-  for (uint64_t seed = 0; seed <= seeds / 2; ++seed) {
+  for (uint64_t seed = 0; seed <= of_seeds(100); ++seed) {
     INFO("seed " << seed);
     const auto job = fake_job::with<am56>({.nodes = 1, .pes_per_node = 2, .seed = seed + 1});
     job->launch(1, 64, seed, [&] { crowd<64, 128>(job->pe(0).kernel); });
@@ -309,7 +305,7 @@ void send_of_kind(Sender& s, uint32_t kind, uint64_t* heap, int pe) {
 
 TEST_CASE("kinds beyond those that a block sender tells apart are sent directly, and all arrive") {
   for (bool peers : {false, true})
-    for (uint64_t seed = 0; seed <= seeds / 4; ++seed) {
+    for (uint64_t seed = 0; seed <= of_seeds(50); ++seed) {
       INFO("peers " << peers << ", seed " << seed);
       constexpr uint32_t lanes = 32, each = 2;
       const auto job = fake_job::with<am8, am24, am48, host24>({.nodes = 1, .pes_per_node = 2, .seed = seed + 1, .peers = peers});
@@ -387,7 +383,7 @@ TEST_CASE("bins hold the kind of the first message to a peer; others are sorted,
 }
 
 TEST_CASE("halves of bins that fill are pushed as rows of their kind, whatever its size") {
-  for (uint64_t seed = 0; seed <= 20; ++seed)
+  for (uint64_t seed = 0; seed <= of_seeds(20); ++seed)
     for (uint32_t kind : {0u, 6u, 7u, 16u}) {
       INFO("seed " << seed << ", kind " << kind);
       constexpr uint32_t lanes = 96, each = 30;

@@ -7,6 +7,7 @@
 
 #include "test/catch.hpp"
 #include "test/fake_job.hpp"
+#include "test/seeds.hpp"
 
 using namespace gravel;
 
@@ -110,7 +111,7 @@ TEST_CASE("1 MiB, unaligned") {
 
 TEST_CASE("small bulk puts among other messages of the same size, under 100 schedules") {
   // Receivers look at the first message of a row: none of its kind may hide behind another.
-  for (uint64_t seed = 1; seed <= 100; ++seed) {
+  for (uint64_t seed = 1; seed <= of_seeds(100); ++seed) {
     INFO("seed " << seed);
     const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1, .seed = seed});
     const gravel_t& g = job->pe(0).host_thread;
@@ -132,7 +133,7 @@ TEST_CASE("small bulk puts among other messages of the same size, under 100 sche
 
 TEST_CASE("the source may be reused on return, by any lane, on both routes") {
   for (bool self : {true, false})
-    for (uint64_t seed = 0; seed <= 30; ++seed) {
+    for (uint64_t seed = 0; seed <= of_seeds(30); ++seed) {
       INFO("in place " << self << ", seed " << seed);
       const auto job = fake_job::with<>({.nodes = 1, .pes_per_node = 1, .seed = seed + 1, .self_in_place = self});
       std::vector<uint8_t> source(5000, 1);
@@ -182,7 +183,7 @@ TEST_CASE("bulk gets of every awkward size and alignment") {
 }
 
 TEST_CASE("bulk gets are complete after gravel_quiet, under 50 schedules") {
-  for (uint64_t seed = 1; seed <= 50; ++seed) {
+  for (uint64_t seed = 1; seed <= of_seeds(50); ++seed) {
     INFO("seed " << seed);
     const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1, .seed = seed});
     for (uint64_t i = 0; i < 9000; ++i) job->pe(1).at<uint8_t>(0)[i] = pattern(i, 3);
@@ -243,7 +244,7 @@ TEST_CASE("bulk puts by warps and by some of their lanes") {
 }
 
 TEST_CASE("who sees the signal sees the data, on every route, under 60 schedules") {
-  for (uint64_t seed = 1; seed <= 60; ++seed)
+  for (uint64_t seed = 1; seed <= of_seeds(60); ++seed)
     for (auto [nodes, pes, self, peers] :
          {std::tuple{2u, 1u, true, false}, {1u, 2u, true, true}, {1u, 1u, true, false}, {1u, 1u, false, false}}) {
       INFO("seed " << seed << ", " << nodes << " nodes of " << pes << ", in place " << self << ", peers " << peers);

@@ -8,6 +8,7 @@
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
 #include "test/fake_job.hpp"
+#include "test/seeds.hpp"
 
 using namespace gravel;
 
@@ -314,7 +315,7 @@ TEST_CASE("a collective message that does not fit is refused, with its node") {
 }
 
 TEST_CASE("quiescence is found only when nothing is in flight, for many generations of handlers, under 150 seeds") {
-  for (uint64_t seed = 1; seed <= 150; ++seed) {
+  for (uint64_t seed = 1; seed <= of_seeds(150); ++seed) {
     INFO("seed " << seed);
     const fake_shape shape{.nodes = seed % 3 == 0 ? 5u : 2u,
                            .pes_per_node = seed % 3 == 0 ? 1u : 2u,

@@ -93,6 +93,12 @@ def nvcc_errors(program, *options):
         return found if found or done.returncode == 0 else [done.stderr]
 
 
+def all_libraries():
+    """What a program that uses all of them includes: they bear each other."""
+    headers = ["gravel.cuh", *sorted(str(path.relative_to(SOURCE)) for path in pathlib.Path(SOURCE).glob("lib/*/*.cuh"))]
+    return "".join(f'#include "{header}"\n' for header in headers)
+
+
 class CompileErrors(unittest.TestCase):
     def assert_told(self, errors, reasons):
         """One line for each."""
@@ -133,6 +139,13 @@ class CompileErrors(unittest.TestCase):
             for name in ["operations_job.cu", "am_job.cu", "block_sender_job.cu"]:
                 with self.subTest(compiler=compiler, program=name):
                     self.assertEqual(compile_errors((pathlib.Path(SOURCE) / "test" / name).read_text(), compiler, *strict), [])
+
+    def test_all_libraries_together(self):
+        for compiler in COMPILERS:
+            with self.subTest(compiler=compiler):
+                self.assertEqual(compile_errors(all_libraries(), compiler, "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"), [])
+        if NVCC:
+            self.assertEqual(nvcc_errors(all_libraries(), "-arch=sm_90", "-Xcompiler", "-Wall,-Wextra,-Wshadow"), [])
 
     @unittest.skipUnless(NVCC, "no nvcc")
     def test_no_warnings_of_nvcc(self):

@@ -9,6 +9,7 @@
 
 #include "test/catch.hpp"
 #include "test/fake_job.hpp"
+#include "test/seeds.hpp"
 
 using namespace gravel;
 
@@ -297,7 +298,7 @@ TEST_CASE("minima and maxima of floating point: signs, infinities, and what is n
 }
 
 TEST_CASE("blocking reads under 100 schedules, with more lanes than reply cells") {
-  for (uint64_t seed = 1; seed <= 100; ++seed) {
+  for (uint64_t seed = 1; seed <= of_seeds(100); ++seed) {
     INFO("seed " << seed);
     const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1, .seed = seed});
     constexpr uint32_t many = 96;  // 64 cells
@@ -349,7 +350,7 @@ TEST_CASE("a storm of gets at a PE with a slow way out needs no more memory than
 }
 
 TEST_CASE("gravel_quiet: all that a kernel sent before is applied when it returns, under 100 schedules") {
-  for (uint64_t seed = 1; seed <= 100; ++seed) {
+  for (uint64_t seed = 1; seed <= of_seeds(100); ++seed) {
     INFO("seed " << seed);
     const auto job = fake_job::with<>({.nodes = 5, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_TWO_HOP_NODES", "4"}}});
     job->launch(1, 16, seed, [&] {
@@ -365,7 +366,7 @@ TEST_CASE("gravel_quiet: all that a kernel sent before is applied when it return
 }
 
 TEST_CASE("gravel_fence orders operations on one PE") {
-  for (uint64_t seed = 1; seed <= 50; ++seed) {
+  for (uint64_t seed = 1; seed <= of_seeds(50); ++seed) {
     INFO("seed " << seed);
     const auto job = fake_job::with<>({.nodes = 2, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_AGGREGATOR_THREADS", "2"}}});
     job->launch(1, 2, seed, [&] {

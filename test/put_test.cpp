@@ -11,6 +11,7 @@
 
 #include "test/catch.hpp"
 #include "test/fake_job.hpp"
+#include "test/seeds.hpp"
 
 using namespace gravel;
 
@@ -222,14 +223,14 @@ TEST_CASE("put, add and inc on float and double") {
 }
 
 TEST_CASE("every operation under 200 schedules, with 3 planes and two nodes") {
-  for (uint64_t seed = 1; seed <= 200; ++seed) {
+  for (uint64_t seed = 1; seed <= of_seeds(200); ++seed) {
     INFO("seed " << seed);
     all_operations<int64_t>({.nodes = 2, .pes_per_node = 1, .seed = seed, .settings = {{"GRAVEL_AGGREGATOR_THREADS", "3"}}}, seed);
   }
 }
 
 TEST_CASE("active messages carry their arguments, whatever their sizes, from kernels, hosts and handlers") {
-  for (uint64_t seed = 1; seed <= 40; ++seed) {
+  for (uint64_t seed = 1; seed <= of_seeds(40); ++seed) {
     INFO("seed " << seed);
     const auto job =
         fake_job::with<nothing, one_byte, mixed_types, largest, at_host, passes_on>({.nodes = 2, .pes_per_node = 2, .seed = seed});
@@ -438,7 +439,7 @@ TEST_CASE("words beyond number 2^32 - 1 of their type are named by wide messages
 
 TEST_CASE("lanes that send together share rows by destination, whose messages lie word beside word") {
   uint32_t shared = 0;
-  for (uint64_t seed = 1; seed <= 50; ++seed) {
+  for (uint64_t seed = 1; seed <= of_seeds(50); ++seed) {
     INFO("seed " << seed);
     const auto job = fake_job::with<>({.nodes = 1, .pes_per_node = 3, .seed = seed, .settings = {{"GRAVEL_WARP_SLOTS", "64"}}});
     const gravel_t& g = job->pe(0).kernel;

@@ -19,6 +19,7 @@
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
 #include "test/error_of.hpp"
+#include "test/seeds.hpp"
 #include "test/simt_kernels.cuh"
 
 using namespace gravel;
@@ -515,7 +516,7 @@ TEST_CASE("lanes of which some go on wait neither too seldom nor too long") {
     INFO("seed " << seed);
     rationed source;
     rationed::current = &source;
-    constexpr uint32_t lanes = 1024, each = 4;
+    constexpr uint32_t lanes = 32 * static_cast<uint32_t>(of_seeds(32)), each = 4;
     launch(1, lanes, {.threads = 1, .seed = seed}, [&] { source.take(each); });
     // When nobody can go on, that is known after two rounds or so. And no lane's long wait makes the thread sleep.
     CHECK(source.waits >= lanes * each / rationed::batch - lanes);
@@ -526,12 +527,13 @@ TEST_CASE("lanes of which some go on wait neither too seldom nor too long") {
 }
 
 TEST_CASE("a lane that works keeps the thread awake while all others wait") {
+  constexpr uint32_t works = 1000 * of_seeds(100);
   for (uint64_t seed : {0, 1, 2, 3}) {
     INFO("seed " << seed);
     uint32_t work = 0, done = 0, sleeps = 0, waits = 0;
     launch(1, 64, {.threads = 1, .seed = seed}, [&] {
       if (threadIdx.x == 5) {
-        for (int i = 0; i < 100'000; ++i) atomicAdd(&work, 1);
+        for (uint32_t i = 0; i < works; ++i) atomicAdd(&work, 1);
         store_release(&done, 1u);
       } else {
         for (uint32_t rounds = 1; load_acquire(&done) == 0; ++rounds) {
@@ -541,7 +543,7 @@ TEST_CASE("a lane that works keeps the thread awake while all others wait") {
         }
       }
     });
-    CHECK(work == 100'000);
+    CHECK(work == works);
     CHECK(sleeps == 0);
     CHECK(waits <= 100);
   }

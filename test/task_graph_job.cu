@@ -354,6 +354,26 @@ void errors() {
   });
 }
 
+/// start() and wait() out of order, pushes to a run that has failed, and a graph that goes while it runs.
+void runs_out_of_order() {
+  const auto o = sizes(0);
+  gravel_task_graph<gravel_no_constants, culprit, never> graph({}, o);
+  const culprit good{nothing, 0, graph.result<uint32_t>(0)};
+  expect_error("wait() without start()", [&] { graph.wait(); });
+  graph.start();
+  expect_error("it runs already", [&] { graph.start(); });
+  expect_error("it runs already", [&] { graph.run(); });
+  graph.push(good);
+  graph.wait();
+  expect(graph.value(graph.result<uint32_t>(0)) == 1, "a run that was started twice");
+  graph.start();
+  graph.push(culprit{one_too_many, 100, graph.result<uint32_t>(0)});
+  graph.push(std::vector<culprit>(3 * o.capacity, good));  // more than there is room for, when nobody takes them any more
+  expect_error("task 'culprit' spawned 3 tasks", [&] { graph.wait(); });
+  graph.start();
+  graph.push(good);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -368,6 +388,7 @@ int main(int argc, char** argv) {
   fuel = 7;
   if (argc < 3) host_pushes();
   errors();
+  if (argc < 3) runs_out_of_order();
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
   if (gravel_my_pe() == 0) printf("%s\n", all ? "FAILED" : "ok");
   gravel_finalize();

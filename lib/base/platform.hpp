@@ -5,16 +5,16 @@
 #define GRAVEL_BOTH __host__ __device__ __forceinline__  ///< callable from kernels and from host code
 #define GRAVEL_DEVICE __device__ __forceinline__         ///< callable from kernels only
 #define GRAVEL_CUDA 1
-#define GRAVEL_UNROLL _Pragma("unroll")  ///< in front of a loop that a GPU shall run without one
 #else
 #define GRAVEL_BOTH inline
 #define GRAVEL_DEVICE inline
 #define GRAVEL_CUDA 0
-#define GRAVEL_UNROLL
 #endif
 
 #if defined(__CUDA_ARCH__)
-#define GRAVEL_ON_GPU 1  ///< this pass generates GPU code
+#define GRAVEL_ON_GPU 1                  ///< this pass generates GPU code
+#define GRAVEL_UNROLL _Pragma("unroll")  ///< in front of a loop that a GPU shall run without one
 #else
 #define GRAVEL_ON_GPU 0
+#define GRAVEL_UNROLL
 #endif

@@ -11,13 +11,13 @@ namespace gravel {
 
 /// A T as words. T is copied as it is; its size is rounded up to words.
 template <class T>
-struct words_of {
+struct as_words {
   static_assert(std::is_trivially_copyable_v<T>, "elements are copied word by word");
   static constexpr uint32_t count = (sizeof(T) + 3) / 4;
   uint32_t word[count];
 
-  GRAVEL_BOTH static words_of from(const T& element) {
-    words_of w;
+  GRAVEL_BOTH static as_words from(const T& element) {
+    as_words w;
     w.word[count - 1] = 0;
     std::memcpy(w.word, &element, sizeof(T));
     return w;
@@ -35,16 +35,16 @@ struct columns {
   uint32_t* at;
   uint32_t rows;
 
-  static constexpr uint32_t words = words_of<T>::count;
+  static constexpr uint32_t words = as_words<T>::count;
   GRAVEL_BOTH static constexpr uint64_t bytes(uint64_t rows) { return rows * words * 4; }
 
   GRAVEL_BOTH void store(uint32_t row, const T& element) const {
-    const auto w = words_of<T>::from(element);
+    const auto w = as_words<T>::from(element);
     GRAVEL_UNROLL
     for (uint32_t k = 0; k < words; ++k) at[k * rows + row] = w.word[k];
   }
   GRAVEL_BOTH T load(uint32_t row) const {
-    words_of<T> w;
+    as_words<T> w;
     GRAVEL_UNROLL
     for (uint32_t k = 0; k < words; ++k) w.word[k] = at[k * rows + row];
     return w.value();

@@ -84,6 +84,10 @@ class gravel_task_graph {
   gravel_task_graph(const gravel_task_graph&) = delete;
   gravel_task_graph& operator=(const gravel_task_graph&) = delete;
   ~gravel_task_graph() {
+    if (running_) {  // start() without wait(): the run ends, and nobody hears how
+      let_go();
+      gravel_stream_synchronize(run_stream_);
+    }
     gravel_stream_destroy(push_stream_);
     gravel_stream_destroy(run_stream_);
     gravel::current_backend().release(memory_);
@@ -112,7 +116,8 @@ class gravel_task_graph {
     gravel_copy(&view_.results[of.row()], &v, sizeof(v));
   }
 
-  /// Tasks of depth 0: before a run, or while it is under way. Before it, throws gravel::error if the channel has no room for them.
+  /// Tasks of depth 0: before a run, or while it is under way. Before it, throws gravel::error if the channel has no room for them. While it is under
+  /// way, returns early if a task has done something wrong, which wait() then tells.
   template <class U>
   void push(const std::vector<U>& tasks) {
     static_assert(types::template has<U> && !facts<U>::is_continuation, "not a task of this graph");
@@ -131,6 +136,7 @@ class gravel_task_graph {
       if (pushed < n && !running_)
         gravel::fail_text("task graph: " + std::to_string(tasks.size()) + " tasks '" + U::name +
                           "' before a run; its channel has room for " + std::to_string(options_.capacity));
+      if (pushed < n && has_fault()) return;  // nobody makes room any more; wait() says why
       if (pushed < n) std::this_thread::yield();
     }
   }
@@ -151,7 +157,8 @@ class gravel_task_graph {
     begin(1);
   }
   void wait() {
-    gravel::current_backend().store_word(&view_.words->held, 0);
+    if (!running_) gravel::fail_text("task graph: wait() without start()");
+    let_go();
     finish();
   }
   /// What the last run did.
@@ -256,6 +263,13 @@ class gravel_task_graph {
   void run_workers(uint32_t batches) {
     if (view_.schedulers) launch(gravel::run_scheduled_tasks<view>, blocks_, threads(), shared_bytes(), run_stream_, view_);
     else launch(gravel::run_tasks<view>, blocks_, threads(), shared_bytes(), run_stream_, view_, batches);
+  }
+  /// The host pushes no more: workers end when nothing is left.
+  void let_go() { gravel::current_backend().store_word(&view_.words->held, 0); }
+  bool has_fault() const {
+    uint64_t fault = 0;
+    gravel_copy(&fault, &view_.words->fault, sizeof(fault));
+    return fault != 0;
   }
   void finish() {
     gravel::task_words words{};

@@ -65,7 +65,7 @@ struct task_view {
   using store = local_store<types>;
   static constexpr uint32_t n_types = sizeof...(T);
   static_assert(n_types >= 1 && n_types <= 7, "a task graph has 1 to 7 types");
-  static constexpr uint32_t most_words = std::max({words_of<T>::count...});
+  static constexpr uint32_t most_words = std::max({as_words<T>::count...});
 
   Constants constants;
   char* channel_memory;              ///< a channel for each depth and type: of tasks, or of the rows of frames that are ready
@@ -161,9 +161,9 @@ class task_here {
     if constexpr (LOCAL) {
       if (n_spawned_ >= facts::spawns) return view_.report(task_fault::too_many_spawns, index<T>, n_spawned_ + 1);
       // Its place is found when all lanes are done with the batch.
-      const auto words = words_of<U>::from(child);
+      const auto words = as_words<U>::from(child);
       GRAVEL_UNROLL
-      for (uint32_t w = 0; w < words_of<U>::count; ++w) child_[n_spawned_][w] = words.word[w];
+      for (uint32_t w = 0; w < as_words<U>::count; ++w) child_[n_spawned_][w] = words.word[w];
       child_tag_[n_spawned_++] = level == none ? none : level * 8 + index<U>;
     } else {
       if (count() >= facts::spawns) return view_.report(task_fault::too_many_spawns, index<T>, count() + 1);
@@ -259,9 +259,9 @@ class task_here {
   GRAVEL_DEVICE uint32_t child_tag(uint32_t k) const { return k < n_spawned_ ? child_tag_[k] : none; }
   template <class U>
   GRAVEL_DEVICE U child(uint32_t k) const {
-    words_of<U> words;
+    as_words<U> words;
     GRAVEL_UNROLL
-    for (uint32_t w = 0; w < words_of<U>::count; ++w) words.word[w] = child_[k][w];
+    for (uint32_t w = 0; w < as_words<U>::count; ++w) words.word[w] = child_[k][w];
     return words.value();
   }
   /// row * 8 + type of a frame whose last input it brought; `none`. Further ones are with those that are ready.
