@@ -9,7 +9,7 @@
 // Elements are combined in the order of the PEs, so the result is the same at all PEs, bit for bit, and in every run.
 // T: float, double, gravel_half, gravel_bfloat16 (those two are combined in float and rounded once), integers of 4 and 8 bytes.
 #pragma once
-#include "host/gravel.cuh"
+#include "lib/channel/launch_alone.cuh"
 #include "lib/task/one_shot.cuh"
 #include "lib/task/reduce_by_messages.cuh"
 #include "lib/task/two_shot.cuh"
@@ -212,9 +212,11 @@ template <gravel_reduction HOW, class T>
 void start_reduction(const gravel_reducer& reducer, T* to, const T* from, uint64_t count, int root, const gravel_reduce_call& how) {
   const gravel_reducer_handle& r = reducer.handle();
   const uint32_t blocks = reduction_plan::of(r.memory, count * sizeof(T), r.memory.blocks).blocks;
-  gravel_launch(reduce_for_host<HOW, T>,
-                gravel_launch_config{.grid = blocks, .block = reducer_threads, .stream = how.stream, .cooperative = blocks > 1}, r, to,
-                from, count, root, reduction_signals{how.after, how.value, how.done});
+  const gravel_launch_config config{.grid = blocks, .block = reducer_threads, .stream = how.stream, .cooperative = blocks > 1};
+  const reduction_signals signals{how.after, how.value, how.done};
+  // Who waits for other PEs' kernels alone needs no resolver; what raises the signal may.
+  if (r.memory.directly && !how.after) launch_alone(reduce_for_host<HOW, T>, config, r, to, from, count, root, signals);
+  else gravel_launch(reduce_for_host<HOW, T>, config, r, to, from, count, root, signals);
 }
 }  // namespace gravel
 
