@@ -269,10 +269,9 @@ struct server_sender {
       calls = combine_equal<S>(group.mask(), group.lane(), c.keys[0], value) != 0;
       write_words(c.m.word + layout::at_arguments, value);
     }
-    if (calls) {
-      ran = c.run_in_place(to_);
-      if (!ran) gather(c);
-    }
+    if (calls) ran = c.run_in_place(to_);
+    group.sync();  // what did not run here leaves together: calls for other PEs share a chunk
+    if (calls && !ran) gather(c);
     group.sync();  // lanes that have called together go on together: their next calls may become one, and leave together
     return ran;
   }

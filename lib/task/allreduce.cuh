@@ -9,7 +9,7 @@
 // Elements are combined in the order of the PEs, so the result is the same at all PEs, bit for bit, and in every run.
 // T: float, double, gravel_half, gravel_bfloat16 (those two are combined in float and rounded once), integers of 4 and 8 bytes.
 #pragma once
-#include "host/gravel.cuh"
+#include "lib/channel/launch_alone.cuh"
 #include "lib/task/one_shot.cuh"
 #include "lib/task/reduce_by_messages.cuh"
 #include "lib/task/two_shot.cuh"
@@ -134,8 +134,7 @@ __global__ void __launch_bounds__(512)
 /// All PEs say the same.
 struct gravel_reducer_options {
   uint32_t blocks = GRAVEL_CUDA ? 32 : 3;  ///< most blocks of a grid that calls, 1 to 128
-  uint32_t one_shot_bytes = 8192;          ///< elements that a block exchanges in one shot, without barriers: 64 to 2^20, a multiple of 16
-  uint64_t calls = 0;                      ///< so many calls count as made; for tests
+  uint32_t one_shot_bytes = 16384;         ///< elements that a block exchanges in one shot, without barriers: 64 to 2^20, a multiple of 16
 };
 
 /// Memory in which PEs reduce together. Open from its constructor to its destructor, which are collective. All PEs make the same calls in
@@ -159,11 +158,6 @@ class gravel_reducer {
     m.my_pe = static_cast<uint32_t>(gravel_my_pe());
     m.base = gravel_malloc<char>(m.bytes());
     m.directly = gravel_min_all(uint64_t{reaches_all()}) != 0;
-    if (how.calls) {
-      std::vector<gravel::reducer_memory::channel_line> lines(how.blocks);
-      for (auto& line : lines) line = {how.calls, {}};
-      gravel_copy(m.channel(0), lines.data(), lines.size() * sizeof(lines[0]));
-    }
     gravel_barrier_all();  // nobody writes into memory that is not yet as it must be
   }
   /// Frees the memory, unless an exception is on its way. No kernel that reduces with it may run.
@@ -218,9 +212,11 @@ template <gravel_reduction HOW, class T>
 void start_reduction(const gravel_reducer& reducer, T* to, const T* from, uint64_t count, int root, const gravel_reduce_call& how) {
   const gravel_reducer_handle& r = reducer.handle();
   const uint32_t blocks = reduction_plan::of(r.memory, count * sizeof(T), r.memory.blocks).blocks;
-  gravel_launch(reduce_for_host<HOW, T>,
-                gravel_launch_config{.grid = blocks, .block = reducer_threads, .stream = how.stream, .cooperative = blocks > 1}, r, to,
-                from, count, root, reduction_signals{how.after, how.value, how.done});
+  const gravel_launch_config config{.grid = blocks, .block = reducer_threads, .stream = how.stream, .cooperative = blocks > 1};
+  const reduction_signals signals{how.after, how.value, how.done};
+  // Who waits for other PEs' kernels alone needs no resolver; what raises the signal may.
+  if (r.memory.directly && !how.after) launch_alone(reduce_for_host<HOW, T>, config, r, to, from, count, root, signals);
+  else gravel_launch(reduce_for_host<HOW, T>, config, r, to, from, count, root, signals);
 }
 }  // namespace gravel
 

@@ -58,13 +58,8 @@ GRAVEL_DEVICE void reduce_in_one_shot(const gravel_reducer_handle& r, const redu
       if (pe == m.my_pe) return load_elements(from + i * n, from_aligned, count - i * n);
       const unit* const at = staged + uint64_t{pe} * 2 * m.staged_units + i;
       unit seen;
-#ifdef VARIANT_SPIN
-      while (!flagged_words::are_of(seen = flagged_words::load(at), p.call)) {
-      }
-#else
       for (relax wait; !flagged_words::are_of(seen = flagged_words::load(at), p.call); wait.attentively()) {  // [A3]
       }
-#endif
       return flagged_words::data(seen);
     };
     combination<HOW, T, uint64_t> all;

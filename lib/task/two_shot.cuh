@@ -4,10 +4,6 @@
 #include "lib/task/element.cuh"
 #include "lib/task/reduction_meeting.cuh"
 
-#ifndef GRAVEL_TWO_SHOT_UNROLL
-#define GRAVEL_TWO_SHOT_UNROLL 4
-#endif
-
 namespace gravel {
 
 /// Words of [0, words) of which this is slice `number` of `of`: as many as of the others, but for one.
@@ -68,7 +64,7 @@ GRAVEL_DEVICE void reduce_slice(const gravel_reducer_handle& r, T* to, const T* 
   const uint64_t units = aligned ? count / n : 0;
   const slice s = slice::of(units, number, of), rest = slice::of(count - units * n, number, of);
   uint64_t i = s.begin + threadIdx.x;
-  i = reduce_words<HOW, T, unit, GRAVEL_TWO_SHOT_UNROLL>(r, to, from, i, s.end, root);
+  i = reduce_words<HOW, T, unit, 4>(r, to, from, i, s.end, root);
   reduce_words<HOW, T, unit, 1>(r, to, from, i, s.end, root);
   reduce_words<HOW, T, T, 1>(r, to, from, units * n + rest.begin + threadIdx.x, units * n + rest.end, root);
 }
