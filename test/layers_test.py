@@ -25,6 +25,7 @@ LAYERS = {
     "lib/reads": ["lib/base", "lib/graph"],
     "lib/channel": ["lib/base", "device", "host"],
     "lib/server": ["lib/base", "device", "host"],
+    "lib/task": ["lib/base", "device", "host"],
     "examples": ["lib", "device", "host"],
 }
 # Who may choose between the two SIMT backends.

@@ -76,8 +76,14 @@ const char* name_of(message_fault fault) {
                                           "a block sender without memory",
                                           "another collective of kernels",
                                           "no such server",
-                                          "no such key"};
-  static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(message_fault::bad_key) + 1);
+                                          "no such key",
+                                          "no such PE for a task",
+                                          "a payload larger than the queue's slots",
+                                          "a task's address outside the symmetric heap, or misaligned",
+                                          "no room for a task that a task sends",
+                                          "an unknown task",
+                                          "a command that is none"};
+  static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(message_fault::task_words) + 1);
   return names[static_cast<int>(fault)];
 }
 

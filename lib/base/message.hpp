@@ -221,7 +221,13 @@ enum class message_fault : uint8_t {
   bad_shared,
   other_collective,
   bad_server,
-  bad_key
+  bad_key,
+  task_pe,       ///< of lib/task, as those that follow
+  task_payload,
+  task_address,
+  task_room,
+  unknown_task,
+  task_words
 };
 /// The caller may not make this call: nothing arrived, and the operation need not be wrong.
 GRAVEL_BOTH constexpr bool is_wrong_caller(message_fault fault) {
