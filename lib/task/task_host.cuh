@@ -10,6 +10,7 @@
 
 #include "host/gravel.cuh"
 #include "host/pe/backend.hpp"
+#include "host/pe/libgravel.hpp"
 #include "lib/base/error.hpp"
 #include "lib/task/task_worker.cuh"
 
@@ -90,10 +91,10 @@ class task_host {
 
   template <class Task, class... All>
   void start(const task_letter& letter) {
-    if constexpr (runs_on_host<Task>()) run_here<Task>(letter);
+    if constexpr (task_check<Task>::on_host) run_here<Task>(letter);
     else {
-      constexpr uint32_t threads = shape_of<Task>().threads;
-      gravel_launch(run_alone<threads, All...>, gravel_launch_config{.grid = shape_of<Task>().blocks, .block = threads, .stream = stream()}, where_.kernels,
+      constexpr gravel_task_shape shape = task_check<Task>::shape;
+      gravel_launch(run_alone<shape.threads, All...>, gravel_launch_config{.grid = shape.blocks, .block = shape.threads, .stream = stream()}, where_.kernels,
                     letter.ring, letter.ticket, letter.tag);
     }
   }

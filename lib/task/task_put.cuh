@@ -171,21 +171,22 @@ GRAVEL_BOTH void put_task(const gravel_task_handle& q, const copy_team& team, ta
   static_assert(task_check<Task>::good);
   static_assert(call::template takes<A...>, "gravel_task_put: the task takes another number of arguments");
   constexpr uint32_t id = handler_id<Task>::value;
+  if (task_check<Task>::on_host || start == task_start::shaped) start = task_check<Task>::start;
   const uint64_t to = offset_in_heap(q.g, target), signal = offset_in_heap(q.g, done.word);
   const int signal_pe = done.pe < 0 || !done.word ? pe : done.pe;
   if (!check_order(q, team, id, pe, to, payload.bytes(), signal, signal_pe)) return;
   task_order o;
   for (uint32_t i = 0; i < task_words::all; ++i) o.words[i] = 0;
   o.words[task_words::names] = uint64_t{id} << 32 | q.g.my_pe;
-  o.words[task_words::sizes] = payload.bytes() << 32 | uint64_t{static_cast<uint8_t>(start_of<Task>(start))} << 16 | call::words;
+  o.words[task_words::sizes] = payload.bytes() << 32 | uint64_t{static_cast<uint8_t>(start)} << 16 | call::words;
   o.words[task_words::target] = to;
   o.words[task_words::signal] = signal;
   o.words[task_words::places] = static_cast<uint64_t>(signal_pe) << 16 | static_cast<uint32_t>(pe);
   call::pack(o.words + task_words::arguments, arguments...);
   o.n_words = task_words::arguments + call::words;
   o.payload = payload;
-  o.blocks = shape_of<Task>().blocks;
-  o.start = start_of<Task>(start);
+  o.blocks = task_check<Task>::shape.blocks;
+  o.start = start;
   send_order(q, team, o, static_cast<uint32_t>(pe));
 }
 

@@ -82,7 +82,7 @@ GRAVEL_DEVICE bool run_block(const gravel_task_t& t, const open_task& task, void
   bool known = false;
   (
       [&] {
-        if constexpr (!runs_on_host<Tasks>()) {
+        if constexpr (!task_check<Tasks>::on_host) {
           if (task.id() == handler_id<Tasks>::value && task.argument_words() == task_check<Tasks>::call::words)
             run_block_of<Tasks>(t, task, target, payload), known = true;
         }

@@ -137,14 +137,11 @@ struct task_check {
   static constexpr gravel_task_shape shape = shape_of<Task>();
   static_assert(shape.blocks >= 1 && shape.blocks <= 65535 && shape.threads >= 32 && shape.threads <= 1024 && shape.threads % 32 == 0,
                 "a task's shape has 1 to 65535 blocks of 32 to 1024 threads, in whole warps");
+  static constexpr bool on_host = runs_on_host<Task>();
+  static constexpr task_start start = on_host                              ? task_start::on_host
+                                      : shape.start != task_start::shaped  ? shape.start
+                                      : shape.blocks == 1 && shape.threads == 32 ? task_start::warp
+                                                                           : task_start::workers;
   static constexpr bool good = true;
 };
-template <class Task>
-constexpr task_start start_of(task_start wanted = task_start::shaped) {
-  if (runs_on_host<Task>()) return task_start::on_host;
-  if (wanted == task_start::shaped) wanted = shape_of<Task>().start;
-  if (wanted != task_start::shaped) return wanted;
-  return shape_of<Task>().blocks == 1 && shape_of<Task>().threads == 32 ? task_start::warp : task_start::workers;
-}
-
 }  // namespace gravel
