@@ -35,6 +35,8 @@ std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_by
   if (fault == message_fault::task_room)
     return fmt::format("a task sends more tasks to PE {} than there is room for: all {} slots there are taken, and the {} for those that wait here", found.pe,
                        found.bytes, found.bytes);
+  if (fault == message_fault::task_chain)
+    return fmt::format("a chain of tasks of {} words: it may have up to {} (5 for each, and those of its arguments)", found.offset, found.bytes);
   if (fault == message_fault::unknown_task)
     return fmt::format("PE {} has sent a task (id {:#x}) that the queue here does not know", found.pe, found.offset);
   if (fault == message_fault::task_words)

@@ -82,8 +82,9 @@ const char* name_of(message_fault fault) {
                                           "a task's address outside the symmetric heap, or misaligned",
                                           "no room for a task that a task sends",
                                           "an unknown task",
-                                          "a command that is none"};
-  static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(message_fault::task_words) + 1);
+                                          "a command that is none",
+                                          "a chain of tasks that is too long"};
+  static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(message_fault::task_chain) + 1);
   return names[static_cast<int>(fault)];
 }
 

@@ -227,7 +227,8 @@ enum class message_fault : uint8_t {
   task_address,
   task_room,
   unknown_task,
-  task_words
+  task_words,
+  task_chain
 };
 /// The caller may not make this call: nothing arrived, and the operation need not be wrong.
 GRAVEL_BOTH constexpr bool is_wrong_caller(message_fault fault) {

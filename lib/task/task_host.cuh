@@ -118,6 +118,7 @@ class task_host {
       else gravel_copy(payload.data(), slot->payload(), task.bytes());
       const gravel_task_t t{q, copy_team::alone(), 0, 1, task.bytes(), static_cast<int>(task.sender_pe())};
       task_check<Task>::call::template call<Task>(t, target_of(q, task), payload.data(), task.words + task_words::arguments);
+      if (task.chain_words() != 0) send_next(q, copy_team::alone(), task);
     }
     current_backend().store_word(&slot->arrived, 0);
     raise_task_signal(q.g, task.words[task_words::signal], task.signal_pe());

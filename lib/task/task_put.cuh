@@ -28,6 +28,33 @@ GRAVEL_BOTH uint64_t gather_word(const gravel_payload& p, uint64_t at) {
   return word;
 }
 
+/// A host thread cannot look at a GPU's memory: a small payload is copied first.
+class small_payload {
+ public:
+#if GRAVEL_CUDA && !GRAVEL_ON_GPU
+  small_payload(const gravel_payload& p, bool wanted) : of(p) {
+    if (!wanted) return;
+    fetch(of.first, held_);
+    fetch(of.second, held_ + p.first.bytes);
+  }
+  small_payload(const small_payload&) = delete;
+
+ private:
+  static void fetch(gravel_task_source& s, char* to) {
+    if (s.bytes == 0 || !is_device_memory(s.data)) return;
+    copy_from_device(to, s.data, s.bytes);
+    s.data = to;
+  }
+  alignas(8) char held_[task_words::most_payload];
+
+ public:
+  gravel_payload of;
+#else
+  GRAVEL_BOTH small_payload(const gravel_payload& p, bool) : of(p) {}
+  const gravel_payload& of;
+#endif
+};
+
 /// Takes a slot at `pe`. From a kernel: waits until it is free. `waits` false: only if it is at once; ~0: it is not. Thread scope: lane, or a host thread.
 GRAVEL_BOTH uint64_t claim_slot(const gravel_task_handle& q, uint32_t line, uint32_t ring, bool waits) {
   const uint64_t slots = q.memory.shape.slots;
@@ -74,6 +101,7 @@ GRAVEL_BOTH void fill_slot(const gravel_task_handle& q, const copy_team& team, c
   const bool inlined = bytes != 0 && o.n_words <= task_words::payload && bytes <= task_words::most_payload;
   const uint32_t n = inlined ? task_words::payload + static_cast<uint32_t>((bytes + 7) / 8) : o.n_words;
   const uint64_t tag = task_tag::make(ticket, start, n, o.blocks);
+  const small_payload small(o.payload, inlined);
   char* const heap = mapped_heap(q.g, static_cast<int>(pe));
   uint64_t counted = 0;
   if (bytes != 0 && !inlined) {
@@ -93,7 +121,7 @@ GRAVEL_BOTH void fill_slot(const gravel_task_handle& q, const copy_team& team, c
     team.sync();
   }
   const auto word = [&](uint32_t i) {
-    if (inlined && i >= task_words::payload) return gather_word(o.payload, uint64_t{i - task_words::payload} * 8);
+    if (inlined && i >= task_words::payload) return gather_word(small.of, uint64_t{i - task_words::payload} * 8);
 #if GRAVEL_ON_GPU
     uint64_t w = 0;  // registers have no index
     GRAVEL_UNROLL
@@ -129,6 +157,12 @@ GRAVEL_BOTH bool send_order(const gravel_task_handle& q, const copy_team& team, 
     return true;
   }
   if (!forwards) return false;
+#if !GRAVEL_ON_GPU
+  if (q.g.from == sender::host) {  // a task on the host has no ring of its own
+    report_error(q.g, message_fault::task_room, op::none, pe, o.words[task_words::names] >> 32, q.memory.shape.slots);
+    return false;
+  }
+#endif
   team.sync();
   if (team.is_leader()) ticket = claim_slot(q, q.g.n_pes, own_ring(q), false);
   ticket = team.from_leader(ticket);
@@ -163,19 +197,25 @@ GRAVEL_BOTH uint64_t offset_in_heap(const gravel_t& g, const void* address) {
   return address ? static_cast<uint64_t>(static_cast<const char*>(address) - g.heap) : task_words::none;
 }
 
+/// The start that is meant.
+template <class Task>
+GRAVEL_BOTH constexpr task_start start_of(task_start wanted) {
+  return task_check<Task>::on_host || wanted == task_start::shaped ? task_check<Task>::start : wanted;
+}
+
+/// Fills an order; false: it is wrong, which is reported. Thread scope: the team.
 template <class Task, class... A>
-GRAVEL_BOTH void put_task(const gravel_task_handle& q, const copy_team& team, task_start start, int pe,
-                          typename task_check<Task>::call::target* target, const gravel_payload& payload, const gravel_signal& done,
-                          const A&... arguments) {
+GRAVEL_BOTH bool make_order(task_order& o, const gravel_task_handle& q, const copy_team& team, task_start start, int pe,
+                            typename task_check<Task>::call::target* target, const gravel_payload& payload, const gravel_signal& done,
+                            const A&... arguments) {
   using call = typename task_check<Task>::call;
   static_assert(task_check<Task>::good);
   static_assert(call::template takes<A...>, "gravel_task_put: the task takes another number of arguments");
   constexpr uint32_t id = handler_id<Task>::value;
-  if (task_check<Task>::on_host || start == task_start::shaped) start = task_check<Task>::start;
-  const uint64_t to = offset_in_heap(q.g, target), signal = offset_in_heap(q.g, done.word);
-  const int signal_pe = done.pe < 0 || !done.word ? pe : done.pe;
-  if (!check_order(q, team, id, pe, to, payload.bytes(), signal, signal_pe)) return;
-  task_order o;
+  const uint64_t to = offset_in_heap(q.g, target), signal = done.offset;
+  const int signal_pe = done.pe < 0 || signal == task_words::none ? pe : done.pe;
+  if (!check_order(q, team, id, pe, to, payload.bytes(), signal, signal_pe)) return false;
+  start = start_of<Task>(start);
   for (uint32_t i = 0; i < task_words::all; ++i) o.words[i] = 0;
   o.words[task_words::names] = uint64_t{id} << 32 | q.g.my_pe;
   o.words[task_words::sizes] = payload.bytes() << 32 | uint64_t{static_cast<uint8_t>(start)} << 16 | call::words;
@@ -187,7 +227,14 @@ GRAVEL_BOTH void put_task(const gravel_task_handle& q, const copy_team& team, ta
   o.payload = payload;
   o.blocks = task_check<Task>::shape.blocks;
   o.start = start;
-  send_order(q, team, o, static_cast<uint32_t>(pe));
+  return true;
+}
+template <class Task, class... A>
+GRAVEL_BOTH void put_task(const gravel_task_handle& q, const copy_team& team, task_start start, int pe,
+                          typename task_check<Task>::call::target* target, const gravel_payload& payload, const gravel_signal& done,
+                          const A&... arguments) {
+  task_order o;
+  if (make_order<Task>(o, q, team, start, pe, target, payload, done, arguments...)) send_order(q, team, o, static_cast<uint32_t>(pe));
 }
 
 }  // namespace gravel

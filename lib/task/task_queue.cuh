@@ -23,10 +23,19 @@ struct gravel_task_options {
 };
 
 /// A signal, 0. Collective; to be freed by gravel_free_signal, or by gravel_finalize.
-inline gravel_signal gravel_new_signal() { return {gravel_malloc<uint64_t>(sizeof(uint64_t))}; }
-inline void gravel_free_signal(const gravel_signal& signal) { gravel_free(signal.word); }
+inline gravel_signal gravel_new_signal() {
+  const auto* word = gravel_malloc<char>(sizeof(uint64_t));
+  return {static_cast<uint64_t>(word - gravel_handle().heap)};
+}
+inline void gravel_free_signal(const gravel_signal& signal) { gravel_free(signal.word(gravel_handle())); }
 /// A host thread: waits until `value` tasks have added to the signal of the own PE.
 inline void gravel_wait(const gravel_signal& signal, uint64_t value) { gravel_wait(gravel_host_handle(), signal, value); }
+/// How many have.
+inline uint64_t gravel_read(const gravel_signal& signal) {
+  uint64_t value = 0;
+  gravel::current_backend().read_words(&value, signal.word(gravel_handle()), 1);
+  return value;
+}
 
 /// The queue of all PEs for these tasks. Open from its constructor to close() or its destructor; one may be open at a time. All members but handle(),
 /// host_handle() and bytes() are collective. The program gives gravel_task_delivery to gravel_init. Thread: the program's.

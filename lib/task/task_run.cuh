@@ -1,28 +1,8 @@
 // Running a task that has arrived: its command is read and checked, its blocks run, and the last of them ends it.
 #pragma once
-#include "lib/task/task_put.cuh"
+#include "lib/task/task_chain.cuh"
 
 namespace gravel {
-
-/// The task that a block works on; in shared memory.
-struct open_task {
-  alignas(16) uint64_t words[task_words::all];
-  uint64_t tag, ticket;
-  uint32_t ring;
-  uint32_t next;  ///< what the block is to do
-  uint32_t is_good;
-  static constexpr uint32_t stop = 0, run = 1;
-
-  GRAVEL_BOTH uint32_t id() const { return static_cast<uint32_t>(words[task_words::names] >> 32); }
-  GRAVEL_BOTH uint32_t sender_pe() const { return static_cast<uint32_t>(words[task_words::names]); }
-  GRAVEL_BOTH uint32_t bytes() const { return static_cast<uint32_t>(words[task_words::sizes] >> 32); }
-  GRAVEL_BOTH uint32_t argument_words() const { return words[task_words::sizes] & 0xff; }
-  GRAVEL_BOTH uint32_t chain_words() const { return words[task_words::sizes] >> 8 & 0xff; }
-  GRAVEL_BOTH uint32_t pe() const { return words[task_words::places] & 0xffff; }
-  GRAVEL_BOTH uint32_t signal_pe() const { return words[task_words::places] >> 16 & 0xffff; }
-  GRAVEL_BOTH uint32_t counted() const { return static_cast<uint32_t>(words[task_words::places] >> 32); }
-  GRAVEL_BOTH bool inlined() const { return chain_words() == 0 && bytes() <= task_words::most_payload; }
-};
 
 GRAVEL_BOTH task_slot* slot_at(const gravel_task_handle& q, uint32_t ring, uint64_t ticket) {
   return reinterpret_cast<task_slot*>(q.g.heap + q.memory.slot(ring, ticket));
@@ -124,7 +104,14 @@ GRAVEL_DEVICE void run_open(const gravel_task_handle& q, const copy_team& team, 
   }
   thread_fence();  // what each has written, before the signal
   team.sync();
-  if (!team.is_leader() || (blocks != 1 && fetch_add_acq_rel<scope::device>(&slot->ended, uint64_t{ran}) + ran != blocks)) return;
+  bool is_last = true;
+  if (team.is_leader() && blocks != 1) is_last = fetch_add_acq_rel<scope::device>(&slot->ended, uint64_t{ran}) + ran == blocks;
+  if (task.chain_words() != 0) {
+    if (team.is_leader()) task.is_good &= is_last;
+    team.sync();
+    if (task.is_good) send_next(q, team, task);
+  }
+  if (!team.is_leader() || !is_last) return;
   store_relaxed(&slot->ended, uint64_t{0});
   store_relaxed(&slot->arrived, uint64_t{0});
   raise_task_signal(q.g, task.words[task_words::signal], task.signal_pe());

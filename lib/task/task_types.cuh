@@ -25,15 +25,17 @@ struct gravel_payload {
   GRAVEL_BOTH uint64_t bytes() const { return first.bytes + second.bytes; }
 };
 
-/// A 64-bit counter on the symmetric heap (gravel_new_signal): 1 is added when a task has ended, behind all that the task wrote in its PE's memory.
+/// A 64-bit counter on the symmetric heap (gravel_new_signal): 1 is added when a task has ended, behind all that the task wrote in its PE's memory. Plain
+/// data, the same at all PEs: it may be an argument of tasks.
 struct gravel_signal {
-  uint64_t* word = nullptr;  ///< symmetric; nullptr: nobody wants to know
-  int pe = -1;               ///< whose; -1: of the PE that runs the task
-  GRAVEL_BOTH gravel_signal at(int which) const { return {word, which}; }
+  uint64_t offset = gravel::task_words::none;  ///< of the counter in the heap; `none`: nobody wants to know
+  int pe = -1;                                 ///< whose; -1: of the PE that runs the task
+  GRAVEL_BOTH gravel_signal at(int which) const { return {offset, which}; }
+  GRAVEL_BOTH uint64_t* word(const gravel_t& g) const { return reinterpret_cast<uint64_t*>(g.heap + offset); }
 };
-/// Waits until `value` tasks have added to the signal of the own PE. Thread scope: lane; not in a task.
+/// Waits until `value` tasks have added to the signal of the own PE. Thread scope: lane, or a host thread; not in a task.
 GRAVEL_BOTH void gravel_wait(const gravel_t& g, const gravel_signal& signal, uint64_t value) {
-  gravel_wait_until(g, signal.word, GRAVEL_GE, value);
+  gravel_wait_until(g, signal.word(g), GRAVEL_GE, value);
 }
 
 /// What sends tasks: plain data, from gravel_task_queue::handle() for kernels and host_handle() for host threads.

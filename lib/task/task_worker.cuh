@@ -135,7 +135,9 @@ class task_worker {
     o.start = static_cast<task_start>(task.words[task_words::sizes] >> 16 & 0xff);
     const bool sent = send_order(q_, team, o, task.pe(), false);
     team.sync();
-    if (sent && team.is_leader()) {
+    if (!sent) return idle_();
+    idle_.reset();
+    if (team.is_leader()) {
       free_slot(q_, task.ring, task.ticket);
       count_ended(q_);
       ++s_.next[task.ring];
@@ -161,6 +163,7 @@ class task_worker {
   service_server& here_;
   state& s_;
   uint32_t last_ = 0;
+  relax idle_;  ///< while what waits to be forwarded finds no room
 };
 
 /// Grid: the workers. `number`: of this launch, which the last block to start writes for the host, as that of a service does [V3].
