@@ -34,6 +34,7 @@ GRAVEL_DEVICE uint64_t nanoseconds_now() {
 
 /// Symmetric.
 struct board {
+  uint64_t* back;   ///< at the last PE: `answer` of PE 0, as mapped there
   uint64_t answer;  ///< number of the last put that was answered
   uint64_t wrong;   ///< words of payloads that were not as they had to be
   uint64_t stop;
@@ -46,23 +47,26 @@ GRAVEL_DEVICE void answer_with(const gravel_t& g, board* at, uint64_t number, in
   gravel_flush(g);
 }
 
-/// What all tasks here do.
-GRAVEL_DEVICE void answer_and_check(const gravel_task_t& t, board* at, const uint64_t* payload, uint64_t number) {
-  if (t.first() == 0) answer_with(t.queue.g, at, number, t.from);
+/// What all tasks here do. `back`: where the first instruction stores, nullptr: by a message.
+GRAVEL_DEVICE void answer_and_check(const gravel_task_t& t, board* at, const uint64_t* payload, uint64_t number, uint64_t* back) {
+  if (t.first() == 0) {
+    if (back) store_relaxed(back, number);
+    else answer_with(t.queue.g, at, number, t.from);
+  }
   for (uint64_t i = t.first(); i < t.bytes / 8; i += t.stride())
     if (payload[i] != number + i) fetch_add<scope::device>(&at->wrong, uint64_t{1});
 }
 struct of_warp {
   static constexpr const char* name = "of a warp";
-  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const uint64_t* payload, uint64_t number) const {
-    answer_and_check(t, at, payload, number);
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const uint64_t* payload, uint64_t number, uint64_t* back) const {
+    answer_and_check(t, at, payload, number, back);
   }
 };
 struct of_block {
   static constexpr const char* name = "of a block";
   static constexpr gravel_task_shape shape{.blocks = 1, .threads = 256};
-  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const uint64_t* payload, uint64_t number) const {
-    answer_and_check(t, at, payload, number);
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const uint64_t* payload, uint64_t number, uint64_t* back) const {
+    answer_and_check(t, at, payload, number, back);
   }
 };
 using queue_type = gravel_task_queue<of_warp, of_block>;
@@ -75,16 +79,16 @@ struct times {
 
 enum class way : uint32_t { warp, workers, host };
 
-__global__ void put_tasks(gravel_task_handle q, board* at, int pe, way how, uint64_t* payload, uint64_t bytes, uint32_t puts, times to) {
+__global__ void put_tasks(gravel_task_handle q, board* at, int pe, way how, uint64_t* payload, uint64_t bytes, uint32_t puts, uint64_t* back, times to) {
   const uint64_t begin = nanoseconds_now(), first = static_cast<uint64_t>(clock64());
   for (uint64_t n = 1; n <= puts; ++n) {
     for (uint64_t i = threadIdx.x; i < bytes / 8; i += blockDim.x) payload[i] = n + i;
     __syncthreads();
     const uint64_t start = static_cast<uint64_t>(clock64());
     const gravel_payload p{{payload, bytes}};
-    if (how == way::warp) gravel_task_put<of_warp>(q, pe, at, p, {}, n);
-    else if (how == way::workers) gravel_task_put<of_block>(q, pe, at, p, {}, n);
-    else gravel_task_put_as<of_block>(GRAVEL_TASK_LAUNCH, q, pe, at, p, {}, n);
+    if (how == way::warp) gravel_task_put<of_warp>(q, pe, at, p, {}, n, back);
+    else if (how == way::workers) gravel_task_put<of_block>(q, pe, at, p, {}, n, back);
+    else gravel_task_put_as<of_block>(GRAVEL_TASK_LAUNCH, q, pe, at, p, {}, n, back);
     if (threadIdx.x == 0) {
       to.returned[n - 1] = static_cast<uint64_t>(clock64()) - start;
       for (relax wait; load_relaxed(&at->answer) != n; wait()) wait.reset();
@@ -94,6 +98,7 @@ __global__ void put_tasks(gravel_task_handle q, board* at, int pe, way how, uint
   }
   if (threadIdx.x == 0) to.all[0] = static_cast<uint64_t>(clock64()) - first, to.all[1] = nanoseconds_now() - begin;
 }
+__global__ void find_way_back(gravel_t g, board* at) { at->back = gravel_ptr(g, &at->answer, 0); }
 /// Keeps the PE's workers resident.
 __global__ void stay(gravel_t g, board* at) { gravel_wait_until(g, &at->stop, GRAVEL_NE, 0); }
 
@@ -174,6 +179,10 @@ int main(int argc, char** argv) {
   const double echo = me == 0 ? part(microseconds(to.ticks, to, puts), 0.5) / 2 : 0;
   if (me == 0) std::printf("a put of a word, one way: %.2f us\n%-8s %7s %6s %9s %9s %9s %9s %9s\n", echo, "start", "bytes", "fenced", "min us", "median us", "99 % us", "put us", "wrong");
 
+  gravel_launch(find_way_back, 1, 1, gravel_handle(), at);
+  gravel_synchronize();
+  auto* const back = reinterpret_cast<uint64_t*>(gravel_broadcast(reinterpret_cast<uint64_t>(read(&at->back)), last));
+
   {
     queue_type queue({.workers = workers, .slots = 64, .payload_bytes = most});
     for (way how : {way::warp, way::workers, way::host})
@@ -190,7 +199,7 @@ int main(int argc, char** argv) {
             if (me == last && last != 0) gravel_launch(stay, 1, 1, gravel_handle(), at);
             gravel_max_all(uint64_t{0});
             if (me == 0) {
-              gravel_launch(put_tasks, 1, 256, q, at, last, how, payload, bytes, n, to);
+              gravel_launch(put_tasks, 1, 256, q, at, last, how, payload, bytes, n, back, to);
               gravel_synchronize();
               if (last != 0) gravel_put(gravel_host_handle(), &at->stop, uint64_t{1}, last), gravel_flush(gravel_host_handle());
             }

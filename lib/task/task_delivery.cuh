@@ -4,8 +4,8 @@
 //
 //   worker that leaves: asleep = 1; fence; has something arrived? then call        sender: command; fence; asleep? then call
 //
-// To a peer the sender looks at `asleep` in its memory. Over the route `net` it sends a message behind each command; its handler looks, when the command has
-// arrived.
+// Workers write `asleep` into the memory of all PEs that they reach, so that a sender looks into its own. Over the route `net` the handler that brings a
+// command looks.
 #pragma once
 #include "device/service.cuh"
 #include "lib/task/task_types.cuh"
@@ -23,17 +23,25 @@ GRAVEL_BOTH void ring_for_workers(const service_view& view) {
 
 }  // namespace gravel
 
-/// The handler that calls workers; to be given to gravel_init.
+namespace gravel {
+/// The words of a command in an active message, from word 1 on.
+struct command_words {
+  uint64_t word[task_words::all - 1];
+};
+}  // namespace gravel
+
+/// The handler that writes commands of other nodes into slots, and calls workers; to be given to gravel_init.
 struct gravel_task_delivery {
   static constexpr const char* name = "gravel task";
   using context = gravel::service_view;
-  GRAVEL_HANDLER void operator()(const gravel_t& g, context* view, uint64_t asleep, uint64_t first_word, uint64_t ticket) const {
+  /// `asleep`, `slot`: offsets in the heap. `tag` 0: there is no command, the workers are to be called.
+  GRAVEL_HANDLER void operator()(const gravel_t& g, context* view, uint64_t asleep, uint64_t slot, uint64_t tag, gravel::command_words command) const {
     using namespace gravel;
-    if (!lies_in_heap(asleep, 8, g.heap_bytes) || !lies_in_heap(first_word, 16, g.heap_bytes))
-      return report_error(g, message_fault::task_address, op::none, g.my_pe, first_word, g.heap_bytes, 0);
-    const auto* const first = reinterpret_cast<const tagged_word*>(g.heap + first_word);
-    if (task_tag::compare(load_acquire(&first->tag), ticket) < 0)  // it is on its way
-      return gravel_am<gravel_task_delivery>(g, static_cast<int>(g.my_pe), asleep, first_word, ticket);
+    if (!lies_in_heap(asleep, sizeof(uint64_t), g.heap_bytes) || !lies_in_heap(slot, sizeof(task_slot), g.heap_bytes) || asleep % 8 || slot % 16 ||
+        task_tag::words(tag) > task_words::all)
+      return report_error(g, message_fault::task_address, op::none, g.my_pe, slot, g.heap_bytes);
+    auto* const words = reinterpret_cast<tagged_word*>(g.heap + slot);
+    for (uint32_t i = task_tag::words(tag); i-- > 0;) store_tagged(words + i, i ? command.word[i - 1] : 0, tag);  // [T1]
     full_fence();
     if (load_relaxed(reinterpret_cast<const uint64_t*>(g.heap + asleep)) != 0) ring_for_workers(*view);
   }
@@ -41,19 +49,13 @@ struct gravel_task_delivery {
 
 namespace gravel {
 
-/// Behind a command. `heap`: of `pe`, as mapped here; nullptr: it is not. Thread scope: lane, or a host thread.
-GRAVEL_BOTH void call_workers(const gravel_task_handle& q, uint32_t pe, uint64_t slot, uint64_t ticket, char* heap) {
-  const uint64_t asleep = q.memory.line(task_memory::asleep);
-  if (heap) {
-#if GRAVEL_ON_GPU
-    full_fence();
-    if (load_relaxed(reinterpret_cast<const uint64_t*>(heap + asleep)) == 0) return;
-#else
-    return (void)slot, (void)ticket, (void)pe, (void)asleep;  // workers of the CPU backend do not sleep
+/// Behind a command that was written into a peer's memory, or into the own. Thread scope: lane.
+GRAVEL_BOTH void call_sleeping_workers([[maybe_unused]] const gravel_task_handle& q, [[maybe_unused]] uint32_t pe) {
+#if GRAVEL_ON_GPU  // workers of the CPU backend do not sleep
+  full_fence();
+  if (load_relaxed(reinterpret_cast<const uint64_t*>(q.g.heap + q.memory.asleep(pe))) == 0) return;
+  gravel_am<gravel_task_delivery>(q.g, static_cast<int>(pe), q.memory.asleep(pe), q.memory.slot(0, 0), uint64_t{0}, command_words{});
 #endif
-  }
-  gravel_am<gravel_task_delivery>(q.g, static_cast<int>(pe), asleep, slot, ticket);
-  if (!heap) gravel_flush(q.g);
 }
 
 }  // namespace gravel

@@ -21,7 +21,7 @@ template <uint32_t THREADS, class... Tasks>
 __global__ void __launch_bounds__(THREADS) run_alone(gravel_task_handle queue, uint32_t ring, uint64_t ticket, uint64_t tag) {
   __shared__ open_task task;
   if (threadIdx.x < 32) {
-    read_words(task, slot_at(queue, ring, ticket), ticket, tag, threadIdx.x);
+    read_words(task, slot_at(queue, ring, ticket), ticket, tag, threadIdx.x, {0, ~tag});
     if (threadIdx.x == 0) task.ring = ring;
   }
   __syncthreads();

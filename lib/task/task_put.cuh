@@ -55,27 +55,43 @@ class small_payload {
 #endif
 };
 
-/// Takes a slot at `pe`. From a kernel: waits until it is free. `waits` false: only if it is at once; ~0: it is not. Thread scope: lane, or a host thread.
-GRAVEL_BOTH uint64_t claim_slot(const gravel_task_handle& q, uint32_t line, uint32_t ring, bool waits) {
+/// Has the task ended that had the slot of `ticket` before? [T2]
+GRAVEL_BOTH bool slot_is_free(const gravel_task_handle& q, uint32_t ring, uint64_t ticket) {
   const uint64_t slots = q.memory.shape.slots;
-  uint64_t* const tickets = &q.tickets[line].count;
-  const auto is_free = [&](uint64_t ticket) {
-    return ticket < slots || look_at(q.g, reinterpret_cast<const uint64_t*>(q.g.heap + q.memory.done(ring, ticket))) == ticket - slots + 1;  // [T2]
-  };
+  return ticket < slots || look_at(q.g, reinterpret_cast<const uint64_t*>(q.g.heap + q.memory.done(ring, ticket))) == ticket - slots + 1;
+}
+
+/// Takes a slot. `waits`: when it is free; else only if it is at once: ~0: it is not. Thread scope: lane, or a host thread.
+GRAVEL_BOTH uint64_t claim_slot(const gravel_task_handle& q, uint32_t line, uint32_t ring, bool waits) {
+  task_line& mine = q.tickets[line];
   if (waits) {
-    const uint64_t ticket = fetch_add<scope::device>(tickets, uint64_t{1});
-    for (relax wait; !is_free(ticket); wait.attentively()) {
-    }
+    // Both at once. Nothing is stored into the slot before it is known how the comparison ends.
+    const uint64_t ended = load_acquire_later<scope::device>(&mine.ended), ticket = fetch_add<scope::device>(&mine.tickets, uint64_t{1});
+    if (ticket >= ended + q.memory.shape.slots)
+      for (relax wait; !slot_is_free(q, ring, ticket); wait.attentively()) {
+      }
     return ticket;
   }
   for (;;) {
-    const uint64_t ticket = load_relaxed<scope::device>(tickets);
-    if (!is_free(ticket)) {
-      if (load_relaxed<scope::device>(tickets) == ticket) return ~uint64_t{0};
-    } else if (compare_swap_acquire<scope::device>(tickets, ticket, ticket + 1)) {
+    const uint64_t ticket = load_relaxed<scope::device>(&mine.tickets);
+    if (!slot_is_free(q, ring, ticket)) {
+      if (load_relaxed<scope::device>(&mine.tickets) == ticket) return ~uint64_t{0};
+    } else if (compare_swap_acquire<scope::device>(&mine.tickets, ticket, ticket + 1)) {
       return ticket;
     }
   }
+}
+/// Behind a put: sees which tasks have ended, a few at once, so that who takes a slot later need not look. Thread scope: lane.
+GRAVEL_BOTH void note_ended(const gravel_task_handle& q, uint32_t line, uint32_t ring, uint64_t ticket) {
+  task_line& mine = q.tickets[line];
+  const uint64_t ended = load_relaxed<scope::device>(&mine.ended);
+  if (q.g.from == sender::host || ticket - ended < q.memory.shape.slots / 2) return;
+  constexpr uint32_t few = 8;
+  uint64_t done[few], n = 0;
+  for (uint32_t i = 0; i < few; ++i) done[i] = load_acquire_later(reinterpret_cast<const uint64_t*>(q.g.heap + q.memory.done(ring, ended + i)));
+  acquire_now();
+  while (n < few && ended + n < ticket && done[n] == ended + n + 1) ++n;
+  if (n) raise_to<scope::device>(&mine.ended, ended + n);
 }
 
 /// Numbers of the rings from this sender to `pe`: at the sender (credits), and at `pe` (slots).
@@ -94,85 +110,136 @@ GRAVEL_BOTH void put_counted(const gravel_t& g, const copy_team& team, uint64_t 
   }
 }
 
-/// Writes payload and command into the slot of `ticket` in ring `ring` at `pe`. Thread scope: the team.
-GRAVEL_BOTH void fill_slot(const gravel_task_handle& q, const copy_team& team, const task_order& o, uint32_t pe, uint32_t ring, uint64_t ticket,
-                           task_start start) {
-  const uint64_t slot = q.memory.slot(ring, ticket), bytes = o.payload.bytes();
-  const bool inlined = bytes != 0 && o.n_words <= task_words::payload && bytes <= task_words::most_payload;
-  const uint32_t n = inlined ? task_words::payload + static_cast<uint32_t>((bytes + 7) / 8) : o.n_words;
-  const uint64_t tag = task_tag::make(ticket, start, n, o.blocks);
-  const small_payload small(o.payload, inlined);
-  char* const heap = mapped_heap(q.g, static_cast<int>(pe));
-  uint64_t counted = 0;
-  if (bytes != 0 && !inlined) {
-    const uint64_t to = slot + sizeof(task_slot);
-    if (heap) {
-      copy_bytes(team, heap + to, static_cast<const char*>(o.payload.first.data), o.payload.first.bytes);
-      copy_bytes(team, heap + to + o.payload.first.bytes, static_cast<const char*>(o.payload.second.data), o.payload.second.bytes);
-    } else {
-      const uint64_t counter = slot + offsetof(task_slot, arrived);
-      put_counted(q.g, team, to, o.payload.first, counter, static_cast<int>(pe));
-      put_counted(q.g, team, to + o.payload.first.bytes, o.payload.second, counter, static_cast<int>(pe));
-      counted = bytes;
+/// An order, ready to be written: where it goes, and of its words that of this thread.
+class open_order {
+ public:
+  /// Thread scope: the team, or its first warp.
+  GRAVEL_BOTH open_order(const gravel_task_handle& q, const task_order& o, uint32_t pe)
+      : q_(q), o_(o), pe_(pe), bytes_(o.payload.bytes()), heap_(mapped_heap(q.g, static_cast<int>(pe))) {
+    inlined_ = bytes_ != 0 && o.n_words <= task_words::payload && bytes_ <= task_words::most_payload;
+    n_ = inlined_ ? task_words::payload + static_cast<uint32_t>((bytes_ + 7) / 8) : o.n_words;
+  }
+  GRAVEL_BOTH uint32_t pe() const { return pe_; }
+  /// All is in its words.
+  GRAVEL_BOTH bool is_small() const { return bytes_ == 0 || inlined_; }
+  GRAVEL_BOTH bool is_mapped() const { return heap_ != nullptr; }
+  /// Reads what of the words this thread will write, so that it is here when the ticket is.
+  GRAVEL_BOTH void prepare(const copy_team& team) {
+    const uint32_t i = n_ - 1 - team.rank();
+    if (is_small() && i < n_) mine_ = word(i, o_.payload);
+  }
+
+  /// Writes payload and command into the slot of `ticket` in ring `ring`. Thread scope: the team.
+  GRAVEL_BOTH void fill(const copy_team& team, uint32_t ring, uint64_t ticket, task_start start) const {
+    const uint64_t slot = q_.memory.slot(ring, ticket), tag = task_tag::make(ticket, start, n_, o_.blocks);
+    if (!heap_) return fill_by_messages(team, slot, tag);
+    if (!is_small()) {
+      char* const to = heap_ + slot + sizeof(task_slot);
+      copy_bytes(team, to, static_cast<const char*>(o_.payload.first.data), o_.payload.first.bytes);
+      if (o_.payload.second.bytes) copy_bytes(team, to + o_.payload.first.bytes, static_cast<const char*>(o_.payload.second.data), o_.payload.second.bytes);
+      thread_fence();
+      team.sync();
     }
+    auto* const to = reinterpret_cast<tagged_word*>(heap_ + slot);
+    uint32_t i = n_ - 1 - team.rank();
+    if (i < n_) store_tagged(to + i, is_small() ? mine_ : word(i, o_.payload), tag);  // [T1]
+    for (i -= team.size(); i < n_; i -= team.size()) store_tagged(to + i, word(i, o_.payload), tag);
   }
-  if (heap && (q.fenced || (bytes != 0 && !inlined))) {
-    thread_fence();
-    team.sync();
+
+ private:
+  GRAVEL_BOTH void fill_by_messages(const copy_team& team, uint64_t slot, uint64_t tag) const {
+    uint64_t counted = 0;
+    if (!is_small()) {
+      const uint64_t to = slot + sizeof(task_slot), counter = slot + offsetof(task_slot, arrived);
+      put_counted(q_.g, team, to, o_.payload.first, counter, static_cast<int>(pe_));
+      put_counted(q_.g, team, to + o_.payload.first.bytes, o_.payload.second, counter, static_cast<int>(pe_));
+      counted = bytes_;
+    }
+    if (!team.is_leader()) return;
+    const small_payload small(o_.payload, inlined_);
+    command_words words;
+    for (uint32_t i = 1; i < task_words::all; ++i) words.word[i - 1] = i < n_ ? word(i, small.of) : 0;
+    words.word[task_words::places - 1] |= counted << 32;
+    gravel_am<gravel_task_delivery>(q_.g, static_cast<int>(pe_), q_.memory.asleep(pe_), slot, tag, words);
+    gravel_flush(q_.g);
   }
-  const auto word = [&](uint32_t i) {
-    if (inlined && i >= task_words::payload) return gather_word(small.of, uint64_t{i - task_words::payload} * 8);
+  GRAVEL_BOTH uint64_t word(uint32_t i, const gravel_payload& payload) const {
+    if (inlined_ && i >= task_words::payload) return gather_word(payload, uint64_t{i - task_words::payload} * 8);
 #if GRAVEL_ON_GPU
     uint64_t w = 0;  // registers have no index
     GRAVEL_UNROLL
     for (uint32_t k = 1; k < task_words::all; ++k)
-      if (k == i) w = o.words[k];
+      if (k == i) w = o_.words[k];
+    return w;
 #else
-    const uint64_t w = o.words[i];
+    return o_.words[i];
 #endif
-    return i == task_words::places ? w | counted << 32 : w;
-  };
-  if (heap) {
-    auto* const to = reinterpret_cast<tagged_word*>(heap + slot);
-    for (uint32_t i = n - 1 - team.rank(); i < n; i -= team.size()) store_tagged(to + i, word(i), tag);  // [T1]
-  } else if (team.is_leader()) {
-    alignas(16) tagged_word words[task_words::all];
-    for (uint32_t i = 0; i < n; ++i) words[i] = {i ? word(i) : 0, tag};
-    char* const to = q.g.heap + slot;
-    put_bulk_by(q.g, copy_team::alone(), to + sizeof(tagged_word), words + 1, (n - 1) * sizeof(tagged_word),
-                reinterpret_cast<uint64_t*>(to + offsetof(tagged_word, tag)), tag, GRAVEL_SIGNAL_SET, static_cast<int>(pe));  // [T1]
   }
-  if (team.is_leader()) call_workers(q, pe, slot, ticket, heap);
+
+  const gravel_task_handle& q_;
+  const task_order& o_;
+  uint32_t pe_, n_;
+  uint64_t bytes_;
+  char* heap_;  ///< of the destination, as mapped here
+  bool inlined_;
+  uint64_t mine_ = 0;
+};
+
+/// From who may wait. Thread scope: the team.
+GRAVEL_BOTH void send_waiting(const gravel_task_handle& q, const copy_team& team, open_order& order, const task_order& o) {
+  const uint32_t ring = ring_to_pe(q, order.pe());
+  // One warp is enough for a few words.
+  const bool by_warp = order.is_small() && order.is_mapped() && !team.is_warp() && team.size() > 32;
+  const copy_team writers = by_warp ? copy_team::warp(q.g, ~0u) : team;
+  uint64_t ticket = 0;
+  if (!by_warp || team.rank() < 32) {
+    order.prepare(writers);
+    if (writers.is_leader()) ticket = claim_slot(q, order.pe(), ring, true);
+    ticket = writers.from_leader(ticket);
+    order.fill(writers, ring_from_here(q), ticket, o.start);
+  }
+  team.sync();  // the payload may be used again
+  if (!team.is_leader()) return;
+  if (order.is_mapped()) call_sleeping_workers(q, order.pe());
+  note_ended(q, order.pe(), ring, ticket);
 }
 
 /// Sends a command to `pe`, which is in range. Thread scope: the team. True: it is on its way, or waits in the own ring for room there.
 GRAVEL_BOTH bool send_order(const gravel_task_handle& q, const copy_team& team, const task_order& o, uint32_t pe, bool forwards = true) {
+  open_order order(q, o, pe);
+  if (q.fenced) thread_fence();
   team.sync();  // what the others of the team have written is the payload
+  if (!q.in_worker) return send_waiting(q, team, order, o), true;
   uint64_t ticket = 0;
-  if (team.is_leader()) ticket = claim_slot(q, pe, ring_to_pe(q, pe), !q.in_worker);
+  if (team.is_leader()) ticket = claim_slot(q, pe, ring_to_pe(q, pe), false);
   ticket = team.from_leader(ticket);
+  team.sync();
   if (ticket != ~uint64_t{0}) {
-    fill_slot(q, team, o, pe, ring_from_here(q), ticket, o.start);
-    team.sync();  // the payload may be used again
-    return true;
-  }
-  if (!forwards) return false;
+    order.prepare(team);
+    order.fill(team, ring_from_here(q), ticket, o.start);
+  } else if (!forwards) {
+    return false;
+  } else {
 #if !GRAVEL_ON_GPU
-  if (q.g.from == sender::host) {  // a task on the host has no ring of its own
-    report_error(q.g, message_fault::task_room, op::none, pe, o.words[task_words::names] >> 32, q.memory.shape.slots);
-    return false;
-  }
-#endif
-  team.sync();
-  if (team.is_leader()) ticket = claim_slot(q, q.g.n_pes, own_ring(q), false);
-  ticket = team.from_leader(ticket);
-  if (ticket == ~uint64_t{0}) {
-    if (team.is_leader())
+    if (q.g.from == sender::host) {  // a task on the host has no ring of its own
       report_error(q.g, message_fault::task_room, op::none, pe, o.words[task_words::names] >> 32, q.memory.shape.slots);
-    return false;
+      return false;
+    }
+#endif
+    if (team.is_leader()) ticket = claim_slot(q, q.g.n_pes, own_ring(q), false);
+    ticket = team.from_leader(ticket);
+    team.sync();
+    if (ticket == ~uint64_t{0}) {
+      if (team.is_leader()) report_error(q.g, message_fault::task_room, op::none, pe, o.words[task_words::names] >> 32, q.memory.shape.slots);
+      return false;
+    }
+    pe = q.g.my_pe;
+    open_order here(q, o, pe);
+    here.prepare(team);
+    here.fill(team, own_ring(q), ticket, task_start::forward);
   }
-  fill_slot(q, team, o, q.g.my_pe, own_ring(q), ticket, task_start::forward);
   team.sync();
+  if (team.is_leader() && mapped_heap(q.g, static_cast<int>(pe))) call_sleeping_workers(q, pe);
   return true;
 }
 

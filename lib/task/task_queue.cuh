@@ -183,7 +183,7 @@ class gravel_task_queue {
   uint64_t sent() const {
     uint64_t sum = 0;
     for (uint32_t i = 0; i <= at_.shape.n_pes; ++i) sum += word(at_.line(gravel::task_memory::tickets + i));
-    for (uint32_t i = 0; i < at_.shape.n_pes; ++i) sum += gravel::load_acquire(&host_tickets_[i].count);
+    for (uint32_t i = 0; i < at_.shape.n_pes; ++i) sum += gravel::load_acquire(&host_tickets_[i].tickets);
     return sum;
   }
 

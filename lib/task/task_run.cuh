@@ -71,10 +71,9 @@ GRAVEL_DEVICE bool run_block(const gravel_task_t& t, const open_task& task, void
   return known;
 }
 
-/// What is in the words of one slot; each lane brings one. Thread scope: a warp, converged.
-GRAVEL_DEVICE void read_words(open_task& to, const task_slot* slot, uint64_t ticket, uint64_t tag, uint32_t lane) {
+/// What is in the words of one slot; each lane brings one, which it may have read already. Thread scope: a warp, converged.
+GRAVEL_DEVICE void read_words(open_task& to, const task_slot* slot, uint64_t ticket, uint64_t tag, uint32_t lane, tagged_word word) {
   if (lane != 0 && lane < task_tag::words(tag)) {
-    tagged_word word = load_tagged(&slot->words[lane]);
     for (relax wait; task_tag::compare(word.tag, ticket) != 0; wait()) word = load_tagged(&slot->words[lane]);  // [T1]
     to.words[lane] = word.value;
   }

@@ -1,6 +1,6 @@
 // Where tasks wait for their workers: rings of slots in the symmetric heap of the PE that runs them, each filled by one source.
 //
-// A slot begins with 32 tagged words: a value beside the tag of the ticket that it belongs to. On a GPU the two are written and read at once, so a
+// A slot begins with 28 tagged words: a value beside the tag of the ticket that it belongs to. On a GPU the two are written and read at once, so a
 // word is whole when its tag is seen: a command needs no fence, and its words may arrive in any order. What the tag of the first word says is enough for
 // a worker to know whether the task concerns it. A payload that fits is among the words; another lies behind them.
 //
@@ -11,7 +11,7 @@
 //   payload; fence, if it does not fit into words             [staged: wait until `arrived` is what the command says  [T3] acquire]
 //   words with tags  [T1] release                             run; the last block to end: signal, done[ticket % slots] = ticket + 1  [T2] release
 //
-// Over the route `net` the pieces of the payload count their bytes in `arrived` [T3], and the command follows with the first tag as its signal.
+// Over the route `net` the pieces of the payload count their bytes in `arrived` [T3], and the command is an active message, whose handler writes the words.
 // Invariants: a slot is written only when all workers that have a part in its last task have ended theirs. A worker that finds a later tag than
 // that of its ticket had no part in it: its own would have kept the slot. Tickets only grow; tags are their lower halves.
 #pragma once
@@ -73,16 +73,17 @@ struct task_tag {
   GRAVEL_BOTH static uint32_t blocks(uint64_t tag) { return tag & 0xffff; }
 };
 
-/// The words of a command. [0] is not used. [6..16) arguments; [16..32) a payload of up to 128 bytes, or the chain behind the task.
+/// The words of a command. [0] is not used. [6..16) arguments; [16..28) a payload of up to 96 bytes, or the chain behind the task.
+/// As many as an active message holds.
 struct task_words {
-  static constexpr uint32_t all = 32;
+  static constexpr uint32_t all = 28;
   static constexpr uint32_t names = 1;    ///< id of the task << 32 | PE that sent it
   static constexpr uint32_t sizes = 2;    ///< bytes of the payload << 32 | start << 16 | words of the chain << 8 | words of arguments
   static constexpr uint32_t target = 3;   ///< offset in the heap; `none`
   static constexpr uint32_t signal = 4;   ///< offset in the heap; `none`
   static constexpr uint32_t places = 5;   ///< bytes that `arrived` counts << 32 | PE of the signal << 16 | PE that runs the task
   static constexpr uint32_t arguments = 6, most_arguments = 10;
-  static constexpr uint32_t payload = 16, most_payload = 128, most_chain = 16;
+  static constexpr uint32_t payload = 16, most_payload = 96, most_chain = 12;
   static constexpr uint64_t none = ~0ull;
 };
 
@@ -94,10 +95,12 @@ struct alignas(64) task_slot {
   uint64_t spare[6];
   GRAVEL_BOTH char* payload() { return reinterpret_cast<char*>(this + 1); }
 };
-static_assert(sizeof(task_slot) == 576);
+static_assert(sizeof(task_slot) == 512);
 
+/// Of one ring, at its sender.
 struct alignas(64) task_line {
-  uint64_t count;
+  uint64_t tickets;
+  uint64_t ended;  ///< all tickets below this have ended; mostly behind what the `done` words say
 };
 
 /// Tasks that wait for the host; entry i is read by the host as number i, i + n, ... In pinned memory, written by workers.
@@ -116,7 +119,8 @@ struct task_shape {
   GRAVEL_BOTH uint64_t slot_bytes() const { return sizeof(task_slot) + (payload_bytes + 63) / 64 * 64; }
   GRAVEL_BOTH uint64_t slots_at() const { return cursors_at() + lines(uint64_t{workers} * rings()); }
   GRAVEL_BOTH uint64_t cursors_at() const { return done_at() + lines(uint64_t{rings()} * slots); }
-  GRAVEL_BOTH uint64_t done_at() const { return (4 + n_pes + 1) * sizeof(task_line); }
+  GRAVEL_BOTH uint64_t done_at() const { return asleep_at() + lines(n_pes); }
+  GRAVEL_BOTH uint64_t asleep_at() const { return (4 + n_pes + 1) * sizeof(task_line); }
   GRAVEL_BOTH uint64_t bytes() const { return slots_at() + rings() * slots * slot_bytes(); }
   GRAVEL_BOTH uint64_t letters() const { return uint64_t{rings()} * slots; }
   static GRAVEL_BOTH uint64_t lines(uint64_t words) { return (words * 8 + 63) / 64 * 64; }
@@ -124,13 +128,15 @@ struct task_shape {
 };
 
 /// Offsets in the symmetric memory of a queue; the same at all PEs.
-///   line 0: asleep (not 0: no worker looks)  1: tasks ended here  2: letters  3: faults  4..: tickets, by PE, then those of the own ring
+///   line 1: tasks ended here  2: letters  4...: task_line of each PE's ring, then of the own
 struct task_memory {
   uint64_t at;  ///< offset in the heap
   task_shape shape;
 
   GRAVEL_BOTH uint64_t line(uint32_t i) const { return at + i * sizeof(task_line); }
-  static constexpr uint32_t asleep = 0, ended = 1, letters = 2, tickets = 4;
+  static constexpr uint32_t ended = 1, letters = 2, tickets = 4;
+  /// Not 0: no worker of that PE looks. Written by its workers in the memory of all PEs that they reach.
+  GRAVEL_BOTH uint64_t asleep(uint32_t pe) const { return at + shape.asleep_at() + pe * sizeof(uint64_t); }
   GRAVEL_BOTH uint64_t done(uint32_t ring, uint64_t ticket) const {
     return at + shape.done_at() + (uint64_t{ring} * shape.slots + (ticket & (shape.slots - 1))) * sizeof(uint64_t);
   }

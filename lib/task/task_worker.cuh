@@ -29,7 +29,7 @@ class task_worker {
 
   GRAVEL_DEVICE void begin() {
     for (uint32_t r = threadIdx.x; r < rings(); r += blockDim.x) s_.next[r] = *cursor(r);
-    if (threadIdx.x == 0) store_relaxed(sleeps(), uint64_t{0}), s_.taken = here_.near_done;
+    if (threadIdx.x == 0) tell_all(0), s_.taken = here_.near_done;
     __syncthreads();
   }
   /// Behind the last look of the block.
@@ -37,7 +37,7 @@ class task_worker {
     __syncthreads();
     for (uint32_t r = threadIdx.x; r < rings(); r += blockDim.x) *cursor(r) = s_.next[r];
     if (threadIdx.x != 0) return;
-    store_relaxed(sleeps(), uint64_t{1});
+    tell_all(1);
     full_fence();
     for (uint32_t r = 0; r < rings(); ++r)
       if (task_tag::compare(first_tag(r), s_.next[r]) >= 0) return ring_for_workers(view);
@@ -45,6 +45,11 @@ class task_worker {
 
   /// Looks once. True: a task is open. Thread scope: the first warp.
   GRAVEL_DEVICE bool look(uint32_t lane) {
+    // The words of the ring that was served last are read along with the tags: mostly the next task comes from there.
+    const uint32_t likely = base_ + last_;
+    const uint64_t next = s_.next[likely];
+    tagged_word word{};
+    if (lane < task_words::all) word = load_tagged(&slot_at(q_, likely, next)->words[lane]);  // [T1]
     for (uint32_t base = 0; base < rings(); base += 32) {
       const uint32_t r = base + lane;
       uint64_t tag = 0;
@@ -59,11 +64,12 @@ class task_worker {
       if (some == 0) continue;
       // Another lane first at each look, so that no ring waits for ever.
       const uint32_t turned = some & ~((2u << last_) - 1u), from = static_cast<uint32_t>(__ffs(static_cast<int>(turned ? turned : some))) - 1;
-      last_ = from;
+      last_ = from, base_ = base;
       const uint64_t its_tag = __shfl_sync(~0u, tag, static_cast<int>(from));
       const uint32_t ring = base + from;
       const uint64_t ticket = s_.next[ring];
-      read_words(s_.task, slot_at(q_, ring, ticket), ticket, its_tag, lane);
+      if (ring != likely) word.tag = ~task_tag::make(ticket, task_start::shaped, 0, 0);  // of another ring
+      read_words(s_.task, slot_at(q_, ring, ticket), ticket, its_tag, lane, word);
       if (lane == 0) s_.task.ring = ring;
       __syncwarp();
       return true;
@@ -107,7 +113,12 @@ class task_worker {
   GRAVEL_DEVICE uint32_t rings() const { return q_.memory.shape.rings(); }
   GRAVEL_DEVICE uint64_t* word(uint64_t offset) const { return reinterpret_cast<uint64_t*>(q_.g.heap + offset); }
   GRAVEL_DEVICE uint64_t* cursor(uint32_t ring) const { return word(q_.memory.cursor(blockIdx.x, ring)); }
-  GRAVEL_DEVICE uint64_t* sleeps() const { return word(q_.memory.line(task_memory::asleep)); }
+  /// Whether the workers of this PE sleep.
+  GRAVEL_DEVICE void tell_all(uint64_t asleep) const {
+    for (uint32_t pe = 0; pe < q_.g.n_pes; ++pe)
+      if (char* const heap = pe == q_.g.my_pe ? q_.g.heap : peer_heap(q_.g, static_cast<int>(pe)))
+        store_relaxed(reinterpret_cast<uint64_t*>(heap + q_.memory.asleep(q_.g.my_pe)), asleep);
+  }
   GRAVEL_DEVICE uint64_t first_tag(uint32_t ring) const {
     return load_acquire(&slot_at(q_, ring, s_.next[ring])->words[0].tag);  // [T1]
   }
@@ -162,7 +173,7 @@ class task_worker {
   const task_place& place_;
   service_server& here_;
   state& s_;
-  uint32_t last_ = 0;
+  uint32_t last_ = 0, base_ = 0;  ///< ring served last: base_ + last_
   relax idle_;  ///< while what waits to be forwarded finds no room
 };
 
@@ -181,10 +192,8 @@ __global__ void __launch_bounds__(THREADS) work(const __grid_constant__ gravel_t
   for (;;) {
     if (looks) {
       uint32_t next = open_task::stop;
-      for (relax wait;; wait()) {
-#if GRAVEL_CUDA
-        wait.reset();  // what is waited for is to be seen at once
-#else
+      for (;;) {  // on a GPU without a pause: what comes is to be seen at once
+#if !GRAVEL_CUDA
         worker.wait_alone(life, lane);
 #endif
         const bool told = lane == 0 && end.has_come(view.mail, life);
@@ -195,7 +204,6 @@ __global__ void __launch_bounds__(THREADS) work(const __grid_constant__ gravel_t
           break;
         }
         worker.run(copy_team::warp(queue.g, ~0u));
-        wait.reset();
       }
       if (lane == 0) state.task.next = next;
     }
