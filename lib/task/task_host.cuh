@@ -17,15 +17,15 @@
 namespace gravel {
 
 /// A task as a kernel of its own; grid: its blocks.
-template <uint32_t THREADS, class... Tasks>
-__global__ void __launch_bounds__(THREADS) run_alone(gravel_task_handle queue, uint32_t ring, uint64_t ticket, uint64_t tag) {
+template <class Task>
+__global__ void __launch_bounds__(task_check<Task>::shape.threads) run_alone(gravel_task_handle queue, uint32_t ring, uint64_t ticket, uint64_t tag) {
   __shared__ open_task task;
   if (threadIdx.x < 32) {
     read_words(task, slot_at(queue, ring, ticket), ticket, tag, threadIdx.x, {0, ~tag});
     if (threadIdx.x == 0) task.ring = ring;
   }
   __syncthreads();
-  run_open<Tasks...>(queue, copy_team::block(queue.g), task, blockIdx.x, gridDim.x);
+  run_open<Task>(queue, copy_team::block(queue.g), task, blockIdx.x, gridDim.x);
 }
 
 struct task_hosting {
@@ -65,7 +65,7 @@ class task_host {
   static runner runner_of() {
     return [](task_host& host, const task_letter& letter) {
       bool known = false;
-      ((letter.id == handler_id<Tasks>::value ? (void)(host.start<Tasks, Tasks...>(letter), known = true) : void()), ...);
+      ((letter.id == handler_id<Tasks>::value ? (void)(host.start<Tasks>(letter), known = true) : void()), ...);
       return known;
     };
   }
@@ -89,12 +89,12 @@ class task_host {
   }
   uint32_t sender_of(uint32_t ring) const { return ring % where_.host.g.n_pes; }
 
-  template <class Task, class... All>
+  template <class Task>
   void start(const task_letter& letter) {
     if constexpr (task_check<Task>::on_host) run_here<Task>(letter);
     else {
       constexpr gravel_task_shape shape = task_check<Task>::shape;
-      gravel_launch(run_alone<shape.threads, All...>, gravel_launch_config{.grid = shape.blocks, .block = shape.threads, .stream = stream()}, where_.kernels,
+      gravel_launch(run_alone<Task>, gravel_launch_config{.grid = shape.blocks, .block = shape.threads, .stream = stream()}, where_.kernels,
                     letter.ring, letter.ticket, letter.tag);
     }
   }
