@@ -79,7 +79,7 @@ struct times {
 
 enum class way : uint32_t { warp, workers, host };
 
-__global__ void put_tasks(gravel_task_handle q, board* at, int pe, way how, uint64_t* payload, uint64_t bytes, uint32_t puts, uint64_t* back, times to) {
+__global__ void put_tasks(const __grid_constant__ gravel_task_handle q, board* at, int pe, way how, uint64_t* payload, uint64_t bytes, uint32_t puts, uint64_t* back, times to) {
   const uint64_t begin = nanoseconds_now(), first = static_cast<uint64_t>(clock64());
   for (uint64_t n = 1; n <= puts; ++n) {
     for (uint64_t i = threadIdx.x; i < bytes / 8; i += blockDim.x) payload[i] = n + i;

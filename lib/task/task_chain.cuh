@@ -32,7 +32,7 @@ struct open_task {
 };
 
 /// Sends the first stage of a task's chain, with the others behind it, from the PE where the task has run. Thread scope: the team.
-GRAVEL_BOTH void send_next(const gravel_task_handle& q, const copy_team& team, const open_task& task) {
+__host__ __device__ GRAVEL_NOINLINE inline void send_next(const gravel_task_handle& q, const copy_team& team, const open_task& task) {
   const uint64_t* const stage = task.words + task_words::payload;
   const uint32_t n = stage[chain_words::names] & 0xff, used = chain_words::arguments + n, all = task.chain_words();
   const uint64_t bytes = stage[chain_words::places] >> 32, source = stage[chain_words::source], target = stage[chain_words::target],
@@ -62,12 +62,13 @@ GRAVEL_BOTH void send_next(const gravel_task_handle& q, const copy_team& team, c
   o.payload = {{q.g.heap + (bytes ? source : 0), bytes}, {}};
   o.blocks = stage[chain_words::names] >> 16 & 0xffff;
   o.start = static_cast<task_start>(start);
-  send_order(q, team, o, pe);
+  send_from_task(q, team, o, pe, true);
 }
 
 }  // namespace gravel
 
-/// A task, and those that follow it: plain data, the same in all threads that send it. From gravel_make_task.
+/// A task, and those that follow it: the same in all threads that send it. From gravel_make_task.
+template <bool IN_TASK>
 class gravel_task_chain {
  public:
   /// Behind the last task of the chain `Task` runs at `pe`, on `target` there, with `bytes` bytes from the symmetric address `source` of the PE where the
@@ -102,7 +103,10 @@ class gravel_task_chain {
   }
   /// Sends it. Thread scope: as gravel_task_put.
   GRAVEL_BOTH void put() const {
-    if (good_) gravel::send_order(q_, team_, order_, order_.words[gravel::task_words::places] & 0xffff);
+    const uint32_t pe = order_.words[gravel::task_words::places] & 0xffff;
+    if (!good_) return;
+    if constexpr (IN_TASK) gravel::send_from_task(q_, team_, order_, pe, true);
+    else gravel::send_order(q_, team_, order_, pe);
   }
 
   GRAVEL_BOTH gravel_task_chain(const gravel_task_handle& q, const gravel::copy_team& team) : q_(q), team_(team) {}
@@ -117,17 +121,17 @@ class gravel_task_chain {
 
 /// As gravel_task_put, but nothing is sent before put(): gravel_make_task<a>(queue, ...).then<b>(...).put().
 template <class Task, class... A>
-GRAVEL_BOTH gravel_task_chain gravel_make_task(const gravel_task_handle& queue, int pe, typename gravel::task_check<Task>::call::target* target,
+GRAVEL_BOTH gravel_task_chain<false> gravel_make_task(const gravel_task_handle& queue, int pe, typename gravel::task_check<Task>::call::target* target,
                                                const gravel_payload& payload, const gravel_signal& done, const A&... arguments) {
-  gravel_task_chain chain(queue, gravel::copy_team::block(queue.g));
+  gravel_task_chain<false> chain(queue, gravel::copy_team::block(queue.g));
   chain.good_ = gravel::make_order<Task>(chain.order_, queue, gravel::copy_team::block(queue.g), gravel::task_start::shaped, pe, target, payload, done, arguments...);
   return chain;
 }
 /// From a task.
 template <class Task, class... A>
-GRAVEL_BOTH gravel_task_chain gravel_make_task(const gravel_task_t& t, int pe, typename gravel::task_check<Task>::call::target* target,
+GRAVEL_BOTH gravel_task_chain<true> gravel_make_task(const gravel_task_t& t, int pe, typename gravel::task_check<Task>::call::target* target,
                                                const gravel_payload& payload, const gravel_signal& done, const A&... arguments) {
-  gravel_task_chain chain(t.queue, t.team);
+  gravel_task_chain<true> chain(t.queue, t.team);
   chain.good_ = gravel::make_order<Task>(chain.order_, t.queue, t.team, gravel::task_start::shaped, pe, target, payload, done, arguments...);
   return chain;
 }

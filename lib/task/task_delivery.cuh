@@ -46,16 +46,3 @@ struct gravel_task_delivery {
     if (load_relaxed(reinterpret_cast<const uint64_t*>(g.heap + asleep)) != 0) ring_for_workers(*view);
   }
 };
-
-namespace gravel {
-
-/// Behind a command that was written into a peer's memory, or into the own. Thread scope: lane.
-GRAVEL_BOTH void call_sleeping_workers([[maybe_unused]] const gravel_task_handle& q, [[maybe_unused]] uint32_t pe) {
-#if GRAVEL_ON_GPU  // workers of the CPU backend do not sleep
-  full_fence();
-  if (load_relaxed(reinterpret_cast<const uint64_t*>(q.g.heap + q.memory.asleep(pe))) == 0) return;
-  gravel_am<gravel_task_delivery>(q.g, static_cast<int>(pe), q.memory.asleep(pe), q.memory.slot(0, 0), uint64_t{0}, command_words{});
-#endif
-}
-
-}  // namespace gravel

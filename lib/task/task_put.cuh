@@ -99,69 +99,87 @@ GRAVEL_BOTH uint32_t ring_to_pe(const gravel_task_handle& q, uint32_t pe) { retu
 GRAVEL_BOTH uint32_t ring_from_here(const gravel_task_handle& q) { return q.g.from == sender::host ? q.g.n_pes + q.g.my_pe : q.g.my_pe; }
 GRAVEL_BOTH uint32_t own_ring(const gravel_task_handle& q) { return 2 * q.g.n_pes; }
 
-/// Route `net`: data in pieces of one message, each of which adds its bytes to `counter` [T3]. Thread scope: the team.
-GRAVEL_BOTH void put_counted(const gravel_t& g, const copy_team& team, uint64_t to, const gravel_task_source& from, uint64_t counter, int pe) {
-  const uint64_t most = uint64_t{most_bulk_units(g, bulk_queue(g, team, from.bytes)) - 2} * sizeof(unit);
-  for (uint64_t done = 0; done < from.bytes; done += most) {
-    const uint64_t now = from.bytes - done < most ? from.bytes - done : most;
-    put_bulk_by(g, team, g.heap + to + done, static_cast<const char*>(from.data) + done, now, reinterpret_cast<uint64_t*>(g.heap + counter), now,
-                GRAVEL_SIGNAL_ADD, pe);
+// What is seldom needed on the fast route is not inlined, so that what is needed stays in the processor's cache of instructions. The handle goes there by
+// value: then it need not lie in memory otherwise.
+
+/// Thread scope: lane, or a host thread.
+__host__ __device__ GRAVEL_NOINLINE inline void send_command(gravel_t g, uint32_t pe, uint64_t asleep, uint64_t slot, uint64_t tag, command_words words) {
+  gravel_am<gravel_task_delivery>(g, static_cast<int>(pe), asleep, slot, tag, words);
+  if (tag != 0) gravel_flush(g);
+}
+/// Route `net`: data in pieces of one message, each of which adds its bytes to a counter [T3]. Thread scope: the team.
+__host__ __device__ GRAVEL_NOINLINE inline void send_counted(gravel_t g, copy_team team, uint64_t to, const char* from, uint64_t bytes, uint64_t counter, uint32_t pe) {
+  const uint64_t most = uint64_t{most_bulk_units(g, bulk_queue(g, team, bytes)) - 2} * sizeof(unit);
+  for (uint64_t done = 0; done < bytes; done += most) {
+    const uint64_t now = bytes - done < most ? bytes - done : most;
+    put_bulk_by(g, team, g.heap + to + done, from + done, now, reinterpret_cast<uint64_t*>(g.heap + counter), now, GRAVEL_SIGNAL_ADD, static_cast<int>(pe));
     team.sync();
   }
 }
 
-/// An order, ready to be written: where it goes, and of its words that of this thread.
+/// An order, ready to be written: where it goes, and of its words that of this thread. Thread scope of its members: the team.
 class open_order {
  public:
-  /// Thread scope: the team, or its first warp.
   GRAVEL_BOTH open_order(const gravel_task_handle& q, const task_order& o, uint32_t pe)
-      : q_(q), o_(o), pe_(pe), bytes_(o.payload.bytes()), heap_(mapped_heap(q.g, static_cast<int>(pe))) {
+      : q_(q), o_(o), pe_(pe), start_(o.start), bytes_(o.payload.bytes()), heap_(mapped_heap(q.g, static_cast<int>(pe))) {
     inlined_ = bytes_ != 0 && o.n_words <= task_words::payload && bytes_ <= task_words::most_payload;
     n_ = inlined_ ? task_words::payload + static_cast<uint32_t>((bytes_ + 7) / 8) : o.n_words;
   }
-  GRAVEL_BOTH uint32_t pe() const { return pe_; }
+  /// It is kept in the own ring instead.
+  GRAVEL_BOTH void keep_here() { pe_ = q_.g.my_pe, heap_ = q_.g.heap, start_ = task_start::forward; }
+  GRAVEL_BOTH bool is_mapped() const { return heap_ != nullptr; }
   /// All is in its words.
   GRAVEL_BOTH bool is_small() const { return bytes_ == 0 || inlined_; }
-  GRAVEL_BOTH bool is_mapped() const { return heap_ != nullptr; }
   /// Reads what of the words this thread will write, so that it is here when the ticket is.
   GRAVEL_BOTH void prepare(const copy_team& team) {
     const uint32_t i = n_ - 1 - team.rank();
-    if (is_small() && i < n_) mine_ = word(i, o_.payload);
+    if (is_small() && is_mapped() && i < n_) first_ = word(i, o_.payload);
   }
 
-  /// Writes payload and command into the slot of `ticket` in ring `ring`. Thread scope: the team.
-  GRAVEL_BOTH void fill(const copy_team& team, uint32_t ring, uint64_t ticket, task_start start) const {
-    const uint64_t slot = q_.memory.slot(ring, ticket), tag = task_tag::make(ticket, start, n_, o_.blocks);
-    if (!heap_) return fill_by_messages(team, slot, tag);
-    if (!is_small()) {
-      char* const to = heap_ + slot + sizeof(task_slot);
-      copy_bytes(team, to, static_cast<const char*>(o_.payload.first.data), o_.payload.first.bytes);
-      if (o_.payload.second.bytes) copy_bytes(team, to + o_.payload.first.bytes, static_cast<const char*>(o_.payload.second.data), o_.payload.second.bytes);
-      thread_fence();
-      team.sync();
-    }
-    auto* const to = reinterpret_cast<tagged_word*>(heap_ + slot);
+  /// Writes payload and command into the slot of `ticket` in ring `ring`; over the route `net` the payload.
+  GRAVEL_BOTH void fill(const copy_team& team, uint32_t ring, uint64_t ticket) {
+    slot_ = q_.memory.slot(ring, ticket), tag_ = task_tag::make(ticket, start_, n_, o_.blocks);
+    if (!is_small()) stage(team);
+    if (!is_mapped()) return;
+    auto* const to = reinterpret_cast<tagged_word*>(heap_ + slot_);
     uint32_t i = n_ - 1 - team.rank();
-    if (i < n_) store_tagged(to + i, is_small() ? mine_ : word(i, o_.payload), tag);  // [T1]
-    for (i -= team.size(); i < n_; i -= team.size()) store_tagged(to + i, word(i, o_.payload), tag);
+    if (i < n_) store_tagged(to + i, is_small() ? first_ : word(i, o_.payload), tag_);  // [T1]
+    for (i -= team.size(); i < n_; i -= team.size()) store_tagged(to + i, word(i, o_.payload), tag_);
+  }
+  /// Over the route `net` the command; else calls workers that sleep. Thread scope: one lane of the team.
+  GRAVEL_BOTH void finish() const {
+    if (is_mapped() && !sleeps()) return;
+    const small_payload small(o_.payload, inlined_);
+    command_words words;
+    for (uint32_t i = 1; i < task_words::all; ++i) words.word[i - 1] = !is_mapped() && i < n_ ? word(i, small.of) : 0;
+    if (!is_small()) words.word[task_words::places - 1] |= bytes_ << 32;
+    send_command(q_.g, pe_, q_.memory.asleep(pe_), slot_, is_mapped() ? uint64_t{0} : tag_, words);
   }
 
  private:
-  GRAVEL_BOTH void fill_by_messages(const copy_team& team, uint64_t slot, uint64_t tag) const {
-    uint64_t counted = 0;
-    if (!is_small()) {
-      const uint64_t to = slot + sizeof(task_slot), counter = slot + offsetof(task_slot, arrived);
-      put_counted(q_.g, team, to, o_.payload.first, counter, static_cast<int>(pe_));
-      put_counted(q_.g, team, to + o_.payload.first.bytes, o_.payload.second, counter, static_cast<int>(pe_));
-      counted = bytes_;
+  /// To the place behind the words.
+  GRAVEL_BOTH void stage(const copy_team& team) const {
+    uint64_t to = slot_ + sizeof(task_slot);
+#if GRAVEL_ON_GPU
+#pragma unroll 1
+#endif
+    for (int i = 0; i < 2; ++i) {
+      const gravel_task_source& from = i ? o_.payload.second : o_.payload.first;
+      if (is_mapped()) copy_bytes(team, heap_ + to, static_cast<const char*>(from.data), from.bytes);
+      else send_counted(q_.g, team, to, static_cast<const char*>(from.data), from.bytes, slot_ + offsetof(task_slot, arrived), pe_);
+      to += from.bytes;
     }
-    if (!team.is_leader()) return;
-    const small_payload small(o_.payload, inlined_);
-    command_words words;
-    for (uint32_t i = 1; i < task_words::all; ++i) words.word[i - 1] = i < n_ ? word(i, small.of) : 0;
-    words.word[task_words::places - 1] |= counted << 32;
-    gravel_am<gravel_task_delivery>(q_.g, static_cast<int>(pe_), q_.memory.asleep(pe_), slot, tag, words);
-    gravel_flush(q_.g);
+    if (!is_mapped()) return;
+    thread_fence();
+    team.sync();
+  }
+  GRAVEL_BOTH bool sleeps() const {
+#if GRAVEL_ON_GPU
+    full_fence();
+    return load_relaxed(reinterpret_cast<const uint64_t*>(q_.g.heap + q_.memory.asleep(pe_))) != 0;
+#else
+    return false;  // workers of the CPU backend do not
+#endif
   }
   GRAVEL_BOTH uint64_t word(uint32_t i, const gravel_payload& payload) const {
     if (inlined_ && i >= task_words::payload) return gather_word(payload, uint64_t{i - task_words::payload} * 8);
@@ -179,67 +197,66 @@ class open_order {
   const gravel_task_handle& q_;
   const task_order& o_;
   uint32_t pe_, n_;
+  task_start start_;
   uint64_t bytes_;
   char* heap_;  ///< of the destination, as mapped here
   bool inlined_;
-  uint64_t mine_ = 0;
+  uint64_t first_ = 0, slot_ = 0, tag_ = 0;
 };
 
-/// From who may wait. Thread scope: the team.
-GRAVEL_BOTH void send_waiting(const gravel_task_handle& q, const copy_team& team, open_order& order, const task_order& o) {
-  const uint32_t ring = ring_to_pe(q, order.pe());
-  // One warp is enough for a few words.
-  const bool by_warp = order.is_small() && order.is_mapped() && !team.is_warp() && team.size() > 32;
-  const copy_team writers = by_warp ? copy_team::warp(q.g, ~0u) : team;
-  uint64_t ticket = 0;
-  if (!by_warp || team.rank() < 32) {
-    order.prepare(writers);
-    if (writers.is_leader()) ticket = claim_slot(q, order.pe(), ring, true);
-    ticket = writers.from_leader(ticket);
-    order.fill(writers, ring_from_here(q), ticket, o.start);
-  }
-  team.sync();  // the payload may be used again
-  if (!team.is_leader()) return;
-  if (order.is_mapped()) call_sleeping_workers(q, order.pe());
-  note_ended(q, order.pe(), ring, ticket);
+/// Takes a slot without waiting, at `pe` or else, if `keeps`, in the own ring; ~0: there is none. Thread scope: lane, or a task on the host.
+GRAVEL_BOTH uint64_t claim_without_waiting(const gravel_task_handle& q, uint32_t pe, bool keeps, uint32_t id, bool* kept) {
+  uint64_t ticket = claim_slot(q, pe, ring_to_pe(q, pe), false);
+  if (ticket != ~uint64_t{0} || !keeps) return ticket;
+  if (q.g.from != sender::host) ticket = claim_slot(q, q.g.n_pes, own_ring(q), false);  // a task on the host has no ring of its own
+  *kept = ticket != ~uint64_t{0};
+  if (!*kept) report_error(q.g, message_fault::task_room, op::none, pe, id, q.memory.shape.slots);
+  return ticket;
 }
 
-/// Sends a command to `pe`, which is in range. Thread scope: the team. True: it is on its way, or waits in the own ring for room there.
-GRAVEL_BOTH bool send_order(const gravel_task_handle& q, const copy_team& team, const task_order& o, uint32_t pe, bool forwards = true) {
+/// Sends a command to `pe`, which is in range, from who may wait. Thread scope: the team.
+GRAVEL_BOTH void send_order(const gravel_task_handle& q, const copy_team& team, const task_order& o, uint32_t pe) {
   open_order order(q, o, pe);
   if (q.fenced) thread_fence();
   team.sync();  // what the others of the team have written is the payload
-  if (!q.in_worker) return send_waiting(q, team, order, o), true;
+  // One warp is enough for a few words.
+  const bool by_warp = order.is_small() && order.is_mapped() && !team.is_warp() && team.size() > 32;
+  const copy_team writers = by_warp ? copy_team::warp(q.g, ~0u) : team;
+  if (!by_warp || team.rank() < 32) {
+    order.prepare(writers);
+    uint64_t ticket = 0;
+    if (writers.is_leader()) ticket = claim_slot(q, pe, ring_to_pe(q, pe), true);
+    ticket = writers.from_leader(ticket);
+    order.fill(writers, ring_from_here(q), ticket);
+    if (writers.is_leader()) {
+      order.finish();
+      note_ended(q, pe, ring_to_pe(q, pe), ticket);
+    }
+  }
+  team.sync();  // the payload may be used again
+}
+
+/// The same from a task, which never waits. True: it is on its way, or, if `keeps`, waits in the own ring for room there.
+__host__ __device__ GRAVEL_NOINLINE inline bool send_from_task(const gravel_task_handle& q, const copy_team& team, const task_order& o, uint32_t pe, bool keeps) {
+  constexpr uint64_t none = ~uint64_t{0}, kept_bit = uint64_t{1} << 63;
+  open_order order(q, o, pe);
+  thread_fence();
+  team.sync();  // what the others of the team have written is the payload
   uint64_t ticket = 0;
-  if (team.is_leader()) ticket = claim_slot(q, pe, ring_to_pe(q, pe), false);
+  if (team.is_leader()) {
+    bool kept = false;
+    ticket = claim_without_waiting(q, pe, keeps, static_cast<uint32_t>(o.words[task_words::names] >> 32), &kept);
+    if (kept) ticket |= kept_bit;
+  }
   ticket = team.from_leader(ticket);
   team.sync();
-  if (ticket != ~uint64_t{0}) {
-    order.prepare(team);
-    order.fill(team, ring_from_here(q), ticket, o.start);
-  } else if (!forwards) {
-    return false;
-  } else {
-#if !GRAVEL_ON_GPU
-    if (q.g.from == sender::host) {  // a task on the host has no ring of its own
-      report_error(q.g, message_fault::task_room, op::none, pe, o.words[task_words::names] >> 32, q.memory.shape.slots);
-      return false;
-    }
-#endif
-    if (team.is_leader()) ticket = claim_slot(q, q.g.n_pes, own_ring(q), false);
-    ticket = team.from_leader(ticket);
-    team.sync();
-    if (ticket == ~uint64_t{0}) {
-      if (team.is_leader()) report_error(q.g, message_fault::task_room, op::none, pe, o.words[task_words::names] >> 32, q.memory.shape.slots);
-      return false;
-    }
-    pe = q.g.my_pe;
-    open_order here(q, o, pe);
-    here.prepare(team);
-    here.fill(team, own_ring(q), ticket, task_start::forward);
-  }
-  team.sync();
-  if (team.is_leader() && mapped_heap(q.g, static_cast<int>(pe))) call_sleeping_workers(q, pe);
+  if (ticket == none) return false;
+  const bool kept = (ticket & kept_bit) != 0;
+  if (kept) order.keep_here();
+  order.prepare(team);
+  order.fill(team, kept ? own_ring(q) : ring_from_here(q), ticket & ~kept_bit);
+  if (team.is_leader()) order.finish();
+  team.sync();  // the payload may be used again
   return true;
 }
 
@@ -332,5 +349,7 @@ GRAVEL_BOTH void gravel_task_put_warp(const gravel_task_handle& queue, int pe, t
 template <class Task, class... A>
 GRAVEL_BOTH void gravel_task_put(const gravel_task_t& t, int pe, typename gravel::task_check<Task>::call::target* target,
                                  const gravel_payload& payload, const gravel_signal& done, const A&... arguments) {
-  gravel::put_task<Task>(t.queue, t.team, gravel::task_start::shaped, pe, target, payload, done, arguments...);
+  gravel::task_order o;
+  if (gravel::make_order<Task>(o, t.queue, t.team, gravel::task_start::shaped, pe, target, payload, done, arguments...))
+    gravel::send_from_task(t.queue, t.team, o, static_cast<uint32_t>(pe), true);
 }

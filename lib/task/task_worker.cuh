@@ -144,7 +144,7 @@ class task_worker {
     o.payload = {{in_words ? static_cast<const void*>(task.words + task_words::payload) : slot->payload(), task.bytes()}, {}};
     o.blocks = task_tag::blocks(task.tag);
     o.start = static_cast<task_start>(task.words[task_words::sizes] >> 16 & 0xff);
-    const bool sent = send_order(q_, team, o, task.pe(), false);
+    const bool sent = send_from_task(q_, team, o, task.pe(), false);
     team.sync();
     if (!sent) return idle_();
     idle_.reset();
@@ -196,9 +196,10 @@ __global__ void __launch_bounds__(THREADS) work(const __grid_constant__ gravel_t
 #if !GRAVEL_CUDA
         worker.wait_alone(life, lane);
 #endif
-        const bool told = lane == 0 && end.has_come(view.mail, life);
-        if (__any_sync(~0u, told)) break;
-        if (!worker.look(lane)) continue;
+        const bool told = lane == 0 && end.has_come(view.mail, life);  // used behind the look, so that loads overlap
+        const bool some = worker.look(lane);
+        if (__any_sync(~0u, told)) break;  // a task that is open is looked at again
+        if (!some) continue;
         if (!worker.is_for_warp()) {
           next = open_task::run;
           break;
