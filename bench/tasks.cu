@@ -79,7 +79,8 @@ struct times {
 
 enum class way : uint32_t { warp, workers, host };
 
-__global__ void put_tasks(const __grid_constant__ gravel_task_handle q, board* at, int pe, way how, uint64_t* payload, uint64_t bytes, uint32_t puts, uint64_t* back, times to) {
+__global__ void put_tasks(const __grid_constant__ gravel_task_handle q, board* at, int pe, way how, uint64_t* payload, uint64_t bytes,
+                          uint32_t puts, uint64_t* back, times to) {
   const uint64_t begin = nanoseconds_now(), first = static_cast<uint64_t>(clock64());
   for (uint64_t n = 1; n <= puts; ++n) {
     for (uint64_t i = threadIdx.x; i < bytes / 8; i += blockDim.x) payload[i] = n + i;
@@ -135,7 +136,8 @@ std::vector<double> microseconds(const uint64_t* ticks, const times& to, uint32_
   gravel_copy(raw.data(), ticks, n * sizeof(uint64_t));
   gravel_copy(all, to.all, sizeof(all));
   std::vector<double> us;
-  for (uint64_t t : raw) us.push_back(static_cast<double>(t) * static_cast<double>(all[1]) / 1e3 / static_cast<double>(std::max<uint64_t>(all[0], 1)));
+  for (uint64_t t : raw)
+    us.push_back(static_cast<double>(t) * static_cast<double>(all[1]) / 1e3 / static_cast<double>(std::max<uint64_t>(all[0], 1)));
   std::sort(us.begin(), us.end());
   return us;
 }
@@ -177,7 +179,9 @@ int main(int argc, char** argv) {
     gravel_barrier_all();
   }
   const double echo = me == 0 ? part(microseconds(to.ticks, to, puts), 0.5) / 2 : 0;
-  if (me == 0) std::printf("a put of a word, one way: %.2f us\n%-8s %7s %6s %9s %9s %9s %9s %9s\n", echo, "start", "bytes", "fenced", "min us", "median us", "99 % us", "put us", "wrong");
+  if (me == 0)
+    std::printf("a put of a word, one way: %.2f us\n%-8s %7s %6s %9s %9s %9s %9s %9s\n", echo, "start", "bytes", "fenced", "min us",
+                "median us", "99 % us", "put us", "wrong");
 
   gravel_launch(find_way_back, 1, 1, gravel_handle(), at);
   gravel_synchronize();
@@ -210,8 +214,8 @@ int main(int argc, char** argv) {
           if (me != 0) continue;
           const auto us = microseconds(to.ticks, to, n), put = microseconds(to.returned, to, n);
           const char* const names[] = {"warp", "workers", "host"};
-          std::printf("%-8s %7lu %6d %9.2f %9.2f %9.2f %9.2f %9lu\n", names[static_cast<int>(how)], static_cast<unsigned long>(bytes), fenced, us[0] - echo, part(us, 0.5) - echo,
-                      part(us, 0.99) - echo, part(put, 0.5), static_cast<unsigned long>(wrong));
+          std::printf("%-8s %7lu %6d %9.2f %9.2f %9.2f %9.2f %9lu\n", names[static_cast<int>(how)], static_cast<unsigned long>(bytes),
+                      fenced, us[0] - echo, part(us, 0.5) - echo, part(us, 0.99) - echo, part(put, 0.5), static_cast<unsigned long>(wrong));
           std::fflush(stdout);
         }
   }

@@ -130,7 +130,8 @@ using queue_type = gravel_task_queue<by_warp, by_blocks, by_launch, by_host, hop
 
 /// Tasks `number` with number % gridDim.x == blockIdx.x, to PE number % PEs, each a quarter of the numbers of each kind.
 template <class Sender>
-GRAVEL_BOTH void send_one(const Sender& q, board* at, const unsigned char* bytes, uint32_t number, uint32_t tasks, gravel_signal done, uint32_t kinds) {
+GRAVEL_BOTH void send_one(const Sender& q, board* at, const unsigned char* bytes, uint32_t number, uint32_t tasks, gravel_signal done,
+                          uint32_t kinds) {
   const int pe = static_cast<int>(mix(number * 7u) % q.g.n_pes);
   const uint32_t n = bytes_of(number), half = number % 3 ? n / 2 : n;
   const gravel_payload p{{bytes, half}, {bytes + half, n - half}};
@@ -188,10 +189,12 @@ void each_once(const std::string& what, const gravel_task_options& how, uint32_t
       const uint32_t device = now.times[pe * tasks + number], host = times[pe * tasks + number];
       here += mine;
       expect(device == (mine && !on_host ? runs_of(number, kinds) : 0) && host == (mine && on_host),
-             what + ": task " + std::to_string(number) + " of PE " + std::to_string(pe) + " ran " + std::to_string(device) + " and " + std::to_string(host) + " times");
+             what + ": task " + std::to_string(number) + " of PE " + std::to_string(pe) + " ran " + std::to_string(device) + " and " +
+                 std::to_string(host) + " times");
     }
   expect(now.wrong + host_wrong == 0, what + ": " + std::to_string(now.wrong + host_wrong) + " bytes were wrong");
-  expect(gravel_read(done) == here, what + ": a signal of " + std::to_string(gravel_read(done)) + " for " + std::to_string(here) + " tasks");
+  expect(gravel_read(done) == here,
+         what + ": a signal of " + std::to_string(gravel_read(done)) + " for " + std::to_string(here) + " tasks");
   host_times = nullptr;
   gravel_free_signal(done);
   gravel_free(memory);
@@ -226,7 +229,7 @@ void walks_and_trees(const gravel_task_options& how, uint64_t hops, uint32_t dep
 
 __global__ void begin_chains(gravel_task_handle q, uint64_t* words, gravel_signal first, gravel_signal last) {
   const int me = gravel_my_pe(q.g), n = gravel_n_pes(q.g), a = (me + 1) % n, b = (me + 2) % n;
-  uint64_t *const mine = words + 4 * me;
+  uint64_t* const mine = words + 4 * me;
   // 5 into a word of the next PE, that word and 10 into one of the one behind it, and that and 100 back here.
   gravel_make_task<add>(q, a, &mine[0], {}, first, uint64_t{5})
       .then<add>(b, &mine[1], {&mine[0], 8}, {}, uint64_t{10})

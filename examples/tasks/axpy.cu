@@ -40,11 +40,14 @@ int main(int argc, char** argv) {
   bool from_host = false;
   CLI::App app("y += a * x by tasks: each PE sends its x to the next, piece by piece.", program_name);
   app.add_option("--elements", n, "of x and y at each PE")->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32))->capture_default_str();
-  app.add_option("--piece", piece, "elements in a task's payload")->check(CLI::Range(uint64_t{1}, uint64_t{1} << 20))->capture_default_str();
+  app.add_option("--piece", piece, "elements in a task's payload")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 20))
+      ->capture_default_str();
   app.add_option("--rounds", rounds, "times that all of it is done")->check(CLI::Range(1u, 1000u))->capture_default_str();
   app.add_option("--workers", workers, "resident blocks of each PE")->check(CLI::Range(1u, 256u))->capture_default_str();
   app.add_flag("--from-host", from_host, "host threads send, not kernels");
-  gravel::parse_or_exit(app, argc, argv, [&] { gravel::need_symmetric(2 * n * sizeof(float) + (uint64_t{64} << 20) + 64 * 33 * piece * sizeof(float)); });
+  gravel::parse_or_exit(app, argc, argv,
+                        [&] { gravel::need_symmetric(2 * n * sizeof(float) + (uint64_t{64} << 20) + 64 * 33 * piece * sizeof(float)); });
   gravel_init<gravel_task_delivery>();
   const int me = gravel_my_pe(), before = (me + gravel_n_pes() - 1) % gravel_n_pes();
   auto* const y = gravel_malloc<float>(n * sizeof(float));
@@ -62,9 +65,9 @@ int main(int argc, char** argv) {
       const auto begin = std::chrono::steady_clock::now();
       if (from_host)
         for (uint64_t at = 0; at < n; at += piece)
-          gravel_task_put<axpy>(queue.host_handle(), (me + 1) % gravel_n_pes(), y + at, {{x + at, std::min(piece, n - at) * sizeof(float)}}, done, 0.5f);
-      else
-        gravel_launch(send, GRAVEL_CUDA ? 16 : 2, GRAVEL_CUDA ? 256 : 32, queue.handle(), y, x, n, piece, 0.5f, done);
+          gravel_task_put<axpy>(queue.host_handle(), (me + 1) % gravel_n_pes(), y + at, {{x + at, std::min(piece, n - at) * sizeof(float)}},
+                                done, 0.5f);
+      else gravel_launch(send, GRAVEL_CUDA ? 16 : 2, GRAVEL_CUDA ? 256 : 32, queue.handle(), y, x, n, piece, 0.5f, done);
       gravel_wait(done, r * tasks);  // all of y is done here
       seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     }
@@ -75,8 +78,9 @@ int main(int argc, char** argv) {
   for (uint64_t i = 0; i < n; ++i) wrong += result[i] != 0.5f * static_cast<float>(rounds) * x_of(before, i);
   wrong = gravel_sum_all(wrong);
   if (me == 0)
-    std::printf("%llu elements in %llu tasks of %llu bytes: %.3f ms, %.2f GB/s for each PE; %llu wrong elements\n", static_cast<unsigned long long>(n),
-                static_cast<unsigned long long>(tasks), static_cast<unsigned long long>(piece * sizeof(float)), seconds * 1e3,
+    std::printf("%llu elements in %llu tasks of %llu bytes: %.3f ms, %.2f GB/s for each PE; %llu wrong elements\n",
+                static_cast<unsigned long long>(n), static_cast<unsigned long long>(tasks),
+                static_cast<unsigned long long>(piece * sizeof(float)), seconds * 1e3,
                 static_cast<double>(n) * sizeof(float) / seconds / 1e9, static_cast<unsigned long long>(wrong));
   gravel_finalize();
   return wrong ? gravel::exit_wrong_result : 0;

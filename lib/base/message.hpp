@@ -222,7 +222,7 @@ enum class message_fault : uint8_t {
   other_collective,
   bad_server,
   bad_key,
-  task_pe,       ///< of lib/task, as those that follow
+  task_pe,  ///< of lib/task, as those that follow
   task_payload,
   task_address,
   task_room,

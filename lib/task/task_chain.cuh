@@ -86,8 +86,9 @@ class gravel_task_chain {
     if (!good_ || !check_order(q_, team_, id, pe, to, source.bytes, signal, signal_pe)) return good_ = false, *this;
     if (used_ + n > task_words::most_chain || (source.bytes != 0 && !lies_in_heap(from, source.bytes, q_.g.heap_bytes))) {
       if (team_.is_leader())
-        report_error(q_.g, used_ + n > task_words::most_chain ? message_fault::task_chain : message_fault::task_address, op::none, q_.g.my_pe,
-                     used_ + n > task_words::most_chain ? used_ + n : from, used_ + n > task_words::most_chain ? task_words::most_chain : q_.g.heap_bytes, id);
+        report_error(q_.g, used_ + n > task_words::most_chain ? message_fault::task_chain : message_fault::task_address, op::none,
+                     q_.g.my_pe, used_ + n > task_words::most_chain ? used_ + n : from,
+                     used_ + n > task_words::most_chain ? task_words::most_chain : q_.g.heap_bytes, id);
       return good_ = false, *this;
     }
     uint64_t* const stage = order_.words + task_words::payload + used_;
@@ -121,17 +122,21 @@ class gravel_task_chain {
 
 /// As gravel_task_put, but nothing is sent before put(): gravel_make_task<a>(queue, ...).then<b>(...).put().
 template <class Task, class... A>
-GRAVEL_BOTH gravel_task_chain<false> gravel_make_task(const gravel_task_handle& queue, int pe, typename gravel::task_check<Task>::call::target* target,
-                                               const gravel_payload& payload, const gravel_signal& done, const A&... arguments) {
+GRAVEL_BOTH gravel_task_chain<false> gravel_make_task(const gravel_task_handle& queue, int pe,
+                                                      typename gravel::task_check<Task>::call::target* target,
+                                                      const gravel_payload& payload, const gravel_signal& done, const A&... arguments) {
   gravel_task_chain<false> chain(queue, gravel::copy_team::block(queue.g));
-  chain.good_ = gravel::make_order<Task>(chain.order_, queue, gravel::copy_team::block(queue.g), gravel::task_start::shaped, pe, target, payload, done, arguments...);
+  chain.good_ = gravel::make_order<Task>(chain.order_, queue, gravel::copy_team::block(queue.g), gravel::task_start::shaped, pe, target,
+                                         payload, done, arguments...);
   return chain;
 }
 /// From a task.
 template <class Task, class... A>
-GRAVEL_BOTH gravel_task_chain<true> gravel_make_task(const gravel_task_t& t, int pe, typename gravel::task_check<Task>::call::target* target,
-                                               const gravel_payload& payload, const gravel_signal& done, const A&... arguments) {
+GRAVEL_BOTH gravel_task_chain<true> gravel_make_task(const gravel_task_t& t, int pe,
+                                                     typename gravel::task_check<Task>::call::target* target, const gravel_payload& payload,
+                                                     const gravel_signal& done, const A&... arguments) {
   gravel_task_chain<true> chain(t.queue, t.team);
-  chain.good_ = gravel::make_order<Task>(chain.order_, t.queue, t.team, gravel::task_start::shaped, pe, target, payload, done, arguments...);
+  chain.good_ =
+      gravel::make_order<Task>(chain.order_, t.queue, t.team, gravel::task_start::shaped, pe, target, payload, done, arguments...);
   return chain;
 }

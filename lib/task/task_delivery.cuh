@@ -35,10 +35,11 @@ struct gravel_task_delivery {
   static constexpr const char* name = "gravel task";
   using context = gravel::service_view;
   /// `asleep`, `slot`: offsets in the heap. `tag` 0: there is no command, the workers are to be called.
-  GRAVEL_HANDLER void operator()(const gravel_t& g, context* view, uint64_t asleep, uint64_t slot, uint64_t tag, gravel::command_words command) const {
+  GRAVEL_HANDLER void operator()(const gravel_t& g, context* view, uint64_t asleep, uint64_t slot, uint64_t tag,
+                                 gravel::command_words command) const {
     using namespace gravel;
-    if (!lies_in_heap(asleep, sizeof(uint64_t), g.heap_bytes) || !lies_in_heap(slot, sizeof(task_slot), g.heap_bytes) || asleep % 8 || slot % 16 ||
-        task_tag::words(tag) > task_words::all)
+    if (!lies_in_heap(asleep, sizeof(uint64_t), g.heap_bytes) || !lies_in_heap(slot, sizeof(task_slot), g.heap_bytes) || asleep % 8 ||
+        slot % 16 || task_tag::words(tag) > task_words::all)
       return report_error(g, message_fault::task_address, op::none, g.my_pe, slot, g.heap_bytes);
     auto* const words = reinterpret_cast<tagged_word*>(g.heap + slot);
     for (uint32_t i = task_tag::words(tag); i-- > 0;) store_tagged(words + i, i ? command.word[i - 1] : 0, tag);  // [T1]

@@ -18,7 +18,8 @@ namespace gravel {
 
 /// A task as a kernel of its own; grid: its blocks.
 template <class Task>
-__global__ void __launch_bounds__(task_check<Task>::shape.threads) run_alone(const __grid_constant__ gravel_task_handle queue, uint32_t ring, uint64_t ticket, uint64_t tag) {
+__global__ void __launch_bounds__(task_check<Task>::shape.threads)
+    run_alone(const __grid_constant__ gravel_task_handle queue, uint32_t ring, uint64_t ticket, uint64_t tag) {
   __shared__ open_task task;
   if (threadIdx.x < 32) {
     read_words(task, slot_at(queue, ring, ticket), ticket, tag, threadIdx.x, {0, ~tag});
@@ -79,8 +80,7 @@ class task_host {
           task_letter& letter = letters_[next % where_.letters];
           if (load_acquire(&letter.number) != next + 1) break;  // [T4]
           const task_letter now = letter;
-          if (!run_(*this, now))
-            report_error(where_.host.g, message_fault::unknown_task, op::none, sender_of(now.ring), now.id, 0);
+          if (!run_(*this, now)) report_error(where_.host.g, message_fault::unknown_task, op::none, sender_of(now.ring), now.id, 0);
         }
       }
     } catch (const std::exception& e) {

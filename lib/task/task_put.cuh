@@ -88,7 +88,8 @@ GRAVEL_BOTH void note_ended(const gravel_task_handle& q, uint32_t line, uint32_t
   if (q.g.from == sender::host || ticket - ended < q.memory.shape.slots / 2) return;
   constexpr uint32_t few = 8;
   uint64_t done[few], n = 0;
-  for (uint32_t i = 0; i < few; ++i) done[i] = load_acquire_later(reinterpret_cast<const uint64_t*>(q.g.heap + q.memory.done(ring, ended + i)));
+  for (uint32_t i = 0; i < few; ++i)
+    done[i] = load_acquire_later(reinterpret_cast<const uint64_t*>(q.g.heap + q.memory.done(ring, ended + i)));
   acquire_now();
   while (n < few && ended + n < ticket && done[n] == ended + n + 1) ++n;
   if (n) raise_to<scope::device>(&mine.ended, ended + n);
@@ -99,20 +100,22 @@ GRAVEL_BOTH uint32_t ring_to_pe(const gravel_task_handle& q, uint32_t pe) { retu
 GRAVEL_BOTH uint32_t ring_from_here(const gravel_task_handle& q) { return q.g.from == sender::host ? q.g.n_pes + q.g.my_pe : q.g.my_pe; }
 GRAVEL_BOTH uint32_t own_ring(const gravel_task_handle& q) { return 2 * q.g.n_pes; }
 
-// What is seldom needed on the fast route is not inlined, so that what is needed stays in the processor's cache of instructions. The handle goes there by
-// value: then it need not lie in memory otherwise.
+// What is seldom needed on the fast route is not inlined, so that what is needed stays in the processor's cache of instructions.
 
 /// Thread scope: lane, or a host thread.
-__host__ __device__ GRAVEL_NOINLINE inline void send_command(gravel_t g, uint32_t pe, uint64_t asleep, uint64_t slot, uint64_t tag, command_words words) {
+__host__ __device__ GRAVEL_NOINLINE inline void send_command(const gravel_t& g, uint32_t pe, uint64_t asleep, uint64_t slot, uint64_t tag,
+                                                             const command_words& words) {
   gravel_am<gravel_task_delivery>(g, static_cast<int>(pe), asleep, slot, tag, words);
   if (tag != 0) gravel_flush(g);
 }
 /// Route `net`: data in pieces of one message, each of which adds its bytes to a counter [T3]. Thread scope: the team.
-__host__ __device__ GRAVEL_NOINLINE inline void send_counted(gravel_t g, copy_team team, uint64_t to, const char* from, uint64_t bytes, uint64_t counter, uint32_t pe) {
+__host__ __device__ GRAVEL_NOINLINE inline void send_counted(const gravel_t& g, copy_team team, uint64_t to, const char* from,
+                                                             uint64_t bytes, uint64_t counter, uint32_t pe) {
   const uint64_t most = uint64_t{most_bulk_units(g, bulk_queue(g, team, bytes)) - 2} * sizeof(unit);
   for (uint64_t done = 0; done < bytes; done += most) {
     const uint64_t now = bytes - done < most ? bytes - done : most;
-    put_bulk_by(g, team, g.heap + to + done, from + done, now, reinterpret_cast<uint64_t*>(g.heap + counter), now, GRAVEL_SIGNAL_ADD, static_cast<int>(pe));
+    put_bulk_by(g, team, g.heap + to + done, from + done, now, reinterpret_cast<uint64_t*>(g.heap + counter), now, GRAVEL_SIGNAL_ADD,
+                static_cast<int>(pe));
     team.sync();
   }
 }
@@ -153,7 +156,7 @@ class open_order {
     command_words words;
     for (uint32_t i = 1; i < task_words::all; ++i) words.word[i - 1] = !is_mapped() && i < n_ ? word(i, small.of) : 0;
     if (!is_small()) words.word[task_words::places - 1] |= bytes_ << 32;
-    send_command(q_.g, pe_, q_.memory.asleep(pe_), slot_, is_mapped() ? uint64_t{0} : tag_, words);
+    send_command(*q_.kept, pe_, q_.memory.asleep(pe_), slot_, is_mapped() ? uint64_t{0} : tag_, words);
   }
 
  private:
@@ -166,7 +169,7 @@ class open_order {
     for (int i = 0; i < 2; ++i) {
       const gravel_task_source& from = i ? o_.payload.second : o_.payload.first;
       if (is_mapped()) copy_bytes(team, heap_ + to, static_cast<const char*>(from.data), from.bytes);
-      else send_counted(q_.g, team, to, static_cast<const char*>(from.data), from.bytes, slot_ + offsetof(task_slot, arrived), pe_);
+      else send_counted(*q_.kept, team, to, static_cast<const char*>(from.data), from.bytes, slot_ + offsetof(task_slot, arrived), pe_);
       to += from.bytes;
     }
     if (!is_mapped()) return;
@@ -237,7 +240,8 @@ GRAVEL_BOTH void send_order(const gravel_task_handle& q, const copy_team& team, 
 }
 
 /// The same from a task, which never waits. True: it is on its way, or, if `keeps`, waits in the own ring for room there.
-__host__ __device__ GRAVEL_NOINLINE inline bool send_from_task(const gravel_task_handle& q, const copy_team& team, const task_order& o, uint32_t pe, bool keeps) {
+__host__ __device__ GRAVEL_NOINLINE inline bool send_from_task(const gravel_task_handle& q, const copy_team& team, const task_order& o,
+                                                               uint32_t pe, bool keeps) {
   constexpr uint64_t none = ~uint64_t{0}, kept_bit = uint64_t{1} << 63;
   open_order order(q, o, pe);
   thread_fence();
@@ -267,11 +271,13 @@ GRAVEL_BOTH bool check_order(const gravel_task_handle& q, const copy_team& team,
   message_fault fault = message_fault::fine;
   uint64_t what = bytes, limit = q.memory.shape.payload_bytes;
   if (static_cast<uint32_t>(pe) >= q.g.n_pes || static_cast<uint32_t>(signal_pe) >= q.g.n_pes)
-    fault = message_fault::task_pe, what = static_cast<uint32_t>(static_cast<uint32_t>(pe) >= q.g.n_pes ? pe : signal_pe), limit = q.g.n_pes;
+    fault = message_fault::task_pe, what = static_cast<uint32_t>(static_cast<uint32_t>(pe) >= q.g.n_pes ? pe : signal_pe),
+    limit = q.g.n_pes;
   else if (bytes > limit) fault = message_fault::task_payload;
   else if ((target != task_words::none && target >= q.g.heap_bytes) ||
            (signal != task_words::none && (signal % 8 != 0 || !lies_in_heap(signal, 8, q.g.heap_bytes))))
-    fault = message_fault::task_address, what = target != task_words::none && target >= q.g.heap_bytes ? target : signal, limit = q.g.heap_bytes;
+    fault = message_fault::task_address, what = target != task_words::none && target >= q.g.heap_bytes ? target : signal,
+    limit = q.g.heap_bytes;
   if (fault == message_fault::fine) return true;
   if (team.is_leader()) report_error(q.g, fault, op::none, q.g.my_pe, what, limit, id);
   return false;

@@ -49,8 +49,10 @@ class gravel_task_queue {
     check(how, n_pes);
     agree(how);
     const gravel::task_shape shape{n_pes, how.slots, how.payload_bytes, how.workers};
-    memory_ = gravel_malloc<char>(shape.bytes());
+    memory_ = gravel_malloc<char>(shape.bytes() + sizeof(gravel_t));
     const gravel_t g = gravel_handle();
+    kept_ = reinterpret_cast<gravel_t*>(memory_ + shape.bytes());
+    gravel_copy(kept_, &g, sizeof(g));
     at_ = {static_cast<uint64_t>(memory_ - g.heap), shape};
     host_tickets_ = std::make_unique<gravel::task_line[]>(n_pes);
     host_.emplace(gravel::task_hosting{handle(), host_handle(), shape.letters()}, gravel::task_host::runner_of<Tasks...>());
@@ -60,16 +62,21 @@ class gravel_task_queue {
       q.in_worker = q.fenced = true;
       return q;
     }();
-    service_ = std::make_unique<gravel::open_service>(gravel::service_description{
-        "tasks", {how.workers, 1, 32, 4}, threads, gravel::handler_id<gravel_task_delivery>::value, reinterpret_cast<const void*>(&gravel::work<threads, Tasks...>)});
-    service_->start([inside, place, view = service_->view(), life = service_->life(), workers = how.workers](void* stream, uint64_t number) {
+    service_ = std::make_unique<gravel::open_service>(
+        gravel::service_description{"tasks",
+                                    {how.workers, 1, 32, 4},
+                                    threads,
+                                    gravel::handler_id<gravel_task_delivery>::value,
+                                    reinterpret_cast<const void*>(&gravel::work<threads, Tasks...>)});
+    service_->start(
+        [inside, place, view = service_->view(), life = service_->life(), workers = how.workers](void* stream, uint64_t number) {
 #if GRAVEL_CUDA
-      gravel::work<threads, Tasks...><<<workers, threads, 0, static_cast<cudaStream_t>(stream)>>>(inside, place, view, life, number);
+          gravel::work<threads, Tasks...><<<workers, threads, 0, static_cast<cudaStream_t>(stream)>>>(inside, place, view, life, number);
 #else
-      (void)stream, (void)workers;
-      gravel::work<threads, Tasks...>(inside, place, view, life, number);
+          (void)stream, (void)workers;
+          gravel::work<threads, Tasks...>(inside, place, view, life, number);
 #endif
-    });
+        });
   }
   /// close(), unless an exception is on its way: then the other PEs may never come, and tasks that are under way are lost.
   ~gravel_task_queue() noexcept(false) {
@@ -79,12 +86,14 @@ class gravel_task_queue {
   gravel_task_queue& operator=(const gravel_task_queue&) = delete;
 
   /// For kernels of gravel_launch, and for host threads.
-  gravel_task_handle handle() const { return handle(gravel_handle(), reinterpret_cast<gravel::task_line*>(memory_ + at_.line(gravel::task_memory::tickets) - at_.at)); }
-  gravel_task_handle host_handle() const { return handle(gravel_host_handle(), host_tickets_.get()); }
+  gravel_task_handle handle() const {
+    return handle(gravel_handle(), reinterpret_cast<gravel::task_line*>(memory_ + at_.line(gravel::task_memory::tickets) - at_.at), kept_);
+  }
+  gravel_task_handle host_handle() const { return handle(gravel_host_handle(), host_tickets_.get(), &kept_on_host_); }
 
   /// Symmetric memory of a queue, bytes at each of `n_pes` PEs.
   static uint64_t bytes(const gravel_task_options& how, int n_pes) {
-    return gravel::task_shape{static_cast<uint32_t>(n_pes), how.slots, how.payload_bytes, how.workers}.bytes();
+    return gravel::task_shape{static_cast<uint32_t>(n_pes), how.slots, how.payload_bytes, how.workers}.bytes() + sizeof(gravel_t);
   }
 
   /// Returns when all tasks that were sent anywhere have ended, those that tasks have sent, too. No kernel that sends tasks may run.
@@ -120,7 +129,8 @@ class gravel_task_queue {
     gravel_task_shape shape;
     uint32_t words;
     bool operator==(const record& o) const {
-      return std::strcmp(name, o.name) == 0 && shape.blocks == o.shape.blocks && shape.threads == o.shape.threads && shape.start == o.shape.start && words == o.words;
+      return std::strcmp(name, o.name) == 0 && shape.blocks == o.shape.blocks && shape.threads == o.shape.threads &&
+             shape.start == o.shape.start && words == o.words;
     }
     std::string text() const {
       return "'" + std::string(name) + "' (" + std::to_string(shape.blocks) + " blocks of " + std::to_string(shape.threads) + " threads, " +
@@ -136,7 +146,8 @@ class gravel_task_queue {
     return r;
   }
   static std::string text_of(const gravel_task_options& how) {
-    return std::to_string(how.workers) + " workers, " + std::to_string(how.slots) + " slots, " + std::to_string(how.payload_bytes) + " bytes of payload, ";
+    return std::to_string(how.workers) + " workers, " + std::to_string(how.slots) + " slots, " + std::to_string(how.payload_bytes) +
+           " bytes of payload, ";
   }
   static void refuse(const std::string& why) { gravel::fail_text("task queue: " + why); }
   static void check(const gravel_task_options& how, uint32_t n_pes) {
@@ -167,13 +178,16 @@ class gravel_task_queue {
     for (uint64_t pe = 1; pe < n; ++pe)
       for (uint64_t i = 0; i < each; ++i)
         if (!(all[pe * each + i] == all[i]))
-          refuse("task " + std::to_string(i) + " is " + all[i].text() + " at PE 0, and " + all[pe * each + i].text() + " at PE " + std::to_string(pe));
+          refuse("task " + std::to_string(i) + " is " + all[i].text() + " at PE 0, and " + all[pe * each + i].text() + " at PE " +
+                 std::to_string(pe));
     for (uint64_t i = 0; i < each; ++i)
       for (uint64_t j = 0; j < i; ++j)
         if (std::strcmp(mine[i].name, mine[j].name) == 0) refuse("two tasks are named '" + std::string(mine[i].name) + "'");
   }
 
-  gravel_task_handle handle(const gravel_t& g, gravel::task_line* tickets) const { return {g, at_, tickets, false, true}; }
+  gravel_task_handle handle(const gravel_t& g, gravel::task_line* tickets, const gravel_t* kept) const {
+    return {g, at_, tickets, kept, false, true};
+  }
   uint64_t word(uint64_t offset) const {
     uint64_t value = 0;
     gravel::current_backend().read_words(&value, reinterpret_cast<const uint64_t*>(memory_ + offset - at_.at), 1);
@@ -188,6 +202,8 @@ class gravel_task_queue {
   }
 
   char* memory_ = nullptr;
+  gravel_t* kept_ = nullptr;  ///< in device memory
+  gravel_t kept_on_host_ = gravel_host_handle();
   gravel::task_memory at_{};
   std::unique_ptr<gravel::task_line[]> host_tickets_;
   std::optional<gravel::task_host> host_;

@@ -77,11 +77,11 @@ struct task_tag {
 /// As many as an active message holds.
 struct task_words {
   static constexpr uint32_t all = 28;
-  static constexpr uint32_t names = 1;    ///< id of the task << 32 | PE that sent it
-  static constexpr uint32_t sizes = 2;    ///< bytes of the payload << 32 | start << 16 | words of the chain << 8 | words of arguments
-  static constexpr uint32_t target = 3;   ///< offset in the heap; `none`
-  static constexpr uint32_t signal = 4;   ///< offset in the heap; `none`
-  static constexpr uint32_t places = 5;   ///< bytes that `arrived` counts << 32 | PE of the signal << 16 | PE that runs the task
+  static constexpr uint32_t names = 1;   ///< id of the task << 32 | PE that sent it
+  static constexpr uint32_t sizes = 2;   ///< bytes of the payload << 32 | start << 16 | words of the chain << 8 | words of arguments
+  static constexpr uint32_t target = 3;  ///< offset in the heap; `none`
+  static constexpr uint32_t signal = 4;  ///< offset in the heap; `none`
+  static constexpr uint32_t places = 5;  ///< bytes that `arrived` counts << 32 | PE of the signal << 16 | PE that runs the task
   static constexpr uint32_t arguments = 6, most_arguments = 10;
   static constexpr uint32_t payload = 16, most_payload = 96, most_chain = 12;
   static constexpr uint64_t none = ~0ull;

@@ -43,6 +43,7 @@ struct gravel_task_handle {
   gravel_t g;
   gravel::task_memory memory;
   gravel::task_line* tickets;  ///< [PE], then of the own ring; host threads: in the host's memory
+  const gravel_t* kept;        ///< the same as g, in memory: for functions that are not inlined
   bool in_worker;              ///< the caller runs a task, and waits for no other PE
   bool fenced;                 ///< what the caller wrote before, in memory of its own PE or of peers, is seen by the task
 };
@@ -131,8 +132,9 @@ template <class Task>
 struct task_check {
   static_assert(has_name<Task>, "a task has a name: static constexpr const char* name = \"...\";");
   using call = task_operator<decltype(&Task::operator())>;
-  static_assert(call::known,
-                "a task has one operator(): GRAVEL_DEVICE void operator()(const gravel_task_t& t, T* target, const P* payload, arguments...) const");
+  static_assert(
+      call::known,
+      "a task has one operator(): GRAVEL_DEVICE void operator()(const gravel_task_t& t, T* target, const P* payload, arguments...) const");
   static_assert(call::copyable, "a task's arguments are copied byte by byte: use trivially copyable types");
   static_assert(call::words <= task_words::most_arguments, "a task takes up to 80 bytes of arguments, each in words of 8: use the payload");
   static_assert(std::is_empty_v<Task>, "a task is made anew for each command: it has no members");
@@ -140,10 +142,10 @@ struct task_check {
   static_assert(shape.blocks >= 1 && shape.blocks <= 65535 && shape.threads >= 32 && shape.threads <= 1024 && shape.threads % 32 == 0,
                 "a task's shape has 1 to 65535 blocks of 32 to 1024 threads, in whole warps");
   static constexpr bool on_host = runs_on_host<Task>();
-  static constexpr task_start start = on_host                              ? task_start::on_host
-                                      : shape.start != task_start::shaped  ? shape.start
+  static constexpr task_start start = on_host                                    ? task_start::on_host
+                                      : shape.start != task_start::shaped        ? shape.start
                                       : shape.blocks == 1 && shape.threads == 32 ? task_start::warp
-                                                                           : task_start::workers;
+                                                                                 : task_start::workers;
   static constexpr bool good = true;
 };
 }  // namespace gravel

@@ -20,7 +20,7 @@ class task_worker {
   static constexpr uint32_t most_rings = 512;
   struct state {
     uint64_t next[most_rings];  ///< tickets
-    uint64_t taken;  ///< tasks that this worker has begun
+    uint64_t taken;             ///< tasks that this worker has begun
     open_task task;
   };
 
@@ -63,7 +63,8 @@ class task_worker {
       const uint32_t some = __ballot_sync(~0u, mine);
       if (some == 0) continue;
       // Another lane first at each look, so that no ring waits for ever.
-      const uint32_t turned = some & ~((2u << last_) - 1u), from = static_cast<uint32_t>(__ffs(static_cast<int>(turned ? turned : some))) - 1;
+      const uint32_t turned = some & ~((2u << last_) - 1u),
+                     from = static_cast<uint32_t>(__ffs(static_cast<int>(turned ? turned : some))) - 1;
       last_ = from, base_ = base;
       const uint64_t its_tag = __shfl_sync(~0u, tag, static_cast<int>(from));
       const uint32_t ring = base + from;
@@ -174,7 +175,7 @@ class task_worker {
   service_server& here_;
   state& s_;
   uint32_t last_ = 0, base_ = 0;  ///< ring served last: base_ + last_
-  relax idle_;  ///< while what waits to be forwarded finds no room
+  relax idle_;                    ///< while what waits to be forwarded finds no room
 };
 
 /// Grid: the workers. `number`: of this launch, which the last block to start writes for the host, as that of a service does [V3].
