@@ -64,6 +64,25 @@ std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_by
     return fmt::format("a critical section of servers was called with key {}: they have keys 0 to {}", found.offset, found.bytes - 1);
   if (fault == message_fault::other_reduction) return text_of_other_reduction(found);
   if (fault == message_fault::bad_reduction) return text_of_bad_reduction(found);
+  if (fault == message_fault::task_pe)
+    return fmt::format("a task for PE {}: the job has PEs 0 to {}", static_cast<int32_t>(found.offset), n_pes - 1);
+  if (fault == message_fault::task_payload)
+    return fmt::format("a task with a payload of {} bytes: the queue was opened for up to {}", found.offset, found.bytes);
+  if (fault == message_fault::task_address)
+    return fmt::format("a task with a target or signal at offset {:#x}, which is misaligned or in no heap of {} bytes", found.offset,
+                       found.bytes);
+  if (fault == message_fault::task_room)
+    return fmt::format(
+        "a task sends more tasks to PE {} than there is room for: all {} slots there are taken, and the {} for those that wait here",
+        found.pe, found.bytes, found.bytes);
+  if (fault == message_fault::task_chain)
+    return fmt::format("a chain of tasks of {} words: it may have up to {} (5 for each, and those of its arguments)", found.offset,
+                       found.bytes);
+  if (fault == message_fault::unknown_task)
+    return fmt::format("PE {} has sent a task (id {:#x}) that the queue here does not know", found.pe, found.offset);
+  if (fault == message_fault::task_words)
+    return fmt::format("PE {} has sent a task (id {:#x}) whose command is not one: {} words, or sizes and places that cannot be", found.pe,
+                       found.offset, found.bytes);
   if (found.arrived)
     return fmt::format("a corrupt message arrived from {}: {} with {} (offset {})", from, name_of(what), name_of(fault), found.offset);
   if (fault == message_fault::bad_pe)

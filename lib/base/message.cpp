@@ -80,8 +80,15 @@ const char* name_of(message_fault fault) {
                                           "no such server",
                                           "no such key",
                                           "another reduction",
-                                          "a reduction that cannot be"};
-  static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(message_fault::bad_reduction) + 1);
+                                          "a reduction that cannot be",
+                                          "no such PE for a task",
+                                          "a payload larger than the queue's slots",
+                                          "a task's address outside the symmetric heap, or misaligned",
+                                          "no room for a task that a task sends",
+                                          "an unknown task",
+                                          "a command that is none",
+                                          "a chain of tasks that is too long"};
+  static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(message_fault::task_chain) + 1);
   return names[static_cast<int>(fault)];
 }
 

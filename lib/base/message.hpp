@@ -225,7 +225,14 @@ enum class message_fault : uint8_t {
   bad_server,
   bad_key,
   other_reduction,
-  bad_reduction
+  bad_reduction,
+  task_pe,  ///< of lib/task, as those that follow
+  task_payload,
+  task_address,
+  task_room,
+  unknown_task,
+  task_words,
+  task_chain
 };
 /// The caller may not make this call: nothing arrived, and the operation need not be wrong.
 GRAVEL_BOTH constexpr bool is_wrong_caller(message_fault fault) {

@@ -1,0 +1,224 @@
+// How long a task takes from its put to its first instruction, by the size of its payload and by the way in which it is started: figures 7 and 8 of the
+// paper (XTQ, SC16), recast. PE 0 puts a task at the last PE (at itself, if it is alone); the task's first instruction answers with a put of a word, for which PE 0
+// waits. What such a put takes is measured in the same run, by two kernels that answer each other, and subtracted. The mediated way is that of a host: a worker
+// tells a thread there, which launches a kernel. Every payload is checked, by the task: its words are what the sender wrote for this very put.
+#include <algorithm>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "bench/perf/report.hpp"
+#include "examples/program.hpp"
+#include "gravel.cuh"
+#include "lib/task/task.cuh"
+
+#if !GRAVEL_CUDA
+#include <time.h>
+#endif
+
+using namespace gravel;
+
+constexpr const char* program_name = "tasks";
+
+GRAVEL_DEVICE uint64_t nanoseconds_now() {
+#if GRAVEL_ON_GPU
+  return globaltimer_ns();
+#elif !GRAVEL_CUDA
+  timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
+#else
+  return 0;
+#endif
+}
+
+/// Symmetric.
+struct board {
+  uint64_t* back;   ///< at the last PE: `answer` of PE 0, as mapped there
+  uint64_t answer;  ///< number of the last put that was answered
+  uint64_t wrong;   ///< words of payloads that were not as they had to be
+  uint64_t stop;
+};
+
+GRAVEL_DEVICE void answer_with(const gravel_t& g, board* at, uint64_t number, int pe) {
+  uint64_t* const there = gravel_ptr(g, &at->answer, pe);
+  if (there) return store_relaxed(there, number);
+  gravel_put(g, &at->answer, number, pe);
+  gravel_flush(g);
+}
+
+/// What all tasks here do. `back`: where the first instruction stores, nullptr: by a message.
+GRAVEL_DEVICE void answer_and_check(const gravel_task_t& t, board* at, const uint64_t* payload, uint64_t number, uint64_t* back) {
+  if (t.first() == 0) {
+    if (back) store_relaxed(back, number);
+    else answer_with(t.queue.g, at, number, t.from);
+  }
+  for (uint64_t i = t.first(); i < t.bytes / 8; i += t.stride())
+    if (payload[i] != number + i) fetch_add<scope::device>(&at->wrong, uint64_t{1});
+}
+struct of_warp {
+  static constexpr const char* name = "of a warp";
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const uint64_t* payload, uint64_t number, uint64_t* back) const {
+    answer_and_check(t, at, payload, number, back);
+  }
+};
+struct of_block {
+  static constexpr const char* name = "of a block";
+  static constexpr gravel_task_shape shape{.blocks = 1, .threads = 256};
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const uint64_t* payload, uint64_t number, uint64_t* back) const {
+    answer_and_check(t, at, payload, number, back);
+  }
+};
+using queue_type = gravel_task_queue<of_warp, of_block>;
+
+struct times {
+  uint64_t* ticks;     ///< of each put, to the answer
+  uint64_t* returned;  ///< until the put returned
+  uint64_t* all;       ///< {ticks, nanoseconds} of the whole
+};
+
+enum class way : uint32_t { warp, workers, host };
+
+__global__ void put_tasks(const __grid_constant__ gravel_task_handle q, board* at, int pe, way how, uint64_t* payload, uint64_t bytes,
+                          uint32_t puts, uint64_t* back, times to) {
+  const uint64_t begin = nanoseconds_now(), first = static_cast<uint64_t>(clock64());
+  for (uint64_t n = 1; n <= puts; ++n) {
+    for (uint64_t i = threadIdx.x; i < bytes / 8; i += blockDim.x) payload[i] = n + i;
+    __syncthreads();
+    const uint64_t start = static_cast<uint64_t>(clock64());
+    const gravel_payload p{{payload, bytes}};
+    if (how == way::warp) gravel_task_put<of_warp>(q, pe, at, p, {}, n, back);
+    else if (how == way::workers) gravel_task_put<of_block>(q, pe, at, p, {}, n, back);
+    else gravel_task_put_as<of_block>(GRAVEL_TASK_LAUNCH, q, pe, at, p, {}, n, back);
+    if (threadIdx.x == 0) {
+      to.returned[n - 1] = static_cast<uint64_t>(clock64()) - start;
+      for (relax wait; load_relaxed(&at->answer) != n; wait()) wait.reset();
+      to.ticks[n - 1] = static_cast<uint64_t>(clock64()) - start;
+    }
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) to.all[0] = static_cast<uint64_t>(clock64()) - first, to.all[1] = nanoseconds_now() - begin;
+}
+__global__ void find_way_back(gravel_t g, board* at) { at->back = gravel_ptr(g, &at->answer, 0); }
+/// Keeps the PE's workers resident.
+__global__ void stay(gravel_t g, board* at) { gravel_wait_until(g, &at->stop, GRAVEL_NE, 0); }
+
+/// Two kernels answer each other.
+__global__ void answer_each_other(gravel_t g, board* at, int pe, bool starts, uint32_t rounds, times to) {
+  const uint64_t begin = nanoseconds_now(), first = static_cast<uint64_t>(clock64());
+  for (uint64_t n = 1; n <= rounds; ++n) {
+    const uint64_t start = static_cast<uint64_t>(clock64());
+    if (starts) answer_with(g, at, n, pe);
+    for (relax wait; load_relaxed(&at->answer) != n; wait()) wait.reset();
+    if (!starts) answer_with(g, at, n, pe);
+    to.ticks[n - 1] = static_cast<uint64_t>(clock64()) - start;
+  }
+  to.all[0] = static_cast<uint64_t>(clock64()) - first, to.all[1] = nanoseconds_now() - begin;
+}
+/// The same of two blocks of one PE, by words of their own.
+__global__ void pass_to_and_fro(uint64_t* words, uint32_t rounds, times to) {
+  if (threadIdx.x != 0) return;
+  const uint64_t begin = nanoseconds_now(), first = static_cast<uint64_t>(clock64());
+  for (uint64_t n = 1; n <= rounds; ++n) {
+    const uint64_t start = static_cast<uint64_t>(clock64());
+    if (blockIdx.x == 0) store_relaxed(&words[0], n);
+    for (relax wait; load_relaxed(&words[blockIdx.x == 0 ? 32 : 0]) != n; wait()) wait.reset();
+    if (blockIdx.x != 0) store_relaxed(&words[32], n);
+    else to.ticks[n - 1] = static_cast<uint64_t>(clock64()) - start;
+  }
+  if (blockIdx.x == 0) to.all[0] = static_cast<uint64_t>(clock64()) - first, to.all[1] = nanoseconds_now() - begin;
+}
+
+/// Microseconds, sorted.
+std::vector<double> microseconds(const uint64_t* ticks, const times& to, uint32_t n) {
+  std::vector<uint64_t> raw(n);
+  uint64_t all[2];
+  gravel_copy(raw.data(), ticks, n * sizeof(uint64_t));
+  gravel_copy(all, to.all, sizeof(all));
+  std::vector<double> us;
+  for (uint64_t t : raw)
+    us.push_back(static_cast<double>(t) * static_cast<double>(all[1]) / 1e3 / static_cast<double>(std::max<uint64_t>(all[0], 1)));
+  std::sort(us.begin(), us.end());
+  return us;
+}
+double part(const std::vector<double>& sorted, double p) { return sorted[static_cast<size_t>(p * static_cast<double>(sorted.size() - 1))]; }
+
+template <class T>
+T read(const T* from) {
+  T value;
+  gravel_copy(&value, from, sizeof(T));
+  return value;
+}
+
+int main(int argc, char** argv) {
+  CLI::App app("Latency of tasks, from the put to the first instruction.", program_name);
+  uint32_t puts = 2000, most = 65536, workers = 8;
+  std::string json;
+  app.add_option("--puts", puts, "of each size")->check(CLI::Range(1u, 1000000u));
+  app.add_option("--most", most, "bytes of the largest payload");
+  app.add_option("--workers", workers, "resident blocks of each PE");
+  app.add_option("--json", json, "write the results here as well");
+  parse_or_exit(app, argc, argv);
+  gravel_init<gravel_task_delivery>();
+  const int me = gravel_my_pe(), last = gravel_n_pes() - 1;
+  auto* const at = gravel_malloc<board>(sizeof(board));
+  auto* const payload = gravel_malloc<uint64_t>(most);
+  auto* const words = gravel_malloc<uint64_t>(4096);
+  const times to{gravel_malloc<uint64_t>(puts * 8), gravel_malloc<uint64_t>(puts * 8), gravel_malloc<uint64_t>(64)};
+  bool right = true;
+
+  // A put of a word, one way.
+  for (int warm = 0; warm < 2; ++warm) {
+    const uint64_t zero = 0;
+    gravel_copy(&at->answer, &zero, sizeof(zero));
+    gravel_copy(words, std::vector<uint64_t>(64).data(), 512);
+    gravel_barrier_all();
+    if (last == 0) gravel_launch(pass_to_and_fro, gravel_launch_config{.grid = 2, .block = 32, .cooperative = true}, words, puts, to);
+    else if (me == 0 || me == last) gravel_launch(answer_each_other, 1, 1, gravel_handle(), at, me == 0 ? last : 0, me == 0, puts, to);
+    gravel_synchronize();
+    gravel_barrier_all();
+  }
+  const double echo = me == 0 ? part(microseconds(to.ticks, to, puts), 0.5) / 2 : 0;
+  if (me == 0)
+    std::printf("a put of a word, one way: %.2f us\n%-8s %7s %6s %9s %9s %9s %9s %9s\n", echo, "start", "bytes", "fenced", "min us",
+                "median us", "99 % us", "put us", "wrong");
+
+  gravel_launch(find_way_back, 1, 1, gravel_handle(), at);
+  gravel_synchronize();
+  auto* const back = reinterpret_cast<uint64_t*>(gravel_broadcast(reinterpret_cast<uint64_t>(read(&at->back)), last));
+
+  {
+    queue_type queue({.workers = workers, .slots = 64, .payload_bytes = most});
+    for (way how : {way::warp, way::workers, way::host})
+      for (bool fenced : {false, true})
+        for (uint64_t bytes = 8; bytes <= most; bytes *= bytes == 8 ? 8 : 4) {
+          if (how == way::host && !fenced) continue;
+          const uint32_t n = how == way::host ? std::max(1u, puts / 4) : puts;
+          gravel_task_handle q = queue.handle();
+          q.fenced = fenced;
+          const board zero{};
+          for (int warm = 0; warm < 2; ++warm) {
+            gravel_copy(at, &zero, sizeof(zero));
+            gravel_barrier_all();
+            if (me == last && last != 0) gravel_launch(stay, 1, 1, gravel_handle(), at);
+            gravel_max_all(uint64_t{0});
+            if (me == 0) {
+              gravel_launch(put_tasks, 1, 256, q, at, last, how, payload, bytes, n, back, to);
+              gravel_synchronize();
+              if (last != 0) gravel_put(gravel_host_handle(), &at->stop, uint64_t{1}, last), gravel_flush(gravel_host_handle());
+            }
+            queue.wait();
+          }
+          const uint64_t wrong = gravel_sum_all(read(&at->wrong));
+          right &= wrong == 0;
+          if (me != 0) continue;
+          const auto us = microseconds(to.ticks, to, n), put = microseconds(to.returned, to, n);
+          const char* const names[] = {"warp", "workers", "host"};
+          std::printf("%-8s %7lu %6d %9.2f %9.2f %9.2f %9.2f %9lu\n", names[static_cast<int>(how)], static_cast<unsigned long>(bytes),
+                      fenced, us[0] - echo, part(us, 0.5) - echo, part(us, 0.99) - echo, part(put, 0.5), static_cast<unsigned long>(wrong));
+          std::fflush(stdout);
+        }
+  }
+  gravel_finalize();
+  return right ? 0 : 1;
+}

@@ -1,0 +1,141 @@
+// The host's part in running tasks: a thread that waits for letters of the workers, launches kernels for some tasks and runs others itself.
+#pragma once
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "host/gravel.cuh"
+#include "host/pe/backend.hpp"
+#include "host/pe/libgravel.hpp"
+#include "lib/base/error.hpp"
+#include "lib/task/task_worker.cuh"
+
+namespace gravel {
+
+/// A task as a kernel of its own; grid: its blocks.
+template <class Task>
+__global__ void __launch_bounds__(task_check<Task>::shape.threads)
+    run_alone(const __grid_constant__ gravel_task_handle queue, uint32_t ring, uint64_t ticket, uint64_t tag) {
+  __shared__ open_task task;
+  if (threadIdx.x < 32) {
+    read_words(task, slot_at(queue, ring, ticket), ticket, tag, threadIdx.x, {0, ~tag});
+    if (threadIdx.x == 0) task.ring = ring;
+  }
+  __syncthreads();
+  run_open<Task>(queue, copy_team::block(queue.g), task, blockIdx.x, gridDim.x);
+}
+
+struct task_hosting {
+  gravel_task_handle kernels, host;
+  uint64_t letters;
+};
+
+/// From its constructor to its destructor there is a thread, if any task may want it. It ends the job for what a task throws.
+class task_host {
+ public:
+  /// Starts or runs the task of a letter; false: it is not one of the queue's.
+  using runner = std::function<bool(task_host&, const task_letter&)>;
+
+  task_host(const task_hosting& where, runner run) : where_(where), run_(std::move(run)) {
+    const uint64_t bytes = (where_.letters * sizeof(task_letter) + 4095) / 4096 * 4096;  // pages of its own: pages are pinned
+    letters_ = static_cast<task_letter*>(std::aligned_alloc(4096, bytes));
+    if (!letters_) fail_text("task queue: no memory for " + std::to_string(bytes) + " bytes of letters");
+    std::memset(static_cast<void*>(letters_), 0, bytes);
+    current_backend().pin(letters_, bytes);
+    where_.host.in_worker = where_.kernels.in_worker = where_.kernels.fenced = true;
+    thread_ = std::thread([this] { serve(); });
+  }
+  ~task_host() {
+    store_release(&stop_, uint64_t{1});
+    thread_.join();
+    current_backend().unpin(letters_);
+    std::free(letters_);
+  }
+  task_host(const task_host&) = delete;
+  task_host& operator=(const task_host&) = delete;
+
+  task_letter* letters() const { return letters_; }
+  /// Tasks that have ended on the host. Thread: any.
+  uint64_t ended() const { return load_acquire(&ended_); }
+
+  template <class... Tasks>
+  static runner runner_of() {
+    return [](task_host& host, const task_letter& letter) {
+      bool known = false;
+      ((letter.id == handler_id<Tasks>::value ? (void)(host.start<Tasks>(letter), known = true) : void()), ...);
+      return known;
+    };
+  }
+
+ private:
+  void serve() {
+    try {
+      uint64_t next = 0;
+      for (relax wait; load_acquire(&stop_) == 0; wait.attentively()) {
+        for (;; ++next, wait.reset()) {
+          task_letter& letter = letters_[next % where_.letters];
+          if (load_acquire(&letter.number) != next + 1) break;  // [T4]
+          const task_letter now = letter;
+          if (!run_(*this, now)) report_error(where_.host.g, message_fault::unknown_task, op::none, sender_of(now.ring), now.id, 0);
+        }
+      }
+    } catch (const std::exception& e) {
+      gravel_abort((std::string("a task on the host, or its launch: ") + e.what()).c_str());
+    }
+  }
+  uint32_t sender_of(uint32_t ring) const { return ring % where_.host.g.n_pes; }
+
+  template <class Task>
+  void start(const task_letter& letter) {
+    if constexpr (task_check<Task>::on_host) run_here<Task>(letter);
+    else {
+      constexpr gravel_task_shape shape = task_check<Task>::shape;
+      gravel_launch(run_alone<Task>, gravel_launch_config{.grid = shape.blocks, .block = shape.threads, .stream = stream()}, where_.kernels,
+                    letter.ring, letter.ticket, letter.tag);
+    }
+  }
+  template <class Task>
+  void run_here(const task_letter& letter) {
+    const gravel_task_handle& q = where_.host;
+    task_slot* const slot = slot_at(where_.kernels, letter.ring, letter.ticket);
+    open_task task{};
+    task.tag = letter.tag, task.ticket = letter.ticket, task.ring = letter.ring;
+    tagged_word words[task_words::all];
+    for (uint32_t i = 1; i < task_tag::words(task.tag); ++i)  // they may be seen behind the first
+      do gravel_copy(&words[i], &slot->words[i], sizeof(words[i]));
+      while (task_tag::compare(words[i].tag, task.ticket) != 0);
+    for (uint32_t i = 1; i < task_tag::words(task.tag); ++i) task.words[i] = words[i].value;
+    if (check_task(q, task)) {
+      std::vector<uint64_t> payload((task.bytes() + 7) / 8);
+      if (task.counted())
+        for (relax wait; look_at(q.g, &slot->arrived) != task.counted(); wait.attentively()) {  // [T3]
+        }
+      if (task.inlined()) std::memcpy(payload.data(), task.words + task_words::payload, task.bytes());
+      else gravel_copy(payload.data(), slot->payload(), task.bytes());
+      const gravel_task_t t{q, copy_team::alone(), 0, 1, task.bytes(), static_cast<int>(task.sender_pe())};
+      task_check<Task>::call::template call<Task>(t, target_of(q, task), payload.data(), task.words + task_words::arguments);
+      if (task.chain_words() != 0) send_next(q, copy_team::alone(), task);
+    }
+    current_backend().store_word(&slot->arrived, 0);
+    raise_task_signal(q.g, task.words[task_words::signal], task.signal_pe());
+    free_slot(q, task.ring, task.ticket);
+    fetch_add_release<scope::system>(&ended_, uint64_t{1});
+  }
+  gravel_stream_t stream() {
+    if (!stream_) stream_ = gravel_stream_create();
+    return stream_;
+  }
+
+  task_hosting where_;
+  runner run_;
+  task_letter* letters_ = nullptr;
+  gravel_stream_t stream_ = nullptr;
+  uint64_t ended_ = 0, stop_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace gravel

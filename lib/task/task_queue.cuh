@@ -1,0 +1,212 @@
+// gravel_task_queue: tasks that other PEs' kernels and hosts start here, by resident workers, by kernels of their own, or on a thread of the host.
+#pragma once
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/gravel.cuh"
+#include "host/pe/services.hpp"
+#include "lib/base/error.hpp"
+#include "lib/task/task_host.cuh"
+#include "lib/task/task_worker.cuh"
+
+/// All PEs say the same.
+struct gravel_task_options {
+  uint32_t workers = 8;           ///< of each PE, 1 to 256: blocks that stay resident
+  uint32_t slots = 64;            ///< of each ring, a power of two, 2 to 65536: tasks of one sender that may be at a PE at once
+  uint32_t payload_bytes = 4096;  ///< of a task, at most
+};
+
+/// A signal, 0. Collective; to be freed by gravel_free_signal, or by gravel_finalize.
+inline gravel_signal gravel_new_signal() {
+  const auto* word = gravel_malloc<char>(sizeof(uint64_t));
+  return {static_cast<uint64_t>(word - gravel_handle().heap)};
+}
+inline void gravel_free_signal(const gravel_signal& signal) { gravel_free(signal.word(gravel_handle())); }
+/// A host thread: waits until `value` tasks have added to the signal of the own PE.
+inline void gravel_wait(const gravel_signal& signal, uint64_t value) { gravel_wait(gravel_host_handle(), signal, value); }
+/// How many have.
+inline uint64_t gravel_read(const gravel_signal& signal) {
+  uint64_t value = 0;
+  gravel::current_backend().read_words(&value, signal.word(gravel_handle()), 1);
+  return value;
+}
+
+/// The queue of all PEs for these tasks. Open from its constructor to close() or its destructor; one may be open at a time. All members but handle(),
+/// host_handle() and bytes() are collective. The program gives gravel_task_delivery to gravel_init. Thread: the program's.
+template <class... Tasks>
+class gravel_task_queue {
+ public:
+  /// Throws gravel::error, on all PEs, if options or tasks cannot be, or differ between PEs (it names both), or there is no room.
+  explicit gravel_task_queue(const gravel_task_options& how = {}) : exceptions_(std::uncaught_exceptions()) {
+    static_assert((gravel::task_check<Tasks>::good && ...));
+    const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
+    check(how, n_pes);
+    agree(how);
+    const gravel::task_shape shape{n_pes, how.slots, how.payload_bytes, how.workers};
+    memory_ = gravel_malloc<char>(shape.bytes() + sizeof(gravel_t));
+    const gravel_t g = gravel_handle();
+    kept_ = reinterpret_cast<gravel_t*>(memory_ + shape.bytes());
+    gravel_copy(kept_, &g, sizeof(g));
+    at_ = {static_cast<uint64_t>(memory_ - g.heap), shape};
+    host_tickets_ = std::make_unique<gravel::task_line[]>(n_pes);
+    host_.emplace(gravel::task_hosting{handle(), host_handle(), shape.letters()}, gravel::task_host::runner_of<Tasks...>());
+    const gravel::task_place place{host_->letters()};
+    const gravel_task_handle inside = [&] {
+      gravel_task_handle q = handle();
+      q.in_worker = q.fenced = true;
+      return q;
+    }();
+    service_ = std::make_unique<gravel::open_service>(
+        gravel::service_description{"tasks",
+                                    {how.workers, 1, 32, 4},
+                                    threads,
+                                    gravel::handler_id<gravel_task_delivery>::value,
+                                    reinterpret_cast<const void*>(&gravel::work<threads, Tasks...>)});
+    service_->start(
+        [inside, place, view = service_->view(), life = service_->life(), workers = how.workers](void* stream, uint64_t number) {
+#if GRAVEL_CUDA
+          gravel::work<threads, Tasks...><<<workers, threads, 0, static_cast<cudaStream_t>(stream)>>>(inside, place, view, life, number);
+#else
+          (void)stream, (void)workers;
+          gravel::work<threads, Tasks...>(inside, place, view, life, number);
+#endif
+        });
+  }
+  /// close(), unless an exception is on its way: then the other PEs may never come, and tasks that are under way are lost.
+  ~gravel_task_queue() noexcept(false) {
+    if (std::uncaught_exceptions() == exceptions_) close();
+  }
+  gravel_task_queue(const gravel_task_queue&) = delete;
+  gravel_task_queue& operator=(const gravel_task_queue&) = delete;
+
+  /// For kernels of gravel_launch, and for host threads.
+  gravel_task_handle handle() const {
+    return handle(gravel_handle(), reinterpret_cast<gravel::task_line*>(memory_ + at_.line(gravel::task_memory::tickets) - at_.at), kept_);
+  }
+  gravel_task_handle host_handle() const { return handle(gravel_host_handle(), host_tickets_.get(), &kept_on_host_); }
+
+  /// Symmetric memory of a queue, bytes at each of `n_pes` PEs.
+  static uint64_t bytes(const gravel_task_options& how, int n_pes) {
+    return gravel::task_shape{static_cast<uint32_t>(n_pes), how.slots, how.payload_bytes, how.workers}.bytes() + sizeof(gravel_t);
+  }
+
+  /// Returns when all tasks that were sent anywhere have ended, those that tasks have sent, too. No kernel that sends tasks may run.
+  void wait() {
+    gravel_synchronize();
+    uint64_t ended_before = ~uint64_t{0};
+    for (gravel::relax wait;; wait.attentively()) {
+      // What a task sends has its ticket before the task is counted as ended. So if all that had a ticket in this sample had ended in the one before,
+      // nothing was left between the two.
+      uint64_t sums[2] = {ended(), 0};
+      sums[1] = sent();
+      gravel_sum_all(sums, sums, 2);
+      if (sums[1] == ended_before) return;
+      ended_before = sums[0];
+    }
+  }
+  /// wait(), and then the workers end.
+  void close() {
+    if (!service_) return;
+    wait();
+    service_->close();
+    service_.reset();
+    host_.reset();
+    gravel_free(memory_);
+  }
+
+ private:
+  static constexpr uint32_t threads = std::max({gravel::shape_of<Tasks>().threads...});
+
+  /// What PEs compare.
+  struct record {
+    char name[48];
+    gravel_task_shape shape;
+    uint32_t words;
+    bool operator==(const record& o) const {
+      return std::strcmp(name, o.name) == 0 && shape.blocks == o.shape.blocks && shape.threads == o.shape.threads &&
+             shape.start == o.shape.start && words == o.words;
+    }
+    std::string text() const {
+      return "'" + std::string(name) + "' (" + std::to_string(shape.blocks) + " blocks of " + std::to_string(shape.threads) + " threads, " +
+             std::to_string(words) + " words of arguments)";
+    }
+  };
+  template <class Task>
+  static record record_of() {
+    record r{};
+    std::strncpy(r.name, Task::name, sizeof(r.name) - 1);
+    r.shape = gravel::shape_of<Task>();
+    r.words = gravel::task_check<Task>::call::words;
+    return r;
+  }
+  static std::string text_of(const gravel_task_options& how) {
+    return std::to_string(how.workers) + " workers, " + std::to_string(how.slots) + " slots, " + std::to_string(how.payload_bytes) +
+           " bytes of payload, ";
+  }
+  static void refuse(const std::string& why) { gravel::fail_text("task queue: " + why); }
+  static void check(const gravel_task_options& how, uint32_t n_pes) {
+    if (how.workers < 1 || how.workers > 256) refuse(std::to_string(how.workers) + " workers; there may be 1 to 256");
+    if (how.slots < 2 || how.slots > 65536 || (how.slots & (how.slots - 1)) != 0)
+      refuse(std::to_string(how.slots) + " slots; it is a power of two, 2 to 65536");
+    if (how.payload_bytes > 1u << 30) refuse(std::to_string(how.payload_bytes) + " bytes of payload; there may be up to 2^30");
+    if (2 * n_pes + 1 > gravel::task_worker<Tasks...>::most_rings) refuse(std::to_string(n_pes) + " PEs; a queue serves up to 255");
+  }
+  /// Of all PEs; each says what it has, so that all find the same mistake.
+  static void agree(const gravel_task_options& how) {
+    const uint64_t n = static_cast<uint64_t>(gravel_n_pes()), each = sizeof...(Tasks);
+    const record mine[] = {record_of<Tasks>()...};
+    struct header {
+      gravel_task_options how;
+      uint32_t tasks;
+    } own{how, static_cast<uint32_t>(each)};
+    std::vector<header> headers(n);
+    gravel_allgather(headers.data(), &own, 1);
+    for (uint64_t pe = 1; pe < n; ++pe) {
+      const gravel_task_options &a = headers[0].how, &b = headers[pe].how;
+      if (a.workers != b.workers || a.slots != b.slots || a.payload_bytes != b.payload_bytes || headers[0].tasks != headers[pe].tasks)
+        refuse("PE 0 opens " + text_of(a) + std::to_string(headers[0].tasks) + " tasks; PE " + std::to_string(pe) + " " + text_of(b) +
+               std::to_string(headers[pe].tasks) + " tasks");
+    }
+    std::vector<record> all(n * each);
+    gravel_allgather(all.data(), mine, each);
+    for (uint64_t pe = 1; pe < n; ++pe)
+      for (uint64_t i = 0; i < each; ++i)
+        if (!(all[pe * each + i] == all[i]))
+          refuse("task " + std::to_string(i) + " is " + all[i].text() + " at PE 0, and " + all[pe * each + i].text() + " at PE " +
+                 std::to_string(pe));
+    for (uint64_t i = 0; i < each; ++i)
+      for (uint64_t j = 0; j < i; ++j)
+        if (std::strcmp(mine[i].name, mine[j].name) == 0) refuse("two tasks are named '" + std::string(mine[i].name) + "'");
+  }
+
+  gravel_task_handle handle(const gravel_t& g, gravel::task_line* tickets, const gravel_t* kept) const {
+    return {g, at_, tickets, kept, false, true};
+  }
+  uint64_t word(uint64_t offset) const {
+    uint64_t value = 0;
+    gravel::current_backend().read_words(&value, reinterpret_cast<const uint64_t*>(memory_ + offset - at_.at), 1);
+    return value;
+  }
+  uint64_t ended() const { return word(at_.line(gravel::task_memory::ended)) + host_->ended(); }
+  uint64_t sent() const {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i <= at_.shape.n_pes; ++i) sum += word(at_.line(gravel::task_memory::tickets + i));
+    for (uint32_t i = 0; i < at_.shape.n_pes; ++i) sum += gravel::load_acquire(&host_tickets_[i].tickets);
+    return sum;
+  }
+
+  char* memory_ = nullptr;
+  gravel_t* kept_ = nullptr;  ///< in device memory
+  gravel_t kept_on_host_ = gravel_host_handle();
+  gravel::task_memory at_{};
+  std::unique_ptr<gravel::task_line[]> host_tickets_;
+  std::optional<gravel::task_host> host_;
+  std::unique_ptr<gravel::open_service> service_;
+  int exceptions_ = 0;
+};

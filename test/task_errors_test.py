@@ -1,0 +1,24 @@
+"""What a sender of tasks does wrong, and a PE that dies while a task runs there, end the job with a message that says what and who. Usage:
+task_errors_test.py UCX_RUN TASK_JOB"""
+import os
+import subprocess
+import sys
+
+UCX_RUN, JOB = sys.argv[1:3]
+ERRORS = {
+    "unknown": "PE 0 has sent a task (id 0xfde0387) that the queue here does not know",
+    "pe": "PE 0: error: a task for PE 2: the job has PEs 0 to 1",
+    "payload": "PE 0: error: a task with a payload of 5000 bytes: the queue was opened for up to 3000",
+    "target": "in no heap of",
+    "room": "all 8 slots there are taken, and the 8 for those that wait here",
+    "dies": "PE 1",
+}
+wrong = []
+for what, sentence in ERRORS.items():
+    for routes in ("net", "peer"):
+        done = subprocess.run([UCX_RUN, "-n", "2", "--timeout", "60", JOB, what], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              env=dict(os.environ, GRAVEL_ROUTES=routes))
+        if done.returncode in (0, 124) or sentence not in done.stderr:
+            wrong.append(f"{what}, {routes}: status {done.returncode}, expected '{sentence}', got:\n{done.stderr}")
+print("\n".join(wrong) or f"{len(ERRORS)} mistakes are told")
+sys.exit(bool(wrong))

@@ -1,0 +1,328 @@
+// Tasks in a job: each runs once, sees its payload whole up to the last byte, and raises its signal once; by warps, by workers in several blocks, by kernels of
+// their own and on the host; from blocks of kernels, from hosts and from tasks; into queues that are full; in chains over all PEs; in floods from all
+// sides. What cannot be is refused at all PEs, or ends the job with a message that names the sender (arguments of this program). One source for the CPU
+// backend and for GPUs.
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gravel.cuh"
+#include "lib/base/mix.hpp"
+#include "lib/task/task.cuh"
+
+using namespace gravel;
+
+namespace {
+
+int failures = 0;
+void expect(bool holds, const std::string& what) {
+  if (holds) return;
+  ++failures;
+  fprintf(stderr, "PE %d: %s\n", gravel_my_pe(), what.c_str());
+}
+
+constexpr uint32_t most = 3000;  ///< bytes of a payload
+
+/// Of the tasks of one sender: symmetric words that count how often each has run at this PE, and what was wrong.
+struct board {
+  uint64_t wrong;
+  uint64_t hops, leaves, sum;
+  uint32_t times[1];  ///< [sender][number]
+};
+GRAVEL_BOTH unsigned char byte_of(uint32_t number, uint32_t i) { return static_cast<unsigned char>(mix(uint64_t{number} << 32 | i)); }
+GRAVEL_BOTH uint32_t bytes_of(uint32_t number) {
+  const uint64_t r = mix(number);
+  return static_cast<uint32_t>(r % 4 == 0 ? r / 4 % most : r % 4 == 1 ? 0 : r / 4 % 140);
+}
+
+/// Every byte of the payload, by the threads of all blocks; the last byte by all of them.
+GRAVEL_DEVICE void check_payload(const gravel_task_t& t, board* at, const unsigned char* payload, uint32_t number, uint32_t tasks) {
+  uint64_t wrong = t.bytes != bytes_of(number);
+  for (uint32_t i = t.first(); i < t.bytes; i += t.stride()) wrong += payload[i] != byte_of(number, i);
+  if (t.bytes) wrong += payload[t.bytes - 1] != byte_of(number, static_cast<uint32_t>(t.bytes) - 1);
+  if (wrong) fetch_add<scope::device>(&at->wrong, wrong);
+  t.sync();
+  if (t.rank() == 0) fetch_add<scope::device>(&at->times[static_cast<uint32_t>(t.from) * tasks + number], 1u);  // each block
+}
+struct by_warp {
+  static constexpr const char* name = "by warp";
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const unsigned char* payload, uint32_t number, uint32_t tasks) const {
+    check_payload(t, at, payload, number, tasks);
+  }
+};
+struct by_blocks {
+  static constexpr const char* name = "by blocks";
+  static constexpr gravel_task_shape shape{.blocks = 3, .threads = 64};
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const unsigned char* payload, uint32_t number, uint32_t tasks) const {
+    check_payload(t, at, payload, number, tasks);
+  }
+};
+struct by_launch {
+  static constexpr const char* name = "by launch";
+  static constexpr gravel_task_shape shape{.blocks = 2, .threads = 64, .start = GRAVEL_TASK_LAUNCH};
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const unsigned char* payload, uint32_t number, uint32_t tasks) const {
+    check_payload(t, at, payload, number, tasks);
+  }
+};
+std::atomic<uint64_t> host_wrong{0};
+std::vector<std::atomic<uint32_t>>* host_times = nullptr;
+struct by_host {
+  static constexpr const char* name = "by host";
+  static constexpr bool on_host = true;
+  void operator()(const gravel_task_t& t, board*, const unsigned char* payload, uint32_t number, uint32_t tasks) const {
+    uint64_t wrong = t.bytes != bytes_of(number);
+    for (uint32_t i = 0; i < t.bytes; ++i) wrong += payload[i] != byte_of(number, i);
+    host_wrong += wrong;
+    ++(*host_times)[static_cast<uint32_t>(t.from) * tasks + number];
+  }
+};
+
+/// A walk over the PEs: each sends itself on.
+struct hop {
+  static constexpr const char* name = "hop";
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const uint64_t* left, gravel_signal done) const {
+    if (t.rank() == 0) fetch_add<scope::device>(&at->hops, uint64_t{1});
+    const uint64_t rest = *left;
+    if (rest == 0) return;
+    const uint64_t one_less = rest - 1;
+    const int next = (gravel_my_pe(t.queue.g) + 1) % gravel_n_pes(t.queue.g);
+    gravel_task_put<hop>(t, next, at, {{&one_less, 8}}, rest == 1 ? done : gravel_signal{}, done);
+  }
+};
+/// A tree: each sends two, to whatever PEs, until its depth is used up.
+struct branch {
+  static constexpr const char* name = "branch";
+  static constexpr gravel_task_shape shape{.threads = 64};
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, board* at, const char*, uint32_t depth, uint64_t seed) const {
+    if (depth == 0) {
+      if (t.rank() == 0) fetch_add<scope::device>(&at->leaves, uint64_t{1});
+      return;
+    }
+    for (uint64_t child = 0; child < 2; ++child) {
+      const uint64_t r = mix(seed * 2 + child);
+      gravel_task_put<branch>(t, static_cast<int>(r % static_cast<uint64_t>(gravel_n_pes(t.queue.g))), at, {}, {}, depth - 1, r);
+    }
+  }
+};
+/// For chains: adds its payload and an argument to a word of the target.
+struct add {
+  static constexpr const char* name = "add";
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, uint64_t* target, const uint64_t* payload, uint64_t more) const {
+    if (t.rank() == 0) *target += (t.bytes ? *payload : 0) + more;
+  }
+};
+/// Waits until the host of its PE lets it go.
+struct slow {
+  static constexpr const char* name = "slow";
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, uint64_t* gate, const char*) const {
+    if (t.rank() == 0)
+      for (relax wait; load_acquire(gate) == 0; wait()) {
+      }
+    t.sync();
+  }
+};
+using queue_type = gravel_task_queue<by_warp, by_blocks, by_launch, by_host, hop, branch, add, slow>;
+
+/// Tasks `number` with number % gridDim.x == blockIdx.x, to PE number % PEs, each a quarter of the numbers of each kind.
+template <class Sender>
+GRAVEL_BOTH void send_one(const Sender& q, board* at, const unsigned char* bytes, uint32_t number, uint32_t tasks, gravel_signal done,
+                          uint32_t kinds) {
+  const int pe = static_cast<int>(mix(number * 7u) % q.g.n_pes);
+  const uint32_t n = bytes_of(number), half = number % 3 ? n / 2 : n;
+  const gravel_payload p{{bytes, half}, {bytes + half, n - half}};
+  switch (number % kinds) {
+    case 0: gravel_task_put<by_warp>(q, pe, at, p, done, number, tasks); break;
+    case 1: gravel_task_put<by_blocks>(q, pe, at, p, done, number, tasks); break;
+    case 2: gravel_task_put<by_launch>(q, pe, at, p, done, number, tasks); break;
+    default: gravel_task_put<by_host>(q, pe, at, p, done, number, tasks);
+  }
+}
+__global__ void send_all(gravel_task_handle q, board* at, unsigned char* memory, uint32_t tasks, gravel_signal done, uint32_t kinds) {
+  unsigned char* const mine = memory + blockIdx.x * most;
+  for (uint32_t number = blockIdx.x * 2; number < tasks; number += number % 2 ? 2 * gridDim.x - 1 : 1) {
+    if (number / 2 % 4 == 3) continue;  // the host's
+    for (uint32_t i = threadIdx.x; i < bytes_of(number); i += blockDim.x) mine[i] = byte_of(number, i);
+    send_one(q, at, mine, number, tasks, done, kinds);
+  }
+}
+
+template <class T>
+T read(const T* from) {
+  T value;
+  gravel_copy(&value, from, sizeof(T));
+  return value;
+}
+GRAVEL_BOTH uint32_t runs_of(uint32_t number, uint32_t kinds) { return number % kinds == 1 ? 3 : number % kinds == 2 ? 2 : 1; }
+
+/// `tasks` of each PE, by kernels and hosts, to all PEs.
+void each_once(const std::string& what, const gravel_task_options& how, uint32_t tasks, uint32_t kinds) {
+  const auto n = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
+  const uint64_t bytes = sizeof(board) + uint64_t{n} * tasks * 4;
+  auto* const at = gravel_malloc<board>(bytes);
+  const unsigned grid = 2;
+  auto* const memory = gravel_malloc<unsigned char>(grid * most);
+  const gravel_signal done = gravel_new_signal();
+  std::vector<std::atomic<uint32_t>> times(n * tasks);
+  host_times = &times;
+  gravel_barrier_all();
+  {
+    queue_type queue(how);
+    gravel_launch(send_all, grid, 64, queue.handle(), at, memory, tasks, done, kinds);
+    std::vector<unsigned char> mine(most);
+    for (uint32_t number = 6; number < tasks; number += number % 2 ? 7 : 1) {
+      for (uint32_t i = 0; i < bytes_of(number); ++i) mine[i] = byte_of(number, i);
+      send_one(queue.host_handle(), at, mine.data(), number, tasks, done, kinds);
+    }
+  }
+  std::vector<char> all(bytes);
+  gravel_copy(all.data(), at, bytes);
+  const auto& now = *reinterpret_cast<const board*>(all.data());
+  uint64_t here = 0;
+  for (uint32_t pe = 0; pe < n; ++pe)
+    for (uint32_t number = 0; number < tasks; ++number) {
+      const bool mine = mix(number * 7u) % n == me, on_host = number % kinds == 3;
+      const uint32_t device = now.times[pe * tasks + number], host = times[pe * tasks + number];
+      here += mine;
+      expect(device == (mine && !on_host ? runs_of(number, kinds) : 0) && host == (mine && on_host),
+             what + ": task " + std::to_string(number) + " of PE " + std::to_string(pe) + " ran " + std::to_string(device) + " and " +
+                 std::to_string(host) + " times");
+    }
+  expect(now.wrong + host_wrong == 0, what + ": " + std::to_string(now.wrong + host_wrong) + " bytes were wrong");
+  expect(gravel_read(done) == here,
+         what + ": a signal of " + std::to_string(gravel_read(done)) + " for " + std::to_string(here) + " tasks");
+  host_times = nullptr;
+  gravel_free_signal(done);
+  gravel_free(memory);
+  gravel_free(at);
+}
+
+__global__ void begin_walk(gravel_task_handle q, board* at, uint64_t hops, gravel_signal done) {
+  __shared__ uint64_t left;
+  if (threadIdx.x == 0) left = hops;
+  gravel_task_put<hop>(q, gravel_my_pe(q.g), at, {{&left, 8}}, {}, done);
+}
+__global__ void begin_tree(gravel_task_handle q, board* at, uint32_t depth) {
+  gravel_task_put<branch>(q, (gravel_my_pe(q.g) + 1) % gravel_n_pes(q.g), at, {}, {}, depth, uint64_t{q.g.my_pe} + 1);
+}
+void walks_and_trees(const gravel_task_options& how, uint64_t hops, uint32_t depth) {
+  const auto n = static_cast<uint64_t>(gravel_n_pes());
+  auto* const at = gravel_malloc<board>(sizeof(board));
+  const gravel_signal done = gravel_new_signal();
+  {
+    queue_type queue(how);
+    gravel_launch(begin_walk, 1, 32, queue.handle(), at, hops, done);
+    gravel_wait(done.at(gravel_my_pe()), 1);  // each PE sees the end of one walk
+    queue.wait();
+    expect(gravel_sum_all(read(&at->hops)) == n * (hops + 1), "a walk: " + std::to_string(read(&at->hops)) + " hops");
+    expect(gravel_read(done) == 1, "a walk: its signal is not exact");
+    gravel_launch(begin_tree, 1, 64, queue.handle(), at, depth);
+  }
+  expect(gravel_sum_all(read(&at->leaves)) == n << depth, "a tree: leaves are missing, or there are too many");
+  gravel_free_signal(done);
+  gravel_free(at);
+}
+
+__global__ void begin_chains(gravel_task_handle q, uint64_t* words, gravel_signal first, gravel_signal last) {
+  const int me = gravel_my_pe(q.g), n = gravel_n_pes(q.g), a = (me + 1) % n, b = (me + 2) % n;
+  uint64_t* const mine = words + 4 * me;
+  // 5 into a word of the next PE, that word and 10 into one of the one behind it, and that and 100 back here.
+  gravel_make_task<add>(q, a, &mine[0], {}, first, uint64_t{5})
+      .then<add>(b, &mine[1], {&mine[0], 8}, {}, uint64_t{10})
+      .then<add>(me, &mine[2], {&mine[1], 8}, last, uint64_t{100})
+      .put();
+}
+void chains(const gravel_task_options& how) {
+  const auto n = static_cast<uint64_t>(gravel_n_pes());
+  auto* const words = gravel_malloc<uint64_t>(n * 4 * 8);
+  const gravel_signal first = gravel_new_signal(), last = gravel_new_signal();
+  {
+    queue_type queue(how);
+    gravel_launch(begin_chains, 1, 64, queue.handle(), words, first, last);
+    gravel_wait(last, 1);
+    const uint64_t here = read(&words[4 * static_cast<uint64_t>(gravel_my_pe()) + 2]);
+    expect(here == 115, "a chain brought " + std::to_string(here) + ", not 115");
+  }
+  expect(gravel_read(first) == 1 && gravel_read(last) == 1, "a chain: signals are not exact");
+  gravel_free_signal(first);
+  gravel_free_signal(last);
+  gravel_free(words);
+}
+
+void expect_refusal(const char* what, const std::vector<const char*>& words, const std::function<void()>& call) {
+  std::string text = "(nothing)";
+  try {
+    call();
+  } catch (const gravel::error& e) {
+    text = e.what();
+  }
+  for (const char* word : words) expect(text.find(word) != std::string::npos, std::string(what) + ": expected '" + word + "', got " + text);
+}
+void refusals() {
+  const auto open = [](const gravel_task_options& how) { return [how] { queue_type queue(how); }; };
+  expect_refusal("no workers", {"0 workers"}, open({.workers = 0}));
+  expect_refusal("slots", {"3 slots", "power of two"}, open({.slots = 3}));
+  if (gravel_n_pes() > 1)
+    expect_refusal("PEs that differ", {"PE 0 opens 2 workers", "PE 1 1 workers"}, open({.workers = gravel_my_pe() == 1 ? 1u : 2u}));
+  using other = gravel_task_queue<by_warp, by_blocks>;
+  if (gravel_n_pes() > 1)
+    expect_refusal("other tasks", {"'by warp'", "'add'", "PE 1"}, [] {
+      if (gravel_my_pe() == 1) gravel_task_queue<add, by_blocks> queue;
+      else other queue;
+    });
+}
+
+// What ends the job.
+struct stranger {
+  static constexpr const char* name = "stranger";
+  GRAVEL_DEVICE void operator()(const gravel_task_t&, char*, const char*) const {}
+};
+__global__ void send_wrong(gravel_task_handle q, board* at, uint64_t* gate, int what) {
+  const int last = gravel_n_pes(q.g) - 1;
+  if (what == 0) gravel_task_put<stranger>(q, last, nullptr, {}, {});
+  if (what == 1) gravel_task_put<by_warp>(q, last + 1, at, {}, {}, 0u, 1u);
+  if (what == 2) gravel_task_put<by_warp>(q, last, at, {{at, 5000}}, {}, 0u, 1u);
+  if (what == 3) gravel_task_put<by_warp>(q, last, reinterpret_cast<board*>(q.g.heap + q.g.heap_bytes), {}, {}, 0u, 1u);
+  if (what == 4) gravel_task_put<branch>(q, last, at, {}, {}, 20u, uint64_t{1});
+  if (what == 5) gravel_task_put<slow>(q, last, gate, {}, {});
+}
+/// "unknown", "pe", "payload", "target": what a sender does wrong. "room": tasks that send more than there is room for. "dies": the last PE ends while a task
+/// runs there.
+int go_wrong(const std::string& what) {
+  const char* const names[] = {"unknown", "pe", "payload", "target", "room", "dies"};
+  int number = 0;
+  while (number < 6 && what != names[number]) ++number;
+  auto* const at = gravel_malloc<board>(sizeof(board) + 64);
+  auto* const gate = gravel_malloc<uint64_t>(8);
+  const gravel_signal done = gravel_new_signal();
+  queue_type queue({.workers = 2, .slots = 8, .payload_bytes = most});
+  if (gravel_my_pe() == 0) gravel_launch(send_wrong, 1, 64, queue.handle(), at, gate, number);
+  if (number == 5 && gravel_my_pe() == gravel_n_pes() - 1) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    _exit(3);
+  }
+  queue.wait();
+  gravel_wait(done, 1);  // the job ends here
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  gravel_init<gravel_task_delivery>();
+  if (argc > 1 && std::strcmp(argv[1], "--long") != 0) return go_wrong(argv[1]);
+  const bool is_long = argc > 1 || GRAVEL_CUDA;
+  each_once("roomy", {.workers = 3, .slots = 64, .payload_bytes = most}, is_long ? 4000 : 160, 4);
+  each_once("narrow", {.workers = 2, .slots = 2, .payload_bytes = most}, is_long ? 4000 : 96, 2);
+  walks_and_trees({.workers = 2, .slots = is_long ? 1024u : 64u, .payload_bytes = 64}, is_long ? 100000 : 150, is_long ? 10 : 5);
+  chains({.workers = 2});
+  refusals();
+  const bool right = gravel_sum_all(static_cast<uint64_t>(failures)) == 0;
+  if (right && gravel_my_pe() == 0) std::printf("ok\n");
+  gravel_finalize();
+  return right ? 0 : 1;
+}
