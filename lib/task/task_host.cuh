@@ -21,6 +21,7 @@ template <class Task>
 __global__ void __launch_bounds__(task_check<Task>::shape.threads)
     run_alone(const __grid_constant__ gravel_task_handle queue, uint32_t ring, uint64_t ticket, uint64_t tag) {
   __shared__ open_task task;
+  if (tag == 0) return;  // it was started to be loaded
   if (threadIdx.x < 32) {
     read_words(task, slot_at(queue, ring, ticket), ticket, tag, threadIdx.x, {0, ~tag});
     if (threadIdx.x == 0) task.ring = ring;

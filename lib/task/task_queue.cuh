@@ -62,6 +62,7 @@ class gravel_task_queue {
       q.in_worker = q.fenced = true;
       return q;
     }();
+    load(inside, place);
     service_ = std::make_unique<gravel::open_service>(
         gravel::service_description{"tasks",
                                     {how.workers, 1, 32, 4},
@@ -123,6 +124,22 @@ class gravel_task_queue {
  private:
   static constexpr uint32_t threads = std::max({gravel::shape_of<Tasks>().threads...});
 
+  /// Kernels that may have to start while others run and wait for them are loaded now, and get room for their local memory: CUDA would wait for those others.
+  static void load([[maybe_unused]] const gravel_task_handle& q, [[maybe_unused]] const gravel::task_place& place) {
+#if GRAVEL_CUDA
+    gravel_launch(gravel::work<threads, Tasks...>, 1, threads, q, place, gravel::service_view{},
+                  static_cast<gravel::service_life*>(nullptr), uint64_t{0});
+    (load_alone<Tasks>(q), ...);
+    gravel_synchronize();
+#endif
+  }
+  template <class Task>
+  static void load_alone([[maybe_unused]] const gravel_task_handle& q) {
+#if GRAVEL_CUDA
+    if constexpr (!gravel::task_check<Task>::on_host)
+      gravel_launch(gravel::run_alone<Task>, 1, gravel::task_check<Task>::shape.threads, q, 0u, uint64_t{0}, uint64_t{0});
+#endif
+  }
   /// What PEs compare.
   struct record {
     char name[48];

@@ -182,6 +182,7 @@ class task_worker {
 template <uint32_t THREADS, class... Tasks>
 __global__ void __launch_bounds__(THREADS) work(const __grid_constant__ gravel_task_handle queue, const __grid_constant__ task_place place,
                                                 const __grid_constant__ service_view view, service_life* life, uint64_t number) {
+  if (number == 0) return;  // it was started to be loaded
   __shared__ typename task_worker<Tasks...>::state state;
   const uint32_t lane = threadIdx.x % 32;
   const bool looks = threadIdx.x < 32;
