@@ -45,7 +45,11 @@ struct am_message {
     for (unit& u : whole) u = {{0, 0}};
     whole[0].word[0] = make_am_word0(handler_id<Handler>::value, traits::bytes);
     traits::arguments::fill(whole, arguments...);
-    __builtin_memcpy(data, reinterpret_cast<const char*>(whole) + (is_compact ? sizeof(uint64_t) : 0), sizeof(data));
+    for (uint32_t i = 0; i < pieces; ++i) {
+      if constexpr (!is_compact) data[i] = whole[i];
+      else if constexpr (traits::bytes == 0) data[i] = 0;
+      else data[i] = static_cast<uint32_t>(whole[(i / 2 + 1) / 2].word[(i / 2 + 1) % 2] >> i % 2 * 32);
+    }
   }
   static constexpr row_kind kind = is_compact ? am_kind(handler_id<Handler>::value, traits::bytes) : wide_kind(traits::units);
 };
@@ -60,37 +64,18 @@ GRAVEL_BOTH constexpr handler_name_words words_of_name(const char* name) {
   return words;
 }
 
-/// As report_error, with the handler's name.
-GRAVEL_BOTH void report_am_error(const gravel_t& g, message_fault fault, uint32_t pe, uint32_t handler, const handler_name_words& name) {
-  if (!claim_error(g, op::am)) return;
-  for (uint32_t i = 0; i < 8; ++i) g.error->name[i] = name.word[i];
-  fill_error(g, fault, op::am, pe, handler, 0, 0);
-}
-#if GRAVEL_ON_GPU
-/// Not inlined, as report_error_of.
-__device__ GRAVEL_NOINLINE inline void report_am_error_of(uint32_t n_pes, device_counters* counters, device_error* error,
-                                                          message_fault fault, uint32_t pe, uint32_t handler, handler_name_words name) {
-  gravel_t g{};
-  g.n_pes = n_pes;
-  g.counters = counters;
-  g.error = error;
-  report_am_error(g, fault, pe, handler, name);
-}
-#endif
-
 /// May Handler be sent to `pe`? Reports what is wrong. A handler that is missing in gravel_init is nearly always found here,
 /// where its name is known; else by the receiver (bad_handler).
 template <class Handler>
 GRAVEL_BOTH bool may_send_am(const gravel_t& g, int pe) {
   const bool bad_pe = static_cast<uint32_t>(pe) >= g.n_pes;
   if (!bad_pe && g.handlers.may_hold(handler_id<Handler>::value)) return true;
-  constexpr handler_name_words name = words_of_name(Handler::name);
-  const message_fault fault = bad_pe ? message_fault::bad_pe : message_fault::unknown_handler;
-#if GRAVEL_ON_GPU
-  report_am_error_of(g.n_pes, g.counters, g.error, fault, static_cast<uint32_t>(pe), handler_id<Handler>::value, name);
-#else
-  report_am_error(g, fault, static_cast<uint32_t>(pe), handler_id<Handler>::value, name);
-#endif
+  if (claim_error(g, op::am)) {
+    constexpr handler_name_words name = words_of_name(Handler::name);
+    for (uint32_t i = 0; i < 8; ++i) g.error->name[i] = name.word[i];
+    fill_error(g, bad_pe ? message_fault::bad_pe : message_fault::unknown_handler, op::am, static_cast<uint32_t>(pe),
+               handler_id<Handler>::value, 0, 0);
+  }
   return false;
 }
 
@@ -98,6 +83,7 @@ GRAVEL_BOTH bool may_send_am(const gravel_t& g, int pe) {
 template <class Handler>
 GRAVEL_BOTH void run_handler(const gravel_t& g, uint32_t position, const unit* message) {
   using arguments = typename handler_traits<Handler>::arguments;
+  message = static_cast<const unit*>(__builtin_assume_aligned(message, sizeof(unit)));
   if constexpr (has_context<Handler>) {
     using context = typename context_of<Handler>::type;
     context* const mine = static_cast<context*>(load_acquire<scope::device>(&g.contexts[position]));  // [X1]
@@ -117,7 +103,10 @@ template <class Handler>
 GRAVEL_BOTH void run_handler(const gravel_t& g, uint32_t position, const uint32_t (&message)[am_message<Handler>::pieces]) {
   unit whole[handler_traits<Handler>::units];
   for (unit& u : whole) u = {{0, 0}};
-  __builtin_memcpy(reinterpret_cast<char*>(whole) + sizeof(uint64_t), message, sizeof(message));
+  for (uint32_t i = 0; i < am_message<Handler>::pieces; ++i) {
+    if constexpr (handler_traits<Handler>::bytes == 0) break;
+    whole[(i / 2 + 1) / 2].word[(i / 2 + 1) % 2] |= uint64_t{message[i]} << i % 2 * 32;
+  }
   run_handler<Handler>(g, position, static_cast<const unit*>(whole));
 }
 

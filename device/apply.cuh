@@ -67,7 +67,6 @@ struct handler_list {
     if (handler_of(message->word[0]) != handler_id<Handler>::value || units != traits::units ||
         argument_bytes_of(message->word[0]) != traits::bytes || kind != traits::kind)
       return false;
-    message = static_cast<const unit*>(__builtin_assume_aligned(message, sizeof(unit)));
 #if GRAVEL_ON_GPU
     // Host handlers are never compiled into the resolver kernel.
     if constexpr (traits::kind == sink_kind::device) run_handler<Handler>(g, at, message);

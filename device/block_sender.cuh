@@ -272,9 +272,9 @@ struct block_sender {
     const lane_group group = all.part(all.match(kind_bits));
     const row_kind kind = row_kind::of_bits(kind_bits);
     const auto* const words = static_cast<const uint32_t*>(message);
-    const slot_place place = begin_slot(g.direct, group.mask(), sink, kind_bits);
-    for (uint32_t w = 0; w < kind.words; ++w) reinterpret_cast<uint32_t*>(place.message)[w] = words[w];
-    end_slot(g.direct, group, place, sink, kind_bits);
+    send_together(g, group, sink, kind, [&](unit* row, uint32_t i) {
+      for (uint32_t w = 0; w < kind.words; ++w) words_at(row)[i * kind.words + w] = words[w];
+    });
   }
 
   template <row_kind KIND, class Piece, uint32_t N>

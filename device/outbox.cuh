@@ -36,18 +36,8 @@ struct owed_tickets {
   uint64_t busy;   ///< not 0: the warp applies chunks
 };
 
-/// What sending through rings needs of a handle: by value, so that a kernel's handle need not lie in memory.
-struct ring_view {
-  const peer_link* peers;
-  device_counters* counters;
-  uint32_t my_pe;
-  GRAVEL_BOTH ring_view(const gravel_t& g) : peers(g.peers), counters(g.counters), my_pe(g.my_pe) {}
-};
-/// A handle in a part of a send, which looks into it only now and then: where that is inlined, nothing is read before.
-using part_handle = std::conditional_t<GRAVEL_COMPACT_SENDS != 0, ring_view, const gravel_t&>;
-
 /// Messages that leave for `pe` through a ring, counted where the chunk is published. Thread scope: one lane for all of them.
-GRAVEL_BOTH void count_published(const ring_view& g, uint32_t pe, uint32_t messages) {
+GRAVEL_DEVICE void count_published(const gravel_t& g, uint32_t pe, uint32_t messages) {
   route_counters& counters = g.counters->here();
   fetch_add<scope::device>(pe == g.my_pe ? &counters.in_place : &counters.to_peers, uint64_t{messages});
 }
@@ -76,16 +66,25 @@ class outbox {
   template <row_kind KIND, class Piece, uint32_t N>
   GRAVEL_DEVICE bool add(const gravel_t& g, uint32_t pe, const Piece (&message)[N]) {
     const lane_group all = lane_group::active();
-    if (all.is_leader()) begin_turn(g);
+    if (all.is_leader()) {
+      take();
+      if (++adds_ % adds_of_a_turn == 0) look_after_others(g);
+    }
     bool is_sent = false;
     // One round for each destination, and for each chunk that large messages fill. The leader looks after the chunks in all of them.
     for (uint32_t rest = all.mask(); rest;) {
-      const turn_place place = begin_round(g, all.mask(), rest, pe, KIND.bits());
-      if (place.message) {
-        store_message(reinterpret_cast<Piece*>(place.message), message);
+      const uint32_t destination = all.from_lane(pe, lane_group::lowest(rest));
+      uint32_t together = all.ballot(pe == destination) & rest;
+      if constexpr (units_for(KIND, 32) > peer_ring::least_chunk_units)
+        together &= all.ballot(all.rank_in(together) < peer_ring::least_chunk_units / KIND.units());
+      uint64_t at = 0;
+      if (all.is_leader()) at = reinterpret_cast<uint64_t>(reserve(g, destination, lane_group::popcount(together), KIND));
+      at = all.from_leader(at);
+      if (at && together >> all.lane() & 1) {
+        store_message(reinterpret_cast<Piece*>(at) + all.rank_in(together) * N, message);
         is_sent = true;
       }
-      rest = place.rest;
+      rest &= ~together;
       all.sync();  // the next round, or the next group, may publish the chunk
     }
     if (all.is_leader()) give_back();
@@ -96,7 +95,7 @@ class outbox {
   GRAVEL_DEVICE bool is_empty() const { return n_open_ == 0 && owes_ == 0; }
 
   /// Publishes what is open; and empty chunks for tickets that are owed and can be had now.
-  __device__ GRAVEL_NOINLINE void flush(ring_view g, uint32_t lane) {
+  __device__ GRAVEL_NOINLINE void flush(const gravel_t& g, uint32_t lane) {
     for (uint32_t i = lane; i < most_chunks; i += 32)
       if (chunk_[i].used) publish(g, chunk_[i]);
     const uint32_t owes = owes_;
@@ -135,30 +134,6 @@ class outbox {
     uint32_t age;         ///< how often look_after_others() found it open
   };
 
-  struct turn_place {
-    uint32_t* message;  ///< nullptr: the caller's is not sent in this round
-    uint32_t rest;      ///< lanes that are left for the rounds after this one
-  };
-  /// Thread scope: the leader of a group, of which all lanes wait for it.
-  GRAVEL_DEVICE void begin_turn(const gravel_t& g) {
-    take();
-    if (++adds_ % adds_of_a_turn == 0) look_after_others(g);
-  }
-  /// A round of add(), for the destination of the first lane in `rest`.
-  GRAVEL_DEVICE_SEND_PART turn_place begin_round(part_handle g, uint32_t mask, uint32_t rest, uint32_t pe, uint64_t kind_bits) {
-    const lane_group all = lane_group::of(mask);
-    const row_kind kind = row_kind::of_bits(kind_bits);
-    const uint32_t destination = all.from_lane(pe, lane_group::lowest(rest));
-    uint32_t together = all.ballot(pe == destination) & rest;
-    constexpr uint32_t chunk_words = peer_ring::least_chunk_units * row_kind::words_of_unit;
-    if (32 * kind.words > chunk_words) together &= all.ballot(all.rank_in(together) < chunk_words / kind.words);
-    uint64_t at = 0;
-    if (all.is_leader()) at = reinterpret_cast<uint64_t>(reserve(g, destination, lane_group::popcount(together), kind));
-    at = all.from_leader(at);
-    const bool mine = at && together >> all.lane() & 1;
-    return {mine ? reinterpret_cast<uint32_t*>(at) + all.rank_in(together) * kind.words : nullptr, rest & ~together};
-  }
-
   GRAVEL_DEVICE void take() {
     for (relax wait; !compare_swap_acquire<scope::shared>(&taken_, 0u, 1u); wait()) {  // [O1]
     }
@@ -172,7 +147,7 @@ class outbox {
   }
 
   /// Where `n` messages of a kind go; nullptr: there is no room. Thread scope: the lane whose turn it is.
-  GRAVEL_DEVICE uint32_t* reserve(part_handle g, uint32_t pe, uint32_t n, const row_kind& kind) {
+  GRAVEL_DEVICE uint32_t* reserve(const gravel_t& g, uint32_t pe, uint32_t n, const row_kind& kind) {
     open_chunk& c = chunk_[(pe + 5 * (kind.words + kind.handler)) % most_chunks];
     const uint32_t words = n * kind.words;
     if (!(c.used && pe_of_sink(c.row.sink) == pe && c.row.kind == kind && c.used + words <= c.room)) {
@@ -185,7 +160,7 @@ class outbox {
     return at;
   }
   /// Not inlined: a message seldom opens a chunk, and its sender's code is compiled once for each kind of message.
-  __device__ GRAVEL_NOINLINE bool open(ring_view g, open_chunk& c, uint32_t pe, row_kind kind) {
+  __device__ GRAVEL_NOINLINE bool open(const gravel_t& g, open_chunk& c, uint32_t pe, row_kind kind) {
     const peer_link &direct = g.peers[pe], &own = g.peers[g.my_pe];
     if (!direct.ring.slots) return false;
     uint64_t ticket = 0;
@@ -202,7 +177,7 @@ class outbox {
   }
   /// A handler may go on sending for long, to other PEs than before. What its warp opened or owes there is published meanwhile:
   /// else the ring would come round to it, and who has the ticket after it could send nothing there either.
-  __device__ GRAVEL_NOINLINE void look_after_others(ring_view g) {
+  __device__ GRAVEL_NOINLINE void look_after_others(const gravel_t& g) {
     for (open_chunk& c : chunk_)
       if (c.used && c.age++) publish(g, c);
     uint32_t paid = 0;
@@ -211,7 +186,7 @@ class outbox {
     owes_ &= ~paid;
   }
   /// Publishes an empty chunk for the ticket that is owed to this rank, if its chunk is free. Thread scope: lane.
-  GRAVEL_DEVICE bool pay(const ring_view& g, uint32_t rank) const {
+  GRAVEL_DEVICE bool pay(const gravel_t& g, uint32_t rank) const {
     const owed_ticket owed = owed_->of_rank[rank];
     const peer_link& link = g.peers[owed.pe];
     const bool is_free = link.ring.is_free(owed.ticket);
@@ -219,7 +194,7 @@ class outbox {
     ring_bell_now_and_then(link);  // whoever is to look there may sleep
     return is_free;
   }
-  __device__ GRAVEL_NOINLINE void publish(ring_view g, open_chunk& c) {
+  __device__ GRAVEL_NOINLINE void publish(const gravel_t& g, open_chunk& c) {
     c.link->ring.publish(c.ticket, c.row);
     c.used = 0;
     count_published(g, pe_of_sink(c.row.sink), c.row.messages);
@@ -248,42 +223,30 @@ GRAVEL_DEVICE bool has_outbox() {
 #endif
 }
 
-/// Where a lane's message goes in the chunk that its group has claimed.
-struct chunk_place {
-  uint32_t* message;
-  uint64_t ticket;
-  uint32_t group;
-};
-/// Claims a chunk for those of the lanes `mask` that send to the same PE as the caller, no more than whose messages fit the smallest chunk.
-/// Waits while the ring is full. To the end_chunk() that must follow: no return, no wait.
-GRAVEL_SEND_PART chunk_place begin_chunk(const peer_link* peers, uint32_t mask, uint32_t pe, uint32_t words) {
-  constexpr uint32_t chunk_words = peer_ring::least_chunk_units * row_kind::words_of_unit;
-  const lane_group all = lane_group::of(mask);
-  lane_group group = all.part(all.match(pe));
-  if (32 * words > chunk_words) group = group.part(group.match(group.rank() / (chunk_words / words)));
-  const peer_link& link = peers[pe];
-  uint64_t ticket = 0;
-  if (group.is_leader()) ticket = claim_chunk(link);
-  ticket = group.from_leader(ticket);
-  return {words_at(peer_ring::payload(link.ring.chunk(ticket))) + group.rank() * words, ticket, group.mask()};
-}
-/// Thread scope: the leader; all lanes of the group have written.
-GRAVEL_SEND_PART void end_chunk(part_handle g, uint64_t ticket, uint32_t pe, uint32_t messages, uint64_t kind_bits) {
-  const peer_link& link = g.peers[pe];
-  link.ring.publish(ticket, {row_kind::of_bits(kind_bits), sink_of(pe, sink_kind::device), messages});
-  count_published(g, pe, messages);
-  ring_bell_now_and_then(link);
+/// The active lanes that send to the same PE as the caller, no more than whose messages fit the smallest chunk.
+template <row_kind KIND>
+GRAVEL_DEVICE lane_group group_for_chunk(uint32_t pe) {
+  const lane_group all = lane_group::active();
+  const lane_group group = all.part(all.match(pe));
+  if constexpr (units_for(KIND, 32) <= peer_ring::least_chunk_units) return group;
+  else return group.part(group.match(group.rank() / (peer_ring::least_chunk_units / KIND.units())));
 }
 
 /// Kernels' active messages to a PE that has a ring: the lanes that send to it together fill a chunk. Waits while the ring is
 /// full. Thread scope: lane, divergent.
 template <row_kind KIND, class Piece, uint32_t N>
 GRAVEL_DEVICE void push_together(const gravel_t& g, uint32_t pe, const Piece (&message)[N]) {
-  const chunk_place place = begin_chunk(g.peers, lane_group::active().mask(), pe, KIND.words);
-  store_message(reinterpret_cast<Piece*>(place.message), message);
-  const lane_group group = lane_group::of(place.group);
+  const lane_group group = group_for_chunk<KIND>(pe);
+  const peer_link& link = g.peers[pe];
+  uint64_t ticket = 0;
+  if (group.is_leader()) ticket = claim_chunk(link);
+  ticket = group.from_leader(ticket);
+  store_message(pieces_at<Piece>(peer_ring::payload(link.ring.chunk(ticket))) + group.rank() * N, message);
   group.sync();
-  if (group.is_leader()) end_chunk(g, place.ticket, pe, group.size(), KIND.bits());
+  if (!group.is_leader()) return;
+  link.ring.publish(ticket, {KIND, sink_of(pe, sink_kind::device), group.size()});
+  count_published(g, pe, group.size());
+  ring_bell_now_and_then(link);
 }
 
 }  // namespace gravel

@@ -50,19 +50,12 @@ GRAVEL_BOTH void ring_bell_now_and_then(const peer_link& link) {
   ring_bell(link);
 }
 
-/// The rare part of claim_chunk: the chunk was not free.
-GRAVEL_APART void wait_for_chunk(const peer_link& link, uint64_t ticket) {
-  uint32_t rounds = 0;
-  relax wait;
-  do {
-    if (++rounds % 256 == 0) ring_bell(link);
-    wait();
-  } while (!link.ring.is_free(ticket));
-}
 /// Claims a chunk and waits until it is free. After it, publish() must follow. Thread scope: lane.
 GRAVEL_BOTH uint64_t claim_chunk(const peer_link& link) {
   const uint64_t ticket = fetch_add<scope::device>(&link.line->tickets, uint64_t{1});
-  if (!link.ring.is_free(ticket)) wait_for_chunk(link, ticket);
+  uint32_t rounds = 0;
+  for (relax wait; !link.ring.is_free(ticket); wait())
+    if (++rounds % 256 == 0) ring_bell(link);
   return ticket;
 }
 

@@ -72,7 +72,7 @@ GRAVEL_BOTH void one_sided(const gravel_t& g, T* dest, T value, int pe) {
   }
   const uint32_t sink = sink_of(static_cast<uint32_t>(pe), sink_kind::device);
   if (fits_index(g.heap_bytes, sizeof(T))) send_direct<message::kind>(g, sink, message(offset, value).word);
-  else send_wide(g.direct, sink, message::wide_word0(offset), to_word(value));
+  else send_wide(g, sink, message::wide_word0(offset), to_word(value));
 }
 
 }  // namespace gravel

@@ -77,29 +77,10 @@ GRAVEL_BOTH Piece* pieces_at(unit* at) {
 template <class Piece, uint32_t N>
 constexpr uint32_t message_units = static_cast<uint32_t>((N * sizeof(Piece) + sizeof(unit) - 1) / sizeof(unit));
 
-/// What a send needs of a queue: the rest follows from it.
-struct queue_view {
-  queue_state* state;
-  char* slots;
-  queue_shape shape;
-  GRAVEL_BOTH queue_view(const queue& q) : state(q.state), slots(q.slots), shape(q.shape) {}
-  GRAVEL_BOTH queue whole() const { return {reinterpret_cast<queue_control*>(slots - sizeof(queue_control)), state, slots, shape}; }
-};
-/// Where a lane's message goes in the slot that its group has claimed.
-struct slot_place {
-  char* message;
-  message_row* row;   ///< which this lane is to write; nullptr: another does
-  uint32_t messages;  ///< of the row
-  uint32_t n_rows, n_units;
-  slot_header* slot;
-  uint64_t ticket;
-};
-/// Claims a slot for a message of one kind of each lane of the group, of which the caller is one. Waits while the queue is full. From
-/// here to the end_slot() that must follow: no return, no wait. The queue comes by value, so that a kernel's handle need not lie in memory.
-GRAVEL_SEND_PART slot_place begin_slot(queue_view view, uint32_t mask, uint32_t sink, uint64_t kind_bits) {
-  const queue q = view.whole();
-  const lane_group group = lane_group::of(mask);
-  const row_kind kind = row_kind::of_bits(kind_bits);
+/// Sends a message of one kind for each lane of the group: `store` writes the message with a number, of the row whose first unit it is
+/// given. Waits while the queue is full.
+template <class Store>
+GRAVEL_BOTH void send_together(const gravel_t& g, const lane_group& group, uint32_t sink, const row_kind& kind, Store store) {
   // Order by sink: one round per distinct sink; every lane learns its row and its place.
   uint32_t n_rows = 0, before = 0, my_place = 0, my_row = 0, my_peers = 0;  // before, my_place: units
   for (uint32_t rest = group.mask(); rest != 0; ++n_rows) {
@@ -113,31 +94,16 @@ GRAVEL_SEND_PART slot_place begin_slot(queue_view view, uint32_t mask, uint32_t 
     before += static_cast<uint32_t>(units_for(kind, lane_group::popcount(peers)));
     rest &= ~peers;
   }
+  const queue& q = g.direct;
   uint64_t ticket = 0;
   if (group.is_leader()) ticket = q.claim();
   ticket = group.from_leader(ticket);
-  slot_header* const slot = q.slot(ticket);
-  return {reinterpret_cast<char*>(q.payload(slot) + my_place) + uint64_t{group.rank_in(my_peers)} * kind.words * 4,
-          lane_group::lowest(my_peers) == group.lane() ? &q.rows(slot)[my_row] : nullptr,
-          lane_group::popcount(my_peers),
-          n_rows,
-          before,
-          slot,
-          ticket};
-}
-/// Hands over the slot once all lanes of the group have written their messages.
-GRAVEL_BOTH void end_slot(const queue& q, const lane_group& group, const slot_place& place, uint32_t sink, uint64_t kind_bits) {
-  if (place.row) store_row(place.row, {row_kind::of_bits(kind_bits), sink, place.messages});
+  // From here to publish(): no return, no wait.
+  slot_header* slot = q.slot(ticket);
+  store(q.payload(slot) + my_place, group.rank_in(my_peers));
+  if (lane_group::lowest(my_peers) == group.lane()) store_row(&q.rows(slot)[my_row], {kind, sink, lane_group::popcount(my_peers)});
   group.sync();
-  if (group.is_leader()) q.publish(place.ticket, place.slot, place.n_rows, place.n_units);
-}
-
-/// Sends one message of N pieces for each lane of the group, all of one kind. Thread scope: the group.
-template <class Piece, uint32_t N>
-GRAVEL_BOTH void send_together(const queue& q, const lane_group& group, uint32_t sink, uint64_t kind_bits, const Piece (&message)[N]) {
-  const slot_place place = begin_slot(q, group.mask(), sink, kind_bits);
-  store_message(reinterpret_cast<Piece*>(place.message), message);
-  end_slot(q, group, place, sink, kind_bits);
+  if (group.is_leader()) q.publish(ticket, slot, n_rows, before);
 }
 
 /// Sends one message of N pieces for each calling lane. Thread scope: lane; any subset of a warp may call. Waits while the queue is
@@ -147,7 +113,7 @@ template <row_kind KIND, class Piece, uint32_t N>
 GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const Piece (&message)[N]) {
   lane_group group = lane_group::active();
   if constexpr (KIND.is_wide() && N > max_small_units) group = group.part(group.match(group.rank() / (g.direct.shape.payload_units / N)));
-  send_together(g.direct, group, sink, KIND.bits(), message);
+  send_together(g, group, sink, KIND, [&](unit* row, uint32_t i) { store_message(pieces_at<Piece>(row) + i * N, message); });
 }
 /// Of a wide message.
 template <uint32_t UNITS>
@@ -156,9 +122,13 @@ GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const unit (&mess
 }
 
 /// A message of one unit that seldom needs to be wide: not inlined at each place that sends.
-GRAVEL_APART void send_wide(queue_view view, uint32_t sink, uint64_t word0, uint64_t word1) {
+#if GRAVEL_CUDA
+__host__ __device__ GRAVEL_NOINLINE
+#endif
+    inline void
+    send_wide(const gravel_t& g, uint32_t sink, uint64_t word0, uint64_t word1) {
   const unit message[1] = {{{word0, word1}}};
-  send_together(view.whole(), lane_group::active(), sink, wide_kind(1).bits(), message);
+  send_direct(g, sink, message);
 }
 
 }  // namespace gravel

@@ -105,9 +105,10 @@ struct queue {
   /// One lane claims a slot and waits until it is free. Thread scope: lane. After it, publish() must follow.
   GRAVEL_BOTH uint64_t claim() const {
     const uint64_t ticket = fetch_add(&state->tickets, uint64_t{1});
-    if (!slot_is_free(ticket, load_acquire<scope::device>(&state->consumed_below), shape.slots))
-      wait_for_slot(control, state, ticket, shape.slots, shape.n_planes);
-    return ticket;
+    for (relax wait;; wait()) {
+      if (slot_is_free(ticket, load_acquire<scope::device>(&state->consumed_below), shape.slots)) return ticket;
+      if (in_turn([&] { return slot_is_free(ticket, raise_to(&state->consumed_below, read_consumed()), shape.slots); })) return ticket;
+    }
   }
 
   /// The lane that claimed hands over what its group wrote. The group must have synchronized before.
@@ -161,16 +162,6 @@ struct queue {
   template <class F>
   GRAVEL_BOTH bool in_turn(F look) const {
     return gravel::in_turn(&state->next_turn, 500, look);
-  }
-  /// The rare part of claim(): the slot was not free.
-  GRAVEL_APART static void wait_for_slot(queue_control* control, queue_state* state, uint64_t ticket, uint32_t slots, uint32_t n_planes) {
-    const queue q{control, state, nullptr, {slots, 0, 0, n_planes}};
-    const auto is_free = [&](uint64_t below) { return slot_is_free(ticket, below, slots); };
-    // What others have read comes first: a read of one's own crosses PCIe.
-    for (relax wait; !q.in_turn([&] { return is_free(raise_to(&state->consumed_below, q.read_consumed())); });) {
-      wait();
-      if (is_free(load_acquire<scope::device>(&state->consumed_below))) return;
-    }
   }
   GRAVEL_BOTH uint64_t read_flushed() const {
     const uint64_t below = lowest_of_planes([this](uint32_t p) { return load_acquire_later(&control->plane[p].flush_done); });
