@@ -160,7 +160,7 @@ T read(const T* from) {
 GRAVEL_BOTH uint32_t runs_of(uint32_t number, uint32_t kinds) { return number % kinds == 1 ? 3 : number % kinds == 2 ? 2 : 1; }
 
 /// `tasks` of each PE, by kernels and hosts, to all PEs.
-void each_once(const std::string& what, const gravel_task_options& how, uint32_t tasks, uint32_t kinds) {
+void each_once(const std::string& what, const gravel_task_queue_options& how, uint32_t tasks, uint32_t kinds) {
   const auto n = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
   const uint64_t bytes = sizeof(board) + uint64_t{n} * tasks * 4;
   auto* const at = gravel_malloc<board>(bytes);
@@ -209,7 +209,7 @@ __global__ void begin_walk(gravel_task_handle q, board* at, uint64_t hops, grave
 __global__ void begin_tree(gravel_task_handle q, board* at, uint32_t depth) {
   gravel_task_put<branch>(q, (gravel_my_pe(q.g) + 1) % gravel_n_pes(q.g), at, {}, {}, depth, uint64_t{q.g.my_pe} + 1);
 }
-void walks_and_trees(const gravel_task_options& how, uint64_t hops, uint32_t depth) {
+void walks_and_trees(const gravel_task_queue_options& how, uint64_t hops, uint32_t depth) {
   const auto n = static_cast<uint64_t>(gravel_n_pes());
   auto* const at = gravel_malloc<board>(sizeof(board));
   const gravel_signal done = gravel_new_signal();
@@ -236,7 +236,7 @@ __global__ void begin_chains(gravel_task_handle q, uint64_t* words, gravel_signa
       .then<add>(me, &mine[2], {&mine[1], 8}, last, uint64_t{100})
       .put();
 }
-void chains(const gravel_task_options& how) {
+void chains(const gravel_task_queue_options& how) {
   const auto n = static_cast<uint64_t>(gravel_n_pes());
   auto* const words = gravel_malloc<uint64_t>(n * 4 * 8);
   const gravel_signal first = gravel_new_signal(), last = gravel_new_signal();
@@ -263,7 +263,7 @@ void expect_refusal(const char* what, const std::vector<const char*>& words, con
   for (const char* word : words) expect(text.find(word) != std::string::npos, std::string(what) + ": expected '" + word + "', got " + text);
 }
 void refusals() {
-  const auto open = [](const gravel_task_options& how) { return [how] { queue_type queue(how); }; };
+  const auto open = [](const gravel_task_queue_options& how) { return [how] { queue_type queue(how); }; };
   expect_refusal("no workers", {"0 workers"}, open({.workers = 0}));
   expect_refusal("slots", {"3 slots", "power of two"}, open({.slots = 3}));
   if (gravel_n_pes() > 1)

@@ -36,7 +36,7 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
   using view = gravel::task_view<constants_type, Root, T..., gravel::returned<V>>;
 
  public:
-  using delivery = gravel_task_delivery<Root>;
+  using delivery = gravel_shared_task_delivery<Root>;
   using result_delivery = gravel_result_delivery<Root>;
 
   /// Collective. `options.dispatch` is not looked at: workers serve themselves, in rounds. Throws gravel::error as gravel_task_graph does, and if
@@ -137,11 +137,11 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
   /// have, nothing is left anywhere: whatever were left would come of some PE's own task, and that PE would not have finished.
   void until_the_end() {
     bool finished = false, stopped = false;
-    gravel::task_words words{};
+    gravel::graph_words words{};
     gravel::shared_words own{};
     for (gravel::relax idle;;) {
       gravel_copy(&words, base::view_.words, sizeof(words));
-      if ((words.live & gravel::task_words::live_mask) != 0) {
+      if ((words.live & gravel::graph_words::live_mask) != 0) {
         base::run_workers(how_.batches);
         ++shared_.rounds;
         idle.reset();
@@ -154,7 +154,7 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
       gravel_copy(&own, state_.words, sizeof(own));
       gravel_copy(&common_now, common_, sizeof(common_now));
       shared_.given = own.given, shared_.taken = own.taken;
-      const bool left = (words.live & gravel::task_words::live_mask) != 0;
+      const bool left = (words.live & gravel::graph_words::live_mask) != 0;
       // Also by a PE that has finished: it may have been another one's task.
       if (words.fault && !stopped) tell_all(&common()->stop), stopped = true;
       if (common_now.stop || common_now.finished == n_pes_) return;
@@ -165,7 +165,7 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
 
   /// All PEs are here, and no message is under way.
   void conclude() {
-    gravel::task_words words{};
+    gravel::graph_words words{};
     uint64_t stopped = 0;
     gravel_copy(&words, base::view_.words, sizeof(words));
     gravel_copy(&stopped, &common()->stop, sizeof(stopped));

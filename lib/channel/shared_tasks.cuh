@@ -74,11 +74,11 @@ inline constexpr auto handler_name = handler_name_of<Root, RESULT>();
 /// The two handlers of a graph whose tasks travel; to be given to gravel_init. What finds no room, which can only be for a moment, they send to
 /// their own PE again.
 template <class Root>
-struct gravel_task_delivery {
+struct gravel_shared_task_delivery {
   static constexpr const char* name = gravel::detail::handler_name<Root, false>.data();
   using context = gravel::shared_inbox<Root>;
   GRAVEL_HANDLER void operator()(const gravel_t& g, context* mine, gravel::travelling_task<Root> task) const {
-    if (!gravel::put_into(mine->tasks, task)) gravel_am<gravel_task_delivery>(g, static_cast<int>(g.my_pe), task);
+    if (!gravel::put_into(mine->tasks, task)) gravel_am<gravel_shared_task_delivery>(g, static_cast<int>(g.my_pe), task);
   }
 };
 template <class Root>
@@ -198,7 +198,7 @@ class task_exchange {
   /// Nothing to do: asks whom it has not asked.
   GRAVEL_DEVICE void ask() const {
     const bool idle =
-        warp_.is_leader() && (load_acquire<scope::device>(&view_.words->live) & task_words::live_mask) == 0 && s_.words->waiting == 0;
+        warp_.is_leader() && (load_acquire<scope::device>(&view_.words->live) & graph_words::live_mask) == 0 && s_.words->waiting == 0;
     if (warp_.from_leader(static_cast<uint32_t>(idle)) == 0) return;
     for (uint32_t pe = warp_.rank(); pe < s_.g.n_pes; pe += 32) {
       if (pe == s_.g.my_pe || load_relaxed<scope::device>(&s_.asking[pe])) continue;
@@ -247,7 +247,7 @@ class task_exchange {
     in.begin(row, {t.from, t.task.to}, 1);
     Root task = t.task;
     task.to = gravel_return<V>::to(false, View::types::template index<proxy>, 0, t.depth << view_.frame_shift | row);
-    fetch_add<scope::device>(&view_.words->live, task_words::arrival + 1);
+    fetch_add<scope::device>(&view_.words->live, graph_words::arrival + 1);
     fetch_add<scope::device>(&view_.words->counts.unfinished, uint64_t{1});
     const lane_group alone = lane_group::of(1u << warp_.lane());
     const channel_reservation r = to.draw(alone, 1);
@@ -271,7 +271,7 @@ class task_exchange {
       store_relaxed<scope::system>(&s_.asked[pe], 0u);  // it asks again when something of this has come
     }
     warp_.sync();
-    if (warp_.rank() < b.count) gravel_am<gravel_task_delivery<Root>>(s_.g, static_cast<int>(pe), t);
+    if (warp_.rank() < b.count) gravel_am<gravel_shared_task_delivery<Root>>(s_.g, static_cast<int>(pe), t);
     warp_.sync();
     return b.count;
   }

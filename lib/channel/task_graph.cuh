@@ -73,7 +73,7 @@ class gravel_task_graph {
     auto& device = gravel::current_backend();
     if (options_.warps == 0) options_.warps = warps_that_fit();
     blocks_ = options_.blocks ? options_.blocks : blocks_that_fit();
-    bytes_ = line(mailbox_bytes()) + line(idle_bytes()) + sizeof(gravel::task_words) + line(options_.results * 8) + staging_bytes + 128;
+    bytes_ = line(mailbox_bytes()) + line(idle_bytes()) + sizeof(gravel::graph_words) + line(options_.results * 8) + staging_bytes + 128;
     ((bytes_ += line(stride<T>()) * view_.depths), ...);
     ((bytes_ += facts<T>::is_continuation ? frame_bytes<T>() * view_.depths : 0), ...);
     memory_ = static_cast<char*>(device.allocate(bytes_, "the channels of a task graph"));
@@ -229,7 +229,7 @@ class gravel_task_graph {
       at += line(bytes);
       return here;
     };
-    view_.words = reinterpret_cast<gravel::task_words*>(take(sizeof(gravel::task_words)));
+    view_.words = reinterpret_cast<gravel::graph_words*>(take(sizeof(gravel::graph_words)));
     view_.results = reinterpret_cast<uint64_t*>(take(options_.results * 8));
     staging_ = take(staging_bytes + 128);
     view_.mailboxes = reinterpret_cast<gravel::worker_mailbox*>(take(mailbox_bytes()));
@@ -246,7 +246,7 @@ class gravel_task_graph {
 
   void begin(uint64_t held) {
     if (running_) gravel::fail_text("task graph: it runs already");
-    gravel::task_words words{};
+    gravel::graph_words words{};
     gravel_copy(&words, view_.words, sizeof(words));
     words.held = held;
     words.fault = words.arrived = words.starving = 0;
@@ -272,13 +272,13 @@ class gravel_task_graph {
     return fault != 0;
   }
   void finish() {
-    gravel::task_words words{};
+    gravel::graph_words words{};
     if (options_.dispatch == gravel_dispatch::host) {
       do {
         run_workers(1);
         gravel_stream_synchronize(run_stream_);
         gravel_copy(&words, view_.words, sizeof(words));
-      } while ((words.live & gravel::task_words::live_mask) != 0 && words.fault == 0);
+      } while ((words.live & gravel::graph_words::live_mask) != 0 && words.fault == 0);
     }
     gravel_stream_synchronize(run_stream_);
     running_ = false;

@@ -39,7 +39,7 @@ __global__ void push_tasks(const View view, const T* from, uint32_t n, uint32_t 
     const channel_reservation r = block.reserve(to, mine);
     if (!r.granted) break;
     if (mine) to.write(r.mine, from[done + threadIdx.x]);
-    if (threadIdx.x == 0) fetch_add<scope::device>(&view.words->live, task_words::arrival + r.total);
+    if (threadIdx.x == 0) fetch_add<scope::device>(&view.words->live, graph_words::arrival + r.total);
     block.commit(to, r);
   }
   if (threadIdx.x == 0) *pushed = done < n ? done : n;

@@ -23,7 +23,7 @@ struct work_counts {
 };
 
 /// Words of a run, on lines of their own.
-struct task_words {
+struct graph_words {
   /// Low 40 bits: elements in channels, promised ones, and those whose descendants are not finished in some worker; who adds to it is
   /// counted himself, so it is 0 once, when all is done. High bits: arrivals, which change when something has come into a channel: who
   /// found all channels empty looks here, and not at all of them. It need not be exact: who puts something there looks himself.
@@ -73,7 +73,7 @@ struct task_view {
   uint64_t channel_offset[n_types];  ///< from a depth to the channel of a type
   char* frame_memory[n_types];
   uint64_t frame_stride[n_types];  ///< bytes of one depth
-  task_words* words;
+  graph_words* words;
   worker_mailbox* mailboxes;  ///< [workers]
   channel<uint32_t> idle;     ///< workers that wait for their mailbox
   uint64_t* results;
@@ -115,7 +115,7 @@ struct task_view {
     if (fetch_add_acq_rel<scope::device>(&in.missing[row], ~0u) != 1) return;  // [K5]
     const lane_group here = lane_group::active();
     const lane_group group = here.part(here.match(depth));
-    if (group.is_leader()) fetch_add<scope::device>(&words->live, task_words::arrival + group.size());
+    if (group.is_leader()) fetch_add<scope::device>(&words->live, graph_words::arrival + group.size());
     const auto ready = channel_of<C>(depth);
     channel_reservation r = ready.reserve(group, 1);
     for (relax wait; !r.granted; wait()) r = ready.reserve(group, 1);  // until one who has taken rows has read them

@@ -67,7 +67,7 @@ class task_worker {
           --batches, small = true, idle.reset();
           continue;
         }
-        if (small && (live & task_words::live_mask) == 0) break;
+        if (small && (live & graph_words::live_mask) == 0) break;
         if (small && found_nothing_ && !hands_out_) starve();
       }
       if (small) idle();
@@ -95,7 +95,7 @@ class task_worker {
       relax wait;
       while (posted_to(mailbox) == posted) {
         const auto [live, faulty] = live_now();
-        if ((live & task_words::live_mask) == 0 || faulty) return tell();
+        if ((live & graph_words::live_mask) == 0 || faulty) return tell();
         wait();
       }
       warp_.sync();  // the leader has acquired for all
@@ -119,7 +119,7 @@ class task_worker {
     if (warp_.is_leader()) {
       fault = load_relaxed<scope::device>(&view_.words->fault);
       live = load_relaxed<scope::device>(&view_.words->live);
-      if ((live & task_words::live_mask) == 0) {
+      if ((live & graph_words::live_mask) == 0) {
         const uint64_t held = load_acquire<scope::device>(&view_.words->held);  // before `live`
         live = load_relaxed<scope::device>(&view_.words->live) | (held ? 1 : 0);
       }

@@ -152,9 +152,9 @@ struct call_layout {
   /// Kinds are the sections, in their order, and the message that gives a held key back.
   static constexpr uint32_t give_back = sections, kinds = sections + nested;
   static constexpr uint32_t kind_bits() {
-    uint32_t bits = 0;
-    while (1u << bits < kinds) ++bits;
-    return bits;
+    uint32_t n = 0;
+    while (1u << n < kinds) ++n;
+    return n;
   }
   static constexpr uint32_t bits = kind_bits(), kind_mask = (1u << bits) - 1;
   static constexpr uint32_t record_words = words_of<Record>;

@@ -43,7 +43,7 @@ struct accumulation_piece {
 
   GRAVEL_BOTH uint32_t count() const { return what >> 8; }
   template <class T>
-  static constexpr uint32_t most = sizeof(data) / sizeof(T);
+  static constexpr uint32_t most = sizeof(data) / (sizeof(T));
   template <class T>
   GRAVEL_BOTH void set(uint32_t i, T value) {
     reinterpret_cast<packed<T>*>(data)[i].value = value;

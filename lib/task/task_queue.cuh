@@ -16,7 +16,7 @@
 #include "lib/task/task_worker.cuh"
 
 /// All PEs say the same.
-struct gravel_task_options {
+struct gravel_task_queue_options {
   uint32_t workers = 8;           ///< of each PE, 1 to 256: blocks that stay resident
   uint32_t slots = 64;            ///< of each ring, a power of two, 2 to 65536: tasks of one sender that may be at a PE at once
   uint32_t payload_bytes = 4096;  ///< of a task, at most
@@ -43,7 +43,7 @@ template <class... Tasks>
 class gravel_task_queue {
  public:
   /// Throws gravel::error, on all PEs, if options or tasks cannot be, or differ between PEs (it names both), or there is no room.
-  explicit gravel_task_queue(const gravel_task_options& how = {}) : exceptions_(std::uncaught_exceptions()) {
+  explicit gravel_task_queue(const gravel_task_queue_options& how = {}) : exceptions_(std::uncaught_exceptions()) {
     static_assert((gravel::task_check<Tasks>::good && ...));
     const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
     check(how, n_pes);
@@ -93,7 +93,7 @@ class gravel_task_queue {
   gravel_task_handle host_handle() const { return handle(gravel_host_handle(), host_tickets_.get(), &kept_on_host_); }
 
   /// Symmetric memory of a queue, bytes at each of `n_pes` PEs.
-  static uint64_t bytes(const gravel_task_options& how, int n_pes) {
+  static uint64_t bytes(const gravel_task_queue_options& how, int n_pes) {
     return gravel::task_shape{static_cast<uint32_t>(n_pes), how.slots, how.payload_bytes, how.workers}.bytes() + sizeof(gravel_t);
   }
 
@@ -162,30 +162,30 @@ class gravel_task_queue {
     r.words = gravel::task_check<Task>::call::words;
     return r;
   }
-  static std::string text_of(const gravel_task_options& how) {
+  static std::string text_of(const gravel_task_queue_options& how) {
     return std::to_string(how.workers) + " workers, " + std::to_string(how.slots) + " slots, " + std::to_string(how.payload_bytes) +
            " bytes of payload, ";
   }
   static void refuse(const std::string& why) { gravel::fail_text("task queue: " + why); }
-  static void check(const gravel_task_options& how, uint32_t n_pes) {
+  static void check(const gravel_task_queue_options& how, uint32_t n_pes) {
     if (how.workers < 1 || how.workers > 256) refuse(std::to_string(how.workers) + " workers; there may be 1 to 256");
     if (how.slots < 2 || how.slots > 65536 || (how.slots & (how.slots - 1)) != 0)
       refuse(std::to_string(how.slots) + " slots; it is a power of two, 2 to 65536");
     if (how.payload_bytes > 1u << 30) refuse(std::to_string(how.payload_bytes) + " bytes of payload; there may be up to 2^30");
-    if (2 * n_pes + 1 > gravel::task_worker<Tasks...>::most_rings) refuse(std::to_string(n_pes) + " PEs; a queue serves up to 255");
+    if (2 * n_pes + 1 > gravel::resident_worker<Tasks...>::most_rings) refuse(std::to_string(n_pes) + " PEs; a queue serves up to 255");
   }
   /// Of all PEs; each says what it has, so that all find the same mistake.
-  static void agree(const gravel_task_options& how) {
+  static void agree(const gravel_task_queue_options& how) {
     const uint64_t n = static_cast<uint64_t>(gravel_n_pes()), each = sizeof...(Tasks);
     const record mine[] = {record_of<Tasks>()...};
     struct header {
-      gravel_task_options how;
+      gravel_task_queue_options how;
       uint32_t tasks;
     } own{how, static_cast<uint32_t>(each)};
     std::vector<header> headers(n);
     gravel_allgather(headers.data(), &own, 1);
     for (uint64_t pe = 1; pe < n; ++pe) {
-      const gravel_task_options &a = headers[0].how, &b = headers[pe].how;
+      const gravel_task_queue_options &a = headers[0].how, &b = headers[pe].how;
       if (a.workers != b.workers || a.slots != b.slots || a.payload_bytes != b.payload_bytes || headers[0].tasks != headers[pe].tasks)
         refuse("PE 0 opens " + text_of(a) + std::to_string(headers[0].tasks) + " tasks; PE " + std::to_string(pe) + " " + text_of(b) +
                std::to_string(headers[pe].tasks) + " tasks");

@@ -15,7 +15,7 @@ struct task_place {
 
 /// A worker's block: its place in each ring, and the next task.
 template <class... Tasks>
-class task_worker {
+class resident_worker {
  public:
   static constexpr uint32_t most_rings = 512;
   struct state {
@@ -24,7 +24,7 @@ class task_worker {
     open_task task;
   };
 
-  GRAVEL_DEVICE task_worker(const gravel_task_handle& q, const task_place& place, service_server& here, state& s)
+  GRAVEL_DEVICE resident_worker(const gravel_task_handle& q, const task_place& place, service_server& here, state& s)
       : q_(q), place_(place), here_(here), s_(s) {}
 
   GRAVEL_DEVICE void begin() {
@@ -183,10 +183,10 @@ template <uint32_t THREADS, class... Tasks>
 __global__ void __launch_bounds__(THREADS) work(const __grid_constant__ gravel_task_handle queue, const __grid_constant__ task_place place,
                                                 const __grid_constant__ service_view view, service_life* life, uint64_t number) {
   if (number == 0) return;  // it was started to be loaded
-  __shared__ typename task_worker<Tasks...>::state state;
+  __shared__ typename resident_worker<Tasks...>::state state;
   const uint32_t lane = threadIdx.x % 32;
   const bool looks = threadIdx.x < 32;
-  task_worker<Tasks...> worker(queue, place, view.server(blockIdx.x), state);
+  resident_worker<Tasks...> worker(queue, place, view.server(blockIdx.x), state);
   worker.begin();
   service_end end;
   if (threadIdx.x == 0 && fetch_add_acq_rel<scope::device>(&life->resident, uint64_t{1}) + 1 == gridDim.x)
