@@ -7,30 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "bench/clock.cuh"
 #include "bench/perf/report.hpp"
 #include "examples/program.hpp"
 #include "gravel.cuh"
 #include "lib/task/task.cuh"
 
-#if !GRAVEL_CUDA
-#include <time.h>
-#endif
-
 using namespace gravel;
 
 constexpr const char* program_name = "tasks";
-
-GRAVEL_DEVICE uint64_t nanoseconds_now() {
-#if GRAVEL_ON_GPU
-  return globaltimer_ns();
-#elif !GRAVEL_CUDA
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
-#else
-  return 0;
-#endif
-}
 
 /// On a GPU what is waited for is to be seen at once; the CPU backend has other threads to run meanwhile.
 GRAVEL_DEVICE void look_again([[maybe_unused]] relax& wait) {

@@ -14,7 +14,7 @@ struct meeting_view {
   gravel_t g;              ///< of kernels
   peer_meeting all;        ///< of a quiet: nobody
   const ring_line* lines;  ///< [n_lines] of the rings from this PE; of one that is not there all words are 0
-  uint32_t n_lines;        ///< at most 32
+  uint32_t n_lines;
 };
 /// And one that looks for quiescence.
 struct settle_view : meeting_view {
@@ -42,7 +42,13 @@ __device__ __forceinline__ bool seems_applied(const meeting_view& v) {
                  block_tickets = load_acquire_later<scope::device>(&block->tickets),
                  block_below = load_acquire_later<scope::device>(&block->flushed_below),
                  gets = load_acquire_later<scope::device>(&g.counters->gets.tickets);
-  return !(below < tickets || direct_below < direct_tickets || block_below < block_tickets || gets != 0);
+  bool some = below < tickets || direct_below < direct_tickets || block_below < block_tickets || gets != 0;
+  // A node of more PEs has no peers, but rings from PEs to themselves.
+  for (uint32_t i = lane + 32; i < v.n_lines; i += 32) {
+    const uint64_t sent = load_acquire_later(&v.lines[i].tickets);
+    some |= load_acquire_later(&v.lines[i].applied_below) < sent;
+  }
+  return !some;
 }
 
 /// As gravel_quiet, each part by a warp of its own: what they wait for has nothing to do with each other. The threads of the

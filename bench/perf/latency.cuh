@@ -1,10 +1,8 @@
 // Latencies: one lane (for gravel_put_bulk one block) of PE 0 does one operation after the other; each is timed by the
 // device's clock. The others wait in the barrier behind it.
 #pragma once
-#if !GRAVEL_CUDA
-#include <time.h>
-#endif
 
+#include "bench/clock.cuh"
 #include "bench/perf/rate.cuh"
 
 namespace gravel::perf {
@@ -21,18 +19,6 @@ struct latency_job {
   uint64_t* ticks;   ///< of each iteration, by clock64
   uint64_t* all;     ///< {ticks, nanoseconds} of the whole, and how many answers were wrong
 };
-
-GRAVEL_DEVICE uint64_t nanoseconds_now() {
-#if GRAVEL_ON_GPU
-  return globaltimer_ns();
-#elif !GRAVEL_CUDA
-  timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<uint64_t>(now.tv_nsec);
-#else
-  return 0;
-#endif
-}
 
 GRAVEL_DEVICE uint64_t do_timed(const gravel_t& g, const latency_job& job, uint64_t i) {
   const int pe = static_cast<int>(job.pe);
