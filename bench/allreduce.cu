@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bench/perf/report.hpp"
-#include "examples/device_array.hpp"
+#include "host/device_array.hpp"
 #include "examples/together.hpp"
 #include "lib/base/turn.hpp"
 #include "lib/task/accumulate.cuh"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bench/perf/report.hpp"
-#include "examples/device_array.hpp"
+#include "host/device_array.hpp"
 #include "examples/lane_share.hpp"
 #include "examples/program.hpp"
 #include "examples/together.hpp"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "bench/perf/report.hpp"
-#include "examples/device_array.hpp"
+#include "host/device_array.hpp"
 #include "examples/program.hpp"
 #include "examples/servers/bank.hpp"
 #include "examples/servers/counters.hpp"

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <vector>
 
-#include "examples/device_array.hpp"
+#include "host/device_array.hpp"
 #include "examples/device_sort.hpp"
 #include "examples/graph_input.hpp"
 #include "examples/together.hpp"

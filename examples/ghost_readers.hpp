@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "examples/device_array.hpp"
+#include "host/device_array.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
 #include "lib/graph/ghosts.hpp"

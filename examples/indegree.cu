@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "examples/device_array.hpp"
+#include "host/device_array.hpp"
 #include "examples/direct_sender.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"

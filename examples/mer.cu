@@ -6,7 +6,7 @@
 #include <map>
 
 #include "examples/contigs.hpp"
-#include "examples/device_array.hpp"
+#include "host/device_array.hpp"
 #include "examples/facts.hpp"
 #include "examples/mer_oracle.hpp"
 #include "examples/mer_reference.hpp"

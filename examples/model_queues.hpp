@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "device/resolver_apply.cuh"
-#include "examples/device_array.hpp"
+#include "host/device_array.hpp"
 #include "examples/model_lists.hpp"
 
 namespace gravel {

@@ -25,6 +25,7 @@ LAYERS = {
     "lib/reads": ["lib/base", "lib/graph"],
     "lib/channel": ["lib/base", "device", "host"],
     "lib/server": ["lib/base", "device", "host"],
+    "lib/worklist": ["lib/base", "device", "host", "lib/graph", "lib/channel"],
     "lib/task": ["lib/base", "device", "host", "lib/channel"],
     "examples": ["lib", "device", "host"],
 }

@@ -3,7 +3,7 @@
 #pragma once
 #include <vector>
 
-#include "examples/device_array.hpp"
+#include "host/device_array.hpp"
 #include "gravel.cuh"
 #include "lib/base/relax.hpp"
 #include "lib/channel/launch_alone.cuh"

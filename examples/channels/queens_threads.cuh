@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "examples/channels/queens_rows.hpp"
-#include "examples/device_array.hpp"
+#include "host/device_array.hpp"
 #include "gravel.cuh"
 #include "lib/base/relax.hpp"
 #include "lib/channel/launch_alone.cuh"

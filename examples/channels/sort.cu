@@ -6,7 +6,7 @@
 #include "examples/channels/channel_program.hpp"
 #include "examples/channels/sort_tasks.cuh"
 #include "examples/channels/sort_threads.cuh"
-#include "examples/device_array.hpp"
+#include "host/device_array.hpp"
 #include "lib/base/mix.hpp"
 
 using namespace gravel;

@@ -7,7 +7,7 @@
 #include "examples/channels/channel_program.hpp"
 #include "examples/channels/strassen_tasks.cuh"
 #include "examples/channels/strassen_threads.cuh"
-#include "examples/device_array.hpp"
+#include "host/device_array.hpp"
 #include "lib/base/mix.hpp"
 
 using namespace gravel;

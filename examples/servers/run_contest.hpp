@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdio>
 
-#include "examples/device_array.hpp"
+#include "host/device_array.hpp"
 #include "examples/facts.hpp"
 #include "examples/program.hpp"
 #include "examples/servers/contest.hpp"

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "examples/device_array.hpp"
+#include "host/device_array.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
 #if GRAVEL_CUDA

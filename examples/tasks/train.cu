@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "examples/device_array.hpp"
+#include "host/device_array.hpp"
 #include "examples/tasks/network.cuh"
 #include "examples/tasks/train_oracle.hpp"
 #include "examples/together.hpp"

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "lib/base/platform.hpp"
 #include "lib/graph/csr.hpp"
+#include "lib/graph/vertex_code.hpp"
 
 namespace gravel {
 
@@ -38,19 +38,6 @@ bool has_metis();
 
 /// The rows of one part, in new numbers.
 csr rows_of(const csr& whole, const partition& by, int part);
-
-/// A vertex as kernels name it: owner and place within the owner's part, in one number of 32 bits, so that neither takes a division.
-struct vertex_code {
-  uint32_t shift;
-
-  /// For parts of up to `most` vertices. Throws gravel::error if 32 bits are too few.
-  static vertex_code of(uint64_t most, int parts);
-  GRAVEL_BOTH uint32_t code(int owner, uint64_t place) const {
-    return static_cast<uint32_t>(owner) << shift | static_cast<uint32_t>(place);
-  }
-  GRAVEL_BOTH int owner(uint32_t code) const { return static_cast<int>(code >> shift); }
-  GRAVEL_BOTH uint32_t place(uint32_t code) const { return code & ((1u << shift) - 1); }
-};
 
 /// The targets of `rows`, which are new numbers.
 std::vector<uint32_t> codes_of(const csr& rows, const partition& by, vertex_code codes);

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "gravel.cuh"
+#include "host/gravel.cuh"
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 

@@ -1,0 +1,232 @@
+// Breadth-first search by a distributed worklist, and, where many vertices are found at once, the other way round: each vertex that has not been found
+// looks for one among its neighbours that has (Beamer, Asanovic, Patterson, SC12). The result is checked by the rules of Graph500.
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <deque>
+
+#include "examples/device_part.hpp"
+#include "examples/facts.hpp"
+#include "examples/program.hpp"
+#include "examples/ranking.hpp"
+#include "examples/together.hpp"
+#include "examples/worklists/pull.cuh"
+#include "examples/worklists/worklist_program.hpp"
+#include "gravel.cuh"
+#include "lib/worklist/worklist.cuh"
+
+using namespace gravel;
+
+constexpr const char* program_name = "bfs";
+
+struct bfs_options {
+  graph_input graph;
+  worklist_program_options work;
+  uint64_t source = ~uint64_t{0};
+  unsigned roots = 0;
+  uint32_t width = 0;
+  double pull_from = 0.04, push_below = 0.004;
+  bool no_pull = false, no_verify = false;
+  std::string json, dump;
+  uint64_t serial_limit = 1 << 22;
+};
+
+struct hops {
+  static constexpr const char* name = "hops";
+  using state = least_keys;
+  state vertices;
+  uint32_t width;  ///< levels that are worked on together
+  GRAVEL_DEVICE uint32_t begin(uint32_t, uint32_t level, uint64_t) const { return level; }
+  GRAVEL_DEVICE uint32_t along(uint32_t level, uint64_t) const { return level + 1; }
+  GRAVEL_BOTH uint32_t limit_after(uint32_t level) const { return level < least_keys::unreached - width ? level + width : least_keys::unreached; }
+};
+
+/// One search. Collective.
+struct bfs_job {
+  const bfs_options& o;
+  const device_part& graph;
+  gravel_worklist<hops>& work;
+  frontier_bits& bits;
+  uint64_t edges;  ///< of the whole graph
+  unsigned pulls = 0;
+
+  void search(uint64_t source_place) {
+    const double all = static_cast<double>(edges);
+    work.start();
+    if (source_place != ~uint64_t{0}) work.offer(static_cast<uint32_t>(source_place), 0);
+    const uint64_t too_many = o.no_pull ? ~uint64_t{0} : static_cast<uint64_t>(o.pull_from * all);
+    bits.forget_parents();
+    while (!work.run(too_many)) {
+      uint32_t level = bits.take_near(work.kernels_view());
+      for (uint64_t found = 1; found != 0;) {
+        bits.tell_others();
+        found = bits.pull(work.kernels_view(), ++level);
+        ++pulls;
+        if (static_cast<double>(found) < o.push_below * static_cast<double>(graph.part.vertices)) break;
+      }
+      bits.give_near(work.kernels_view(), level);
+    }
+    bits.find_parents(work.kernels_view());
+  }
+};
+
+std::vector<uint32_t> search_serially(const bfs_options& o, uint64_t source) {
+  const csr rows = make_csr(o.graph.edges({.undirected = true}));
+  std::vector<uint32_t> level(rows.rows(), least_keys::unreached);
+  std::deque<uint64_t> next{source};
+  level[source] = 0;
+  for (; !next.empty(); next.pop_front()) {
+    const uint64_t v = next.front();
+    for (uint64_t e = rows.offsets[v]; e < rows.offsets[v + 1]; ++e)
+      if (level[rows.targets[e]] == least_keys::unreached) level[rows.targets[e]] = level[v] + 1, next.push_back(rows.targets[e]);
+  }
+  return level;
+}
+
+/// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
+bool solve(const bfs_options& o) {
+  const int me = gravel_my_pe(), n_pes = gravel_n_pes();
+  device_part graph;
+  all_succeed(program_name, [&] { graph = load_on_device(o.graph, {.undirected = true}, me, n_pes); });
+  const graph_part& part = graph.part;
+  const csr& rows = part.rows;
+  const uint64_t own = graph.own(), vertices = part.vertices, edges = gravel_sum_all(graph.edges);
+  device_array<uint32_t> ghosts(graph.ghosts.codes);
+  const worklist_graph here{graph.offsets.data(), graph.targets.data(), ghosts.data(), part.codes, own, graph.ghosts.codes.size()};
+  gravel_worklist<hops> work(hops{{}, n_pes == 1 ? least_keys::unreached : o.width ? o.width : o.no_pull ? 64 : 1}, here, graph.edges, o.work.options());
+  frontier_bits bits(here, graph.ghosts, n_pes);
+
+  // Graph500: vertices that have edges, drawn at random.
+  std::vector<uint64_t> sources;
+  if (o.roots) sources = draw_sources(rows, part, o.roots, o.graph.seed);
+  else if (o.source != ~uint64_t{0}) sources = {o.source};
+  else sources = {most_connected(rows, part)};
+  all_succeed(program_name, [&] {
+    for (const uint64_t s : sources)
+      if (s >= vertices) fail_text("the source " + std::to_string(s) + " is no vertex: there are " + std::to_string(vertices));
+  });
+  if (me == 0)
+    std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after %.2f s; %zu searches\n",
+                program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
+                static_cast<unsigned long long>(edges), graph.seconds, sources.size());
+  std::fflush(stdout);
+
+  bfs_job job{o, graph, work, bits, edges};
+  uint64_t wrong = 0, reached = 0, levels = 0, searched_edges = 0;
+  double seconds = 0, rate_sum = 0, slowest = 0;
+  bool serial = false;
+  for (size_t k = 0; k < sources.size(); ++k) {
+    const uint64_t source = sources[k];
+    uint64_t source_place = ~uint64_t{0};
+    for (uint64_t i = 0; i < own; ++i)
+      if (part.old_numbers[i] == source) source_place = i;
+    double best = 0;
+    for (unsigned run = 0; run < o.work.repeat; ++run) {
+      job.pulls = 0;
+      gravel_barrier_all();
+      const auto begin = std::chrono::steady_clock::now();
+      job.search(source_place);
+      const double took = gravel_max_all(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+      best = run == 0 ? took : std::min(best, took);
+    }
+    bits.fetch_ghost_levels(work.kernels_view());
+    const bfs_check check = bits.validate(work.kernels_view(), source_place);
+    wrong += gravel_sum_all(check.wrong);
+    reached = gravel_sum_all(check.reached);
+    levels = gravel_max_all(uint64_t{check.deepest}) + 1;
+    searched_edges = gravel_sum_all(check.edges) / 2;  // each undirected edge is there twice
+    wrong += source_place == ~uint64_t{0} ? 0 : check.reached == 0;
+    wrong = gravel_max_all(wrong);
+    seconds += best, slowest = std::max(slowest, best);
+    rate_sum += best / static_cast<double>(std::max<uint64_t>(searched_edges, 1));
+    serial = !o.no_verify && edges <= o.serial_limit && k < 2;
+    if (serial) {
+      std::vector<uint32_t> expected, mine(own);
+      all_succeed(program_name, [&] { expected = search_serially(o, source); });
+      gravel_copy(mine.data(), work.vertex_words(), own * sizeof(uint32_t));
+      uint64_t unlike = 0;
+      for (uint64_t i = 0; i < own; ++i) unlike += least_keys::key_of(mine[i]) != expected[part.old_numbers[i]];
+      wrong += gravel_sum_all(unlike);
+    }
+  }
+  const double mean = seconds / static_cast<double>(sources.size()), rate = static_cast<double>(sources.size()) / rate_sum;
+  const gravel_worklist_counts mine = work.counts();
+  const uint64_t expanded = gravel_sum_all(mine.expanded), followed = gravel_sum_all(mine.edges), sent = gravel_sum_all(mine.sent);
+  if (me == 0) {
+    std::printf("%.6f s a search (slowest %.6f), harmonic mean %.4g G edges/s as Graph500 counts; last: %llu vertices in %llu levels, %llu expanded, "
+                "%llu edges followed, %llu values sent, %u levels by looking back, %llu rounds, %llu kernels\n",
+                mean, slowest, rate / 1e9, static_cast<unsigned long long>(reached), static_cast<unsigned long long>(levels),
+                static_cast<unsigned long long>(expanded), static_cast<unsigned long long>(followed), static_cast<unsigned long long>(sent), job.pulls,
+                static_cast<unsigned long long>(mine.rounds), static_cast<unsigned long long>(mine.launches));
+    std::printf("%llu mistakes found by Graph500's rules%s\n", static_cast<unsigned long long>(wrong), serial ? " and a serial search" : "");
+  }
+  if (!o.dump.empty()) {
+    std::vector<uint32_t> words(own);
+    gravel_copy(words.data(), work.vertex_words(), own * sizeof(uint32_t));
+    std::vector<double> depth;  // -1: not reached
+    for (const uint32_t w : words) depth.push_back(least_keys::key_of(w) == least_keys::unreached ? -1 : static_cast<double>(least_keys::key_of(w)));
+    dump_columns(program_name, o.dump, "levels", {{"vertex", {part.old_numbers.begin(), part.old_numbers.end()}}, {"level", depth}});
+  }
+  all_succeed(program_name, [&] {
+    if (me == 0 && !o.json.empty())
+      write_json(o.json, {{"program", program_name},
+                          {"backend", gravel_backend()},
+                          {"pes", static_cast<uint64_t>(n_pes)},
+                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
+                          {"graph", o.graph.description()},
+                          {"division", o.graph.division},
+                          {"execution", o.work.execution},
+                          {"vertices", vertices},
+                          {"edges", edges},
+                          {"load_seconds", graph.seconds},
+                          {"searches", static_cast<uint64_t>(sources.size())},
+                          {"seconds", mean},
+                          {"slowest_seconds", slowest},
+                          {"harmonic_mean_teps", rate},
+                          {"reached", reached},
+                          {"levels", levels},
+                          {"expanded", expanded},
+                          {"edges_followed", followed},
+                          {"sent", sent},
+                          {"levels_by_looking_back", uint64_t{job.pulls}},
+                          {"rounds", mine.rounds},
+                          {"exchanges", mine.exchanges},
+                          {"compared_with_serial", serial},
+                          {"wrong", wrong},
+                          {"right", wrong == 0}});
+  });
+  return wrong == 0;
+}
+
+int main(int argc, char** argv) {
+  bfs_options o;
+  CLI::App app("Breadth-first search of an undirected graph, by a distributed worklist.", program_name);
+  o.graph.add_options(app);
+  o.work.add_options(app);
+  app.add_option("--source", o.source, "Number of the vertex to begin at, from 0; if not given, one with the most edges");
+  app.add_option("--roots", o.roots, "Instead: as Graph500, from so many vertices with edges, drawn at random; the harmonic mean is told")
+      ->check(CLI::Range(1u, 4096u))
+      ->excludes("--source");
+  app.add_option("--pull-from", o.pull_from, "Share of all edges from which on vertices that are not found look back")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--push-below", o.push_below, "Share of all vertices, found in a level, below which the worklist goes on")
+      ->check(CLI::Range(0.0, 1.0))
+      ->capture_default_str();
+  app.add_option("--width", o.width, "Of several PEs: levels that each works on before they exchange; 0: 64 by the worklist alone, else 1 (the least that looking back allows)")
+      ->check(CLI::Range(0u, 1u << 20))
+      ->capture_default_str();
+  app.add_flag("--no-pull", o.no_pull, "By the worklist alone");
+  app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial search; Graph500's rules are always checked");
+  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges")->capture_default_str();
+  add_dump_option(app, o.dump);
+  app.add_option("--json", o.json, "Write the results to this file too");
+  parse_or_exit(app, argc, argv, [&] {
+    o.graph.check();
+    if (!o.no_pull && o.width > 1) fail_text("--width above 1 goes with --no-pull: who looks back must know a whole level");
+    need_symmetric(12 * o.graph.vertices_of_generated());
+    if (!o.json.empty()) need_writable(o.json);
+  });
+  gravel_init<gravel_worklist_delivery<hops>>();
+  return finish(program_name, solve(o));
+}

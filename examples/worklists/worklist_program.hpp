@@ -1,0 +1,51 @@
+// What the programs of distributed worklists share.
+#pragma once
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "examples/graph_input.hpp"
+#include "examples/random_stream.hpp"
+#include "examples/ranking.hpp"
+#include "lib/base/mix.hpp"
+#include "lib/worklist/worklist.cuh"
+
+namespace gravel {
+
+struct worklist_program_options {
+  std::string execution = "automatic";
+  uint32_t fused_most = 0, fused_blocks = 0;
+  unsigned repeat = 1;
+
+  void add_options(CLI::App& app) {
+    app.add_option("--execution", execution, "How the list is worked off: rounds of the whole grid; many rounds in one kernel (fused); automatic: as wide as it is")
+        ->check(CLI::IsMember({"automatic", "rounds", "fused"}))
+        ->capture_default_str();
+    app.add_option("--fused-most", fused_most, "Up to so many vertices are expanded in one kernel; 0: as the library says")->capture_default_str();
+    app.add_option("--fused-blocks", fused_blocks, "By so many blocks; 0: as the library says")->check(CLI::Range(0u, 32u))->capture_default_str();
+    app.add_option("--repeat", repeat, "Runs, of which the fastest is told")->check(CLI::Range(1u, 1000u))->capture_default_str();
+  }
+  gravel_worklist_options options() const {
+    const auto how = execution == "rounds" ? gravel_execution::rounds : execution == "fused" ? gravel_execution::fused : gravel_execution::automatic;
+    return {.execution = how, .fused_most = fused_most, .fused_blocks = fused_blocks};
+  }
+};
+
+/// The vertex with the most edges. Collective.
+inline uint64_t most_connected(const csr& rows, const graph_part& part) {
+  std::vector<ranked<uint64_t>> degrees;
+  for (uint64_t i = 0; i < rows.rows(); ++i) degrees.push_back({rows.degree(i), part.old_numbers[i]});
+  return gather_best(std::move(degrees), 1).front().vertex;
+}
+/// `count` vertices that have edges, by a seed: those whose numbers, mixed, come first. Collective.
+inline std::vector<uint64_t> draw_sources(const csr& rows, const graph_part& part, unsigned count, uint64_t seed) {
+  std::vector<ranked<uint64_t>> drawn;
+  for (uint64_t i = 0; i < rows.rows(); ++i)
+    if (rows.degree(i) > 0) drawn.push_back({mix(part.old_numbers[i] ^ mix(seed)), part.old_numbers[i]});
+  std::vector<uint64_t> sources;
+  for (const ranked<uint64_t>& r : gather_best(std::move(drawn), count)) sources.push_back(r.vertex);
+  return sources;
+}
+
+}  // namespace gravel

@@ -1,0 +1,22 @@
+// How kernels and messages name a vertex of a graph that is divided among PEs.
+#pragma once
+#include <cstdint>
+
+#include "lib/base/platform.hpp"
+
+namespace gravel {
+
+/// A vertex as kernels name it: owner and place within the owner's part, in one number of 32 bits, so that neither takes a division.
+struct vertex_code {
+  uint32_t shift;
+
+  /// For parts of up to `most` vertices. Throws gravel::error if 32 bits are too few.
+  static vertex_code of(uint64_t most, int parts);
+  GRAVEL_BOTH uint32_t code(int owner, uint64_t place) const {
+    return static_cast<uint32_t>(owner) << shift | static_cast<uint32_t>(place);
+  }
+  GRAVEL_BOTH int owner(uint32_t code) const { return static_cast<int>(code >> shift); }
+  GRAVEL_BOTH uint32_t place(uint32_t code) const { return code & ((1u << shift) - 1); }
+};
+
+}  // namespace gravel

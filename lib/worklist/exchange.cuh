@@ -1,0 +1,64 @@
+// What goes from PE to PE: the best that a PE has for vertices of others. Offers along edges end at the ghost, here, so that of many edges to a vertex few
+// become messages; the ghosts that have something new are a list, and each is sent once, by a block sender. At the owner a handler offers the value
+// to the vertex, a warp's messages at once.
+#pragma once
+#include "host/gravel.cuh"
+#include "lib/worklist/worklist_view.cuh"
+
+/// The handler that takes what other PEs have for this PE's vertices: for gravel_init.
+template <class Program>
+struct gravel_worklist_delivery {
+  static constexpr const char* name = Program::name;
+  static constexpr bool batch = true;
+  using context = gravel::worklist_view<Program>;
+  using value = typename context::value;
+
+  GRAVEL_HANDLER void operator()(const gravel_t&, context* w, const gravel_batch& lanes, uint32_t v, value offer) const {
+#if GRAVEL_ON_GPU || !GRAVEL_CUDA
+    using namespace gravel;
+    worklist_words& words = *w->words;
+    const listing found = w->program.vertices.offer(v, offer, words.limit);
+    for (const listing which : {listing::near, listing::far}) {
+      const uint32_t having = lanes.ballot(found == which);
+      if (having == 0) continue;
+      const bool near = which == listing::near;
+      const uint32_t turn = near ? words.near_turn : words.far_turn;
+      uint32_t at = 0;
+      if (lanes.is_leader()) at = fetch_add<scope::device>(near ? &words.near_size[turn] : &words.far_size[turn], lane_group::popcount(having));
+      at = lanes.from_leader(at) + lanes.rank_in(having);
+      if (found == which) (near ? w->near[turn] : w->far[turn])[at] = v;
+    }
+#else
+    (void)w, (void)lanes, (void)v, (void)offer;
+#endif
+  }
+};
+
+namespace gravel {
+
+/// Sends what the ghosts of the remote list have to the owners.
+template <class Program, class Sender>
+__global__ void send_remote(const __grid_constant__ gravel_t g, const __grid_constant__ worklist_view<Program> w) {
+  __shared__ Sender sender;
+  sender.begin(g);
+  const uint32_t size = w.words->remote_size;
+  uint32_t sent = 0;
+  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < size; i += gridDim.x * blockDim.x) {
+    typename worklist_view<Program>::value value;
+    const uint32_t v = w.remote[i];
+    if (!w.program.vertices.take(v, &value)) continue;
+    const uint32_t code = w.graph.ghosts[v - w.graph.own];
+    sender.template am<gravel_worklist_delivery<Program>>(w.graph.codes.owner(code), w.graph.codes.place(code), value);
+    ++sent;
+  }
+  if (sent) fetch_add<scope::device>(&w.words->sent, uint64_t{sent});
+  sender.end();
+}
+
+/// Behind send_remote, before others' messages may come for the next round. One thread.
+template <class Program>
+__global__ void forget_remote(const __grid_constant__ worklist_view<Program> w) {
+  w.words->remote_size = 0;
+}
+
+}  // namespace gravel

@@ -1,0 +1,226 @@
+// Many rounds in one kernel, for narrow lists: on a road network a round has some thousand vertices, and there are tens of thousands of rounds. Each
+// of a few blocks keeps its part of the list in shared memory, and all tell each other in device memory how much they have:
+//
+//   block                                                every other block
+//   its round's atomics and stores
+//   its report: epoch, size, flags       [W1] release    sees the reports of all blocks with that epoch   [W1] acquire
+//
+// From the same reports all blocks draw the same conclusions: go on, divide anew, advance the limit, leave. A block may be one meeting ahead of
+// another that has not read its report yet, but not two, so there are two reports of each block. They keep their epochs from one launch to the next.
+#pragma once
+#include "lib/worklist/expand.cuh"
+
+namespace gravel {
+
+/// On the CPU backend so small that small graphs meet every case.
+constexpr uint32_t fused_threads = GRAVEL_CUDA ? 512 : 32, local_entries = GRAVEL_CUDA ? 4096 : 48;
+
+struct block_meeting {
+  static constexpr uint32_t leave = 1u << 31, size_mask = leave - 1;
+  uint32_t total, most, before, least;
+  bool leaves;
+};
+
+struct fused_memory {
+  uint32_t entries[2][local_entries];
+  uint32_t size[2];
+  uint32_t leaves, least;
+  block_meeting met;
+};
+
+/// Tells all blocks this one's `size` and flags, and hears theirs. `epoch` counts meetings. Thread scope: block.
+GRAVEL_DEVICE block_meeting meet(fused_memory& mine, block_report (*reports)[most_meeting_blocks], uint32_t epoch, uint32_t turn) {
+  __syncthreads();
+  const uint32_t lane = threadIdx.x;
+  if (lane < 32) {
+    block_report* const of_blocks = reports[epoch % 2];
+    if (lane == 0) {
+      const uint32_t size = mine.size[turn] < local_entries ? mine.size[turn] : local_entries;
+      store_relaxed<scope::device>(&of_blocks[blockIdx.x].least, uint64_t{mine.least});
+      store_release<scope::device>(&of_blocks[blockIdx.x].size,
+                                   uint64_t{epoch} << 32 | size | (mine.leaves ? block_meeting::leave : 0u));  // [W1]
+    }
+    uint64_t told = 0, least = ~0u;
+    if (lane < gridDim.x) {
+      for (relax wait; (told = load_acquire<scope::device>(&of_blocks[lane].size)) >> 32 != epoch; wait.attentively()) {  // [W1]
+      }
+      least = load_relaxed<scope::device>(&of_blocks[lane].least);
+    }
+    __syncwarp();
+    const auto size = static_cast<uint32_t>(told) & block_meeting::size_mask;
+    block_meeting m;
+    m.total = __reduce_add_sync(~0u, size);
+    m.most = __reduce_max_sync(~0u, size);
+    m.before = __reduce_add_sync(~0u, lane < blockIdx.x ? size : 0u);
+    m.least = __reduce_min_sync(~0u, static_cast<uint32_t>(least));
+    m.leaves = __ballot_sync(~0u, (told & block_meeting::leave) != 0) != 0;
+    if (lane == 0) mine.met = m;
+  }
+  __syncthreads();
+  return mine.met;
+}
+
+/// Where a block of the fused kernel puts what is to be listed: near ones into its own memory; when that is full into the list in device memory, and then
+/// all blocks leave. Thread scope of all: warp, converged.
+template <class Program>
+struct local_lists {
+  const worklist_view<Program>& w;
+  fused_memory& mine;
+  uint32_t turn, spill_turn, far_turn;
+
+  GRAVEL_DEVICE void near(bool have, uint32_t v) const {
+    const unsigned having = __ballot_sync(~0u, have), lane = threadIdx.x % 32;
+    if (having == 0) return;
+    uint32_t at = 0;
+    if (lane == 0) at = atomicAdd_block(&mine.size[turn], static_cast<uint32_t>(__popc(having)));
+    at = __shfl_sync(~0u, at, 0) + static_cast<uint32_t>(__popc(having & ((1u << lane) - 1)));
+    const bool fits = at < local_entries;
+    if (have && fits) mine.entries[turn][at] = v;
+    if (__ballot_sync(~0u, have && !fits) == 0) return;
+    if (have && !fits) store_relaxed<scope::block>(&mine.leaves, 1u);
+    append(w.near[spill_turn], &w.words->near_size[spill_turn], have && !fits, v);
+  }
+  GRAVEL_DEVICE void far(bool have, uint32_t v) const { append(w.far[far_turn], &w.words->far_size[far_turn], have, v); }
+  GRAVEL_DEVICE void remote(bool have, uint32_t v) const { append(w.remote, &w.words->remote_size, have, v); }
+};
+
+/// What the kernel needs to be told.
+struct fused_limits {
+  uint32_t most_entries;  ///< more than so many are better expanded by the whole grid
+  uint32_t most_rounds;
+  bool advances;  ///< the limit, when nothing is near; not where other PEs may still have something
+  bool has_hubs;  ///< the graph
+};
+
+/// The entries first ... of `list`, dealt out to the blocks. Thread scope: block.
+GRAVEL_DEVICE void take_share(fused_memory& mine, uint32_t turn, const uint32_t* list, uint32_t size) {
+  __syncthreads();
+  const uint32_t here = size / gridDim.x + (blockIdx.x < size % gridDim.x);
+  for (uint32_t i = threadIdx.x; i < here; i += blockDim.x) mine.entries[turn][i] = list[i * gridDim.x + blockIdx.x];
+  if (threadIdx.x == 0) mine.size[turn] = here;
+  __syncthreads();
+}
+
+/// Whether this block's list has a hub: then all blocks leave before they expand it. Thread scope: block; a meeting follows.
+template <class Program>
+GRAVEL_DEVICE void look_for_hubs(const worklist_view<Program>& w, fused_memory& mine, uint32_t turn) {
+  __syncthreads();
+  const uint32_t size = mine.size[turn] < local_entries ? mine.size[turn] : local_entries;
+  for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
+    const uint32_t v = mine.entries[turn][i];
+    if (w.graph.offsets[v + 1] - w.graph.offsets[v] >= hub_edges) store_relaxed<scope::block>(&mine.leaves, 1u);
+  }
+}
+
+/// This block's part of the round, without hubs. Thread scope: block.
+template <class Program>
+GRAVEL_DEVICE void expand_local(const local_lists<Program>& lists, uint32_t from_turn, uint32_t limit, work_done& done) {
+  const worklist_view<Program>& w = lists.w;
+  const uint32_t size = lists.mine.size[from_turn], lane = threadIdx.x % 32;
+  for (uint32_t of_warp = threadIdx.x / 32 * 32; of_warp < size; of_warp += blockDim.x) {
+    uint64_t begin = 0, end = 0;
+    typename worklist_view<Program>::value from{};
+    if (of_warp + lane < size) {
+      const uint32_t v = lists.mine.entries[from_turn][of_warp + lane];
+      begin = w.graph.offsets[v], end = w.graph.offsets[v + 1];
+      if (w.program.vertices.take(v, &from)) {
+        from = w.program.begin(v, from, end - begin);
+        ++done.expanded, done.edges += end - begin;
+      } else {
+        end = begin;
+      }
+    }
+    deal_out<false>(w, lists, limit, begin, end, from);
+  }
+}
+
+/// Passes over the far list: what waits below `limit` becomes near, what waits beyond it goes into the other far list, and its least key into the
+/// block's report. Thread scope: block, all blocks.
+template <class Program>
+GRAVEL_DEVICE void look_through_far(const local_lists<Program>& lists, uint32_t size, uint32_t limit) {
+  const worklist_view<Program>& w = lists.w;
+  if constexpr (worklist_view<Program>::state::is_ordered) {
+    const uint32_t* const old = w.far[1 - lists.far_turn];
+    const uint32_t lane = threadIdx.x % 32, lanes = gridDim.x * blockDim.x;
+    uint32_t least = ~0u;
+    for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size; of_warp += lanes) {
+      uint32_t v = 0, word = 1;
+      if (of_warp + lane < size) v = old[of_warp + lane], word = load_relaxed<scope::device>(&w.program.vertices.words[v]);
+      const bool waits = least_keys::waits(word), is_near = least_keys::key_of(word) < limit;
+      if (waits && !is_near && least_keys::key_of(word) < least) least = least_keys::key_of(word);
+      lists.near(waits && is_near, v);
+      lists.far(waits && !is_near, v);
+    }
+    least = __reduce_min_sync(~0u, least);
+    if (lane == 0 && least != ~0u) atomicMin_block(&lists.mine.least, least);
+  }
+}
+
+/// Rounds until the list grows too long, or is empty and nothing waits beyond the limit (or that is not to be advanced). A cooperative launch of up to
+/// most_meeting_blocks blocks of fused_threads. What is left lies in the near list that was not current before; its size is near_size of both together.
+template <class Program>
+__global__ void __launch_bounds__(fused_threads) run_rounds(const __grid_constant__ worklist_view<Program> w, fused_limits how) {
+  __shared__ fused_memory mine;
+  worklist_words& words = *w.words;
+  const uint32_t near_turn = words.near_turn;
+  uint32_t turn = 0, limit = words.limit, epoch = words.epoch, far_turn = words.far_turn, rounds = 0, passed_on = 0;
+  if (threadIdx.x == 0) mine.size[1] = 0, mine.leaves = 0, mine.least = ~0u;
+  take_share(mine, turn, w.near[near_turn], words.near_size[near_turn]);
+  if (how.has_hubs) look_for_hubs(w, mine, turn);
+  block_meeting met = meet(mine, w.reports, ++epoch, turn);
+  work_done done;
+  while (!met.leaves && met.total <= how.most_entries && rounds < how.most_rounds) {
+    if (met.total == 0) {
+      if constexpr (!worklist_view<Program>::state::is_ordered) break;
+      else {
+        const uint32_t waiting = load_relaxed<scope::device>(&words.far_size[far_turn]);
+        if (!how.advances || waiting == 0) break;
+        const uint32_t from = met.least != ~0u && met.least > limit ? met.least : limit;
+        limit = w.program.limit_after(from);
+        if (threadIdx.x == 0) mine.least = ~0u;
+        __syncthreads();
+        far_turn = 1 - far_turn;
+        look_through_far(local_lists<Program>{w, mine, turn, 1 - near_turn, far_turn}, waiting, limit);
+        if (how.has_hubs) look_for_hubs(w, mine, turn);
+        met = meet(mine, w.reports, ++epoch, turn);
+        if (blockIdx.x == 0 && threadIdx.x == 0) store_relaxed<scope::device>(&words.far_size[1 - far_turn], 0u);
+        // The other list may be filled only when that has been seen.
+        if (met.total == 0) met = meet(mine, w.reports, ++epoch, turn);
+        continue;
+      }
+    }
+    if (met.most > 64 && met.most > met.total / gridDim.x * 2) {
+      // Divided anew, through the list that this kernel was given.
+      for (uint32_t i = threadIdx.x; i < mine.size[turn]; i += blockDim.x) w.near[near_turn][met.before + i] = mine.entries[turn][i];
+      meet(mine, w.reports, ++epoch, turn);
+      take_share(mine, turn, w.near[near_turn], met.total);
+    }
+    expand_local(local_lists<Program>{w, mine, 1 - turn, 1 - near_turn, far_turn}, turn, limit, done);
+    __syncthreads();
+    if (threadIdx.x == 0) mine.size[turn] = 0, mine.least = ~0u;
+    turn = 1 - turn;
+    ++rounds;
+    if (how.has_hubs) look_for_hubs(w, mine, turn);
+    met = meet(mine, w.reports, ++epoch, turn);
+  }
+  passed_on = load_relaxed<scope::device>(&words.near_size[1 - near_turn]);  // what found no room
+  const uint32_t here = mine.size[turn] < local_entries ? mine.size[turn] : local_entries;
+  for (uint32_t i = threadIdx.x; i < here; i += blockDim.x) w.near[1 - near_turn][passed_on + met.before + i] = mine.entries[turn][i];
+  done.tell(w.words);
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    words.near_size[near_turn] = met.total;  // turn_over adds it
+    words.limit = limit, words.epoch = epoch, words.far_turn = far_turn;
+    words.rounds += rounds;
+  }
+}
+
+/// Behind run_rounds. One thread.
+template <class Program>
+__global__ void turn_over_fused(const __grid_constant__ worklist_view<Program> w) {
+  worklist_words& words = *w.words;
+  words.near_size[1 - words.near_turn] += words.near_size[words.near_turn];
+  words.near_size[words.near_turn] = 0;
+  words.near_turn = 1 - words.near_turn;
+}
+
+}  // namespace gravel

@@ -1,0 +1,77 @@
+// What a worklist keeps for each vertex: one word, which is offered values and tells when the vertex is to be listed. Own vertices come first, then
+// ghosts: vertices of other PEs, with the best that this PE has had for them. So one atomic decides about value and list together, and
+// what a list has no room for stays marked at the vertex.
+#pragma once
+#include <cstdint>
+
+#include "device/simt.hpp"
+#include "device/value.cuh"
+#include "lib/base/atomic.hpp"
+
+namespace gravel {
+
+/// What is to be done with a vertex that was offered a value.
+enum class listing : uint8_t { none, near, far };
+
+/// The least key that each vertex was offered, for distances, levels, labels. A word is twice the key, and 1 if the vertex waits in no list.
+///
+///   offer   word = min(word, 2 * key)   if that changed it: who waits nowhere, or in the far list and is near now, is to be listed
+///   take    word |= 1                   whoever sets the bit expands the vertex; other entries of it are stale
+///
+/// Invariants: keys never grow. An even word's vertex has an entry in a list that fits its key, but for what was dropped for lack of room. A
+/// vertex enters the far list once in a run: limits grow and keys fall, so one that was near never is far again.
+struct least_keys {
+  using value = uint32_t;
+  static constexpr uint32_t unreached = ~0u >> 1;  ///< the key of who was offered none; keys are below it
+  static constexpr bool is_ordered = true;
+  uint32_t* words;
+
+  static constexpr uint32_t initial_word = ~0u;
+  GRAVEL_BOTH static uint32_t key_of(uint32_t word) { return word >> 1; }
+  GRAVEL_BOTH static bool waits(uint32_t word) { return (word & 1) == 0; }
+
+  /// Whether an offer may change anything: a look that saves most atomics. Thread scope: lane.
+  GRAVEL_DEVICE bool may_take(uint32_t v, uint32_t key) const {
+    return key < unreached && 2 * key < (load_relaxed<scope::device>(&words[v]) & ~1u);
+  }
+  /// Keys below `limit` are near. Thread scope: lane; kernels, handlers.
+  GRAVEL_DEVICE listing offer(uint32_t v, uint32_t key, uint32_t limit) const {
+    if (key >= unreached) return listing::none;
+    return place_of(atomicMin(&words[v], 2 * key), key, limit);
+  }
+  GRAVEL_BOTH static listing place_of(uint32_t old, uint32_t key, uint32_t limit) {
+    if (old <= 2 * key) return listing::none;
+    const bool is_near = key < limit;
+    if (waits(old) && (old / 2 < limit) == is_near) return listing::none;
+    return is_near ? listing::near : listing::far;
+  }
+  /// Takes the vertex out of its list: false if another entry of it has been taken. Thread scope: lane.
+  GRAVEL_DEVICE bool take(uint32_t v, uint32_t* key) const {
+    const uint32_t old = atomicOr(&words[v], 1u);
+    *key = key_of(old);
+    return waits(old);
+  }
+};
+
+/// The sum of what each vertex was offered since it was last taken, for residuals: it is listed when it reaches a threshold.
+struct float_sums {
+  using value = float;
+  static constexpr bool is_ordered = false;
+  float* words;
+  float threshold;
+
+  static constexpr float initial_word = 0;
+  GRAVEL_DEVICE bool waits(float word) const { return word >= threshold; }
+
+  GRAVEL_DEVICE bool may_take(uint32_t, float) const { return true; }
+  GRAVEL_DEVICE listing offer(uint32_t v, float part, uint32_t) const {
+    const float old = atomicAdd(&words[v], part);
+    return old < threshold && old + part >= threshold ? listing::near : listing::none;
+  }
+  GRAVEL_DEVICE bool take(uint32_t v, float* sum) const {
+    *sum = atomicExch(&words[v], 0.0f);
+    return *sum != 0;
+  }
+};
+
+}  // namespace gravel

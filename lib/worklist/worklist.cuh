@@ -1,0 +1,313 @@
+// Distributed worklists (docs/worklists.md): vertices of a divided graph that are to be expanded, by priority, until no PE has any. The umbrella header
+// of lib/worklist. Source: "Groute: asynchronous multi-GPU programming model", chapter 4 (distributed worklists), chapter 5 (priorities, kernel fusion).
+//
+//   gravel_init<gravel_worklist_delivery<hops>>();
+//   gravel_worklist<hops> work(hops{}, graph);     // collective
+//   work.start();                                  // all vertices unreached, lists empty
+//   if (the source is here) work.offer(source, 0);
+//   work.run();                                    // collective: until nothing waits at any PE
+#pragma once
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "host/device_array.hpp"
+#include "host/gravel.cuh"
+#include "lib/channel/launch_alone.cuh"
+#include "lib/worklist/exchange.cuh"
+#include "lib/worklist/fused.cuh"
+
+/// How a worklist is worked off.
+enum class gravel_execution {
+  automatic,  ///< rounds of the whole grid, or, while the list is narrow, many rounds in one kernel of a few blocks
+  rounds,     ///< rounds of the whole grid alone
+  fused,      ///< as automatic, but wide lists are left to the grid only where they find no room
+};
+
+struct gravel_worklist_options {
+  gravel_execution execution = gravel_execution::automatic;
+  uint32_t fused_most = 0;    ///< a list of more vertices is wide; 0: 1024 for each of the blocks
+  uint32_t fused_blocks = 0;  ///< up to 32; 0: as measured best (docs/worklists.md)
+};
+
+/// What run() did at this PE.
+struct gravel_worklist_counts {
+  uint64_t expanded = 0;   ///< vertices; one that is improved later counts again
+  uint64_t edges = 0;      ///< that were followed
+  uint64_t sent = 0;       ///< values, to other PEs
+  uint64_t rounds = 0;     ///< in which a list was expanded
+  uint64_t exchanges = 0;  ///< between PEs
+  uint64_t launches = 0;   ///< of kernels
+};
+
+namespace gravel {
+/// Offers one value, from the host.
+template <class Program>
+__global__ void offer_one(const __grid_constant__ worklist_view<Program> w, uint32_t v, typename worklist_view<Program>::value offer) {
+  const device_lists<Program> lists{w, w.words->near_turn, w.words->far_turn};
+  const listing found = threadIdx.x == 0 ? w.program.vertices.offer(v, offer, w.words->limit) : listing::none;
+  lists.near(found == listing::near, v);
+  lists.far(found == listing::far, v);
+}
+/// Offers to each own vertex what the program's `first(v)` says.
+template <class Program>
+__global__ void offer_first(const __grid_constant__ worklist_view<Program> w) {
+  const device_lists<Program> lists{w, w.words->near_turn, w.words->far_turn};
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32;
+  for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < w.graph.own; of_warp += lanes) {
+    const auto v = static_cast<uint32_t>(of_warp + lane);
+    const listing found = v < w.graph.own ? w.program.vertices.offer(v, w.program.first(v), w.words->limit) : listing::none;
+    lists.near(found == listing::near, v);
+    lists.far(found == listing::far, v);
+  }
+}
+/// Whether any vertex is a hub: hub_size is not 0 then.
+template <class Program>
+__global__ void find_hubs(const __grid_constant__ worklist_view<Program> w) {
+  uint32_t mine = 0;
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < w.graph.own; v += uint64_t{gridDim.x} * blockDim.x)
+    mine |= w.graph.offsets[v + 1] - w.graph.offsets[v] >= hub_edges;
+  if (mine) store_relaxed<scope::device>(&w.words->hub_size, 1u);
+}
+template <class T>
+__global__ void fill_words(T* words, uint64_t count, T value) {
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += uint64_t{gridDim.x} * blockDim.x) words[i] = value;
+}
+/// The limit from here on; the far list becomes the near one where keys are below it (in run_rounds). One block.
+template <class Program>
+__global__ void find_least(const __grid_constant__ worklist_view<Program> w) {
+  if constexpr (worklist_view<Program>::state::is_ordered) {
+    const uint32_t turn = w.words->far_turn, size = w.words->far_size[turn];
+    uint32_t least = ~0u;
+    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < size; i += gridDim.x * blockDim.x) {
+      const uint32_t word = load_relaxed<scope::device>(&w.program.vertices.words[w.far[turn][i]]);
+      if (least_keys::waits(word) && least_keys::key_of(word) < least) least = least_keys::key_of(word);
+    }
+    if (least != ~0u) atomicMin(&w.words->least, least);
+  }
+}
+template <class Program>
+__global__ void split_far(const __grid_constant__ worklist_view<Program> w, uint32_t limit) {
+  if constexpr (worklist_view<Program>::state::is_ordered) {
+    const uint32_t turn = w.words->far_turn, size = w.words->far_size[turn], lane = threadIdx.x % 32;
+    const device_lists<Program> lists{w, w.words->near_turn, 1 - turn};
+    for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size; of_warp += gridDim.x * blockDim.x) {
+      uint32_t v = 0, word = 1;
+      if (of_warp + lane < size) v = w.far[turn][of_warp + lane], word = load_relaxed<scope::device>(&w.program.vertices.words[v]);
+      const bool waits = least_keys::waits(word), is_near = least_keys::key_of(word) < limit;
+      lists.near(waits && is_near, v);
+      lists.far(waits && !is_near, v);
+    }
+  }
+}
+/// Adds up the edges of the vertices that are near.
+template <class Program>
+__global__ void count_near_edges(const __grid_constant__ worklist_view<Program> w) {
+  const uint32_t turn = w.words->near_turn, size = w.words->near_size[turn];
+  uint64_t edges = 0;
+  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < size; i += gridDim.x * blockDim.x)
+    edges += w.graph.offsets[w.near[turn][i] + 1] - w.graph.offsets[w.near[turn][i]];
+  for (int step = 16; step; step /= 2) edges += __shfl_xor_sync(~0u, edges, step);
+  if (threadIdx.x % 32 == 0 && edges) fetch_add<scope::device>(&w.words->near_edges, edges);
+}
+/// Behind split_far. One thread.
+template <class Program>
+__global__ void set_limit(const __grid_constant__ worklist_view<Program> w, uint32_t limit) {
+  worklist_words& words = *w.words;
+  words.far_size[words.far_turn] = 0;
+  words.far_turn = 1 - words.far_turn;
+  words.limit = limit;
+  words.least = ~0u;
+}
+}  // namespace gravel
+
+/// A worklist of this job. The constructor, start(), run() and the destructor are collective; host threads call.
+template <class Program>
+class gravel_worklist {
+ public:
+  using view = gravel::worklist_view<Program>;
+  using value = typename view::value;
+  using word = std::remove_pointer_t<decltype(Program::state::words)>;
+
+  /// `program` without its vertices' words, which lie here. The graph's memory stays the caller's. Takes 16 bytes of device memory for each own vertex,
+  /// 8 for each ghost, and 16 for each 800 edges. Throws gravel::error.
+  gravel_worklist(const Program& program, const gravel::worklist_graph& graph, uint64_t edges, const gravel_worklist_options& options = {})
+      : options_(options),
+        words_(std::max<uint64_t>(graph.vertices(), 1)),
+        lists_(4 * std::max<uint64_t>(graph.own, 1) + std::max<uint64_t>(graph.n_ghosts, 1)),
+        hubs_(edges / gravel::hub_edges + edges / gravel::piece_edges + 1),
+        shared_(std::vector<gravel::worklist_words>(1)),
+        reports_(std::vector<gravel::block_report>(2 * gravel::most_meeting_blocks)),
+        view_here_(uint64_t{1}) {
+    if (graph.vertices() >= gravel::block_meeting::size_mask) gravel::fail_text("worklist: a PE may have up to 2^31 - 2 vertices and ghosts");
+    const uint32_t blocks = GRAVEL_CUDA ? 32 : 2;
+    options_.fused_blocks = std::clamp(options.fused_blocks ? options.fused_blocks : blocks, 1u, gravel::most_meeting_blocks);
+    const uint32_t room = options_.fused_blocks * gravel::local_entries * 3 / 4;
+    const bool all = options_.execution == gravel_execution::fused;
+    options_.fused_most = std::min(options.fused_most && !all ? options.fused_most : all ? room : options_.fused_blocks * 1024, room);
+    const uint64_t own = std::max<uint64_t>(graph.own, 1);
+    view_.program = program;
+    view_.program.vertices.words = words_.data();
+    view_.graph = graph;
+    for (int i = 0; i < 2; ++i) view_.near[i] = lists_.data() + i * own, view_.far[i] = lists_.data() + (2 + i) * own;
+    view_.remote = lists_.data() + 4 * own;
+    view_.hubs = hubs_.data();
+    view_.words = shared_.data();
+    view_.reports = reinterpret_cast<gravel::block_report(*)[gravel::most_meeting_blocks]>(reports_.data());
+    gravel_copy(view_here_.data(), &view_, sizeof(view_));
+    launch(gravel::find_hubs<Program>, wide(graph.own), threads, view_);
+    has_hubs_ = words().hub_size != 0;
+    gravel_set_context<gravel_worklist_delivery<Program>>(view_here_.data());
+    gravel_barrier_all();
+  }
+  gravel_worklist(const gravel_worklist&) = delete;
+  gravel_worklist& operator=(const gravel_worklist&) = delete;
+
+  /// Nobody has been offered anything, and the lists are empty. Collective.
+  void start() {
+    gravel::worklist_words here{};
+    here.epoch = words().epoch;
+    here.limit = first_limit();
+    here.least = ~0u;
+    set_words(here);
+    launch(gravel::fill_words<word>, wide(view_.graph.vertices()), 256, words_.data(), view_.graph.vertices(), Program::state::initial_word);
+    gravel_synchronize();
+    counts_ = {};
+    gravel_barrier_all();
+  }
+  /// Offers `x` to own vertex `v`, between start() and run(). Not collective.
+  void offer(uint32_t v, value x) {
+    if (v >= view_.graph.own)
+      gravel::fail_text("worklist: vertex " + std::to_string(v) + " is none of this PE's " + std::to_string(view_.graph.own));
+    launch(gravel::offer_one<Program>, 1, 32, view_, v, x);
+  }
+  /// To each own vertex what the program's `first(v)` says. Not collective.
+  void offer_all() { launch(gravel::offer_first<Program>, wide(view_.graph.own), 256, view_); }
+
+  /// Works until no vertex waits at any PE and nothing is under way. Or, where a program has a better way for many vertices, until those that are
+  /// near have more than `most_edges` edges in all: false then, and the values of all others are final if the limit goes from value to value
+  /// (limit_after), or there is one PE and it does not end. Collective.
+  bool run(uint64_t most_edges = ~uint64_t{0}) {
+    most_edges_ = most_edges;
+    bool goes_on = true;
+    do {
+      do goes_on = expand_here();
+      while (goes_on && exchange());
+    } while (goes_on && advance() && (goes_on = gravel_n_pes() == 1 || !is_too_wide()));
+    const gravel::worklist_words here = words();
+    counts_.expanded = here.expanded, counts_.edges = here.edges, counts_.sent = here.sent, counts_.rounds = here.rounds;
+    return goes_on;
+  }
+  const gravel_worklist_counts& counts() const { return counts_; }
+  /// The words of own vertices, then of ghosts, in device memory.
+  const word* vertex_words() const { return words_.data(); }
+  const view& kernels_view() const { return view_; }
+
+ private:
+  gravel::worklist_words words() {
+    gravel_synchronize();
+    gravel::worklist_words here;
+    gravel_copy(&here, shared_.data(), sizeof(here));
+    return here;
+  }
+  void set_words(const gravel::worklist_words& here) { gravel_copy(shared_.data(), &here, sizeof(here)); }
+  uint32_t first_limit() const {
+    if constexpr (Program::state::is_ordered) return view_.program.limit_after(0);
+    else return ~0u;
+  }
+
+  template <class... P, class... A>
+  void launch(void (*kernel)(P...), unsigned grid, unsigned block, A... arguments) {
+    ++counts_.launches;
+    gravel::launch_alone(kernel, {.grid = grid, .block = block}, arguments...);
+  }
+  static unsigned wide(uint64_t items) {
+    const uint64_t most = GRAVEL_CUDA ? 132 * 8 : 2, block = GRAVEL_CUDA ? 256 : 32;
+    return static_cast<unsigned>(std::clamp<uint64_t>((items + block - 1) / block, 1, most));
+  }
+  static constexpr unsigned threads = GRAVEL_CUDA ? 256 : 32;
+
+  /// Edges of this PE's vertices that are near.
+  uint64_t near_edges() {
+    gravel::worklist_words here = words();
+    here.near_edges = 0;
+    set_words(here);
+    const uint32_t near = here.near_size[here.near_turn];
+    if (near) launch(gravel::count_near_edges<Program>, wide(near), threads, view_);
+    return words().near_edges;
+  }
+  bool is_too_wide() { return most_edges_ != ~uint64_t{0} && gravel_sum_all(near_edges()) > most_edges_; }
+  /// Until this PE has nothing near. False: it has too much.
+  bool expand_here() {
+    for (gravel::worklist_words here = words();; here = words()) {
+      const uint32_t near = here.near_size[here.near_turn];
+      const bool advances = gravel_n_pes() == 1 && Program::state::is_ordered;
+      if (near == 0 && (!advances || here.far_size[here.far_turn] == 0)) return true;
+      if (options_.execution != gravel_execution::rounds && near <= options_.fused_most) {
+        ++counts_.launches;
+        gravel::launch_alone(gravel::run_rounds<Program>,
+                             {.grid = options_.fused_blocks, .block = gravel::fused_threads, .cooperative = true}, view_,
+                             gravel::fused_limits{options_.fused_most, 1u << 24, advances, has_hubs_});
+        launch(gravel::turn_over_fused<Program>, 1, 1, view_);
+        const gravel::worklist_words after = words();
+        if (after.near_size[after.near_turn] == 0 || after.near_size[after.near_turn] > options_.fused_most) continue;
+        // It left for a hub, or for lack of room: the grid takes one round.
+        if (gravel_n_pes() == 1 && is_too_wide()) return false;
+        expand_wide(after.near_size[after.near_turn]);
+      } else if (near != 0) {
+        if (gravel_n_pes() == 1 && is_too_wide()) return false;
+        expand_wide(near);
+      } else {
+        return true;
+      }
+    }
+  }
+  void expand_wide(uint32_t near) {
+    launch(gravel::expand_near<Program>, wide(near), threads, view_);
+    launch(gravel::expand_hubs<Program>, wide(hubs_count() * threads), threads, view_);
+    launch(gravel::turn_over<Program>, 1, 1, view_);
+  }
+  uint64_t hubs_count() const { return 1024; }
+
+  /// Sends what others are to know. False: nobody had anything.
+  bool exchange() {
+    if (gravel_n_pes() == 1) return false;
+    const uint32_t here = words().remote_size;
+    if (gravel_sum_all(uint64_t{here}) == 0) return false;
+    ++counts_.exchanges, counts_.launches += 2;
+    if (here) {
+      gravel_launch(gravel::send_remote<Program, gravel_block_sender<threads>>, wide(here), threads, gravel_handle(), view_);
+      launch(gravel::forget_remote<Program>, 1, 1, view_);
+    }
+    gravel_barrier_all();
+    return true;
+  }
+  /// Sets the limit beyond the least key that waits anywhere. False: none waits.
+  bool advance() {
+    if constexpr (!Program::state::is_ordered) {
+      return false;
+    } else {
+      gravel::worklist_words here = words();
+      const uint32_t waiting = here.far_size[here.far_turn];
+      if (waiting) launch(gravel::find_least<Program>, wide(waiting), threads, view_);
+      const uint32_t least = gravel_min_all(words().least);
+      if (least == ~0u) return false;
+      const uint32_t limit = std::max(view_.program.limit_after(least), least + 1);
+      launch(gravel::split_far<Program>, wide(waiting), threads, view_, limit);
+      launch(gravel::set_limit<Program>, 1, 1, view_, limit);
+      return true;
+    }
+  }
+
+  gravel_worklist_options options_;
+  uint64_t most_edges_ = ~uint64_t{0};
+  gravel_worklist_counts counts_;
+  bool has_hubs_ = false;
+  gravel::device_array<word> words_;
+  gravel::device_array<uint32_t> lists_;
+  gravel::device_array<gravel::hub_piece> hubs_;
+  gravel::device_array<gravel::worklist_words> shared_;
+  gravel::device_array<gravel::block_report> reports_;
+  gravel::device_array<view> view_here_;
+  view view_{};
+};
