@@ -66,7 +66,7 @@ struct bfs_job {
       }
       bits.give_near(work.kernels_view(), level);
     }
-    bits.find_parents(work.kernels_view());
+    bits.find_parents(work.kernels_view(), source_place);
   }
 };
 
@@ -94,7 +94,7 @@ bool solve(const bfs_options& o) {
   device_array<uint32_t> ghosts(graph.ghosts.codes);
   const worklist_graph here{graph.offsets.data(), graph.targets.data(), ghosts.data(), part.codes, own, graph.ghosts.codes.size()};
   gravel_worklist<hops> work(hops{{}, n_pes == 1 ? least_keys::unreached : o.width ? o.width : o.no_pull ? 64 : 1}, here, graph.edges, o.work.options());
-  frontier_bits bits(here, graph.ghosts, n_pes);
+  frontier_bits bits(here, graph.ghosts, graph.edges, n_pes);
 
   // Graph500: vertices that have edges, drawn at random.
   std::vector<uint64_t> sources;
@@ -129,7 +129,7 @@ bool solve(const bfs_options& o) {
       const double took = gravel_max_all(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
       best = run == 0 ? took : std::min(best, took);
     }
-    bits.fetch_ghost_levels(work.kernels_view());
+    bits.fetch_levels(work.kernels_view());
     const bfs_check check = bits.validate(work.kernels_view(), source_place);
     wrong += gravel_sum_all(check.wrong);
     reached = gravel_sum_all(check.reached);

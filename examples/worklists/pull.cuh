@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "examples/together.hpp"
+#include "examples/worklists/words_of_all.cuh"
 #include "host/device_array.hpp"
 #include "lib/graph/ghosts.hpp"
 #include "lib/worklist/worklist.cuh"
@@ -16,7 +16,7 @@ struct bits_view {
   uint32_t* words[2];  ///< of the last level, and of the next
   uint64_t own, own_words;
   uint32_t* parents;       ///< [own] who found a vertex, as its row names it
-  uint32_t* levels;        ///< [own + ghosts] symmetric: words of the worklist, of all
+  uint32_t* levels;        ///< [own + ghosts] words of the worklist, of all
   uint32_t* everybody;     ///< [PE][words_of_pe] symmetric: the bits of all PEs' vertices
   uint64_t words_of_pe;
   uint64_t* counter;
@@ -81,9 +81,7 @@ __global__ void __launch_bounds__(256) look_back(const __grid_constant__ View w,
       for (uint64_t e = w.graph.offsets[v]; e < end && !found; e += each) {
         uint32_t target[each];
         bool here[each];
-#pragma GCC unroll 4
         for (uint32_t j = 0; j < each; ++j) target[j] = w.graph.targets[e + j < end ? e + j : e];
-#pragma GCC unroll 4
         for (uint32_t j = 0; j < each; ++j) here[j] = last[b.bit_of(target[j]) / 32] >> b.bit_of(target[j]) % 32 & 1;
         for (uint32_t j = 0; j < each && !found; ++j)
           if (here[j]) found = true, b.parents[v] = target[j];
@@ -95,29 +93,50 @@ __global__ void __launch_bounds__(256) look_back(const __grid_constant__ View w,
   }
   if (lane == 0 && all) fetch_add<scope::device>(b.counter, all);
 }
+/// Of those that the worklist found: of level 1 the source, as this PE names it; others look through their rows. Long rows are left to
+/// search_long_rows, in pieces.
+constexpr uint64_t long_row = 64, row_piece = 4096;
+struct row_part {
+  uint32_t vertex, number;
+};
 template <class View>
-__global__ void copy_levels(const __grid_constant__ View w, bits_view b) {
-  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < b.own; v += uint64_t{gridDim.x} * blockDim.x)
-    b.levels[v] = w.program.vertices.words[v];
-}
-template <class View>
-__global__ void get_ghost_levels(gravel_t g, const __grid_constant__ View w, bits_view b) {
-  for (uint64_t k = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; k < w.graph.n_ghosts; k += uint64_t{gridDim.x} * blockDim.x) {
-    const uint32_t code = w.graph.ghosts[k];
-    gravel_get(g, &b.levels[b.own + k], &b.levels[w.graph.codes.place(code)], w.graph.codes.owner(code));
-  }
-}
-/// Of those that the worklist found.
-template <class View>
-__global__ void look_for_parents(const __grid_constant__ View w, bits_view b) {
+__global__ void look_for_parents(const __grid_constant__ View w, bits_view b, uint32_t source, row_part* parts, uint32_t* n_parts) {
   for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < b.own; v += uint64_t{gridDim.x} * blockDim.x) {
     const uint32_t level = least_keys::key_of(b.levels[v]);
     if (level == least_keys::unreached || level == 0 || b.parents[v] != no_parent) continue;
-    for (uint64_t e = w.graph.offsets[v]; e < w.graph.offsets[v + 1]; ++e)
+    if (level == 1) {
+      b.parents[v] = source;
+      continue;
+    }
+    const uint64_t begin = w.graph.offsets[v], end = w.graph.offsets[v + 1];
+    if (end - begin >= long_row) {
+      const auto pieces = static_cast<uint32_t>((end - begin + row_piece - 1) / row_piece);
+      const uint32_t at = atomicAdd(n_parts, pieces);
+      for (uint32_t k = 0; k < pieces; ++k) parts[at + k] = {static_cast<uint32_t>(v), k};
+      continue;
+    }
+    for (uint64_t e = begin; e < end; ++e)
       if (least_keys::key_of(b.levels[w.graph.targets[e]]) == level - 1) {
         b.parents[v] = w.graph.targets[e];
         break;
       }
+  }
+}
+/// A warp for each piece.
+template <class View>
+__global__ void search_long_rows(const __grid_constant__ View w, bits_view b, const row_part* parts, const uint32_t* n_parts) {
+  const uint32_t warps = gridDim.x * blockDim.x / 32, lane = threadIdx.x % 32;
+  for (uint32_t p = (blockIdx.x * blockDim.x + threadIdx.x) / 32; p < *n_parts; p += warps) {
+    const uint32_t v = parts[p].vertex, level = least_keys::key_of(b.levels[v]);
+    const uint64_t row = w.graph.offsets[v + 1], first = w.graph.offsets[v] + parts[p].number * row_piece,
+                   last = row - first > row_piece ? first + row_piece : row;
+    bool found = false;
+    for (uint64_t e = first; e < last && !found; e += 32) {
+      const uint64_t mine = e + lane;
+      const bool above = mine < last && least_keys::key_of(b.levels[w.graph.targets[mine]]) == level - 1;
+      found = __ballot_sync(~0u, above || load_relaxed<scope::device>(&b.parents[v]) != no_parent) != 0;
+      if (above) store_relaxed<scope::device>(&b.parents[v], w.graph.targets[mine]);
+    }
   }
 }
 /// Counts, a word each: mistakes, vertices that were found, their edges, the deepest level.
@@ -154,18 +173,22 @@ struct bfs_check {
 /// The host's side. Constructor, destructor and most calls are collective.
 class frontier_bits {
  public:
-  frontier_bits(const worklist_graph& graph, const ghost_list&, int n_pes)
+  frontier_bits(const worklist_graph& graph, const ghost_list& ghosts, uint64_t edges, int n_pes)
       : words_{device_array<uint32_t>(words_for(graph)), device_array<uint32_t>(words_for(graph))},
         parents_(std::max<uint64_t>(graph.own, 1)),
         counters_(std::vector<uint64_t>(4)),
-        level_(uint64_t{1}) {
+        level_(uint64_t{1}),
+        parts_(edges / long_row + edges / row_piece + 1),
+        ghosts_(ghosts.codes),
+        codes_(graph.codes),
+        levels_(graph) {
     const auto most = [](uint64_t count) { return std::max<uint64_t>(gravel_max_all(count), 1); };
     view_ = {{words_[0].data(), words_[1].data()}, graph.own, (graph.own + 31) / 32, parents_.data(), nullptr, nullptr, 0, counters_.data()};
     view_.words_of_pe = (most(view_.own_words) + 3) / 4 * 4;
-    view_.levels = gravel_malloc<uint32_t>(most(graph.vertices()) * sizeof(uint32_t));
+    view_.levels = levels_.words();
     if (n_pes > 1) view_.everybody = gravel_malloc<uint32_t>(static_cast<uint64_t>(n_pes) * view_.words_of_pe * sizeof(uint32_t));
   }
-  void forget_parents() { launch(fill_words<uint32_t>, wide(view_.own), view_.parents, view_.own, no_parent); }
+  void forget_parents() { launch_for(view_.own, fill_words<uint32_t>, view_.parents, view_.own, no_parent); }
 
   /// The vertices that are near become the bits of the last level; returns which that is.
   template <class View>
@@ -175,7 +198,7 @@ class frontier_bits {
     const uint32_t none = least_keys::unreached;
     gravel_copy(level_.data(), &none, sizeof(none));
     current_backend().zero(view_.words[turn_], view_.own_words * sizeof(uint32_t));
-    launch(take_near_bits<View>, wide(words.near_size[words.near_turn]), w, view_, turn_, words.near_size[words.near_turn], level_.data());
+    launch_for(words.near_size[words.near_turn], take_near_bits<View>, w, view_, turn_, words.near_size[words.near_turn], level_.data());
     gravel_synchronize();
     words.near_size[words.near_turn] = 0;
     gravel_copy(w.words, &words, sizeof(words));
@@ -190,7 +213,7 @@ class frontier_bits {
     gravel_copy(&words, w.words, sizeof(words));
     words.limit = w.program.limit_after(level);
     gravel_copy(w.words, &words, sizeof(words));
-    launch(give_near_bits<View>, wide(view_.own), w, view_, turn_, level);
+    launch_for(view_.own, give_near_bits<View>, w, view_, turn_, level);
     gravel_synchronize();
   }
   void tell_others() {
@@ -203,8 +226,8 @@ class frontier_bits {
   template <class View>
   uint64_t pull(const View& w, uint32_t level) {
     current_backend().zero(counters_.data(), sizeof(uint64_t));
-    if (w.graph.n_ghosts) launch(take_ghost_bits<View>, wide(w.graph.n_ghosts), w, view_, turn_);
-    launch(look_back<View>, wide(view_.own), w, view_, turn_, level);
+    if (w.graph.n_ghosts) launch_for(w.graph.n_ghosts, take_ghost_bits<View>, w, view_, turn_);
+    launch_for(view_.own, look_back<View>, w, view_, turn_, level);
     turn_ = 1 - turn_;
     uint64_t found = 0;
     gravel_synchronize();
@@ -212,18 +235,19 @@ class frontier_bits {
     return gravel_n_pes() == 1 ? found : gravel_sum_all(found);
   }
   template <class View>
-  void fetch_ghost_levels(const View& w) {
-    launch(copy_levels<View>, wide(view_.own), w, view_);
-    if (gravel_n_pes() > 1) {
-      gravel_barrier_all();
-      gravel_launch(get_ghost_levels<View>, wide(w.graph.n_ghosts), threads, gravel_handle(), w, view_);
-      gravel_barrier_all();
-    }
-  }
+  void fetch_levels(const View& w) { levels_.fetch(w.program.vertices.words); }
   template <class View>
-  void find_parents(const View& w) {
-    fetch_ghost_levels(w);
-    launch(look_for_parents<View>, wide(view_.own), w, view_);
+  void find_parents(const View& w, uint64_t source_place) {
+    fetch_levels(w);
+    uint32_t source = static_cast<uint32_t>(source_place);
+    const uint32_t code = gravel_max_all(source_place == ~uint64_t{0} ? 0u : codes_.code(gravel_my_pe(), source_place));
+    if (source_place == ~uint64_t{0})
+      source = static_cast<uint32_t>(view_.own + static_cast<uint64_t>(std::lower_bound(ghosts_.begin(), ghosts_.end(), code) - ghosts_.begin()));
+    uint32_t* const n_parts = level_.data();
+    const uint32_t none = 0;
+    gravel_copy(n_parts, &none, sizeof(none));
+    launch_for(view_.own, look_for_parents<View>, w, view_, source, parts_.data(), n_parts);
+    launch_for(view_.own, search_long_rows<View>, w, view_, static_cast<const row_part*>(parts_.data()), static_cast<const uint32_t*>(n_parts));
     gravel_synchronize();
   }
   /// By the rules of Graph500: levels of neighbours differ by one at most, both or none of two neighbours were found, the parent is a neighbour one
@@ -231,7 +255,7 @@ class frontier_bits {
   template <class View>
   bfs_check validate(const View& w, uint64_t source_place) {
     current_backend().zero(counters_.data(), 4 * sizeof(uint64_t));
-    launch(check_search<View>, wide(view_.own), w, view_, source_place, counters_.data());
+    launch_for(view_.own, check_search<View>, w, view_, source_place, counters_.data());
     gravel_synchronize();
     bfs_check check;
     gravel_copy(&check, counters_.data(), sizeof(check));
@@ -239,21 +263,15 @@ class frontier_bits {
   }
 
  private:
-  static constexpr unsigned threads = GRAVEL_CUDA ? 256 : 32;
   static uint64_t words_for(const worklist_graph& graph) { return (graph.own + 31) / 32 + (graph.n_ghosts + 31) / 32 + 4; }
-  static unsigned wide(uint64_t items) {
-    const uint64_t most = GRAVEL_CUDA ? 132 * 8 : 2;
-    return static_cast<unsigned>(std::clamp<uint64_t>((items + threads - 1) / threads, 1, most));
-  }
-  template <class... P, class... A>
-  static void launch(void (*kernel)(P...), unsigned grid, A... arguments) {
-    launch_alone(kernel, {.grid = grid, .block = threads}, arguments...);
-  }
-
   device_array<uint32_t> words_[2];
   device_array<uint32_t> parents_;
   device_array<uint64_t> counters_;
   device_array<uint32_t> level_;
+  device_array<row_part> parts_;
+  std::vector<uint32_t> ghosts_;
+  vertex_code codes_;
+  words_of_all<uint32_t> levels_;
   bits_view view_{};
   int turn_ = 0;
 };

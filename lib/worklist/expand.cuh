@@ -24,16 +24,12 @@ GRAVEL_DEVICE void follow(const worklist_view<Program>& w, const Lists& lists, u
   uint32_t target[edges_at_once], have = edges.have;
   value offer[edges_at_once];
   listing found[edges_at_once];
-#pragma GCC unroll 4
   for (uint32_t j = 0; j < edges_at_once; ++j) target[j] = have >> j & 1 ? w.graph.targets[edges.edge[j]] : 0;
-#pragma GCC unroll 4
   for (uint32_t j = 0; j < edges_at_once; ++j) offer[j] = have >> j & 1 ? w.program.along(edges.from[j], edges.edge[j]) : value{};
   if constexpr (LOOK_FIRST) {
-#pragma GCC unroll 4
     for (uint32_t j = 0; j < edges_at_once; ++j)
       if (!w.program.vertices.may_take(target[j], offer[j])) have &= ~(1u << j);
   }
-#pragma GCC unroll 4
   for (uint32_t j = 0; j < edges_at_once; ++j)
     found[j] = have >> j & 1 ? w.program.vertices.offer(target[j], offer[j], w.is_ghost(target[j]) ? ~0u : limit) : listing::none;
   for (uint32_t j = 0; j < edges_at_once; ++j) {

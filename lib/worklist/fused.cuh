@@ -28,12 +28,32 @@ struct fused_memory {
   block_meeting met;
 };
 
+/// Fetches what the expansion of the next list will read into the L2 cache, up to some edges of each vertex: while one warp waits for the other blocks,
+/// the others wait for memory. Thread scope: all but the first warp of a block.
+template <class Program>
+GRAVEL_DEVICE void fetch_ahead(const worklist_view<Program>& w, const fused_memory& mine, uint32_t turn) {
+#if GRAVEL_ON_GPU
+  const uint32_t size = mine.size[turn] < local_entries ? mine.size[turn] : local_entries;
+  for (uint32_t i = threadIdx.x - 32; i < size; i += blockDim.x - 32) {
+    const uint32_t v = mine.entries[turn][i];
+    const uint64_t begin = w.graph.offsets[v], end = w.graph.offsets[v + 1];
+#pragma unroll
+    for (uint32_t j = 0; j < edges_at_once; ++j)
+      if (begin + j < end) asm volatile("prefetch.global.L2 [%0];" ::"l"(&w.program.vertices.words[w.graph.targets[begin + j]]));
+  }
+#else
+  (void)w, (void)mine, (void)turn;
+#endif
+}
+
 /// Tells all blocks this one's `size` and flags, and hears theirs. `epoch` counts meetings. Thread scope: block.
-GRAVEL_DEVICE block_meeting meet(fused_memory& mine, block_report (*reports)[most_meeting_blocks], uint32_t epoch, uint32_t turn) {
+template <class Program>
+GRAVEL_DEVICE block_meeting meet(const worklist_view<Program>& w, fused_memory& mine, uint32_t epoch, uint32_t turn) {
   __syncthreads();
   const uint32_t lane = threadIdx.x;
+  if (lane >= 32) fetch_ahead(w, mine, turn);
   if (lane < 32) {
-    block_report* const of_blocks = reports[epoch % 2];
+    block_report* const of_blocks = w.reports[epoch % 2];
     if (lane == 0) {
       const uint32_t size = mine.size[turn] < local_entries ? mine.size[turn] : local_entries;
       store_relaxed<scope::device>(&of_blocks[blockIdx.x].least, uint64_t{mine.least});
@@ -42,7 +62,7 @@ GRAVEL_DEVICE block_meeting meet(fused_memory& mine, block_report (*reports)[mos
     }
     uint64_t told = 0, least = ~0u;
     if (lane < gridDim.x) {
-      for (relax wait; (told = load_acquire<scope::device>(&of_blocks[lane].size)) >> 32 != epoch; wait.attentively()) {  // [W1]
+      for (relax wait; (told = load_acquire<scope::device>(&of_blocks[lane].size)) >> 32 != epoch; wait.closely()) {  // [W1]
       }
       least = load_relaxed<scope::device>(&of_blocks[lane].least);
     }
@@ -167,7 +187,7 @@ __global__ void __launch_bounds__(fused_threads) run_rounds(const __grid_constan
   if (threadIdx.x == 0) mine.size[1] = 0, mine.leaves = 0, mine.least = ~0u;
   take_share(mine, turn, w.near[near_turn], words.near_size[near_turn]);
   if (how.has_hubs) look_for_hubs(w, mine, turn);
-  block_meeting met = meet(mine, w.reports, ++epoch, turn);
+  block_meeting met = meet(w, mine, ++epoch, turn);
   work_done done;
   while (!met.leaves && met.total <= how.most_entries && rounds < how.most_rounds) {
     if (met.total == 0) {
@@ -182,17 +202,17 @@ __global__ void __launch_bounds__(fused_threads) run_rounds(const __grid_constan
         far_turn = 1 - far_turn;
         look_through_far(local_lists<Program>{w, mine, turn, 1 - near_turn, far_turn}, waiting, limit);
         if (how.has_hubs) look_for_hubs(w, mine, turn);
-        met = meet(mine, w.reports, ++epoch, turn);
+        met = meet(w, mine, ++epoch, turn);
         if (blockIdx.x == 0 && threadIdx.x == 0) store_relaxed<scope::device>(&words.far_size[1 - far_turn], 0u);
         // The other list may be filled only when that has been seen.
-        if (met.total == 0) met = meet(mine, w.reports, ++epoch, turn);
+        if (met.total == 0) met = meet(w, mine, ++epoch, turn);
         continue;
       }
     }
     if (met.most > 64 && met.most > met.total / gridDim.x * 2) {
       // Divided anew, through the list that this kernel was given.
       for (uint32_t i = threadIdx.x; i < mine.size[turn]; i += blockDim.x) w.near[near_turn][met.before + i] = mine.entries[turn][i];
-      meet(mine, w.reports, ++epoch, turn);
+      meet(w, mine, ++epoch, turn);
       take_share(mine, turn, w.near[near_turn], met.total);
     }
     expand_local(local_lists<Program>{w, mine, 1 - turn, 1 - near_turn, far_turn}, turn, limit, done);
@@ -201,7 +221,7 @@ __global__ void __launch_bounds__(fused_threads) run_rounds(const __grid_constan
     turn = 1 - turn;
     ++rounds;
     if (how.has_hubs) look_for_hubs(w, mine, turn);
-    met = meet(mine, w.reports, ++epoch, turn);
+    met = meet(w, mine, ++epoch, turn);
   }
   passed_on = load_relaxed<scope::device>(&words.near_size[1 - near_turn]);  // what found no room
   const uint32_t here = mine.size[turn] < local_entries ? mine.size[turn] : local_entries;

@@ -1,0 +1,232 @@
+// Connected components: trees that grow together within each PE, whose names are passed on between PEs. See components.cuh.
+#include "examples/worklists/components.cuh"
+
+#include <chrono>
+#include <cstdio>
+#include <numeric>
+#include <unordered_map>
+
+#include "examples/device_part.hpp"
+#include "examples/facts.hpp"
+#include "examples/program.hpp"
+#include "examples/together.hpp"
+#include "examples/worklists/words_of_all.cuh"
+#include "gravel.cuh"
+#include "lib/worklist/worklist.cuh"
+
+using namespace gravel;
+
+constexpr const char* program_name = "components";
+
+struct components_options {
+  graph_input graph;
+  unsigned repeat = 1;
+  bool all_edges = false, no_verify = false;
+  std::string json, dump;
+  uint64_t serial_limit = 1 << 24;
+};
+
+/// One PE's part of the job.
+class component_finder {
+ public:
+  component_finder(const worklist_graph& graph)
+      : graph_(graph),
+        comp_(std::max<uint64_t>(graph.vertices(), 1)),
+        names_(std::max<uint64_t>(graph.vertices(), 1)),
+        told_(std::max<uint64_t>(graph.n_ghosts, 1)),
+        changed_(std::vector<uint32_t>(1)),
+        sample_(uint64_t{samples}),
+        result_(std::max<uint64_t>(graph.own, 1)) {
+    exchange_ = {graph, comp_.data(), names_.data(), told_.data(), nullptr, changed_.data()};
+    exchange_.heard = gravel_malloc<uint32_t>(std::max<uint64_t>(gravel_max_all(graph.own), 1) * sizeof(uint32_t));
+  }
+  const uint32_t* names() const { return result_.data(); }
+  unsigned exchanges() const { return exchanges_; }
+
+  /// Collective. Without `skip` every edge is looked at.
+  void find(bool skip) {
+    uint32_t* const comp = comp_.data();
+    exchanges_ = 0;
+    launch_for(graph_.vertices(), plant_trees, graph_, comp);
+    launch_for(graph_.own, join_first, graph_, comp);
+    launch_for(graph_.vertices(), flatten, comp, graph_.vertices());
+    const uint32_t largest = skip ? find_largest() : ~0u;
+    launch_for(graph_.own, join_rest, graph_, comp, largest);
+    launch_for(graph_.vertices(), flatten, comp, graph_.vertices());
+    if (gravel_n_pes() == 1) {
+      // A component's name is its root.
+      launch_for(graph_.own, copy_words<uint32_t>, result_.data(), static_cast<const uint32_t*>(comp), graph_.own);
+      gravel_synchronize();
+      return;
+    }
+    pass_names();
+    // Two PEs that each passed over the edges between their largest trees rely on those having been joined by another.
+    if (!skip) return;
+    uint32_t root = 0, name = ~0u;
+    if (largest != ~0u) {
+      gravel_copy(&root, &comp[largest], sizeof(root));
+      gravel_copy(&name, &names_.data()[root], sizeof(name));
+    }
+    if (gravel_min_all(name) != gravel_max_all(largest == ~0u ? 0u : name)) find(false);
+  }
+
+ private:
+  static constexpr uint32_t samples = 1024;
+
+  uint32_t find_largest() {
+    if (graph_.own == 0) return ~0u;
+    launch_for(samples, take_sample, static_cast<const uint32_t*>(comp_.data()), graph_.own, sample_.data(), samples);
+    gravel_synchronize();
+    std::vector<uint32_t> drawn(samples);
+    gravel_copy(drawn.data(), sample_.data(), samples * sizeof(uint32_t));
+    std::sort(drawn.begin(), drawn.end());
+    uint32_t largest = ~0u;
+    size_t most = 0;
+    for (size_t i = 0, begin = 0; i < drawn.size(); ++i) {
+      if (drawn[i] != drawn[begin]) begin = i;
+      if (i - begin + 1 > most) most = i - begin + 1, largest = drawn[i];
+    }
+    return largest;
+  }
+  void pass_names() {
+    launch_for(graph_.vertices(), fill_words<uint32_t>, names_.data(), graph_.vertices(), ~0u);
+    launch_for(graph_.n_ghosts, fill_words<uint32_t>, told_.data(), graph_.n_ghosts, ~0u);
+    launch_for(graph_.own, fill_words<uint32_t>, exchange_.heard, graph_.own, ~0u);
+    launch_for(graph_.vertices(), name_trees, exchange_, static_cast<uint32_t>(gravel_my_pe()));
+    gravel_synchronize();
+    gravel_barrier_all();
+    uint32_t changed = 1;
+    while (gravel_max_all(changed) != 0) {
+      ++exchanges_;
+      gravel_launch(tell_names<gravel_block_sender<vertex_threads>>, vertex_blocks(graph_.n_ghosts), vertex_threads, gravel_handle(), exchange_);
+      gravel_barrier_all();
+      changed = 0;
+      gravel_copy(changed_.data(), &changed, sizeof(changed));
+      launch_for(graph_.own, hear_names, exchange_);
+      gravel_synchronize();
+      gravel_copy(&changed, changed_.data(), sizeof(changed));
+    }
+    launch_for(graph_.own, take_names, exchange_, result_.data());
+    gravel_synchronize();
+  }
+
+  worklist_graph graph_;
+  device_array<uint32_t> comp_, names_, told_, changed_, sample_, result_;
+  name_exchange exchange_{};
+  unsigned exchanges_ = 0;
+};
+
+/// The least vertex of each one's component.
+std::vector<uint64_t> find_serially(const components_options& o) {
+  const edge_list list = o.graph.edges({.undirected = true});
+  std::vector<uint64_t> above(list.vertices);
+  std::iota(above.begin(), above.end(), uint64_t{0});
+  const auto root = [&](uint64_t v) {
+    while (above[v] != v) v = above[v] = above[above[v]];
+    return v;
+  };
+  for (const edge& e : list.edges) {
+    const uint64_t a = root(e.source), b = root(e.target);
+    above[std::max(a, b)] = std::min(a, b);
+  }
+  for (uint64_t v = 0; v < list.vertices; ++v) above[v] = root(v);
+  return above;
+}
+
+/// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
+bool solve(const components_options& o) {
+  const int me = gravel_my_pe(), n_pes = gravel_n_pes();
+  device_part graph;
+  all_succeed(program_name, [&] { graph = load_on_device(o.graph, {.undirected = true}, me, n_pes); });
+  const graph_part& part = graph.part;
+  const uint64_t own = graph.own(), vertices = part.vertices, edges = gravel_sum_all(graph.edges);
+  device_array<uint32_t> ghosts(graph.ghosts.codes);
+  const worklist_graph here{graph.offsets.data(), graph.targets.data(), ghosts.data(), part.codes, own, graph.ghosts.codes.size()};
+  if (me == 0)
+    std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after %.2f s\n", program_name, n_pes,
+                gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
+                static_cast<unsigned long long>(edges), graph.seconds);
+  std::fflush(stdout);
+
+  component_finder finder(here);
+  double seconds = 0;
+  for (unsigned run = 0; run < o.repeat; ++run) {
+    gravel_barrier_all();
+    const auto begin = std::chrono::steady_clock::now();
+    finder.find(!o.all_edges);
+    const double took = gravel_max_all(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    seconds = run == 0 ? took : std::min(seconds, took);
+  }
+  words_of_all<uint32_t> names(here);
+  names.fetch(finder.names());
+  device_array<uint64_t> counts(std::vector<uint64_t>(2));
+  launch_for(own, check_names, here, static_cast<uint32_t>(me), static_cast<const uint32_t*>(names.words()), counts.data());
+  gravel_synchronize();
+  uint64_t told[2];
+  gravel_copy(told, counts.data(), sizeof(told));
+  uint64_t wrong = gravel_sum_all(told[0]);
+  const uint64_t components = gravel_sum_all(told[1]);
+  std::vector<uint32_t> found(own);
+  gravel_copy(found.data(), finder.names(), own * sizeof(uint32_t));
+  const bool serial = !o.no_verify && edges <= o.serial_limit;
+  if (serial) {
+    // The same partition: equal names here where the least vertices are equal there, and the other way round.
+    std::vector<uint64_t> expected;
+    all_succeed(program_name, [&] { expected = find_serially(o); });
+    std::unordered_map<uint32_t, uint64_t> one;
+    std::unordered_map<uint64_t, uint32_t> other;
+    for (uint64_t i = 0; i < own; ++i) {
+      const uint64_t least = expected[part.old_numbers[i]];
+      wrong += one.try_emplace(found[i], least).first->second != least || other.try_emplace(least, found[i]).first->second != found[i];
+    }
+    uint64_t all = 0;
+    for (uint64_t v = 0; v < vertices; ++v) all += expected[v] == v;
+    wrong += all != components;
+  }
+  wrong = gravel_max_all(wrong);
+  if (me == 0) {
+    std::printf("%.6f s, %.4g M edges/s; %llu components, %u exchanges of names\n", seconds, static_cast<double>(edges) / seconds / 1e6,
+                static_cast<unsigned long long>(components), finder.exchanges());
+    std::printf("%llu mistakes, compared with all edges%s\n", static_cast<unsigned long long>(wrong), serial ? " and a serial run" : "");
+  }
+  if (!o.dump.empty())
+    dump_columns(program_name, o.dump, "components",
+                 {{"vertex", {part.old_numbers.begin(), part.old_numbers.end()}}, {"component", {found.begin(), found.end()}}});
+  all_succeed(program_name, [&] {
+    if (me == 0 && !o.json.empty())
+      write_json(o.json, {{"program", program_name},
+                          {"backend", gravel_backend()},
+                          {"pes", static_cast<uint64_t>(n_pes)},
+                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
+                          {"graph", o.graph.description()},
+                          {"division", o.graph.division},
+                          {"vertices", vertices},
+                          {"edges", edges},
+                          {"seconds", seconds},
+                          {"components", components},
+                          {"exchanges", uint64_t{finder.exchanges()}},
+                          {"compared_with_serial", serial},
+                          {"wrong", wrong},
+                          {"right", wrong == 0}});
+  });
+  return wrong == 0;
+}
+
+int main(int argc, char** argv) {
+  components_options o;
+  CLI::App app("Connected components of an undirected graph.", program_name);
+  o.graph.add_options(app);
+  app.add_option("--repeat", o.repeat, "Runs, of which the fastest is told")->check(CLI::Range(1u, 1000u))->capture_default_str();
+  app.add_flag("--all-edges", o.all_edges, "Look at every edge, also within the largest component");
+  app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial run");
+  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges")->capture_default_str();
+  add_dump_option(app, o.dump);
+  app.add_option("--json", o.json, "Write the results to this file too");
+  parse_or_exit(app, argc, argv, [&] {
+    o.graph.check();
+    need_symmetric(12 * o.graph.vertices_of_generated());
+    if (!o.json.empty()) need_writable(o.json);
+  });
+  gravel_init<>();
+  return finish(program_name, solve(o));
+}

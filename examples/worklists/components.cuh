@@ -1,0 +1,129 @@
+// The kernels of connected components. Within a PE vertices and ghosts hang in trees (comp[v] is nearer to the root, a root is its own), which edges join at
+// their roots (paper 001, section 5.1; Jaiganesh and Burtscher, HPDC18). Two edges of each vertex join most of what belongs together; then who is in the largest
+// tree, found by a sample, need not look at the rest of its edges (Sutton, Ben-Nun, Barak, IPDPS18). Across PEs the least name of each tree is
+// passed on to the owners of its ghosts, until no name changes.
+#pragma once
+#include "host/gravel.cuh"
+#include "lib/worklist/worklist_view.cuh"
+
+namespace gravel {
+
+constexpr uint32_t edges_joined_first = 2;
+
+/// The root above `v`, as far as `v` can see it, and a shorter way there for others. Thread scope: lane.
+GRAVEL_DEVICE uint32_t find_root(uint32_t* comp, uint32_t v) {
+  uint32_t here = load_relaxed<scope::device>(&comp[v]);
+  if (here == v) return v;
+  for (uint32_t before = v, above; here > (above = load_relaxed<scope::device>(&comp[here])); before = here, here = above)
+    store_relaxed<scope::device>(&comp[before], above);
+  return here;
+}
+/// Joins the trees of both. Roots only ever hang below lower ones, so there is no circle. Thread scope: lane.
+GRAVEL_DEVICE void join(uint32_t* comp, uint32_t one, uint32_t other) {
+  uint32_t a = find_root(comp, one), b = find_root(comp, other);
+  while (a != b) {
+    const uint32_t high = a > b ? a : b, low = a > b ? b : a;
+    const uint32_t seen = atomicCAS(&comp[high], high, low);
+    if (seen == high) return;
+    a = find_root(comp, seen), b = low;
+  }
+}
+
+/// Each vertex below its first neighbour with a lower number, ghosts below themselves.
+static __global__ void plant_trees(worklist_graph graph, uint32_t* comp) {
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.vertices(); v += uint64_t{gridDim.x} * blockDim.x) {
+    auto root = static_cast<uint32_t>(v);
+    if (v < graph.own && graph.offsets[v] < graph.offsets[v + 1] && graph.targets[graph.offsets[v]] < v) root = graph.targets[graph.offsets[v]];
+    comp[v] = root;
+  }
+}
+/// The first edges of each vertex.
+static __global__ void join_first(worklist_graph graph, uint32_t* comp) {
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.own; v += uint64_t{gridDim.x} * blockDim.x) {
+    const uint64_t begin = graph.offsets[v], all = graph.offsets[v + 1], end = all - begin > edges_joined_first ? begin + edges_joined_first : all;
+    for (uint64_t e = begin; e < end; ++e) join(comp, static_cast<uint32_t>(v), graph.targets[e]);
+  }
+}
+/// All point at roots.
+static __global__ void flatten(uint32_t* comp, uint64_t vertices) {
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < vertices; v += uint64_t{gridDim.x} * blockDim.x) {
+    uint32_t root = comp[v];
+    while (root != comp[root]) root = comp[root];
+    comp[v] = root;
+  }
+}
+static __global__ void take_sample(const uint32_t* comp, uint64_t vertices, uint32_t* sample, uint32_t count) {
+  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) sample[i] = comp[uint64_t{i} * vertices / count];
+}
+/// The other edges, of vertices outside of tree `largest`: those of a warp one after the other, each by all lanes if it has many.
+static __global__ void __launch_bounds__(256) join_rest(worklist_graph graph, uint32_t* comp, uint32_t largest) {
+  constexpr uint64_t many = 64;
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32;
+  for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < graph.own; of_warp += lanes) {
+    const uint64_t v = of_warp + lane;
+    uint64_t begin = 0, end = 0;
+    if (v < graph.own && comp[v] != largest) begin = graph.offsets[v] + edges_joined_first, end = graph.offsets[v + 1];
+    if (begin > end) begin = end;
+    for (unsigned rest = __ballot_sync(~0u, end - begin >= many); rest; rest &= rest - 1) {
+      const int of = __ffs(static_cast<int>(rest)) - 1;
+      const uint64_t first = __shfl_sync(~0u, begin, of), last = __shfl_sync(~0u, end, of);
+      for (uint64_t e = first + lane; e < last; e += 32) join(comp, static_cast<uint32_t>(of_warp) + static_cast<uint32_t>(of), graph.targets[e]);
+    }
+    if (end - begin < many)
+      for (uint64_t e = begin; e < end; ++e) join(comp, static_cast<uint32_t>(v), graph.targets[e]);
+    __syncwarp();
+  }
+}
+
+/// What PEs tell each other. A component's name is the least code of its vertices.
+struct name_exchange {
+  worklist_graph graph;
+  const uint32_t* comp;  ///< flat
+  uint32_t* names;       ///< [own + ghosts] of roots
+  uint32_t* told;        ///< [ghosts] the name that the owner has been told
+  uint32_t* heard;       ///< [own] symmetric: the least name that others told
+  uint32_t* changed;
+};
+static __global__ void name_trees(name_exchange x, uint32_t me) {
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < x.graph.vertices(); v += uint64_t{gridDim.x} * blockDim.x) {
+    const uint32_t code = v < x.graph.own ? x.graph.codes.code(static_cast<int>(me), v) : x.graph.ghosts[v - x.graph.own];
+    // Own vertices have rising codes, so of a tree without ghosts the root has the least.
+    if (x.comp[v] == v || v >= x.graph.own) atomicMin(&x.names[x.comp[v]], code);
+  }
+}
+/// To the owner of each ghost, what it may not know.
+template <class Sender>
+__global__ void tell_names(gravel_t g, name_exchange x) {
+  __shared__ Sender sender;
+  sender.begin(g);
+  for (uint64_t k = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; k < x.graph.n_ghosts; k += uint64_t{gridDim.x} * blockDim.x) {
+    const uint32_t name = x.names[x.comp[x.graph.own + k]], code = x.graph.ghosts[k];
+    if (name >= x.told[k]) continue;
+    x.told[k] = name;
+    sender.min(&x.heard[x.graph.codes.place(code)], name, x.graph.codes.owner(code));
+  }
+  sender.end();
+}
+static __global__ void hear_names(name_exchange x) {
+  bool any = false;
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < x.graph.own; v += uint64_t{gridDim.x} * blockDim.x)
+    if (x.heard[v] < load_relaxed<scope::device>(&x.names[x.comp[v]])) any |= atomicMin(&x.names[x.comp[v]], x.heard[v]) > x.heard[v];
+  if (any) store_relaxed<scope::device>(x.changed, 1u);
+}
+static __global__ void take_names(name_exchange x, uint32_t* of_vertices) {
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < x.graph.own; v += uint64_t{gridDim.x} * blockDim.x) of_vertices[v] = x.names[x.comp[v]];
+}
+/// Edges whose ends have different names; components, each of which has one vertex of its name; and names that are no vertex of their own component.
+static __global__ void check_names(worklist_graph graph, uint32_t me, const uint32_t* names, uint64_t* counts) {
+  uint64_t wrong = 0, components = 0;
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.own; v += uint64_t{gridDim.x} * blockDim.x) {
+    for (uint64_t e = graph.offsets[v]; e < graph.offsets[v + 1]; ++e) wrong += names[graph.targets[e]] != names[v];
+    const uint32_t code = graph.codes.code(static_cast<int>(me), v);
+    components += names[v] == code;
+    wrong += names[v] > code;
+  }
+  if (wrong) fetch_add<scope::device>(&counts[0], wrong);
+  if (components) fetch_add<scope::device>(&counts[1], components);
+}
+
+}  // namespace gravel

@@ -1,0 +1,213 @@
+// Shortest paths from one vertex by a distributed worklist with priorities: vertices nearer than a limit are expanded, the others wait, and the limit
+// moves on when nobody has any that are nearer. Beside it the same without priorities, to see what they save.
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <queue>
+
+#include "examples/device_part.hpp"
+#include "examples/facts.hpp"
+#include "examples/program.hpp"
+#include "examples/together.hpp"
+#include "examples/worklists/words_of_all.cuh"
+#include "examples/worklists/worklist_program.hpp"
+#include "gravel.cuh"
+#include "lib/worklist/worklist.cuh"
+
+using namespace gravel;
+
+constexpr const char* program_name = "paths";
+
+struct paths_options {
+  graph_input graph;
+  worklist_program_options work;
+  uint64_t source = ~uint64_t{0};
+  double delta = 0;
+  bool no_priority = false, no_verify = false;
+  std::string json, dump;
+  uint64_t serial_limit = 1 << 22;
+};
+
+/// Distances are floats from 0 on, which are ordered as their bits are; the sign's bit is free, as keys want it.
+GRAVEL_BOTH uint32_t key_of_distance(float distance) { return static_cast<uint32_t>(to_word(distance)); }
+GRAVEL_BOTH float distance_of_key(uint32_t key) { return from_word<float>(key); }
+
+struct offers {
+  static constexpr const char* name = "offers";
+  using state = least_keys;
+  state vertices;
+  const float* weights;
+  float delta;  ///< how far beyond the nearest vertices are expanded; 0: all are
+
+  GRAVEL_DEVICE uint32_t begin(uint32_t, uint32_t key, uint64_t) const { return key; }
+  GRAVEL_DEVICE uint32_t along(uint32_t key, uint64_t edge) const { return key_of_distance(distance_of_key(key) + weights[edge]); }
+  GRAVEL_BOTH uint32_t limit_after(uint32_t key) const {
+    if (delta == 0 || key >= least_keys::unreached) return least_keys::unreached;
+    const uint32_t limit = key_of_distance(distance_of_key(key) + delta);
+    return limit > key ? limit : key + 1;
+  }
+};
+
+/// Counts vertices whose distance is not the least that their neighbours offer. Edges lead in both directions, with the same weight.
+__global__ void count_wrong(worklist_graph graph, const float* weights, const uint32_t* words, uint64_t source_place, uint64_t* wrong) {
+  uint64_t mine = 0;
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.own; v += uint64_t{gridDim.x} * blockDim.x) {
+    uint32_t least = v == source_place ? 0 : least_keys::unreached;
+    for (uint64_t e = graph.offsets[v]; e < graph.offsets[v + 1]; ++e) {
+      const uint32_t key = least_keys::key_of(words[graph.targets[e]]);
+      if (key == least_keys::unreached) continue;
+      const uint32_t offer = key_of_distance(distance_of_key(key) + weights[e]);
+      if (offer < least) least = offer;
+    }
+    mine += least_keys::key_of(words[v]) != least || !(words[v] & 1);
+  }
+  if (mine) fetch_add<scope::device>(wrong, mine);
+}
+
+std::vector<uint32_t> search_serially(const paths_options& o, uint64_t source) {
+  const csr graph = make_csr(o.graph.edges({.weights = true, .undirected = true}));
+  std::vector<uint32_t> key(graph.rows(), least_keys::unreached);
+  using entry = std::pair<float, uint64_t>;
+  std::priority_queue<entry, std::vector<entry>, std::greater<>> next;
+  key[source] = 0;
+  next.emplace(0.0f, source);
+  while (!next.empty()) {
+    const auto [here, v] = next.top();
+    next.pop();
+    if (key_of_distance(here) != key[v]) continue;
+    for (uint64_t e = graph.offsets[v]; e < graph.offsets[v + 1]; ++e) {
+      const float way = here + static_cast<float>(graph.weights[e]);
+      if (key_of_distance(way) >= key[graph.targets[e]]) continue;
+      key[graph.targets[e]] = key_of_distance(way);
+      next.emplace(way, graph.targets[e]);
+    }
+  }
+  return key;
+}
+
+/// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
+bool solve(const paths_options& o) {
+  const int me = gravel_my_pe(), n_pes = gravel_n_pes();
+  device_part graph;
+  all_succeed(program_name, [&] { graph = load_on_device(o.graph, {.weights = true, .undirected = true}, me, n_pes); });
+  const graph_part& part = graph.part;
+  const uint64_t own = graph.own(), vertices = part.vertices, edges = gravel_sum_all(graph.edges);
+  device_array<uint32_t> ghosts(graph.ghosts.codes);
+  const worklist_graph here{graph.offsets.data(), graph.targets.data(), ghosts.data(), part.codes, own, graph.ghosts.codes.size()};
+  // Twelve times the mean weight of an edge, over the mean degree: most vertices of a road network are expanded once then.
+  const double mean_degree = static_cast<double>(std::max<uint64_t>(edges, 1)) / static_cast<double>(std::max<uint64_t>(vertices, 1));
+  const double delta = o.no_priority ? 0 : o.delta > 0 ? o.delta : std::max(12.0 * (o.graph.max_weight + 1) / 2 / mean_degree, 1e-6);
+  const uint64_t source = o.source == ~uint64_t{0} ? most_connected(part.rows, part) : o.source;
+  all_succeed(program_name, [&] {
+    if (source >= vertices) fail_text("the source " + std::to_string(source) + " is no vertex: there are " + std::to_string(vertices));
+  });
+  uint64_t source_place = ~uint64_t{0};
+  for (uint64_t i = 0; i < own; ++i)
+    if (part.old_numbers[i] == source) source_place = i;
+  if (me == 0)
+    std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after %.2f s; from vertex %llu, %s\n",
+                program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
+                static_cast<unsigned long long>(edges), graph.seconds, static_cast<unsigned long long>(source),
+                delta > 0 ? ("delta " + std::to_string(delta)).c_str() : "without priorities");
+  std::fflush(stdout);
+
+  gravel_worklist<offers> work(offers{{}, graph.weights.data(), static_cast<float>(delta)}, here, graph.edges, o.work.options());
+  double seconds = 0;
+  for (unsigned run = 0; run < o.work.repeat; ++run) {
+    gravel_barrier_all();
+    const auto begin = std::chrono::steady_clock::now();
+    work.start();
+    if (source_place != ~uint64_t{0}) work.offer(static_cast<uint32_t>(source_place), 0);
+    work.run();
+    const double took = gravel_max_all(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    seconds = run == 0 ? took : std::min(seconds, took);
+  }
+  const gravel_worklist_counts mine = work.counts();
+  const uint64_t expanded = gravel_sum_all(mine.expanded), followed = gravel_sum_all(mine.edges), sent = gravel_sum_all(mine.sent);
+
+  words_of_all<uint32_t> words(here);
+  words.fetch(work.vertex_words());
+  device_array<uint64_t> counter(std::vector<uint64_t>(1));
+  launch_for(own, count_wrong, here, static_cast<const float*>(graph.weights.data()), static_cast<const uint32_t*>(words.words()), source_place, counter.data());
+  gravel_synchronize();
+  uint64_t wrong = 0;
+  gravel_copy(&wrong, counter.data(), sizeof(wrong));
+  std::vector<uint32_t> found(own);
+  gravel_copy(found.data(), work.vertex_words(), own * sizeof(uint32_t));
+  uint64_t reached = 0;
+  uint32_t farthest = 0;
+  for (const uint32_t w : found)
+    if (least_keys::key_of(w) != least_keys::unreached) ++reached, farthest = std::max(farthest, least_keys::key_of(w));
+  reached = gravel_sum_all(reached), farthest = gravel_max_all(farthest);
+  wrong += reached == 0;
+  const bool serial = !o.no_verify && edges <= o.serial_limit;
+  if (serial) {
+    std::vector<uint32_t> expected;
+    all_succeed(program_name, [&] { expected = search_serially(o, source); });
+    for (uint64_t i = 0; i < own; ++i) wrong += least_keys::key_of(found[i]) != expected[part.old_numbers[i]];
+  }
+  wrong = gravel_sum_all(wrong);
+  if (me == 0) {
+    std::printf("%.6f s, %.4g M edges/s; %llu vertices reached, the farthest at %.9g; %.3f expansions of each, %llu edges followed, %llu values sent, %llu rounds, "
+                "%llu exchanges, %llu kernels\n",
+                seconds, static_cast<double>(edges) / seconds / 1e6, static_cast<unsigned long long>(reached), static_cast<double>(distance_of_key(farthest)),
+                static_cast<double>(expanded) / static_cast<double>(std::max<uint64_t>(reached, 1)), static_cast<unsigned long long>(followed),
+                static_cast<unsigned long long>(sent), static_cast<unsigned long long>(mine.rounds), static_cast<unsigned long long>(mine.exchanges),
+                static_cast<unsigned long long>(mine.launches));
+    std::printf("%llu wrong distances, compared with what all edges offer%s\n", static_cast<unsigned long long>(wrong), serial ? " and a serial Dijkstra" : "");
+  }
+  if (!o.dump.empty()) {
+    std::vector<double> lengths;  // -1: not reached
+    for (const uint32_t w : found)
+      lengths.push_back(least_keys::key_of(w) == least_keys::unreached ? -1 : static_cast<double>(distance_of_key(least_keys::key_of(w))));
+    dump_columns(program_name, o.dump, "distances", {{"vertex", {part.old_numbers.begin(), part.old_numbers.end()}}, {"distance", lengths}});
+  }
+  all_succeed(program_name, [&] {
+    if (me == 0 && !o.json.empty())
+      write_json(o.json, {{"program", program_name},
+                          {"backend", gravel_backend()},
+                          {"pes", static_cast<uint64_t>(n_pes)},
+                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
+                          {"graph", o.graph.description()},
+                          {"division", o.graph.division},
+                          {"execution", o.work.execution},
+                          {"vertices", vertices},
+                          {"edges", edges},
+                          {"source", source},
+                          {"delta", delta},
+                          {"seconds", seconds},
+                          {"reached", reached},
+                          {"farthest", static_cast<double>(distance_of_key(farthest))},
+                          {"expanded", expanded},
+                          {"edges_followed", followed},
+                          {"sent", sent},
+                          {"rounds", mine.rounds},
+                          {"exchanges", mine.exchanges},
+                          {"compared_with_serial", serial},
+                          {"wrong", wrong},
+                          {"right", wrong == 0}});
+  });
+  return wrong == 0;
+}
+
+int main(int argc, char** argv) {
+  paths_options o;
+  CLI::App app("Shortest paths from one vertex of an undirected, weighted graph, by a distributed worklist with priorities.", program_name);
+  o.graph.add_options(app);
+  o.work.add_options(app);
+  app.add_option("--source", o.source, "Number of the vertex, from 0; if not given, one with the most edges");
+  app.add_option("--delta", o.delta, "Vertices within this distance of the nearest are expanded together; if not given, from weights and degrees")
+      ->check(CLI::Range(1e-30, 1e30));
+  app.add_flag("--no-priority", o.no_priority, "All vertices that wait are expanded, near or far")->excludes("--delta");
+  app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial Dijkstra");
+  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges")->capture_default_str();
+  add_dump_option(app, o.dump);
+  app.add_option("--json", o.json, "Write the results to this file too");
+  parse_or_exit(app, argc, argv, [&] {
+    o.graph.check();
+    need_symmetric(8 * o.graph.vertices_of_generated());
+    if (!o.json.empty()) need_writable(o.json);
+  });
+  gravel_init<gravel_worklist_delivery<offers>>();
+  return finish(program_name, solve(o));
+}

@@ -1,0 +1,195 @@
+// PageRank by a distributed worklist: a vertex passes on what it has got since it was last expanded (its residual), when that is worth it. Vertices whose
+// rank no longer changes cost nothing (paper 001, chapter 5; Whang and others, Euro-Par 2015).
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+#include "examples/device_part.hpp"
+#include "examples/facts.hpp"
+#include "examples/program.hpp"
+#include "examples/together.hpp"
+#include "examples/worklists/words_of_all.cuh"
+#include "examples/worklists/worklist_program.hpp"
+#include "gravel.cuh"
+#include "lib/worklist/worklist.cuh"
+
+using namespace gravel;
+
+constexpr const char* program_name = "ranks";
+
+struct ranks_options {
+  graph_input graph;
+  worklist_program_options work;
+  double damping = 0.85, tolerance = 1e-6;
+  bool no_verify = false;
+  std::string json, dump;
+  uint64_t serial_limit = 1 << 22;
+};
+
+/// Ranks here are multiples of (1 - damping) / vertices, what each vertex has from the beginning.
+struct residuals {
+  static constexpr const char* name = "residuals";
+  using state = float_sums;
+  state vertices;
+  float* ranks;  ///< [own]
+  float damping;
+
+  GRAVEL_DEVICE float first(uint32_t) const { return 1; }
+  /// No other block has this vertex meanwhile.
+  GRAVEL_DEVICE float begin(uint32_t v, float residual, uint64_t degree) const {
+    ranks[v] += residual;
+    return degree ? damping * residual / static_cast<float>(degree) : 0;
+  }
+  GRAVEL_DEVICE float along(float part, uint64_t) const { return part; }
+};
+
+/// What each own vertex gives each of its neighbours: rank / degree.
+__global__ void share_ranks(worklist_graph graph, const float* ranks, float* shares) {
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.own; v += uint64_t{gridDim.x} * blockDim.x) {
+    const uint64_t degree = graph.offsets[v + 1] - graph.offsets[v];
+    shares[v] = degree ? ranks[v] / static_cast<float>(degree) : 0;
+  }
+}
+/// Sums of |1 + damping * shares of neighbours - rank|, and of the ranks.
+__global__ void sum_up_errors(worklist_graph graph, const float* ranks, const float* shares, float damping, double* sums) {
+  double error = 0, all = 0;
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.own; v += uint64_t{gridDim.x} * blockDim.x) {
+    double sum = 0;
+    for (uint64_t e = graph.offsets[v]; e < graph.offsets[v + 1]; ++e) sum += static_cast<double>(shares[graph.targets[e]]);
+    error += fabs(1 + static_cast<double>(damping) * sum - static_cast<double>(ranks[v]));
+    all += static_cast<double>(ranks[v]);
+  }
+  atomicAdd(&sums[0], error);
+  atomicAdd(&sums[1], all);
+}
+
+/// Power iteration, of doubles.
+std::vector<double> rank_serially(const ranks_options& o) {
+  const csr rows = make_csr(o.graph.edges({.undirected = true}));
+  std::vector<double> rank(rows.rows(), 1), next(rows.rows());
+  for (double change = 1; change > o.tolerance / 100;) {
+    std::fill(next.begin(), next.end(), 1.0);
+    for (uint64_t v = 0; v < rows.rows(); ++v)
+      for (uint64_t e = rows.offsets[v]; e < rows.offsets[v + 1]; ++e) next[rows.targets[e]] += o.damping * rank[v] / static_cast<double>(rows.degree(v));
+    change = 0;
+    for (uint64_t v = 0; v < rows.rows(); ++v) change = std::max(change, std::fabs(next[v] - rank[v]));
+    rank.swap(next);
+  }
+  return rank;
+}
+
+/// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
+bool solve(const ranks_options& o) {
+  const int me = gravel_my_pe(), n_pes = gravel_n_pes();
+  device_part graph;
+  all_succeed(program_name, [&] { graph = load_on_device(o.graph, {.undirected = true}, me, n_pes); });
+  const graph_part& part = graph.part;
+  const uint64_t own = graph.own(), vertices = part.vertices, edges = gravel_sum_all(graph.edges);
+  device_array<uint32_t> ghosts(graph.ghosts.codes);
+  const worklist_graph here{graph.offsets.data(), graph.targets.data(), ghosts.data(), part.codes, own, graph.ghosts.codes.size()};
+  if (me == 0)
+    std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after %.2f s; damping %g, tolerance %g\n",
+                program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
+                static_cast<unsigned long long>(edges), graph.seconds, o.damping, o.tolerance);
+  std::fflush(stdout);
+
+  device_array<float> ranks(std::max<uint64_t>(own, 1)), shares(std::max<uint64_t>(own, 1));
+  // What is left, up to the threshold at each vertex, would bring each rank up to threshold / (1 - damping).
+  const auto threshold = static_cast<float>(o.tolerance * (1 - o.damping));
+  gravel_worklist<residuals> work(residuals{{nullptr, threshold}, ranks.data(), static_cast<float>(o.damping)}, here, graph.edges, o.work.options());
+  double seconds = 0;
+  for (unsigned run = 0; run < o.work.repeat; ++run) {
+    gravel_barrier_all();
+    const auto begin = std::chrono::steady_clock::now();
+    work.start();
+    launch_for(own, fill_words<float>, ranks.data(), own, 0.0f);
+    work.offer_all();
+    work.run();
+    const double took = gravel_max_all(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    seconds = run == 0 ? took : std::min(seconds, took);
+  }
+  const gravel_worklist_counts mine = work.counts();
+  const uint64_t expanded = gravel_sum_all(mine.expanded), followed = gravel_sum_all(mine.edges), sent = gravel_sum_all(mine.sent);
+
+  words_of_all<float> all_shares(here);
+  launch_for(own, share_ranks, here, static_cast<const float*>(ranks.data()), shares.data());
+  all_shares.fetch(shares.data());
+  device_array<double> sums(std::vector<double>(2));
+  launch_for(own, sum_up_errors, here, static_cast<const float*>(ranks.data()), static_cast<const float*>(all_shares.words()), static_cast<float>(o.damping),
+             sums.data());
+  gravel_synchronize();
+  double told[2];
+  gravel_copy(told, sums.data(), sizeof(told));
+  // Per vertex; floats of 24 bits have their share.
+  const double n = static_cast<double>(std::max<uint64_t>(vertices, 1)), error = gravel_sum_all(told[0]) / n, mean = gravel_sum_all(told[1]) / n;
+  bool right = error <= o.tolerance + 2e-6 * mean;
+  double distance = 0;
+  const bool serial = !o.no_verify && edges <= o.serial_limit;
+  std::vector<float> found(own);
+  gravel_copy(found.data(), ranks.data(), own * sizeof(float));
+  if (serial) {
+    std::vector<double> expected;
+    all_succeed(program_name, [&] { expected = rank_serially(o); });
+    for (uint64_t i = 0; i < own; ++i)
+      distance = std::max(distance, std::fabs(static_cast<double>(found[i]) - expected[part.old_numbers[i]]) / expected[part.old_numbers[i]]);
+    distance = gravel_max_all(distance);
+    right = right && distance <= o.tolerance + 2e-5;
+  }
+  if (me == 0) {
+    std::printf("%.6f s, %.4g M edges/s; %.2f expansions of each vertex, %.2f sweeps over all edges, %llu values sent, %llu rounds, %llu exchanges, %llu kernels\n",
+                seconds, static_cast<double>(followed) / seconds / 1e6, static_cast<double>(expanded) / n,
+                static_cast<double>(followed) / static_cast<double>(std::max<uint64_t>(edges, 1)), static_cast<unsigned long long>(sent),
+                static_cast<unsigned long long>(mine.rounds), static_cast<unsigned long long>(mine.exchanges), static_cast<unsigned long long>(mine.launches));
+    std::printf("mean residual %.3g of what a vertex begins with; mean rank %.6g", error, mean);
+    if (serial) std::printf("; greatest relative distance to a serial power iteration: %.3g", distance);
+    std::printf("\n");
+  }
+  if (!o.dump.empty())
+    dump_columns(program_name, o.dump, "ranks",
+                 {{"vertex", {part.old_numbers.begin(), part.old_numbers.end()}}, {"rank", {found.begin(), found.end()}}});
+  all_succeed(program_name, [&] {
+    if (me == 0 && !o.json.empty())
+      write_json(o.json, {{"program", program_name},
+                          {"backend", gravel_backend()},
+                          {"pes", static_cast<uint64_t>(n_pes)},
+                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
+                          {"graph", o.graph.description()},
+                          {"division", o.graph.division},
+                          {"execution", o.work.execution},
+                          {"vertices", vertices},
+                          {"edges", edges},
+                          {"damping", o.damping},
+                          {"tolerance", o.tolerance},
+                          {"seconds", seconds},
+                          {"expanded", expanded},
+                          {"edges_followed", followed},
+                          {"sent", sent},
+                          {"rounds", mine.rounds},
+                          {"exchanges", mine.exchanges},
+                          {"mean_residual", error},
+                          {"compared_with_serial", serial},
+                          {"distance_to_serial", distance},
+                          {"right", right}});
+  });
+  return right;
+}
+
+int main(int argc, char** argv) {
+  ranks_options o;
+  CLI::App app("PageRank of an undirected graph by a distributed worklist of residuals.", program_name);
+  o.graph.add_options(app);
+  o.work.add_options(app);
+  app.add_option("--damping", o.damping, "Share of a rank that is passed on")->check(CLI::Range(0.0, 0.999))->capture_default_str();
+  app.add_option("--tolerance", o.tolerance, "Of a rank, as a share of what each vertex has from the beginning")->check(CLI::Range(1e-9, 1.0))->capture_default_str();
+  app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial power iteration");
+  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges")->capture_default_str();
+  add_dump_option(app, o.dump);
+  app.add_option("--json", o.json, "Write the results to this file too");
+  parse_or_exit(app, argc, argv, [&] {
+    o.graph.check();
+    need_symmetric(8 * o.graph.vertices_of_generated());
+    if (!o.json.empty()) need_writable(o.json);
+  });
+  gravel_init<gravel_worklist_delivery<residuals>>();
+  return finish(program_name, solve(o));
+}

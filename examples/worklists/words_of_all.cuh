@@ -1,0 +1,57 @@
+// A number for each of this PE's vertices, and for its ghosts what their owners have: for checks of results, and for what needs both ends of an edge.
+#pragma once
+#include <algorithm>
+
+#include "examples/together.hpp"
+#include "lib/channel/launch_alone.cuh"
+#include "lib/worklist/worklist_view.cuh"
+
+namespace gravel {
+
+/// Threads of blocks whose lanes each take vertices in turn, and blocks for so many of them.
+constexpr unsigned vertex_threads = GRAVEL_CUDA ? 256 : 32;
+inline unsigned vertex_blocks(uint64_t vertices) {
+  const uint64_t most = GRAVEL_CUDA ? 132 * 8 : 2;
+  return static_cast<unsigned>(std::clamp<uint64_t>((vertices + vertex_threads - 1) / vertex_threads, 1, most));
+}
+/// A kernel that sends nothing.
+template <class... P, class... A>
+void launch_for(uint64_t vertices, void (*kernel)(P...), A... arguments) {
+  launch_alone(kernel, {.grid = vertex_blocks(vertices), .block = vertex_threads}, arguments...);
+}
+
+template <class T>
+__global__ void copy_words(T* to, const T* from, uint64_t count) {
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += uint64_t{gridDim.x} * blockDim.x) to[i] = from[i];
+}
+template <class T>
+__global__ void get_of_ghosts(gravel_t g, T* all, worklist_graph graph) {
+  for (uint64_t k = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; k < graph.n_ghosts; k += uint64_t{gridDim.x} * blockDim.x) {
+    const uint32_t code = graph.ghosts[k];
+    gravel_get(g, &all[graph.own + k], &all[graph.codes.place(code)], graph.codes.owner(code));
+  }
+}
+
+/// The constructor and fetch() are collective.
+template <class T>
+class words_of_all {
+ public:
+  explicit words_of_all(const worklist_graph& graph)
+      : graph_(graph), words_(gravel_malloc<T>(std::max<uint64_t>(gravel_max_all(graph.vertices()), 1) * sizeof(T))) {}
+  /// [own + ghosts], symmetric.
+  T* words() const { return words_; }
+  /// `mine`: of own vertices.
+  void fetch(const T* mine) {
+    launch_for(graph_.own, copy_words<T>, words_, mine, graph_.own);
+    if (gravel_n_pes() == 1) return;
+    gravel_barrier_all();
+    gravel_launch(get_of_ghosts<T>, vertex_blocks(graph_.n_ghosts), vertex_threads, gravel_handle(), words_, graph_);
+    gravel_barrier_all();
+  }
+
+ private:
+  worklist_graph graph_;
+  T* words_;
+};
+
+}  // namespace gravel
