@@ -37,8 +37,9 @@ class component_finder {
         changed_(std::vector<uint32_t>(1)),
         sample_(uint64_t{samples}),
         result_(std::max<uint64_t>(graph.own, 1)) {
-    exchange_ = {graph, comp_.data(), names_.data(), told_.data(), nullptr, changed_.data()};
-    exchange_.heard = gravel_malloc<uint32_t>(std::max<uint64_t>(gravel_max_all(graph.own), 1) * sizeof(uint32_t));
+    exchange_ = {graph, comp_.data(), names_.data(), told_.data(), nullptr, nullptr, ~0u, changed_.data()};
+    exchange_.heard = gravel_malloc<uint32_t>(std::max<uint64_t>(gravel_max_all(graph.vertices()), 1) * sizeof(uint32_t));
+    exchange_.said = gravel_malloc<uint32_t>(std::max<uint64_t>(gravel_max_all(graph.own), 1) * sizeof(uint32_t));
   }
   const uint32_t* names() const { return result_.data(); }
   unsigned exchanges() const { return exchanges_; }
@@ -59,15 +60,17 @@ class component_finder {
       gravel_synchronize();
       return;
     }
-    pass_names();
+    uint32_t root = ~0u;
+    if (largest != ~0u) {
+      gravel_synchronize();
+      gravel_copy(&root, &comp[largest], sizeof(root));
+    }
+    pass_names(root);
     // Two PEs that each passed over the edges between their largest trees rely on those having been joined by another.
     if (!skip) return;
-    uint32_t root = 0, name = ~0u;
-    if (largest != ~0u) {
-      gravel_copy(&root, &comp[largest], sizeof(root));
-      gravel_copy(&name, &names_.data()[root], sizeof(name));
-    }
-    if (gravel_min_all(name) != gravel_max_all(largest == ~0u ? 0u : name)) find(false);
+    uint32_t name = ~0u;
+    if (root != ~0u) gravel_copy(&name, &names_.data()[root], sizeof(name));
+    if (gravel_min_all(name) != gravel_max_all(root == ~0u ? 0u : name)) find(false);
   }
 
  private:
@@ -88,21 +91,24 @@ class component_finder {
     }
     return largest;
   }
-  void pass_names() {
+  void pass_names(uint32_t largest_root) {
+    exchange_.largest = largest_root;
     launch_for(graph_.vertices(), fill_words<uint32_t>, names_.data(), graph_.vertices(), ~0u);
     launch_for(graph_.n_ghosts, fill_words<uint32_t>, told_.data(), graph_.n_ghosts, ~0u);
-    launch_for(graph_.own, fill_words<uint32_t>, exchange_.heard, graph_.own, ~0u);
+    launch_for(graph_.own, fill_words<uint32_t>, exchange_.heard, graph_.vertices(), ~0u);
     launch_for(graph_.vertices(), name_trees, exchange_, static_cast<uint32_t>(gravel_my_pe()));
     gravel_synchronize();
-    gravel_barrier_all();
     uint32_t changed = 1;
     while (gravel_max_all(changed) != 0) {
       ++exchanges_;
+      launch_for(graph_.own, take_names, exchange_, exchange_.said);
+      gravel_synchronize();
+      gravel_barrier_all();
       gravel_launch(tell_names<gravel_block_sender<vertex_threads>>, vertex_blocks(graph_.n_ghosts), vertex_threads, gravel_handle(), exchange_);
       gravel_barrier_all();
       changed = 0;
       gravel_copy(changed_.data(), &changed, sizeof(changed));
-      launch_for(graph_.own, hear_names, exchange_);
+      launch_for(graph_.vertices(), hear_names, exchange_);
       gravel_synchronize();
       gravel_copy(&changed, changed_.data(), sizeof(changed));
     }
@@ -224,7 +230,7 @@ int main(int argc, char** argv) {
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
     o.graph.check();
-    need_symmetric(12 * o.graph.vertices_of_generated());
+    need_symmetric(20 * o.graph.vertices_of_generated());
     if (!o.json.empty()) need_writable(o.json);
   });
   gravel_init<>();

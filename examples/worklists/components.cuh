@@ -81,7 +81,9 @@ struct name_exchange {
   const uint32_t* comp;  ///< flat
   uint32_t* names;       ///< [own + ghosts] of roots
   uint32_t* told;        ///< [ghosts] the name that the owner has been told
-  uint32_t* heard;       ///< [own] symmetric: the least name that others told
+  uint32_t* heard;       ///< [own + ghosts] symmetric: the least name that others told; of ghosts what the owner said
+  uint32_t* said;        ///< [own] symmetric: names, to be looked up
+  uint32_t largest;      ///< the root of the tree whose vertices did not look at all edges
   uint32_t* changed;
 };
 static __global__ void name_trees(name_exchange x, uint32_t me) {
@@ -91,13 +93,15 @@ static __global__ void name_trees(name_exchange x, uint32_t me) {
     if (x.comp[v] == v || v >= x.graph.own) atomicMin(&x.names[x.comp[v]], code);
   }
 }
-/// To the owner of each ghost, what it may not know.
+/// To the owner of each ghost, what it may not know. A vertex of the owner's largest tree may not have this ghost's tree among its edges, so nothing
+/// comes back by itself: who is outside of the own largest tree asks.
 template <class Sender>
 __global__ void tell_names(gravel_t g, name_exchange x) {
   __shared__ Sender sender;
   sender.begin(g);
   for (uint64_t k = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; k < x.graph.n_ghosts; k += uint64_t{gridDim.x} * blockDim.x) {
-    const uint32_t name = x.names[x.comp[x.graph.own + k]], code = x.graph.ghosts[k];
+    const uint32_t root = x.comp[x.graph.own + k], name = x.names[root], code = x.graph.ghosts[k];
+    if (x.largest != ~0u && root != x.largest) gravel_get(g, &x.heard[x.graph.own + k], &x.said[x.graph.codes.place(code)], x.graph.codes.owner(code));
     if (name >= x.told[k]) continue;
     x.told[k] = name;
     sender.min(&x.heard[x.graph.codes.place(code)], name, x.graph.codes.owner(code));
@@ -106,7 +110,7 @@ __global__ void tell_names(gravel_t g, name_exchange x) {
 }
 static __global__ void hear_names(name_exchange x) {
   bool any = false;
-  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < x.graph.own; v += uint64_t{gridDim.x} * blockDim.x)
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < x.graph.vertices(); v += uint64_t{gridDim.x} * blockDim.x)
     if (x.heard[v] < load_relaxed<scope::device>(&x.names[x.comp[v]])) any |= atomicMin(&x.names[x.comp[v]], x.heard[v]) > x.heard[v];
   if (any) store_relaxed<scope::device>(x.changed, 1u);
 }

@@ -243,6 +243,11 @@ class gravel_worklist {
       const uint32_t near = here.near_size[here.near_turn];
       const bool advances = gravel_n_pes() == 1 && Program::state::is_ordered;
       if (near == 0 && (!advances || here.far_size[here.far_turn] == 0)) return true;
+      if (gravel_n_pes() > 1 && !Program::state::is_ordered) {
+        // Sums that run ahead are passed on in many small parts.
+        if (near) expand_wide(near);
+        return true;
+      }
       if (options_.execution != gravel_execution::rounds && near <= options_.fused_most) {
         ++counts_.launches;
         gravel::launch_alone(gravel::run_rounds<Program>,
@@ -269,11 +274,14 @@ class gravel_worklist {
   }
   uint64_t hubs_count() const { return 1024; }
 
-  /// Sends what others are to know. False: nobody had anything.
+  /// Sends what others are to know. False: nobody had anything, nor has any vertex that is near.
   bool exchange() {
     if (gravel_n_pes() == 1) return false;
-    const uint32_t here = words().remote_size;
-    if (gravel_sum_all(uint64_t{here}) == 0) return false;
+    const gravel::worklist_words now = words();
+    const uint32_t here = now.remote_size;
+    uint64_t any[2] = {here, now.near_size[now.near_turn]};
+    gravel_sum_all(any, any, 2);
+    if (any[0] == 0) return any[1] != 0;
     ++counts_.exchanges, counts_.launches += 2;
     if (here) {
       gravel_launch(gravel::send_remote<Program, gravel_block_sender<threads>>, wide(here), threads, gravel_handle(), view_);
