@@ -31,6 +31,9 @@ struct bfs_options {
   uint64_t serial_limit = 1 << 22;
 };
 
+/// Levels of a rank of an asynchronous run.
+constexpr uint32_t rank_levels = 16;
+
 struct hops {
   static constexpr const char* name = "hops";
   using state = least_keys;
@@ -39,6 +42,7 @@ struct hops {
   GRAVEL_DEVICE uint32_t begin(uint32_t, uint32_t level, uint64_t) const { return level; }
   GRAVEL_DEVICE uint32_t along(uint32_t level, uint64_t) const { return level + 1; }
   GRAVEL_BOTH uint32_t limit_after(uint32_t level) const { return level < least_keys::unreached - width ? level + width : least_keys::unreached; }
+  GRAVEL_BOTH uint32_t rank_of(uint32_t level) const { return level / rank_levels; }
 };
 
 /// One search. Collective.
@@ -54,7 +58,7 @@ struct bfs_job {
     const double all = static_cast<double>(edges);
     work.start();
     if (source_place != ~uint64_t{0}) work.offer(static_cast<uint32_t>(source_place), 0);
-    const uint64_t too_many = o.no_pull ? ~uint64_t{0} : static_cast<uint64_t>(o.pull_from * all);
+    const uint64_t too_many = o.no_pull || o.work.execution == "asynchronous" ? ~uint64_t{0} : static_cast<uint64_t>(o.pull_from * all);
     bits.forget_parents();
     while (!work.run(too_many)) {
       uint32_t level = bits.take_near(work.kernels_view());

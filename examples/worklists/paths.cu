@@ -46,6 +46,7 @@ struct offers {
     const uint32_t limit = key_of_distance(distance_of_key(key) + delta);
     return limit > key ? limit : key + 1;
   }
+  GRAVEL_BOTH uint32_t rank_of(uint32_t key) const { return delta == 0 ? 0 : static_cast<uint32_t>(distance_of_key(key) / delta); }
 };
 
 /// Counts vertices whose distance is not the least that their neighbours offer. Edges lead in both directions, with the same weight.

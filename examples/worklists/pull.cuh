@@ -37,7 +37,7 @@ __global__ void take_near_bits(const __grid_constant__ View w, bits_view b, int 
 }
 template <class View>
 __global__ void give_near_bits(const __grid_constant__ View w, bits_view b, int turn, uint32_t level) {
-  const device_lists<typename View::program_type> lists{w, w.words->near_turn, w.words->far_turn};
+  const device_lists<typename View::program_type> lists{w, w.words->near_turn, w.words->far_turn, w.words->limit};
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32;
   for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < b.own; of_warp += lanes) {
     const uint32_t found = b.words[turn][of_warp / 32];

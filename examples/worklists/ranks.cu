@@ -35,9 +35,9 @@ struct residuals {
   float damping;
 
   GRAVEL_DEVICE float first(uint32_t) const { return 1; }
-  /// No other block has this vertex meanwhile.
+  /// In an asynchronous run another warp may have the vertex again before this one is done.
   GRAVEL_DEVICE float begin(uint32_t v, float residual, uint64_t degree) const {
-    ranks[v] += static_cast<double>(residual);
+    atomicAdd(&ranks[v], static_cast<double>(residual));
     return degree ? damping * residual / static_cast<float>(degree) : 0;
   }
   GRAVEL_DEVICE float along(float part, uint64_t) const { return part; }

@@ -3,20 +3,28 @@
 // to the vertex, a warp's messages at once.
 #pragma once
 #include "host/gravel.cuh"
-#include "lib/worklist/worklist_view.cuh"
+#include "lib/worklist/asynchronous.cuh"
 
 /// The handler that takes what other PEs have for this PE's vertices: for gravel_init.
 template <class Program>
 struct gravel_worklist_delivery {
   static constexpr const char* name = Program::name;
   static constexpr bool batch = true;
-  using context = gravel::worklist_view<Program>;
-  using value = typename context::value;
+  using context = gravel::worklist_inbox<Program>;
+  using value = typename gravel::worklist_view<Program>::value;
 
-  GRAVEL_HANDLER void operator()(const gravel_t&, context* w, const gravel_batch& lanes, uint32_t v, value offer) const {
+  GRAVEL_HANDLER void operator()(const gravel_t&, context* inbox, const gravel_batch& lanes, uint32_t v, value offer) const {
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
     using namespace gravel;
+    const worklist_view<Program>* const w = &inbox->w;
     worklist_words& words = *w->words;
+    if (words.asynchronous) {
+      const listing found = ranked_lists<Program>{inbox->w, inbox->a}.offer(v, offer);
+      put_ranked(inbox->w, inbox->a, lanes, found != listing::none, v);
+      lanes.sync();
+      if (lanes.is_leader()) fetch_add_release<scope::device>(&inbox->a.words->received, uint64_t{lanes.size()});  // [A1]
+      return;
+    }
     const listing found = w->program.vertices.offer(v, offer, words.limit);
     for (const listing which : {listing::near, listing::far}) {
       const uint32_t having = lanes.ballot(found == which);
@@ -29,7 +37,7 @@ struct gravel_worklist_delivery {
       if (found == which) (near ? w->near[turn] : w->far[turn])[at] = v;
     }
 #else
-    (void)w, (void)lanes, (void)v, (void)offer;
+    (void)inbox, (void)lanes, (void)v, (void)offer;
 #endif
   }
 };

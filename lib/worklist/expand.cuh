@@ -18,7 +18,7 @@ struct edge_group {
 
 /// Offers along the edges of all lanes, and lists who is to be listed. Thread scope: warp, converged.
 template <bool LOOK_FIRST, class Program, class Lists>
-GRAVEL_DEVICE void follow(const worklist_view<Program>& w, const Lists& lists, uint32_t limit,
+GRAVEL_DEVICE void follow(const worklist_view<Program>& w, const Lists& lists,
                           const edge_group<typename worklist_view<Program>::value>& edges) {
   using value = typename worklist_view<Program>::value;
   uint32_t target[edges_at_once], have = edges.have;
@@ -31,7 +31,7 @@ GRAVEL_DEVICE void follow(const worklist_view<Program>& w, const Lists& lists, u
       if (!w.program.vertices.may_take(target[j], offer[j])) have &= ~(1u << j);
   }
   for (uint32_t j = 0; j < edges_at_once; ++j)
-    found[j] = have >> j & 1 ? w.program.vertices.offer(target[j], offer[j], w.is_ghost(target[j]) ? ~0u : limit) : listing::none;
+    found[j] = have >> j & 1 ? lists.offer(target[j], offer[j]) : listing::none;
   for (uint32_t j = 0; j < edges_at_once; ++j) {
     if (__ballot_sync(~0u, found[j] != listing::none) == 0) continue;
     const bool ghost = w.is_ghost(target[j]);
@@ -43,7 +43,7 @@ GRAVEL_DEVICE void follow(const worklist_view<Program>& w, const Lists& lists, u
 
 /// Follows edges `begin` to `end` of every lane, fewer than hub_edges. Thread scope: warp, converged.
 template <bool LOOK_FIRST, class Program, class Lists>
-GRAVEL_DEVICE void deal_out(const worklist_view<Program>& w, const Lists& lists, uint32_t limit, uint64_t begin, uint64_t end,
+GRAVEL_DEVICE void deal_out(const worklist_view<Program>& w, const Lists& lists, uint64_t begin, uint64_t end,
                             typename worklist_view<Program>::value from) {
   constexpr uint32_t of_warp = 32 * edges_at_once;
   const uint32_t lane = threadIdx.x % 32, degree = static_cast<uint32_t>(end - begin);
@@ -58,7 +58,7 @@ GRAVEL_DEVICE void deal_out(const worklist_view<Program>& w, const Lists& lists,
         group.edge[j] = e + 32 * j, group.from[j] = passed;
         group.have |= static_cast<uint32_t>(group.edge[j] < last) << j;
       }
-      follow<LOOK_FIRST>(w, lists, limit, group);
+      follow<LOOK_FIRST>(w, lists, group);
     }
   }
   const uint32_t mine = degree < 64 ? degree : 0, longest = __reduce_max_sync(~0u, mine);
@@ -69,7 +69,7 @@ GRAVEL_DEVICE void deal_out(const worklist_view<Program>& w, const Lists& lists,
         group.edge[j] = begin + k + j, group.from[j] = from;
         group.have |= static_cast<uint32_t>(k + j < mine) << j;
       }
-      follow<LOOK_FIRST>(w, lists, limit, group);
+      follow<LOOK_FIRST>(w, lists, group);
     }
     return;
   }
@@ -91,7 +91,7 @@ GRAVEL_DEVICE void deal_out(const worklist_view<Program>& w, const Lists& lists,
       group.from[j] = __shfl_sync(~0u, from, of);
       group.have |= static_cast<uint32_t>(k < all) << j;
     }
-    follow<LOOK_FIRST>(w, lists, limit, group);
+    follow<LOOK_FIRST>(w, lists, group);
   }
 }
 
@@ -123,8 +123,8 @@ GRAVEL_DEVICE void cut_up(const worklist_view<Program>& w, bool hub, uint32_t v,
 template <class Program>
 __global__ void __launch_bounds__(256) expand_near(const __grid_constant__ worklist_view<Program> w) {
   using view = worklist_view<Program>;
-  const uint32_t turn = w.words->near_turn, size = w.words->near_size[turn], limit = w.words->limit, lane = threadIdx.x % 32;
-  const device_lists<Program> lists{w, 1 - turn, w.words->far_turn};
+  const uint32_t turn = w.words->near_turn, size = w.words->near_size[turn], lane = threadIdx.x % 32;
+  const device_lists<Program> lists{w, 1 - turn, w.words->far_turn, w.words->limit};
   work_done done;
   for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size; of_warp += gridDim.x * blockDim.x) {
     uint64_t begin = 0, end = 0;
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(256) expand_near(const __grid_constant__ workl
     }
     cut_up(w, hub, v, end - begin, from);
     if (hub) end = begin;
-    deal_out<true>(w, lists, limit, begin, end, from);
+    deal_out<true>(w, lists, begin, end, from);
   }
   done.tell(w.words);
 }
@@ -148,8 +148,8 @@ __global__ void __launch_bounds__(256) expand_near(const __grid_constant__ workl
 template <class Program>
 __global__ void __launch_bounds__(256) expand_hubs(const __grid_constant__ worklist_view<Program> w) {
   using value = typename worklist_view<Program>::value;
-  const uint32_t pieces = w.words->hub_size, limit = w.words->limit, lane = threadIdx.x % 32;
-  const device_lists<Program> lists{w, 1 - w.words->near_turn, w.words->far_turn};
+  const uint32_t pieces = w.words->hub_size, lane = threadIdx.x % 32;
+  const device_lists<Program> lists{w, 1 - w.words->near_turn, w.words->far_turn, w.words->limit};
   edge_group<value> group;
   for (uint32_t p = blockIdx.x; p < pieces; p += gridDim.x) {
     const hub_piece piece = w.hubs[p];
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(256) expand_hubs(const __grid_constant__ workl
         group.edge[j] = e + lane + 32 * j, group.from[j] = from;
         group.have |= static_cast<uint32_t>(group.edge[j] < last) << j;
       }
-      follow<true>(w, lists, limit, group);
+      follow<true>(w, lists, group);
     }
   }
 }

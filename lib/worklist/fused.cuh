@@ -86,7 +86,11 @@ template <class Program>
 struct local_lists {
   const worklist_view<Program>& w;
   fused_memory& mine;
-  uint32_t turn, spill_turn, far_turn;
+  uint32_t turn, spill_turn, far_turn, limit;
+
+  GRAVEL_DEVICE listing offer(uint32_t v, typename worklist_view<Program>::value x) const {
+    return w.program.vertices.offer(v, x, w.is_ghost(v) ? ~0u : limit);
+  }
 
   GRAVEL_DEVICE void near(bool have, uint32_t v) const {
     const unsigned having = __ballot_sync(~0u, have), lane = threadIdx.x % 32;
@@ -134,7 +138,7 @@ GRAVEL_DEVICE void look_for_hubs(const worklist_view<Program>& w, fused_memory& 
 
 /// This block's part of the round, without hubs. Thread scope: block.
 template <class Program>
-GRAVEL_DEVICE void expand_local(const local_lists<Program>& lists, uint32_t from_turn, uint32_t limit, work_done& done) {
+GRAVEL_DEVICE void expand_local(const local_lists<Program>& lists, uint32_t from_turn, work_done& done) {
   const worklist_view<Program>& w = lists.w;
   const uint32_t size = lists.mine.size[from_turn], lane = threadIdx.x % 32;
   for (uint32_t of_warp = threadIdx.x / 32 * 32; of_warp < size; of_warp += blockDim.x) {
@@ -150,14 +154,14 @@ GRAVEL_DEVICE void expand_local(const local_lists<Program>& lists, uint32_t from
         end = begin;
       }
     }
-    deal_out<false>(w, lists, limit, begin, end, from);
+    deal_out<false>(w, lists, begin, end, from);
   }
 }
 
 /// Passes over the far list: what waits below `limit` becomes near, what waits beyond it goes into the other far list, and its least key into the
 /// block's report. Thread scope: block, all blocks.
 template <class Program>
-GRAVEL_DEVICE void look_through_far(const local_lists<Program>& lists, uint32_t size, uint32_t limit) {
+GRAVEL_DEVICE void look_through_far(const local_lists<Program>& lists, uint32_t size) {
   const worklist_view<Program>& w = lists.w;
   if constexpr (worklist_view<Program>::state::is_ordered) {
     const uint32_t* const old = w.far[1 - lists.far_turn];
@@ -166,7 +170,7 @@ GRAVEL_DEVICE void look_through_far(const local_lists<Program>& lists, uint32_t 
     for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size; of_warp += lanes) {
       uint32_t v = 0, word = 1;
       if (of_warp + lane < size) v = old[of_warp + lane], word = load_relaxed<scope::device>(&w.program.vertices.words[v]);
-      const bool waits = least_keys::waits(word), is_near = least_keys::key_of(word) < limit;
+      const bool waits = least_keys::waits(word), is_near = least_keys::key_of(word) < lists.limit;
       if (waits && !is_near && least_keys::key_of(word) < least) least = least_keys::key_of(word);
       lists.near(waits && is_near, v);
       lists.far(waits && !is_near, v);
@@ -200,7 +204,7 @@ __global__ void __launch_bounds__(fused_threads) run_rounds(const __grid_constan
         if (threadIdx.x == 0) mine.least = ~0u;
         __syncthreads();
         far_turn = 1 - far_turn;
-        look_through_far(local_lists<Program>{w, mine, turn, 1 - near_turn, far_turn}, waiting, limit);
+        look_through_far(local_lists<Program>{w, mine, turn, 1 - near_turn, far_turn, limit}, waiting);
         if (how.has_hubs) look_for_hubs(w, mine, turn);
         met = meet(w, mine, ++epoch, turn);
         if (blockIdx.x == 0 && threadIdx.x == 0) store_relaxed<scope::device>(&words.far_size[1 - far_turn], 0u);
@@ -215,7 +219,7 @@ __global__ void __launch_bounds__(fused_threads) run_rounds(const __grid_constan
       meet(w, mine, ++epoch, turn);
       take_share(mine, turn, w.near[near_turn], met.total);
     }
-    expand_local(local_lists<Program>{w, mine, 1 - turn, 1 - near_turn, far_turn}, turn, limit, done);
+    expand_local(local_lists<Program>{w, mine, 1 - turn, 1 - near_turn, far_turn, limit}, turn, done);
     __syncthreads();
     if (threadIdx.x == 0) mine.size[turn] = 0, mine.least = ~0u;
     turn = 1 - turn;

@@ -45,6 +45,14 @@ struct least_keys {
     if (waits(old) && (old / 2 < limit) == is_near) return listing::none;
     return is_near ? listing::near : listing::far;
   }
+  /// The same where lists have ranks instead of a limit: near if the rank of the key is another than that of the list in which the vertex waits.
+  template <class Rank>
+  GRAVEL_DEVICE listing offer_ranked(uint32_t v, uint32_t key, Rank rank) const {
+    if (key >= unreached) return listing::none;
+    const uint32_t old = atomicMin(&words[v], 2 * key);
+    if (old <= 2 * key || (waits(old) && rank(old / 2) == rank(key))) return listing::none;
+    return listing::near;
+  }
   /// Takes the vertex out of its list: false if another entry of it has been taken. Thread scope: lane.
   GRAVEL_DEVICE bool take(uint32_t v, uint32_t* key) const {
     const uint32_t old = atomicOr(&words[v], 1u);
@@ -67,6 +75,10 @@ struct float_sums {
   GRAVEL_DEVICE listing offer(uint32_t v, float part, uint32_t) const {
     const float old = atomicAdd(&words[v], part);
     return old < threshold && old + part >= threshold ? listing::near : listing::none;
+  }
+  template <class Rank>
+  GRAVEL_DEVICE listing offer_ranked(uint32_t v, float part, Rank) const {
+    return offer(v, part, 0);
   }
   GRAVEL_DEVICE bool take(uint32_t v, float* sum) const {
     *sum = atomicExch(&words[v], 0.0f);

@@ -22,12 +22,17 @@ enum class gravel_execution {
   automatic,  ///< rounds of the whole grid, or, while the list is narrow, many rounds in one kernel of a few blocks
   rounds,     ///< rounds of the whole grid alone
   fused,      ///< as automatic, but wide lists are left to the grid only where they find no room
+  asynchronous,  ///< one kernel without rounds, from the first vertex to the last, at all PEs (lib/worklist/asynchronous.cuh)
 };
 
 struct gravel_worklist_options {
   gravel_execution execution = gravel_execution::automatic;
   uint32_t fused_most = 0;    ///< a list of more vertices is wide; 0: 1024 for each of the blocks
   uint32_t fused_blocks = 0;  ///< up to 32; 0: as measured best (docs/worklists.md)
+  uint32_t ranks = 16;        ///< asynchronous: channels, 1 to 32
+  uint32_t capacity = 0;      ///< of each, 1 to 2^30 vertices; 0: twice as many as the PE has, ghosts included
+  uint32_t slack = 8;         ///< ranks beyond the lowest of all PEs that a PE takes
+  uint32_t blocks = 0;        ///< asynchronous; 0: one for half of the multiprocessors, or as many as there are if no other PE sends
 };
 
 /// What run() did at this PE.
@@ -38,25 +43,26 @@ struct gravel_worklist_counts {
   uint64_t rounds = 0;     ///< in which a list was expanded
   uint64_t exchanges = 0;  ///< between PEs
   uint64_t launches = 0;   ///< of kernels
+  bool overflowed = false; ///< asynchronous: something found no room in its channel, and was done in rounds
 };
 
 namespace gravel {
 /// Offers one value, from the host.
 template <class Program>
 __global__ void offer_one(const __grid_constant__ worklist_view<Program> w, uint32_t v, typename worklist_view<Program>::value offer) {
-  const device_lists<Program> lists{w, w.words->near_turn, w.words->far_turn};
-  const listing found = threadIdx.x == 0 ? w.program.vertices.offer(v, offer, w.words->limit) : listing::none;
+  const device_lists<Program> lists{w, w.words->near_turn, w.words->far_turn, w.words->limit};
+  const listing found = threadIdx.x == 0 ? lists.offer(v, offer) : listing::none;
   lists.near(found == listing::near, v);
   lists.far(found == listing::far, v);
 }
 /// Offers to each own vertex what the program's `first(v)` says.
 template <class Program>
 __global__ void offer_first(const __grid_constant__ worklist_view<Program> w) {
-  const device_lists<Program> lists{w, w.words->near_turn, w.words->far_turn};
+  const device_lists<Program> lists{w, w.words->near_turn, w.words->far_turn, w.words->limit};
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32;
   for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < w.graph.own; of_warp += lanes) {
     const auto v = static_cast<uint32_t>(of_warp + lane);
-    const listing found = v < w.graph.own ? w.program.vertices.offer(v, w.program.first(v), w.words->limit) : listing::none;
+    const listing found = v < w.graph.own ? lists.offer(v, w.program.first(v)) : listing::none;
     lists.near(found == listing::near, v);
     lists.far(found == listing::far, v);
   }
@@ -90,7 +96,7 @@ template <class Program>
 __global__ void split_far(const __grid_constant__ worklist_view<Program> w, uint32_t limit) {
   if constexpr (worklist_view<Program>::state::is_ordered) {
     const uint32_t turn = w.words->far_turn, size = w.words->far_size[turn], lane = threadIdx.x % 32;
-    const device_lists<Program> lists{w, w.words->near_turn, 1 - turn};
+    const device_lists<Program> lists{w, w.words->near_turn, 1 - turn, limit};
     for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size; of_warp += gridDim.x * blockDim.x) {
       uint32_t v = 0, word = 1;
       if (of_warp + lane < size) v = w.far[turn][of_warp + lane], word = load_relaxed<scope::device>(&w.program.vertices.words[v]);
@@ -138,7 +144,7 @@ class gravel_worklist {
         hubs_(edges / gravel::hub_edges + edges / gravel::piece_edges + 1),
         shared_(std::vector<gravel::worklist_words>(1)),
         reports_(std::vector<gravel::block_report>(2 * gravel::most_meeting_blocks)),
-        view_here_(uint64_t{1}) {
+        inbox_(uint64_t{1}) {
     if (graph.vertices() >= gravel::block_meeting::size_mask) gravel::fail_text("worklist: a PE may have up to 2^31 - 2 vertices and ghosts");
     const uint32_t blocks = GRAVEL_CUDA ? 32 : 2;
     options_.fused_blocks = std::clamp(options.fused_blocks ? options.fused_blocks : blocks, 1u, gravel::most_meeting_blocks);
@@ -154,10 +160,15 @@ class gravel_worklist {
     view_.hubs = hubs_.data();
     view_.words = shared_.data();
     view_.reports = reinterpret_cast<gravel::block_report(*)[gravel::most_meeting_blocks]>(reports_.data());
-    gravel_copy(view_here_.data(), &view_, sizeof(view_));
+    gravel::worklist_inbox<Program> inbox{view_, {}};
+    if (options_.execution == gravel_execution::asynchronous) {
+      open_ranks();
+      inbox.a = ranked_;
+    }
+    gravel_copy(inbox_.data(), &inbox, sizeof(inbox));
     launch(gravel::find_hubs<Program>, wide(graph.own), threads, view_);
     has_hubs_ = words().hub_size != 0;
-    gravel_set_context<gravel_worklist_delivery<Program>>(view_here_.data());
+    gravel_set_context<gravel_worklist_delivery<Program>>(inbox_.data());
     gravel_barrier_all();
   }
   gravel_worklist(const gravel_worklist&) = delete;
@@ -187,9 +198,11 @@ class gravel_worklist {
   /// Works until no vertex waits at any PE and nothing is under way. Or, where a program has a better way for many vertices, until those that are
   /// near have more than `most_edges` edges in all: false then, and the values of all others are final if the limit goes from value to value
   /// (limit_after), or there is one PE and it does not end. Collective.
+  /// `most_edges` does not count for the asynchronous kernel.
   bool run(uint64_t most_edges = ~uint64_t{0}) {
     most_edges_ = most_edges;
     bool goes_on = true;
+    if (options_.execution == gravel_execution::asynchronous) run_asynchronously();
     do {
       do goes_on = expand_here();
       while (goes_on && exchange());
@@ -227,6 +240,53 @@ class gravel_worklist {
   }
   static constexpr unsigned threads = GRAVEL_CUDA ? 256 : 32;
 
+  /// Channels for the asynchronous kernel.
+  void open_ranks() {
+    constexpr uint32_t most = 1u << 30;
+    const uint64_t vertices = std::max<uint64_t>(view_.graph.vertices(), 32);
+    if (options_.ranks == 0 || options_.ranks > gravel::most_ranks || options_.capacity > most)
+      gravel::fail_text("worklist: ranks are 1 to " + std::to_string(gravel::most_ranks) + ", the capacity of each up to 2^30");
+    ranked_.n_ranks = options_.ranks;
+    ranked_.capacity = options_.capacity ? options_.capacity : static_cast<uint32_t>(std::min<uint64_t>(2 * vertices, most));
+    ranked_.slack = options_.slack;
+    ranked_.stride = (gravel::channel<uint32_t>::bytes(ranked_.capacity) + 127) / 128 * 128;
+    channels_ = gravel::device_array<char>(ranked_.stride * ranked_.n_ranks + 128);
+    ranked_.memory = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(channels_.data()) + 127) / 128 * 128);
+    ranked_words_ = gravel::device_array<gravel::asynchronous_words>(std::vector<gravel::asynchronous_words>(1));
+    ranked_.words = ranked_words_.data();
+    ranked_.reports = gravel_malloc<gravel::wave_report>(static_cast<uint64_t>(gravel_n_pes()) * sizeof(gravel::wave_report));
+  }
+  unsigned asynchronous_blocks() const {
+    if (options_.blocks) return options_.blocks;
+    return !GRAVEL_CUDA ? 3 : gravel_n_pes() == 1 ? 132 : 64;
+  }
+  void run_asynchronously() {
+    gravel::current_backend().zero(ranked_.memory, ranked_.stride * ranked_.n_ranks);
+    for (uint32_t r = 0; r < ranked_.n_ranks; ++r) gravel_copy(&ranked_.of(r).state().room, &ranked_.capacity, sizeof(uint32_t));
+    gravel::asynchronous_words here{};
+    gravel::asynchronous_words before;
+    gravel_copy(&before, ranked_.words, sizeof(before));
+    here.wave = before.wave;
+    here.allowed = gravel::no_rank;
+    gravel_copy(ranked_.words, &here, sizeof(here));
+    gravel::worklist_words lists = words();
+    launch(gravel::lists_to_ranks<Program>, wide(lists.near_size[lists.near_turn] + lists.far_size[lists.far_turn]), threads, view_, ranked_);
+    lists = words();
+    lists.near_size[lists.near_turn] = lists.far_size[lists.far_turn] = 0;
+    lists.asynchronous = 1;
+    set_words(lists);
+    gravel_barrier_all();  // all take what others send
+    ++counts_.launches;
+    const gravel_launch_config how{.grid = asynchronous_blocks(), .block = threads, .cooperative = true};
+    if (gravel_n_pes() == 1) gravel::launch_alone(gravel::work_asynchronously<Program>, how, gravel_handle(), view_, ranked_);
+    else gravel_launch(gravel::work_asynchronously<Program>, how, gravel_handle(), view_, ranked_);
+    gravel_barrier_all();
+    lists = words();
+    lists.asynchronous = 0;
+    set_words(lists);
+    gravel_copy(&here, ranked_.words, sizeof(here));
+    if ((counts_.overflowed = gravel_max_all(here.overflows) != 0)) launch(gravel::collect_waiting<Program>, wide(view_.graph.vertices()), threads, view_);
+  }
   /// Edges of this PE's vertices that are near.
   uint64_t near_edges() {
     gravel::worklist_words here = words();
@@ -316,6 +376,9 @@ class gravel_worklist {
   gravel::device_array<gravel::hub_piece> hubs_;
   gravel::device_array<gravel::worklist_words> shared_;
   gravel::device_array<gravel::block_report> reports_;
-  gravel::device_array<view> view_here_;
+  gravel::device_array<gravel::worklist_inbox<Program>> inbox_;
+  gravel::device_array<char> channels_;
+  gravel::device_array<gravel::asynchronous_words> ranked_words_;
+  gravel::asynchronous_view ranked_{};
   view view_{};
 };

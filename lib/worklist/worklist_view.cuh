@@ -9,7 +9,8 @@
 //     state vertices;                                                       // filled in by gravel_worklist
 //     GRAVEL_DEVICE uint32_t begin(uint32_t v, uint32_t key, uint64_t degree) const { return key; }   // v is expanded
 //     GRAVEL_DEVICE uint32_t along(uint32_t from, uint64_t edge) const { return from + 1; }           // what its neighbour is offered
-//     GRAVEL_BOTH uint32_t limit_after(uint32_t key) const { return key + 64; }                       // ordered states: where near ends
+//     GRAVEL_BOTH uint32_t limit_after(uint32_t key) const { return key + 64; }                       // ordered states: where near ends,
+//     GRAVEL_BOTH uint32_t rank_of(uint32_t key) const { return key / 64; }                           // and ranks of an asynchronous run
 //   };
 //
 // Lists: `near`, of two that take turns, what is expanded now and next; `far`, likewise, what lies behind the limit; `remote`, ghosts whose best is
@@ -41,6 +42,7 @@ struct worklist_words {
   uint32_t least;                ///< of the far list, when it was looked for
   uint32_t epoch;                ///< meetings of blocks so far
   uint32_t rounds;
+  uint32_t asynchronous;           ///< the asynchronous kernel runs: what comes from other PEs goes into its channels
   uint64_t expanded, edges, sent;  ///< vertices that were expanded, edges followed, values sent to other PEs
   uint64_t near_edges;             ///< of the vertices that are near, when they were counted
 };
@@ -91,7 +93,12 @@ template <class Program>
 struct device_lists {
   const worklist_view<Program>& w;
   uint32_t near_turn, far_turn;  ///< which are filled
+  uint32_t limit;                ///< keys below it are near
 
+  /// Of ghosts all keys are near. Thread scope: lane.
+  GRAVEL_DEVICE listing offer(uint32_t v, typename worklist_view<Program>::value x) const {
+    return w.program.vertices.offer(v, x, w.is_ghost(v) ? ~0u : limit);
+  }
   GRAVEL_DEVICE void near(bool have, uint32_t v) const { append(w.near[near_turn], &w.words->near_size[near_turn], have, v); }
   GRAVEL_DEVICE void far(bool have, uint32_t v) const { append(w.far[far_turn], &w.words->far_size[far_turn], have, v); }
   GRAVEL_DEVICE void remote(bool have, uint32_t v) const { append(w.remote, &w.words->remote_size, have, v); }

@@ -1,0 +1,289 @@
+// Working a list off without rounds: one resident kernel, whose warps take vertices from channels (lib/channel) ordered by rank, expand them, and put what is
+// to be listed back, while handlers put in what other PEs send. Nobody waits for a round to end; the price is that vertices are expanded with values that
+// are not final yet.
+//
+// Ranks are soft: channel r % n holds what has rank r, beginning with the lowest rank of which there may be something (`base`). Whoever finds lower
+// channels empty moves `base` on. What comes late, or lies beyond the last channel, goes into the first or last one. So `base` is a hint, and nothing is lost by
+// a wrong one. PEs tell each other their lowest ranks, and do not take what lies too far beyond the lowest of all.
+//
+// The end, by four counters (Mattern 1987). `pending` counts this PE's entries from before they can be seen until all that comes of them is done; `sent`
+// counts messages before they leave, `received` counts them when what they brought has been listed. One warp of each PE, the watch, in waves numbered
+// alike everywhere:
+//
+//   this PE                                                           every other PE
+//   reads received [A1] acquire, then sees pending == 0 [A2] acquire, then reads sent
+//   its words at each PE, with the number of the wave                 sees all words of that wave
+//
+// until the messages received in the wave before are as many as those sent in this one. For, R(k-1) <= received when wave k-1 ended <= sent then <= S(k): if
+// the outer ones are equal nothing was under way when wave k-1 ended; and a PE that had nothing to do in it and has something now would have received a message
+// since, so that there were more. All PEs see the same words, and so draw the same conclusion in the same wave.
+//
+// A PE may be one wave ahead of another that has not yet read its words, but not two: two sets are used in turn. Each word carries its wave's number.
+//
+// What finds no room in a channel is dropped, but stays marked at its vertex (lib/worklist/vertex_words.cuh): behind the end all vertices are
+// looked through, and rounds do the rest. The model of the end is test/models/worklist_end.pml.
+#pragma once
+#include "host/gravel.cuh"
+#include "lib/channel/channel.cuh"
+#include "lib/worklist/expand.cuh"
+
+template <class Program>
+struct gravel_worklist_delivery;
+
+namespace gravel {
+
+/// A number that carries the wave it belongs to. 56 bits of it count.
+struct wave_word {
+  GRAVEL_BOTH static uint64_t of(uint64_t wave, uint64_t count) { return count << 8 | (wave & 0xff); }
+  GRAVEL_BOTH static bool is_of(uint64_t word, uint64_t wave) { return (word & 0xff) == (wave & 0xff); }
+  GRAVEL_BOTH static uint64_t count(uint64_t word) { return word >> 8; }
+};
+/// What one PE says, at each other; written by it alone. Symmetric.
+struct wave_report {
+  uint64_t received[2], sent[2];  ///< of even and odd waves
+  uint64_t lowest;                ///< rank of which it may have something; no_rank: it has nothing
+};
+constexpr uint32_t no_rank = ~0u;
+
+struct asynchronous_words {
+  alignas(128) uint64_t pending;   ///< entries that are not done
+  alignas(128) uint64_t sent;      ///< messages
+  alignas(128) uint64_t received;  ///< messages, listed
+  alignas(128) uint32_t base;
+  uint32_t allowed;  ///< ranks above are not taken yet
+  uint32_t ended;
+  uint32_t overflows;  ///< something found no room
+  uint64_t wave;       ///< the last one; goes on from run to run
+};
+
+constexpr uint32_t most_ranks = 32;
+
+/// What the asynchronous kernel has beside the view. Plain data; in device memory, too, for handlers.
+struct asynchronous_view {
+  asynchronous_words* words;
+  char* memory;  ///< of the channels
+  uint64_t stride;
+  uint32_t n_ranks, capacity;
+  uint32_t slack;        ///< ranks beyond the lowest of all PEs that are taken
+  wave_report* reports;  ///< [PE] symmetric; of the PE itself, too
+
+  GRAVEL_BOTH channel<uint32_t> of(uint32_t rank) const { return channel<uint32_t>::in(memory + rank % n_ranks * stride, capacity); }
+  /// Where something of this rank goes.
+  GRAVEL_DEVICE uint32_t place_for(uint32_t rank) const {
+    const uint32_t base = load_relaxed<scope::device>(&words->base);
+    return rank < base ? base : rank - base >= n_ranks ? base + n_ranks - 1 : rank;
+  }
+};
+
+template <class Program>
+GRAVEL_DEVICE uint32_t rank_of_vertex(const worklist_view<Program>& w, uint32_t v) {
+  if constexpr (worklist_view<Program>::state::is_ordered)
+    return w.program.rank_of(least_keys::key_of(load_relaxed<scope::device>(&w.program.vertices.words[v])));
+  else return 0;
+}
+
+/// Puts `v` of the lanes that have one into the channels of their ranks. Thread scope: the group, converged; also of handlers.
+template <class Program, class Group>
+GRAVEL_DEVICE void put_ranked(const worklist_view<Program>& w, const asynchronous_view& a, const Group& group, bool have, uint32_t v) {
+  uint32_t rest = group.ballot(have);
+  if (rest == 0) return;
+  const uint32_t rank = have ? a.place_for(rank_of_vertex(w, v)) : 0;
+  while (rest != 0) {
+    const uint32_t now = group.from_lane(rank, lane_group::lowest(rest));
+    const bool mine = have && rank == now;
+    const channel<uint32_t> to = a.of(now);
+    const channel_reservation r = to.reserve(group, mine ? 1 : 0);
+    if (group.is_leader()) {
+      if (r.granted) fetch_add<scope::device>(&a.words->pending, uint64_t{r.total});  // before anybody can see them
+      else store_relaxed<scope::device>(&a.words->overflows, 1u);
+    }
+    group.sync();
+    if (r.granted && mine) to.write(r.mine, v);
+    to.commit(group, r);
+    rest &= ~group.ballot(mine);
+  }
+}
+
+/// Where the asynchronous kernel puts what is to be listed. Thread scope of all but offer(): warp, converged.
+template <class Program>
+struct ranked_lists {
+  const worklist_view<Program>& w;
+  const asynchronous_view& a;
+
+  GRAVEL_DEVICE listing offer(uint32_t v, typename worklist_view<Program>::value x) const {
+    const Program& program = w.program;
+    return program.vertices.offer_ranked(v, x, [&program](uint32_t key) {
+      if constexpr (worklist_view<Program>::state::is_ordered) return program.rank_of(key);
+      else return 0u;
+    });
+  }
+  GRAVEL_DEVICE void near(bool have, uint32_t v) const { put_ranked(w, a, lane_group::of(~0u), have, v); }
+  GRAVEL_DEVICE void far(bool have, uint32_t v) const { near(have, v); }
+  GRAVEL_DEVICE void remote(bool have, uint32_t v) const { near(have, v); }
+};
+
+/// What handlers are given.
+template <class Program>
+struct worklist_inbox {
+  worklist_view<Program> w;
+  asynchronous_view a;
+};
+
+/// Expands up to 32 vertices that the warp has taken; ghosts are sent. Thread scope: warp, converged.
+template <class Program>
+GRAVEL_DEVICE void expand_taken(const gravel_t& g, const worklist_view<Program>& w, const asynchronous_view& a, bool have, uint32_t v, work_done& done,
+                                uint64_t& sent) {
+  const ranked_lists<Program> lists{w, a};
+  const uint32_t lane = threadIdx.x % 32;
+  typename worklist_view<Program>::value from{};
+  uint64_t begin = 0, end = 0;
+  const bool ghost = have && w.is_ghost(v);
+  have = have && w.program.vertices.take(v, &from);
+  const uint32_t sends = __ballot_sync(~0u, have && ghost);
+  if (sends != 0) {
+    if (lane == 0) fetch_add<scope::device>(&a.words->sent, static_cast<uint64_t>(__popc(sends)));  // before they leave
+    __syncwarp();
+    if (have && ghost) {
+      const uint32_t code = w.graph.ghosts[v - w.graph.own];
+      gravel_am<gravel_worklist_delivery<Program>>(g, w.graph.codes.owner(code), w.graph.codes.place(code), from);
+      ++sent;
+    }
+    __syncwarp();
+  }
+  if (have && !ghost) {
+    begin = w.graph.offsets[v], end = w.graph.offsets[v + 1];
+    from = w.program.begin(v, from, end - begin);
+    ++done.expanded, done.edges += end - begin;
+  }
+  deal_out<true>(w, lists, begin, end, from);
+}
+
+/// The watch: tells others this PE's lowest rank, and finds the end. Thread scope: the first warp of the first block.
+template <class Program>
+GRAVEL_DEVICE void keep_watch(const gravel_t& g, const asynchronous_view& a) {
+  asynchronous_words& words = *a.words;
+  const uint32_t lane = threadIdx.x;
+  uint64_t wave = words.wave + 1, received_before = ~uint64_t{0};
+  uint32_t told = no_rank - 1;
+  bool reported = false;
+  for (relax wait;; wait.attentively()) {
+    const uint64_t received = load_acquire<scope::device>(&words.received);       // [A1]
+    const bool idle = load_acquire<scope::device>(&words.pending) == uint64_t{0};  // [A2]
+    if (g.n_pes == 1) {
+      if (__ballot_sync(~0u, idle) == ~0u) break;
+      continue;
+    }
+    const uint32_t lowest = __shfl_sync(~0u, idle ? no_rank : load_relaxed<scope::device>(&words.base), 0);
+    if (lowest != told) {
+      told = lowest;
+      for (uint32_t pe = lane; pe < g.n_pes; pe += 32) gravel_put(g, &a.reports[g.my_pe].lowest, uint64_t{lowest}, static_cast<int>(pe));
+    }
+    if (!reported && __shfl_sync(~0u, idle, 0)) {
+      const uint64_t r = __shfl_sync(~0u, received, 0), s = __shfl_sync(~0u, load_relaxed<scope::device>(&words.sent), 0);
+      for (uint32_t pe = lane; pe < g.n_pes; pe += 32) {
+        gravel_put(g, &a.reports[g.my_pe].received[wave % 2], wave_word::of(wave, r), static_cast<int>(pe));
+        gravel_put(g, &a.reports[g.my_pe].sent[wave % 2], wave_word::of(wave, s), static_cast<int>(pe));
+      }
+      if (lane == 0) gravel_flush(g);
+      reported = true;
+    }
+    bool all = true;
+    uint64_t r = 0, s = 0;
+    uint32_t least = no_rank;
+    for (uint32_t pe = lane; pe < g.n_pes; pe += 32) {
+      const uint64_t theirs = look_at(g, &a.reports[pe].received[wave % 2]), out = look_at(g, &a.reports[pe].sent[wave % 2]);
+      all = all && wave_word::is_of(theirs, wave) && wave_word::is_of(out, wave);
+      r += wave_word::count(theirs), s += wave_word::count(out);
+      const auto rank = static_cast<uint32_t>(look_at(g, &a.reports[pe].lowest));
+      least = rank < least ? rank : least;
+    }
+    least = __reduce_min_sync(~0u, least);
+    if (lane == 0) store_relaxed<scope::device>(&words.allowed, least > no_rank - a.slack ? no_rank : least + a.slack);
+    if (!reported || __ballot_sync(~0u, all) != ~0u) continue;
+    for (int step = 16; step; step /= 2) r += __shfl_xor_sync(~0u, r, step), s += __shfl_xor_sync(~0u, s, step);
+    if (s == received_before) break;
+    received_before = r;
+    ++wave;
+    reported = false;
+    wait.reset();
+  }
+  __syncwarp();
+  if (lane == 0) {
+    words.wave = wave;
+    store_release<scope::device>(&words.ended, 1u);  // [A3]
+  }
+}
+
+/// A cooperative launch, of blocks of whole warps.
+template <class Program>
+__global__ void __launch_bounds__(256) work_asynchronously(const __grid_constant__ gravel_t g, const __grid_constant__ worklist_view<Program> w,
+                                                           const __grid_constant__ asynchronous_view a) {
+  const lane_group warp = lane_group::of(~0u);
+  const uint32_t lane = threadIdx.x % 32;
+  if (blockIdx.x == 0 && threadIdx.x < 32) return keep_watch<Program>(g, a);
+  work_done done;
+  uint64_t sent = 0;
+  relax wait;
+  while (true) {
+    const uint32_t over = __shfl_sync(~0u, load_acquire<scope::device>(&a.words->ended), 0);  // [A3]
+    if (over != 0) break;
+    const uint32_t base = __shfl_sync(~0u, load_relaxed<scope::device>(&a.words->base), 0),
+                   allowed = __shfl_sync(~0u, load_relaxed<scope::device>(&a.words->allowed), 0);
+    // Each lane looks at one channel; the lowest that has something is the one.
+    const uint32_t some = __ballot_sync(~0u, lane < a.n_ranks && a.of(base + lane).waiting() != 0);
+    const uint32_t rank = some ? base + lane_group::lowest(some) : base;
+    // Also where the rank may not be taken yet: what the others are told must not stay behind what there is.
+    if (rank != base && lane == 0) atomicMax(&a.words->base, rank);
+    if (some == 0 || rank > allowed) {
+      wait();
+      continue;
+    }
+    const channel<uint32_t> from = a.of(rank);
+    const channel_batch batch = from.take(warp, 32);
+    if (batch.count == 0) {
+      wait();
+      continue;
+    }
+    wait.reset();
+    const bool have = lane < batch.count;
+    const uint32_t v = have ? from.read(batch.first + lane) : 0;
+    from.free(warp, batch);
+    expand_taken(g, w, a, have, v, done, sent);
+    __syncwarp();
+    if (lane == 0) fetch_add_release<scope::device>(&a.words->pending, ~uint64_t{batch.count} + 1);  // [A2]
+  }
+  done.tell(w.words);
+  for (int step = 16; step; step /= 2) sent += __shfl_xor_sync(~0u, sent, step);
+  if (lane == 0 && sent) fetch_add<scope::device>(&w.words->sent, sent);
+}
+
+/// What waits in lists goes into channels. Before the asynchronous kernel.
+template <class Program>
+__global__ void lists_to_ranks(const __grid_constant__ worklist_view<Program> w, const __grid_constant__ asynchronous_view a) {
+  const uint32_t near = w.words->near_size[w.words->near_turn], far = w.words->far_size[w.words->far_turn];
+  const uint32_t lane = threadIdx.x % 32;
+  for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < near + far; of_warp += gridDim.x * blockDim.x) {
+    const uint32_t i = of_warp + lane;
+    const bool have = i < near + far;
+    const uint32_t v = !have ? 0 : i < near ? w.near[w.words->near_turn][i] : w.far[w.words->far_turn][i - near];
+    put_ranked(w, a, lane_group::of(~0u), have, v);
+  }
+}
+/// What found no room in channels goes into lists: all vertices that are marked, and ghosts. Behind the asynchronous kernel.
+template <class Program>
+__global__ void collect_waiting(const __grid_constant__ worklist_view<Program> w) {
+  const device_lists<Program> lists{w, w.words->near_turn, w.words->far_turn, w.words->limit};
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32, all = w.graph.vertices();
+  for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < all; of_warp += lanes) {
+    const auto v = static_cast<uint32_t>(of_warp + lane);
+    const bool waits = of_warp + lane < all && w.program.vertices.waits(w.program.vertices.words[v]);
+    bool near = waits;
+    if constexpr (worklist_view<Program>::state::is_ordered)
+      near = waits && least_keys::key_of(w.program.vertices.words[v]) < w.words->limit;
+    lists.near(near && !w.is_ghost(v), v);
+    lists.far(waits && !near && !w.is_ghost(v), v);
+    lists.remote(waits && w.is_ghost(v), v);
+  }
+}
+
+}  // namespace gravel
