@@ -11,7 +11,7 @@
 // alike everywhere:
 //
 //   this PE                                                           every other PE
-//   reads received [A1] acquire, then sees pending == 0 [A2] acquire, then reads sent
+//   reads received [W2] acquire, then sees pending == 0 [W3] acquire, then reads sent
 //   its words at each PE, with the number of the wave                 sees all words of that wave
 //
 // until the messages received in the wave before are as many as those sent in this one. For, R(k-1) <= received when wave k-1 ended <= sent then <= S(k): if
@@ -167,8 +167,8 @@ GRAVEL_DEVICE void keep_watch(const gravel_t& g, const asynchronous_view& a) {
   uint32_t told = no_rank - 1;
   bool reported = false;
   for (relax wait;; wait.attentively()) {
-    const uint64_t received = load_acquire<scope::device>(&words.received);       // [A1]
-    const bool idle = load_acquire<scope::device>(&words.pending) == uint64_t{0};  // [A2]
+    const uint64_t received = load_acquire<scope::device>(&words.received);       // [W2]
+    const bool idle = load_acquire<scope::device>(&words.pending) == uint64_t{0};  // [W3]
     if (g.n_pes == 1) {
       if (__ballot_sync(~0u, idle) == ~0u) break;
       continue;
@@ -210,7 +210,7 @@ GRAVEL_DEVICE void keep_watch(const gravel_t& g, const asynchronous_view& a) {
   __syncwarp();
   if (lane == 0) {
     words.wave = wave;
-    store_release<scope::device>(&words.ended, 1u);  // [A3]
+    store_release<scope::device>(&words.ended, 1u);  // [W4]
   }
 }
 
@@ -225,7 +225,7 @@ __global__ void __launch_bounds__(256) work_asynchronously(const __grid_constant
   uint64_t sent = 0;
   relax wait;
   while (true) {
-    const uint32_t over = __shfl_sync(~0u, load_acquire<scope::device>(&a.words->ended), 0);  // [A3]
+    const uint32_t over = __shfl_sync(~0u, load_acquire<scope::device>(&a.words->ended), 0);  // [W4]
     if (over != 0) break;
     const uint32_t base = __shfl_sync(~0u, load_relaxed<scope::device>(&a.words->base), 0),
                    allowed = __shfl_sync(~0u, load_relaxed<scope::device>(&a.words->allowed), 0);
@@ -250,7 +250,7 @@ __global__ void __launch_bounds__(256) work_asynchronously(const __grid_constant
     from.free(warp, batch);
     expand_taken(g, w, a, have, v, done, sent);
     __syncwarp();
-    if (lane == 0) fetch_add_release<scope::device>(&a.words->pending, ~uint64_t{batch.count} + 1);  // [A2]
+    if (lane == 0) fetch_add_release<scope::device>(&a.words->pending, ~uint64_t{batch.count} + 1);  // [W3]
   }
   done.tell(w.words);
   for (int step = 16; step; step /= 2) sent += __shfl_xor_sync(~0u, sent, step);

@@ -22,7 +22,7 @@ struct gravel_worklist_delivery {
       const listing found = ranked_lists<Program>{inbox->w, inbox->a}.offer(v, offer);
       put_ranked(inbox->w, inbox->a, lanes, found != listing::none, v);
       lanes.sync();
-      if (lanes.is_leader()) fetch_add_release<scope::device>(&inbox->a.words->received, uint64_t{lanes.size()});  // [A1]
+      if (lanes.is_leader()) fetch_add_release<scope::device>(&inbox->a.words->received, uint64_t{lanes.size()});  // [W2]
       return;
     }
     const listing found = w->program.vertices.offer(v, offer, words.limit);
