@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "bench/perf/report.hpp"
-#include "host/device_array.hpp"
 #include "examples/together.hpp"
+#include "host/device_array.hpp"
 #include "lib/base/turn.hpp"
 #include "lib/task/accumulate.cuh"
 #include "lib/task/allreduce.cuh"

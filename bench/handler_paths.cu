@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "bench/perf/report.hpp"
-#include "host/device_array.hpp"
 #include "examples/lane_share.hpp"
 #include "examples/program.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
+#include "host/device_array.hpp"
 #include "lib/base/mix.hpp"
 #include "lib/graph/graph.hpp"
 

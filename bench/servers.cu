@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "bench/perf/report.hpp"
-#include "host/device_array.hpp"
 #include "examples/program.hpp"
 #include "examples/servers/bank.hpp"
 #include "examples/servers/counters.hpp"
 #include "examples/servers/key_source.hpp"
 #include "gravel.cuh"
+#include "host/device_array.hpp"
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 

@@ -6,11 +6,11 @@
 #include <chrono>
 #include <vector>
 
-#include "host/device_array.hpp"
 #include "examples/device_sort.hpp"
 #include "examples/graph_input.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
+#include "host/device_array.hpp"
 #include "lib/graph/rmat.hpp"
 
 namespace gravel {

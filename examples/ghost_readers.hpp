@@ -2,9 +2,9 @@
 #pragma once
 #include <vector>
 
-#include "host/device_array.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
+#include "host/device_array.hpp"
 #include "lib/graph/ghosts.hpp"
 
 namespace gravel {

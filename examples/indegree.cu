@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "host/device_array.hpp"
 #include "examples/direct_sender.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/ranking.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
+#include "host/device_array.hpp"
 #include "lib/graph/graph.hpp"
 
 using namespace gravel;

@@ -6,7 +6,6 @@
 #include <map>
 
 #include "examples/contigs.hpp"
-#include "host/device_array.hpp"
 #include "examples/facts.hpp"
 #include "examples/mer_oracle.hpp"
 #include "examples/mer_reference.hpp"
@@ -16,6 +15,7 @@
 #include "examples/read_input.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
+#include "host/device_array.hpp"
 
 using namespace gravel;
 

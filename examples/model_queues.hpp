@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "device/resolver_apply.cuh"
-#include "host/device_array.hpp"
 #include "examples/model_lists.hpp"
+#include "host/device_array.hpp"
 
 namespace gravel {
 

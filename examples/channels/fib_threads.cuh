@@ -3,8 +3,8 @@
 #pragma once
 #include <vector>
 
-#include "host/device_array.hpp"
 #include "gravel.cuh"
+#include "host/device_array.hpp"
 #include "lib/base/relax.hpp"
 #include "lib/channel/launch_alone.cuh"
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "examples/channels/queens_rows.hpp"
-#include "host/device_array.hpp"
 #include "gravel.cuh"
+#include "host/device_array.hpp"
 #include "lib/base/relax.hpp"
 #include "lib/channel/launch_alone.cuh"
 

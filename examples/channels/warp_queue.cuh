@@ -3,8 +3,8 @@
 #pragma once
 #include <cstdint>
 
-#include "host/device_array.hpp"
 #include "gravel.cuh"
+#include "host/device_array.hpp"
 #include "lib/base/relax.hpp"
 
 template <class Item>

@@ -4,11 +4,11 @@
 #include <chrono>
 #include <cstdio>
 
-#include "host/device_array.hpp"
 #include "examples/facts.hpp"
 #include "examples/program.hpp"
 #include "examples/servers/contest.hpp"
 #include "examples/servers/key_source.hpp"
+#include "host/device_array.hpp"
 
 namespace gravel {
 

@@ -6,9 +6,9 @@
 #include <numeric>
 #include <vector>
 
-#include "host/device_array.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
+#include "host/device_array.hpp"
 #if GRAVEL_CUDA
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_reduce.cuh>

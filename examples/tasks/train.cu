@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "host/device_array.hpp"
 #include "examples/tasks/network.cuh"
 #include "examples/tasks/train_oracle.hpp"
 #include "examples/together.hpp"
+#include "host/device_array.hpp"
 #include "lib/task/allreduce.cuh"
 
 using namespace gravel;

@@ -25,7 +25,7 @@ struct bfs_options {
   uint64_t source = ~uint64_t{0};
   unsigned roots = 0;
   uint32_t width = 0;
-  double pull_from = 0.04, push_below = 0.004;
+  double pull_from = 0.01, push_below = 0.0005;
   bool no_pull = false, no_verify = false;
   std::string json, dump;
   uint64_t serial_limit = 1 << 22;
@@ -41,7 +41,9 @@ struct hops {
   uint32_t width;  ///< levels that are worked on together
   GRAVEL_DEVICE uint32_t begin(uint32_t, uint32_t level, uint64_t) const { return level; }
   GRAVEL_DEVICE uint32_t along(uint32_t level, uint64_t) const { return level + 1; }
-  GRAVEL_BOTH uint32_t limit_after(uint32_t level) const { return level < least_keys::unreached - width ? level + width : least_keys::unreached; }
+  GRAVEL_BOTH uint32_t limit_after(uint32_t level) const {
+    return level < least_keys::unreached - width ? level + width : least_keys::unreached;
+  }
   GRAVEL_BOTH uint32_t rank_of(uint32_t level) const { return level / rank_levels; }
 };
 
@@ -97,7 +99,12 @@ bool solve(const bfs_options& o) {
   const uint64_t own = graph.own(), vertices = part.vertices, edges = gravel_sum_all(graph.edges);
   device_array<uint32_t> ghosts(graph.ghosts.codes);
   const worklist_graph here{graph.offsets.data(), graph.targets.data(), ghosts.data(), part.codes, own, graph.ghosts.codes.size()};
-  gravel_worklist<hops> work(hops{{}, n_pes == 1 ? least_keys::unreached : o.width ? o.width : o.no_pull ? 64 : 1}, here, graph.edges, o.work.options());
+  gravel_worklist<hops> work(hops{{},
+                                  n_pes == 1  ? least_keys::unreached
+                                  : o.width   ? o.width
+                                  : o.no_pull ? 64
+                                              : 1},
+                             here, graph.edges, o.work.options());
   frontier_bits bits(here, graph.ghosts, graph.edges, n_pes);
 
   // Graph500: vertices that have edges, drawn at random.
@@ -110,9 +117,11 @@ bool solve(const bfs_options& o) {
       if (s >= vertices) fail_text("the source " + std::to_string(s) + " is no vertex: there are " + std::to_string(vertices));
   });
   if (me == 0)
-    std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after %.2f s; %zu searches\n",
-                program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
-                static_cast<unsigned long long>(edges), graph.seconds, sources.size());
+    std::printf(
+        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after %.2f s; %zu "
+        "searches\n",
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
+        static_cast<unsigned long long>(edges), graph.seconds, sources.size());
   std::fflush(stdout);
 
   bfs_job job{o, graph, work, bits, edges};
@@ -157,18 +166,22 @@ bool solve(const bfs_options& o) {
   const gravel_worklist_counts mine = work.counts();
   const uint64_t expanded = gravel_sum_all(mine.expanded), followed = gravel_sum_all(mine.edges), sent = gravel_sum_all(mine.sent);
   if (me == 0) {
-    std::printf("%.6f s a search (slowest %.6f), harmonic mean %.4g G edges/s as Graph500 counts; last: %llu vertices in %llu levels, %llu expanded, "
-                "%llu edges followed, %llu values sent, %u levels by looking back, %llu rounds, %llu kernels\n",
-                mean, slowest, rate / 1e9, static_cast<unsigned long long>(reached), static_cast<unsigned long long>(levels),
-                static_cast<unsigned long long>(expanded), static_cast<unsigned long long>(followed), static_cast<unsigned long long>(sent), job.pulls,
-                static_cast<unsigned long long>(mine.rounds), static_cast<unsigned long long>(mine.launches));
-    std::printf("%llu mistakes found by Graph500's rules%s\n", static_cast<unsigned long long>(wrong), serial ? " and a serial search" : "");
+    std::printf(
+        "%.6f s a search (slowest %.6f), harmonic mean %.4g G edges/s as Graph500 counts; last: %llu vertices in %llu levels, %llu "
+        "expanded, "
+        "%llu edges followed, %llu values sent, %u levels by looking back, %llu rounds, %llu kernels\n",
+        mean, slowest, rate / 1e9, static_cast<unsigned long long>(reached), static_cast<unsigned long long>(levels),
+        static_cast<unsigned long long>(expanded), static_cast<unsigned long long>(followed), static_cast<unsigned long long>(sent),
+        job.pulls, static_cast<unsigned long long>(mine.rounds), static_cast<unsigned long long>(mine.launches));
+    std::printf("%llu mistakes found by Graph500's rules%s\n", static_cast<unsigned long long>(wrong),
+                serial ? " and a serial search" : "");
   }
   if (!o.dump.empty()) {
     std::vector<uint32_t> words(own);
     gravel_copy(words.data(), work.vertex_words(), own * sizeof(uint32_t));
     std::vector<double> depth;  // -1: not reached
-    for (const uint32_t w : words) depth.push_back(least_keys::key_of(w) == least_keys::unreached ? -1 : static_cast<double>(least_keys::key_of(w)));
+    for (const uint32_t w : words)
+      depth.push_back(least_keys::key_of(w) == least_keys::unreached ? -1 : static_cast<double>(least_keys::key_of(w)));
     dump_columns(program_name, o.dump, "levels", {{"vertex", {part.old_numbers.begin(), part.old_numbers.end()}}, {"level", depth}});
   }
   all_succeed(program_name, [&] {
@@ -217,7 +230,9 @@ int main(int argc, char** argv) {
   app.add_option("--push-below", o.push_below, "Share of all vertices, found in a level, below which the worklist goes on")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--width", o.width, "Of several PEs: levels that each works on before they exchange; 0: 64 by the worklist alone, else 1 (the least that looking back allows)")
+  app.add_option("--width", o.width,
+                 "Of several PEs: levels that each works on before they exchange; 0: 64 by the worklist alone, else 1 (the least that "
+                 "looking back allows)")
       ->check(CLI::Range(0u, 1u << 20))
       ->capture_default_str();
   app.add_flag("--no-pull", o.no_pull, "By the worklist alone");

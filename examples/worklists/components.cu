@@ -104,7 +104,8 @@ class component_finder {
       launch_for(graph_.own, take_names, exchange_, exchange_.said);
       gravel_synchronize();
       gravel_barrier_all();
-      gravel_launch(tell_names<gravel_block_sender<vertex_threads>>, vertex_blocks(graph_.n_ghosts), vertex_threads, gravel_handle(), exchange_);
+      gravel_launch(tell_names<gravel_block_sender<vertex_threads>>, vertex_blocks(graph_.n_ghosts), vertex_threads, gravel_handle(),
+                    exchange_);
       gravel_barrier_all();
       changed = 0;
       gravel_copy(changed_.data(), &changed, sizeof(changed));
@@ -149,9 +150,9 @@ bool solve(const components_options& o) {
   device_array<uint32_t> ghosts(graph.ghosts.codes);
   const worklist_graph here{graph.offsets.data(), graph.targets.data(), ghosts.data(), part.codes, own, graph.ghosts.codes.size()};
   if (me == 0)
-    std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after %.2f s\n", program_name, n_pes,
-                gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
-                static_cast<unsigned long long>(edges), graph.seconds);
+    std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after %.2f s\n",
+                program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(),
+                static_cast<unsigned long long>(vertices), static_cast<unsigned long long>(edges), graph.seconds);
   std::fflush(stdout);
 
   component_finder finder(here);

@@ -33,14 +33,16 @@ GRAVEL_DEVICE void join(uint32_t* comp, uint32_t one, uint32_t other) {
 static __global__ void plant_trees(worklist_graph graph, uint32_t* comp) {
   for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.vertices(); v += uint64_t{gridDim.x} * blockDim.x) {
     auto root = static_cast<uint32_t>(v);
-    if (v < graph.own && graph.offsets[v] < graph.offsets[v + 1] && graph.targets[graph.offsets[v]] < v) root = graph.targets[graph.offsets[v]];
+    if (v < graph.own && graph.offsets[v] < graph.offsets[v + 1] && graph.targets[graph.offsets[v]] < v)
+      root = graph.targets[graph.offsets[v]];
     comp[v] = root;
   }
 }
 /// The first edges of each vertex.
 static __global__ void join_first(worklist_graph graph, uint32_t* comp) {
   for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.own; v += uint64_t{gridDim.x} * blockDim.x) {
-    const uint64_t begin = graph.offsets[v], all = graph.offsets[v + 1], end = all - begin > edges_joined_first ? begin + edges_joined_first : all;
+    const uint64_t begin = graph.offsets[v], all = graph.offsets[v + 1],
+                   end = all - begin > edges_joined_first ? begin + edges_joined_first : all;
     for (uint64_t e = begin; e < end; ++e) join(comp, static_cast<uint32_t>(v), graph.targets[e]);
   }
 }
@@ -53,7 +55,8 @@ static __global__ void flatten(uint32_t* comp, uint64_t vertices) {
   }
 }
 static __global__ void take_sample(const uint32_t* comp, uint64_t vertices, uint32_t* sample, uint32_t count) {
-  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) sample[i] = comp[uint64_t{i} * vertices / count];
+  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x)
+    sample[i] = comp[uint64_t{i} * vertices / count];
 }
 /// The other edges, of vertices outside of tree `largest`: those of a warp one after the other, each by all lanes if it has many.
 static __global__ void __launch_bounds__(256) join_rest(worklist_graph graph, uint32_t* comp, uint32_t largest) {
@@ -67,7 +70,8 @@ static __global__ void __launch_bounds__(256) join_rest(worklist_graph graph, ui
     for (unsigned rest = __ballot_sync(~0u, end - begin >= many); rest; rest &= rest - 1) {
       const int of = __ffs(static_cast<int>(rest)) - 1;
       const uint64_t first = __shfl_sync(~0u, begin, of), last = __shfl_sync(~0u, end, of);
-      for (uint64_t e = first + lane; e < last; e += 32) join(comp, static_cast<uint32_t>(of_warp) + static_cast<uint32_t>(of), graph.targets[e]);
+      for (uint64_t e = first + lane; e < last; e += 32)
+        join(comp, static_cast<uint32_t>(of_warp) + static_cast<uint32_t>(of), graph.targets[e]);
     }
     if (end - begin < many)
       for (uint64_t e = begin; e < end; ++e) join(comp, static_cast<uint32_t>(v), graph.targets[e]);
@@ -101,7 +105,8 @@ __global__ void tell_names(gravel_t g, name_exchange x) {
   sender.begin(g);
   for (uint64_t k = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; k < x.graph.n_ghosts; k += uint64_t{gridDim.x} * blockDim.x) {
     const uint32_t root = x.comp[x.graph.own + k], name = x.names[root], code = x.graph.ghosts[k];
-    if (x.largest != ~0u && root != x.largest) gravel_get(g, &x.heard[x.graph.own + k], &x.said[x.graph.codes.place(code)], x.graph.codes.owner(code));
+    if (x.largest != ~0u && root != x.largest)
+      gravel_get(g, &x.heard[x.graph.own + k], &x.said[x.graph.codes.place(code)], x.graph.codes.owner(code));
     if (name >= x.told[k]) continue;
     x.told[k] = name;
     sender.min(&x.heard[x.graph.codes.place(code)], name, x.graph.codes.owner(code));
@@ -115,7 +120,8 @@ static __global__ void hear_names(name_exchange x) {
   if (any) store_relaxed<scope::device>(x.changed, 1u);
 }
 static __global__ void take_names(name_exchange x, uint32_t* of_vertices) {
-  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < x.graph.own; v += uint64_t{gridDim.x} * blockDim.x) of_vertices[v] = x.names[x.comp[v]];
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < x.graph.own; v += uint64_t{gridDim.x} * blockDim.x)
+    of_vertices[v] = x.names[x.comp[v]];
 }
 /// Edges whose ends have different names; components, each of which has one vertex of its name; and names that are no vertex of their own component.
 static __global__ void check_names(worklist_graph graph, uint32_t me, const uint32_t* names, uint64_t* counts) {

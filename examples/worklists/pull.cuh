@@ -15,9 +15,9 @@ namespace gravel {
 struct bits_view {
   uint32_t* words[2];  ///< of the last level, and of the next
   uint64_t own, own_words;
-  uint32_t* parents;       ///< [own] who found a vertex, as its row names it
-  uint32_t* levels;        ///< [own + ghosts] words of the worklist, of all
-  uint32_t* everybody;     ///< [PE][words_of_pe] symmetric: the bits of all PEs' vertices
+  uint32_t* parents;    ///< [own] who found a vertex, as its row names it
+  uint32_t* levels;     ///< [own + ghosts] words of the worklist, of all
+  uint32_t* everybody;  ///< [PE][words_of_pe] symmetric: the bits of all PEs' vertices
   uint64_t words_of_pe;
   uint64_t* counter;
 
@@ -183,7 +183,8 @@ class frontier_bits {
         codes_(graph.codes),
         levels_(graph) {
     const auto most = [](uint64_t count) { return std::max<uint64_t>(gravel_max_all(count), 1); };
-    view_ = {{words_[0].data(), words_[1].data()}, graph.own, (graph.own + 31) / 32, parents_.data(), nullptr, nullptr, 0, counters_.data()};
+    view_ = {
+        {words_[0].data(), words_[1].data()}, graph.own, (graph.own + 31) / 32, parents_.data(), nullptr, nullptr, 0, counters_.data()};
     view_.words_of_pe = (most(view_.own_words) + 3) / 4 * 4;
     view_.levels = levels_.words();
     if (n_pes > 1) view_.everybody = gravel_malloc<uint32_t>(static_cast<uint64_t>(n_pes) * view_.words_of_pe * sizeof(uint32_t));
@@ -219,7 +220,8 @@ class frontier_bits {
   void tell_others() {
     if (gravel_n_pes() == 1) return;
     constexpr uint32_t blocks_each = GRAVEL_CUDA ? 16 : 1;
-    gravel_launch(send_bits, blocks_each * static_cast<unsigned>(gravel_n_pes() - 1), GRAVEL_CUDA ? 512 : 32, gravel_handle(), view_, turn_, blocks_each);
+    gravel_launch(send_bits, blocks_each * static_cast<unsigned>(gravel_n_pes() - 1), GRAVEL_CUDA ? 512 : 32, gravel_handle(), view_, turn_,
+                  blocks_each);
     gravel_barrier_all();
   }
   /// Finds the vertices of `level`; returns how many there are, at all PEs.
@@ -235,19 +237,23 @@ class frontier_bits {
     return gravel_n_pes() == 1 ? found : gravel_sum_all(found);
   }
   template <class View>
-  void fetch_levels(const View& w) { levels_.fetch(w.program.vertices.words); }
+  void fetch_levels(const View& w) {
+    levels_.fetch(w.program.vertices.words);
+  }
   template <class View>
   void find_parents(const View& w, uint64_t source_place) {
     fetch_levels(w);
     uint32_t source = static_cast<uint32_t>(source_place);
     const uint32_t code = gravel_max_all(source_place == ~uint64_t{0} ? 0u : codes_.code(gravel_my_pe(), source_place));
     if (source_place == ~uint64_t{0})
-      source = static_cast<uint32_t>(view_.own + static_cast<uint64_t>(std::lower_bound(ghosts_.begin(), ghosts_.end(), code) - ghosts_.begin()));
+      source = static_cast<uint32_t>(view_.own +
+                                     static_cast<uint64_t>(std::lower_bound(ghosts_.begin(), ghosts_.end(), code) - ghosts_.begin()));
     uint32_t* const n_parts = level_.data();
     const uint32_t none = 0;
     gravel_copy(n_parts, &none, sizeof(none));
     launch_for(view_.own, look_for_parents<View>, w, view_, source, parts_.data(), n_parts);
-    launch_for(view_.own, search_long_rows<View>, w, view_, static_cast<const row_part*>(parts_.data()), static_cast<const uint32_t*>(n_parts));
+    launch_for(view_.own, search_long_rows<View>, w, view_, static_cast<const row_part*>(parts_.data()),
+               static_cast<const uint32_t*>(n_parts));
     gravel_synchronize();
   }
   /// By the rules of Graph500: levels of neighbours differ by one at most, both or none of two neighbours were found, the parent is a neighbour one

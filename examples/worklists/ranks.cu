@@ -70,7 +70,8 @@ std::vector<double> rank_serially(const ranks_options& o) {
   for (double change = 1; change > o.tolerance / 100;) {
     std::fill(next.begin(), next.end(), 1.0);
     for (uint64_t v = 0; v < rows.rows(); ++v)
-      for (uint64_t e = rows.offsets[v]; e < rows.offsets[v + 1]; ++e) next[rows.targets[e]] += o.damping * rank[v] / static_cast<double>(rows.degree(v));
+      for (uint64_t e = rows.offsets[v]; e < rows.offsets[v + 1]; ++e)
+        next[rows.targets[e]] += o.damping * rank[v] / static_cast<double>(rows.degree(v));
     change = 0;
     for (uint64_t v = 0; v < rows.rows(); ++v) change = std::max(change, std::fabs(next[v] - rank[v]));
     rank.swap(next);
@@ -88,15 +89,18 @@ bool solve(const ranks_options& o) {
   device_array<uint32_t> ghosts(graph.ghosts.codes);
   const worklist_graph here{graph.offsets.data(), graph.targets.data(), ghosts.data(), part.codes, own, graph.ghosts.codes.size()};
   if (me == 0)
-    std::printf("%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after %.2f s; damping %g, tolerance %g\n",
-                program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
-                static_cast<unsigned long long>(edges), graph.seconds, o.damping, o.tolerance);
+    std::printf(
+        "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after %.2f s; damping %g, "
+        "tolerance %g\n",
+        program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
+        static_cast<unsigned long long>(edges), graph.seconds, o.damping, o.tolerance);
   std::fflush(stdout);
 
   device_array<double> ranks(std::max<uint64_t>(own, 1)), shares(std::max<uint64_t>(own, 1));
   // What is left, up to the threshold at each vertex and each of its ghosts, would bring each rank up to threshold / (1 - damping).
   const auto threshold = static_cast<float>(o.tolerance * (1 - o.damping) / n_pes);
-  gravel_worklist<residuals> work(residuals{{nullptr, threshold}, ranks.data(), static_cast<float>(o.damping)}, here, graph.edges, o.work.options());
+  gravel_worklist<residuals> work(residuals{{nullptr, threshold}, ranks.data(), static_cast<float>(o.damping)}, here, graph.edges,
+                                  o.work.options());
   double seconds = 0;
   for (unsigned run = 0; run < o.work.repeat; ++run) {
     gravel_barrier_all();
@@ -121,7 +125,8 @@ bool solve(const ranks_options& o) {
   double told[2];
   gravel_copy(told, sums.data(), sizeof(told));
   // Per vertex; residuals are floats.
-  const double n = static_cast<double>(std::max<uint64_t>(vertices, 1)), error = gravel_sum_all(told[0]) / n, mean = gravel_sum_all(told[1]) / n;
+  const double n = static_cast<double>(std::max<uint64_t>(vertices, 1)), error = gravel_sum_all(told[0]) / n,
+               mean = gravel_sum_all(told[1]) / n;
   bool right = error <= o.tolerance + 1e-7 * mean;
   double distance = 0;
   const bool serial = !o.no_verify && edges <= o.serial_limit;
@@ -136,17 +141,19 @@ bool solve(const ranks_options& o) {
     right = right && distance <= o.tolerance + 1e-6;
   }
   if (me == 0) {
-    std::printf("%.6f s, %.4g M edges/s; %.2f expansions of each vertex, %.2f sweeps over all edges, %llu values sent, %llu rounds, %llu exchanges, %llu kernels\n",
-                seconds, static_cast<double>(followed) / seconds / 1e6, static_cast<double>(expanded) / n,
-                static_cast<double>(followed) / static_cast<double>(std::max<uint64_t>(edges, 1)), static_cast<unsigned long long>(sent),
-                static_cast<unsigned long long>(mine.rounds), static_cast<unsigned long long>(mine.exchanges), static_cast<unsigned long long>(mine.launches));
+    std::printf(
+        "%.6f s, %.4g M edges/s; %.2f expansions of each vertex, %.2f sweeps over all edges, %llu values sent, %llu rounds, %llu "
+        "exchanges, %llu kernels\n",
+        seconds, static_cast<double>(followed) / seconds / 1e6, static_cast<double>(expanded) / n,
+        static_cast<double>(followed) / static_cast<double>(std::max<uint64_t>(edges, 1)), static_cast<unsigned long long>(sent),
+        static_cast<unsigned long long>(mine.rounds), static_cast<unsigned long long>(mine.exchanges),
+        static_cast<unsigned long long>(mine.launches));
     std::printf("mean residual %.3g of what a vertex begins with; mean rank %.6g", error, mean);
     if (serial) std::printf("; greatest relative distance to a serial power iteration: %.3g", distance);
     std::printf("\n");
   }
   if (!o.dump.empty())
-    dump_columns(program_name, o.dump, "ranks",
-                 {{"vertex", {part.old_numbers.begin(), part.old_numbers.end()}}, {"rank", found}});
+    dump_columns(program_name, o.dump, "ranks", {{"vertex", {part.old_numbers.begin(), part.old_numbers.end()}}, {"rank", found}});
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
       write_json(o.json, {{"program", program_name},
@@ -180,7 +187,9 @@ int main(int argc, char** argv) {
   o.graph.add_options(app);
   o.work.add_options(app);
   app.add_option("--damping", o.damping, "Share of a rank that is passed on")->check(CLI::Range(0.0, 0.999))->capture_default_str();
-  app.add_option("--tolerance", o.tolerance, "Of a rank, as a share of what each vertex has from the beginning")->check(CLI::Range(1e-9, 1.0))->capture_default_str();
+  app.add_option("--tolerance", o.tolerance, "Of a rank, as a share of what each vertex has from the beginning")
+      ->check(CLI::Range(1e-9, 1.0))
+      ->capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial power iteration");
   app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges")->capture_default_str();
   add_dump_option(app, o.dump);

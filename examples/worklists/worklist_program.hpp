@@ -19,20 +19,30 @@ struct worklist_program_options {
   unsigned repeat = 1;
 
   void add_options(CLI::App& app) {
-    app.add_option("--execution", execution, "How the list is worked off: rounds of the whole grid; many rounds in one kernel (fused); automatic: as wide as it is; one kernel without rounds (asynchronous)")
+    app.add_option("--execution", execution,
+                   "How the list is worked off: rounds of the whole grid; many rounds in one kernel (fused); automatic: as wide as it is; "
+                   "one kernel without rounds (asynchronous)")
         ->check(CLI::IsMember({"automatic", "rounds", "fused", "asynchronous"}))
         ->capture_default_str();
-    app.add_option("--fused-most", fused_most, "Up to so many vertices are expanded in one kernel; 0: as the library says")->capture_default_str();
-    app.add_option("--fused-blocks", fused_blocks, "By so many blocks; 0: as the library says")->check(CLI::Range(0u, 32u))->capture_default_str();
-    app.add_option("--capacity", capacity, "Asynchronous: vertices of each rank that wait; what finds no room is done in rounds at the end; 0: all")->capture_default_str();
+    app.add_option("--fused-most", fused_most, "Up to so many vertices are expanded in one kernel; 0: as the library says")
+        ->capture_default_str();
+    app.add_option("--fused-blocks", fused_blocks, "By so many blocks; 0: as the library says")
+        ->check(CLI::Range(0u, 32u))
+        ->capture_default_str();
+    app.add_option("--capacity", capacity,
+                   "Asynchronous: vertices of each rank that wait; what finds no room is done in rounds at the end; 0: all")
+        ->capture_default_str();
     app.add_option("--slack", slack, "Asynchronous: ranks beyond the lowest of all PEs that are worked on")->capture_default_str();
     app.add_option("--blocks", blocks, "Asynchronous: thread blocks; 0: as the library says")->capture_default_str();
     app.add_option("--repeat", repeat, "Runs, of which the fastest is told")->check(CLI::Range(1u, 1000u))->capture_default_str();
   }
   gravel_worklist_options options() const {
-    const auto how = execution == "rounds" ? gravel_execution::rounds : execution == "fused" ? gravel_execution::fused
-                     : execution == "asynchronous" ? gravel_execution::asynchronous : gravel_execution::automatic;
-    return {.execution = how, .fused_most = fused_most, .fused_blocks = fused_blocks, .capacity = capacity, .slack = slack, .blocks = blocks};
+    const auto how = execution == "rounds"         ? gravel_execution::rounds
+                     : execution == "fused"        ? gravel_execution::fused
+                     : execution == "asynchronous" ? gravel_execution::asynchronous
+                                                   : gravel_execution::automatic;
+    return {
+        .execution = how, .fused_most = fused_most, .fused_blocks = fused_blocks, .capacity = capacity, .slack = slack, .blocks = blocks};
   }
 };
 

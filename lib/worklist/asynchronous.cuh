@@ -131,8 +131,8 @@ struct worklist_inbox {
 
 /// Expands up to 32 vertices that the warp has taken; ghosts are sent. Thread scope: warp, converged.
 template <class Program>
-GRAVEL_DEVICE void expand_taken(const gravel_t& g, const worklist_view<Program>& w, const asynchronous_view& a, bool have, uint32_t v, work_done& done,
-                                uint64_t& sent) {
+GRAVEL_DEVICE void expand_taken(const gravel_t& g, const worklist_view<Program>& w, const asynchronous_view& a, bool have, uint32_t v,
+                                work_done& done, uint64_t& sent) {
   const ranked_lists<Program> lists{w, a};
   const uint32_t lane = threadIdx.x % 32;
   typename worklist_view<Program>::value from{};
@@ -167,7 +167,7 @@ GRAVEL_DEVICE void keep_watch(const gravel_t& g, const asynchronous_view& a) {
   uint32_t told = no_rank - 1;
   bool reported = false;
   for (relax wait;; wait.attentively()) {
-    const uint64_t received = load_acquire<scope::device>(&words.received);       // [W2]
+    const uint64_t received = load_acquire<scope::device>(&words.received);        // [W2]
     const bool idle = load_acquire<scope::device>(&words.pending) == uint64_t{0};  // [W3]
     if (g.n_pes == 1) {
       if (__ballot_sync(~0u, idle) == ~0u) break;
@@ -216,8 +216,9 @@ GRAVEL_DEVICE void keep_watch(const gravel_t& g, const asynchronous_view& a) {
 
 /// A cooperative launch, of blocks of whole warps.
 template <class Program>
-__global__ void __launch_bounds__(256) work_asynchronously(const __grid_constant__ gravel_t g, const __grid_constant__ worklist_view<Program> w,
-                                                           const __grid_constant__ asynchronous_view a) {
+__global__ void __launch_bounds__(256)
+    work_asynchronously(const __grid_constant__ gravel_t g, const __grid_constant__ worklist_view<Program> w,
+                        const __grid_constant__ asynchronous_view a) {
   const lane_group warp = lane_group::of(~0u);
   const uint32_t lane = threadIdx.x % 32;
   if (blockIdx.x == 0 && threadIdx.x < 32) return keep_watch<Program>(g, a);

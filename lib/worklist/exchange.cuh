@@ -32,7 +32,8 @@ struct gravel_worklist_delivery {
       const bool near = which == listing::near;
       const uint32_t turn = near ? words.near_turn : words.far_turn;
       uint32_t at = 0;
-      if (lanes.is_leader()) at = fetch_add<scope::device>(near ? &words.near_size[turn] : &words.far_size[turn], lane_group::popcount(having));
+      if (lanes.is_leader())
+        at = fetch_add<scope::device>(near ? &words.near_size[turn] : &words.far_size[turn], lane_group::popcount(having));
       at = lanes.from_leader(at) + lanes.rank_in(having);
       if (found == which) (near ? w->near[turn] : w->far[turn])[at] = v;
     }

@@ -30,8 +30,7 @@ GRAVEL_DEVICE void follow(const worklist_view<Program>& w, const Lists& lists,
     for (uint32_t j = 0; j < edges_at_once; ++j)
       if (!w.program.vertices.may_take(target[j], offer[j])) have &= ~(1u << j);
   }
-  for (uint32_t j = 0; j < edges_at_once; ++j)
-    found[j] = have >> j & 1 ? lists.offer(target[j], offer[j]) : listing::none;
+  for (uint32_t j = 0; j < edges_at_once; ++j) found[j] = have >> j & 1 ? lists.offer(target[j], offer[j]) : listing::none;
   for (uint32_t j = 0; j < edges_at_once; ++j) {
     if (__ballot_sync(~0u, found[j] != listing::none) == 0) continue;
     const bool ghost = w.is_ghost(target[j]);

@@ -19,9 +19,9 @@
 
 /// How a worklist is worked off.
 enum class gravel_execution {
-  automatic,  ///< rounds of the whole grid, or, while the list is narrow, many rounds in one kernel of a few blocks
-  rounds,     ///< rounds of the whole grid alone
-  fused,      ///< as automatic, but wide lists are left to the grid only where they find no room
+  automatic,     ///< rounds of the whole grid, or, while the list is narrow, many rounds in one kernel of a few blocks
+  rounds,        ///< rounds of the whole grid alone
+  fused,         ///< as automatic, but wide lists are left to the grid only where they find no room
   asynchronous,  ///< one kernel without rounds, from the first vertex to the last, at all PEs (lib/worklist/asynchronous.cuh)
 };
 
@@ -37,13 +37,13 @@ struct gravel_worklist_options {
 
 /// What run() did at this PE.
 struct gravel_worklist_counts {
-  uint64_t expanded = 0;   ///< vertices; one that is improved later counts again
-  uint64_t edges = 0;      ///< that were followed
-  uint64_t sent = 0;       ///< values, to other PEs
-  uint64_t rounds = 0;     ///< in which a list was expanded
-  uint64_t exchanges = 0;  ///< between PEs
-  uint64_t launches = 0;   ///< of kernels
-  bool overflowed = false; ///< asynchronous: something found no room in its channel, and was done in rounds
+  uint64_t expanded = 0;    ///< vertices; one that is improved later counts again
+  uint64_t edges = 0;       ///< that were followed
+  uint64_t sent = 0;        ///< values, to other PEs
+  uint64_t rounds = 0;      ///< in which a list was expanded
+  uint64_t exchanges = 0;   ///< between PEs
+  uint64_t launches = 0;    ///< of kernels
+  bool overflowed = false;  ///< asynchronous: something found no room in its channel, and was done in rounds
 };
 
 namespace gravel {
@@ -145,9 +145,8 @@ class gravel_worklist {
         shared_(std::vector<gravel::worklist_words>(1)),
         reports_(std::vector<gravel::block_report>(2 * gravel::most_meeting_blocks)),
         inbox_(uint64_t{1}) {
-    if (graph.vertices() >= gravel::block_meeting::size_mask) gravel::fail_text("worklist: a PE may have up to 2^31 - 2 vertices and ghosts");
-    const uint32_t blocks = GRAVEL_CUDA ? 32 : 2;
-    options_.fused_blocks = std::clamp(options.fused_blocks ? options.fused_blocks : blocks, 1u, gravel::most_meeting_blocks);
+    check(graph);
+    if (options_.fused_blocks == 0) options_.fused_blocks = GRAVEL_CUDA ? gravel::most_meeting_blocks : 2;
     const uint32_t room = options_.fused_blocks * gravel::local_entries * 3 / 4;
     const bool all = options_.execution == gravel_execution::fused;
     options_.fused_most = std::min(options.fused_most && !all ? options.fused_most : all ? room : options_.fused_blocks * 1024, room);
@@ -170,6 +169,11 @@ class gravel_worklist {
     has_hubs_ = words().hub_size != 0;
     gravel_set_context<gravel_worklist_delivery<Program>>(inbox_.data());
     gravel_barrier_all();
+    is_open = true;
+  }
+  ~gravel_worklist() {
+    is_open = false;
+    if (ranked_.reports) gravel_free(ranked_.reports);
   }
   gravel_worklist(const gravel_worklist&) = delete;
   gravel_worklist& operator=(const gravel_worklist&) = delete;
@@ -181,25 +185,34 @@ class gravel_worklist {
     here.limit = first_limit();
     here.least = ~0u;
     set_words(here);
-    launch(gravel::fill_words<word>, wide(view_.graph.vertices()), 256, words_.data(), view_.graph.vertices(), Program::state::initial_word);
+    launch(gravel::fill_words<word>, wide(view_.graph.vertices()), 256, words_.data(), view_.graph.vertices(),
+           Program::state::initial_word);
     gravel_synchronize();
     counts_ = {};
+    started_ = true;
     gravel_barrier_all();
   }
   /// Offers `x` to own vertex `v`, between start() and run(). Not collective.
   void offer(uint32_t v, value x) {
+    need_start("offer");
+    if constexpr (Program::state::is_ordered)
+      if (x >= gravel::least_keys::unreached) gravel::fail_text("worklist: a key is below 2^31 - 1");
     if (v >= view_.graph.own)
       gravel::fail_text("worklist: vertex " + std::to_string(v) + " is none of this PE's " + std::to_string(view_.graph.own));
     launch(gravel::offer_one<Program>, 1, 32, view_, v, x);
   }
   /// To each own vertex what the program's `first(v)` says. Not collective.
-  void offer_all() { launch(gravel::offer_first<Program>, wide(view_.graph.own), 256, view_); }
+  void offer_all() {
+    need_start("offer_all");
+    launch(gravel::offer_first<Program>, wide(view_.graph.own), 256, view_);
+  }
 
   /// Works until no vertex waits at any PE and nothing is under way. Or, where a program has a better way for many vertices, until those that are
   /// near have more than `most_edges` edges in all: false then, and the values of all others are final if the limit goes from value to value
   /// (limit_after), or there is one PE and it does not end. Collective.
   /// `most_edges` does not count for the asynchronous kernel.
   bool run(uint64_t most_edges = ~uint64_t{0}) {
+    need_start("run");
     most_edges_ = most_edges;
     bool goes_on = true;
     if (options_.execution == gravel_execution::asynchronous) run_asynchronously();
@@ -217,6 +230,26 @@ class gravel_worklist {
   const view& kernels_view() const { return view_; }
 
  private:
+  /// Handlers find the worklist by its program, so there is one of each program at a time.
+  inline static bool is_open = false;
+
+  void check(const gravel::worklist_graph& graph) const {
+    std::string wrong;
+    if (is_open) wrong = std::string("one of the program '") + Program::name + "' is open already; its messages would come here";
+    else if (graph.vertices() >= gravel::block_meeting::size_mask) wrong = "a PE may have up to 2^31 - 2 vertices and ghosts";
+    else if (options_.fused_blocks > gravel::most_meeting_blocks)
+      wrong = "fused_blocks is " + std::to_string(options_.fused_blocks) + ", the most are " + std::to_string(gravel::most_meeting_blocks);
+    else if (options_.ranks == 0 || options_.ranks > gravel::most_ranks || options_.capacity > 1u << 30)
+      wrong = "ranks are 1 to " + std::to_string(gravel::most_ranks) + ", the capacity of each up to 2^30";
+    const uint64_t mine = static_cast<uint64_t>(options_.execution) << 32 | options_.ranks;
+    if (gravel_max_all(wrong.empty() ? 0u : 1u) != 0)
+      gravel::fail_text("worklist: " + (wrong.empty() ? std::string("refused at another PE") : wrong));
+    if (gravel_min_all(mine) != gravel_max_all(mine)) gravel::fail_text("worklist: PEs differ in execution or ranks");
+  }
+  void need_start(const char* call) const {
+    if (!started_) gravel::fail_text(std::string("worklist: ") + call + "() before start()");
+  }
+
   gravel::worklist_words words() {
     gravel_synchronize();
     gravel::worklist_words here;
@@ -244,8 +277,6 @@ class gravel_worklist {
   void open_ranks() {
     constexpr uint32_t most = 1u << 30;
     const uint64_t vertices = std::max<uint64_t>(view_.graph.vertices(), 32);
-    if (options_.ranks == 0 || options_.ranks > gravel::most_ranks || options_.capacity > most)
-      gravel::fail_text("worklist: ranks are 1 to " + std::to_string(gravel::most_ranks) + ", the capacity of each up to 2^30");
     ranked_.n_ranks = options_.ranks;
     ranked_.capacity = options_.capacity ? options_.capacity : static_cast<uint32_t>(std::min<uint64_t>(2 * vertices, most));
     ranked_.slack = options_.slack;
@@ -270,7 +301,8 @@ class gravel_worklist {
     here.allowed = gravel::no_rank;
     gravel_copy(ranked_.words, &here, sizeof(here));
     gravel::worklist_words lists = words();
-    launch(gravel::lists_to_ranks<Program>, wide(lists.near_size[lists.near_turn] + lists.far_size[lists.far_turn]), threads, view_, ranked_);
+    launch(gravel::lists_to_ranks<Program>, wide(lists.near_size[lists.near_turn] + lists.far_size[lists.far_turn]), threads, view_,
+           ranked_);
     lists = words();
     lists.near_size[lists.near_turn] = lists.far_size[lists.far_turn] = 0;
     lists.asynchronous = 1;
@@ -285,7 +317,8 @@ class gravel_worklist {
     lists.asynchronous = 0;
     set_words(lists);
     gravel_copy(&here, ranked_.words, sizeof(here));
-    if ((counts_.overflowed = gravel_max_all(here.overflows) != 0)) launch(gravel::collect_waiting<Program>, wide(view_.graph.vertices()), threads, view_);
+    if ((counts_.overflowed = gravel_max_all(here.overflows) != 0))
+      launch(gravel::collect_waiting<Program>, wide(view_.graph.vertices()), threads, view_);
   }
   /// Edges of this PE's vertices that are near.
   uint64_t near_edges() {
@@ -370,7 +403,7 @@ class gravel_worklist {
   gravel_worklist_options options_;
   uint64_t most_edges_ = ~uint64_t{0};
   gravel_worklist_counts counts_;
-  bool has_hubs_ = false;
+  bool has_hubs_ = false, started_ = false;
   gravel::device_array<word> words_;
   gravel::device_array<uint32_t> lists_;
   gravel::device_array<gravel::hub_piece> hubs_;
