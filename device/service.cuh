@@ -24,6 +24,22 @@
 
 namespace gravel {
 
+/// Services, and so servers and queues of tasks, are opened and closed while a job runs. Each opening has a number of its own, which handles carry, and which
+/// stands at its place of `open_now`, on the host, until the memory behind the handles is freed. 0: handles of who runs inside, and those made by hand, in tests.
+inline constexpr uint32_t opening_places = 64;
+extern uint32_t open_now[opening_places];
+/// Throws gravel::error: `call` cannot use a handle of `what`.
+[[noreturn]] void refuse_closed(const char* call, const char* what, const char* name);
+/// Ends the call if its handle is none, or of something that was closed. As check_handle, it tells on the host alone.
+GRAVEL_BOTH void check_open([[maybe_unused]] const gravel_t& g, [[maybe_unused]] uint32_t opening, [[maybe_unused]] const char* call,
+                            [[maybe_unused]] const char* what, [[maybe_unused]] const char* name) {
+#if !GRAVEL_ON_GPU
+  check_handle(g, call);
+  if (load_relaxed(&open_now[opening % opening_places]) != opening) [[unlikely]]
+    refuse_closed(call, what, name);
+#endif
+}
+
 /// Threads of a server's block.
 template <class Server>
 GRAVEL_BOTH constexpr uint32_t service_threads() {
@@ -109,7 +125,8 @@ template <class Server>
 struct gravel_service_handle {
   gravel_t g;
   gravel::service_view view;
-  bool in_server;  ///< the caller is a server, and does not wait for servers
+  bool in_server;    ///< the caller is a server, and does not wait for servers
+  uint32_t opening;  ///< gravel::check_open
 
   GRAVEL_BOTH uint32_t servers() const { return view.shape.servers; }
 };
@@ -121,6 +138,7 @@ template <class Server>
 GRAVEL_DEVICE void gravel_service_send(const gravel_service_handle<Server>& to, int pe, uint32_t server,
                                        const typename Server::message& message) {
   using namespace gravel;
+  check_open(to.g, to.opening, "gravel_service_send", "service", Server::name);
   if (server >= to.servers()) return report_error(to.g, message_fault::bad_server, op::am, static_cast<uint32_t>(pe), server, to.servers());
   if (static_cast<uint32_t>(pe) != to.g.my_pe) return gravel_am<gravel_service_delivery<Server>>(to.g, pe, server, message);
   const lane_group all = lane_group::active();

@@ -31,6 +31,7 @@ struct gravel_service_sender {
 
   /// Thread scope: block, converged.
   GRAVEL_DEVICE void begin(const gravel_service_handle<Server>& to) {
+    gravel::check_open(to.g, to.opening, "gravel_service_sender", "service", Server::name);
     __syncthreads();
     const uint32_t rank = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), size = blockDim.x * blockDim.y * blockDim.z;
     if (rank == 0) {

@@ -14,7 +14,7 @@ struct meeting_view {
   gravel_t g;              ///< of kernels
   peer_meeting all;        ///< of a quiet: nobody
   const ring_line* lines;  ///< [n_lines] of the rings from this PE; of one that is not there all words are 0
-  uint32_t n_lines;
+  uint32_t n_lines;        ///< at most max_peers: a node of more PEs has no rings
 };
 /// And one that looks for quiescence.
 struct settle_view : meeting_view {
@@ -33,7 +33,7 @@ constexpr int settle_threads = 128;
 __device__ __forceinline__ bool seems_applied(const meeting_view& v) {
   const uint32_t lane = threadIdx.x;
   const gravel_t& g = v.g;
-  // Each lane looks at one ring, and all at the same of the others' words.
+  static_assert(max_peers <= 32);  // each lane looks at one ring, and all at the same of the others' words
   const ring_line* const line = lane < v.n_lines ? &v.lines[lane] : nullptr;
   const queue_state *const direct = g.direct.state, *const block = g.block.state ? g.block.state : direct;
   const uint64_t tickets = line ? load_acquire_later(&line->tickets) : 0, below = line ? load_acquire_later(&line->applied_below) : 0,
@@ -42,13 +42,7 @@ __device__ __forceinline__ bool seems_applied(const meeting_view& v) {
                  block_tickets = load_acquire_later<scope::device>(&block->tickets),
                  block_below = load_acquire_later<scope::device>(&block->flushed_below),
                  gets = load_acquire_later<scope::device>(&g.counters->gets.tickets);
-  bool some = below < tickets || direct_below < direct_tickets || block_below < block_tickets || gets != 0;
-  // A node of more PEs has no peers, but rings from PEs to themselves.
-  for (uint32_t i = lane + 32; i < v.n_lines; i += 32) {
-    const uint64_t sent = load_acquire_later(&v.lines[i].tickets);
-    some |= load_acquire_later(&v.lines[i].applied_below) < sent;
-  }
-  return !some;
+  return !(below < tickets || direct_below < direct_tickets || block_below < block_tickets || gets != 0);
 }
 
 /// As gravel_quiet, each part by a warp of its own: what they wait for has nothing to do with each other. The threads of the

@@ -104,6 +104,21 @@ TEST_CASE("GRAVEL_ROUTES=peer insists on the route") {
         "GRAVEL_ROUTES=peer: 33 PEs on this node; more than 32 do not use that route");
 }
 
+// Kernels that wait look at one ring for each lane of a warp (device/settle.cuh, device/resolver_state.cuh).
+TEST_CASE("a node has rings for as many PEs as a warp has lanes, and a node of one more has none, not even to the PE itself") {
+  const auto most = start(std::vector<uint32_t>(max_peers), {with({})}, ~0u, 64, 1 << 16);
+  CHECK(most[7]->routes->n_sources() == max_peers);
+  CHECK(most[7]->routes->n_mapped() == max_peers - 1);
+  CHECK(most[7]->routes->own_source() == 7);
+  const auto beyond = start(std::vector<uint32_t>(max_peers + 1), {with({})}, ~0u, 64, 1 << 16);
+  for (const uint32_t pe : {0u, 7u, max_peers}) {
+    CHECK(beyond[pe]->error.empty());
+    CHECK(beyond[pe]->routes->n_sources() == 0);
+    CHECK(beyond[pe]->routes->links() == nullptr);
+    CHECK(beyond[pe]->routes->meeting().n == 0);
+  }
+}
+
 TEST_CASE("rings of different sizes are an error that names the variables") {
   const auto pes = start({0, 0}, {with({}), with({{"GRAVEL_PEER_CHUNKS", "8"}})});
   CHECK(pes[0]->error == "GRAVEL_PEER_CHUNKS or GRAVEL_PEER_CHUNK_SIZE differ: 4 chunks of 256 units here, 8 of 256 at PE 1");

@@ -169,6 +169,49 @@ void run(world& w, uint64_t seed) {
 
 }  // namespace
 
+// Lanes change words in turn, and all look.
+TEST_CASE("a quiet looks at every ring and queue of its PE") {
+  constexpr uint32_t most = max_peers;
+  ring_line lines[most]{};
+  queue_state direct{}, block{};
+  device_counters counters{};
+  uint32_t looks = 0, wrong = 0;
+  simt::launch(1, 32, {}, [&] {
+    meeting_view v{};
+    v.g.direct.state = &direct;
+    v.g.block.state = &block;
+    v.g.counters = &counters;
+    v.lines = lines;
+    const auto expect = [&](bool applied) {
+      const bool all = __all_sync(~0u, seems_applied(v));
+      if (threadIdx.x == 0) ++looks, wrong += all != applied;
+      __syncwarp();
+    };
+    const auto add = [](uint64_t& word) {
+      if (threadIdx.x == 0) word += uint64_t{1} << 32;
+      __syncwarp();
+    };
+    for (v.n_lines = 1; v.n_lines <= most; ++v.n_lines) {
+      for (uint32_t i = 0; i < most; ++i) {
+        add(lines[i].tickets);
+        expect(i >= v.n_lines);
+        add(lines[i].applied_below);
+        expect(true);
+      }
+      for (queue_state* q : {&direct, &block}) {
+        add(q->tickets);
+        expect(false);
+        add(q->flushed_below);
+        expect(true);
+      }
+    }
+    add(counters.gets.tickets);
+    expect(false);
+  });
+  CHECK(looks == most * (2 * most + 4) + 1);
+  CHECK(wrong == 0);
+}
+
 TEST_CASE("quiescence among peers ends, and not while a message is under way") {
   uint64_t by_queue = 0, by_service = 0, handled = 0;
   for (uint32_t n : {2, 3, 4})

@@ -20,7 +20,7 @@ carriers::carriers(size_t stack_bytes, void (*run)(void*, carrier&), void* owner
 #endif
 }
 
-// Ends the carriers, so that their stacks are unmapped. They are all idle, unless a lane calls exit(): then
+// Ends the carriers, so that others may have their stacks. They are all idle, unless a lane calls exit(): then
 // the stacks must stay, for this runs on one of them.
 carriers::~carriers() {
   if (running_ != main_ || idle_.size() != all_.size()) return;
@@ -29,10 +29,6 @@ carriers::~carriers() {
     switch_to(*c);
 #if defined(__SANITIZE_THREAD__)
     __tsan_destroy_fiber(c->tsan_fiber);
-#endif
-#if defined(__SANITIZE_ADDRESS__)
-    // The last frames never return, and whatever is mapped here next must not inherit their red zones.
-    __asan_unpoison_memory_region(c->stack_bottom, c->stack_bytes);
 #endif
     delete c;
   }

@@ -24,7 +24,7 @@ class gravel_service {
   explicit gravel_service(const Server& server, const gravel_service_options& how = {})
       : core_(std::make_unique<gravel::open_service>(describe(how))), exceptions_(std::uncaught_exceptions()) {
     gravel_service_handle<Server> inside = handle();
-    inside.in_server = true;
+    inside.in_server = true, inside.opening = 0;
     core_->start([inside, server, life = core_->life()](void* stream, uint64_t number) {
 #if GRAVEL_CUDA
       gravel::serve<Server>
@@ -41,8 +41,11 @@ class gravel_service {
   }
   gravel_service(gravel_service&&) = default;
 
-  /// For kernels of gravel_launch.
-  gravel_service_handle<Server> handle() const { return {core_->handle(), core_->view(), false}; }
+  /// For kernels of gravel_launch, until close().
+  gravel_service_handle<Server> handle() const {
+    if (!core_) gravel::refuse_closed("handle()", "service", Server::name);
+    return {core_->handle(), core_->view(), false, core_->opening()};
+  }
 
   /// Returns when all that was sent to the service, also by servers, is applied, and it has ended. No kernel that sends may run.
   void close() {

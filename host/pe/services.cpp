@@ -6,6 +6,7 @@
 #include <cstring>
 #include <vector>
 
+#include "device/service.cuh"
 #include "host/pe/runtime.hpp"
 #include "lib/base/log.hpp"
 
@@ -37,7 +38,24 @@ void check(const service_description& d) {
   in("messages of a chunk", d.shape.chunk_messages, service_shape::least_chunk_messages, service_shape::most_chunk_messages);
 }
 
+/// A number that no service had before, at a place that none has.
+uint32_t new_opening() {
+  static uint32_t last = 0;
+  uint32_t place = 1;  // 0 is that of handles that are not checked
+  while (load_relaxed(&open_now[place]) != 0) ++place;
+  const uint32_t number = ++last * opening_places + place;
+  store_relaxed(&open_now[place], number);
+  return number;
+}
+static_assert(settle_view::most_services < opening_places);
+
 }  // namespace
+
+uint32_t open_now[opening_places] = {};
+
+void refuse_closed(const char* call, const char* what, const char* name) {
+  fail("{} was called after the close() of {}{}: its handle may no longer be used", call, what, *name ? fmt::format(" '{}'", name) : "");
+}
 
 open_service::open_service(const service_description& what) : job_(&waiting_runtime("gravel_service")), what_(what) {
   check(what_);
@@ -78,6 +96,7 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
   for (uint32_t s = 0; s < what_.shape.servers; ++s) device.store_word(&view_.server(s).room, what_.shape.far_messages());
   auto* const here = reinterpret_cast<service_view*>(life_ + 1);
   device.copy(here, &view_, sizeof(view_));
+  opening_ = new_opening();
   log_info(
       "service '{}': {} servers of {} threads; {} bytes of device memory for rings of {} chunks of {} messages, and of {} "
       "messages of other PEs, of {} bytes for each",
@@ -131,6 +150,8 @@ void open_service::let_go() {
 }
 
 void open_service::forget() {
+  if (opening_) store_relaxed(&open_now[opening_ % opening_places], 0u);
+  opening_ = 0;
   if (memory_) job_->device().release(memory_);
   if (mail_) {
     job_->device().unpin(mail_);

@@ -35,6 +35,8 @@ class open_service {
   const service_view& view() const { return view_; }
   gravel_t handle() const;
   service_life* life() const { return life_; }
+  /// What handles say for those who are not inside (check_open).
+  uint32_t opening() const { return opening_; }
   const std::string& name() const { return what_.name; }
   /// Starts the kernel, and returns when it is resident at all PEs and messages may be sent. Collective.
   void start(std::function<void(void* stream, uint64_t number)> run);
@@ -62,6 +64,7 @@ class open_service {
   service_life* life_ = nullptr;
   service_mail* mail_ = nullptr;  ///< pinned
   service_view view_{};
+  uint32_t opening_ = 0;
   resident_kernel kernel_{};
   bool runs_ = false;
   std::atomic<bool> is_to_end_{false};

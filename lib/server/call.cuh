@@ -21,9 +21,12 @@ struct gravel_server_handle {
   using server = gravel::key_server<Record, Sections...>;
   gravel_service_handle<server> service;
   gravel::server_table<typename server::layout> table;
+  static constexpr const char* what = "the servers of";
+  GRAVEL_DEVICE void check_open(const char* call) const { gravel::check_open(service.g, service.opening, call, what, server::name); }
 
   /// The record of a key of this PE, for kernels that run while nobody calls; nullptr: another PE's. Thread scope: lane.
   GRAVEL_DEVICE Record* record(uint32_t key) const {
+    check_open("record()");
     return key < table.keys && table.pe_of(key) == table.my_pe ? &table.slots[table.number_of(key)].record : nullptr;
   }
 };
@@ -191,6 +194,7 @@ struct section_call {
 /// For kernels of gravel_launch, not for servers and handlers. Thread scope: lane, divergent.
 template <class S, class Record, class... Sections, class... P>
 GRAVEL_DEVICE void gravel_server_call(const gravel_server_handle<Record, Sections...>& to, P... p) {
+  to.check_open("gravel_server_call");
   gravel::section_call<S, Record, Sections...> call;
   if (call.write(to, p...) && !call.run_in_place(to)) call.send(to);
 }
@@ -200,6 +204,7 @@ GRAVEL_DEVICE void gravel_server_call(const gravel_server_handle<Record, Section
 template <class S, class Record, class... Sections, class... P>
 GRAVEL_DEVICE bool gravel_server_ask(const gravel_server_handle<Record, Sections...>& to,
                                      typename gravel::section_traits<Record, S>::result* slot, P... p) {
+  to.check_open("gravel_server_ask");
   gravel::section_call<S, Record, Sections...> call;
   if (!call.write(to, p...) || !call.ask(to.service.g, slot)) return false;
   if (call.run_in_place(to)) return true;
@@ -233,6 +238,7 @@ struct server_sender {
 
   /// Thread scope: block, converged.
   GRAVEL_DEVICE void begin(const handle_type& to) {
+    to.check_open("gravel_server_sender");
     __syncthreads();
     if (threadIdx.x + threadIdx.y + threadIdx.z == 0) to_ = to;
     bins_.begin(to.service);

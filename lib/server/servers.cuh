@@ -94,13 +94,17 @@ class gravel_servers {
     service_.emplace(server{table_}, gravel_service_options{how.blocks, how.chunks, how.chunk_messages});
   }
 
-  /// For kernels of gravel_launch.
-  handle_type handle() const { return {service_->handle(), table_}; }
+  /// For kernels of gravel_launch, until close().
+  handle_type handle() const {
+    check_open("handle()");
+    return {service_->handle(), table_};
+  }
   bool in_place() const { return table_.in_place; }
   bool in_shared() const { return table_.in_shared; }
 
   /// When all calls have run: the records of this PE, record i that of key i * n_pes + PE.
   std::vector<Record> read() const {
+    check_open("read()");
     gravel_wait_quiescent();
     const uint64_t n = table::keys_of_pe(table_.keys, table_.n_pes);
     std::vector<typename table::slot> slots(n);
@@ -127,6 +131,9 @@ class gravel_servers {
   gravel_servers& operator=(const gravel_servers&) = delete;
 
  private:
+  void check_open(const char* call) const {
+    if (!service_) gravel::refuse_closed(call, handle_type::what, server::name);
+  }
   static bool fits_shared(const gravel_servers_options& how, uint32_t n_pes) {
     const uint64_t each = (table::keys_of_pe(how.keys, n_pes) + how.blocks - 1) / how.blocks;
     return each <= server::shared_records;

@@ -301,6 +301,7 @@ GRAVEL_BOTH bool make_order(task_order& o, const gravel_task_handle& q, const co
   using call = typename task_check<Task>::call;
   static_assert(task_check<Task>::good);
   static_assert(call::template takes<A...>, "gravel_task_put: the task takes another number of arguments");
+  check_open(q.g, q.opening, "gravel_task_put", "the task queue", "");
   constexpr uint32_t id = handler_id<Task>::value;
   const uint64_t to = offset_in_heap(q.g, target), signal = done.offset;
   const int signal_pe = done.pe < 0 || signal == task_words::none ? pe : done.pe;

@@ -55,10 +55,10 @@ class gravel_task_queue {
     gravel_copy(kept_, &g, sizeof(g));
     at_ = {static_cast<uint64_t>(memory_ - g.heap), shape};
     host_tickets_ = std::make_unique<gravel::task_line[]>(n_pes);
-    host_.emplace(gravel::task_hosting{handle(), host_handle(), shape.letters()}, gravel::task_host::runner_of<Tasks...>());
+    host_.emplace(gravel::task_hosting{for_kernels(), for_host(), shape.letters()}, gravel::task_host::runner_of<Tasks...>());
     const gravel::task_place place{host_->letters()};
     const gravel_task_handle inside = [&] {
-      gravel_task_handle q = handle();
+      gravel_task_handle q = for_kernels();
       q.in_worker = q.fenced = true;
       return q;
     }();
@@ -86,11 +86,15 @@ class gravel_task_queue {
   gravel_task_queue(const gravel_task_queue&) = delete;
   gravel_task_queue& operator=(const gravel_task_queue&) = delete;
 
-  /// For kernels of gravel_launch, and for host threads.
+  /// For kernels of gravel_launch, and for host threads; until close().
   gravel_task_handle handle() const {
-    return handle(gravel_handle(), reinterpret_cast<gravel::task_line*>(memory_ + at_.line(gravel::task_memory::tickets) - at_.at), kept_);
+    check_open("handle()");
+    return for_kernels();
   }
-  gravel_task_handle host_handle() const { return handle(gravel_host_handle(), host_tickets_.get(), &kept_on_host_); }
+  gravel_task_handle host_handle() const {
+    check_open("host_handle()");
+    return for_host();
+  }
 
   /// Symmetric memory of a queue, bytes at each of `n_pes` PEs.
   static uint64_t bytes(const gravel_task_queue_options& how, int n_pes) {
@@ -99,6 +103,7 @@ class gravel_task_queue {
 
   /// Returns when all tasks that were sent anywhere have ended, those that tasks have sent, too. No kernel that sends tasks may run.
   void wait() {
+    check_open("wait()");
     gravel_synchronize();
     uint64_t ended_before = ~uint64_t{0};
     for (gravel::relax wait;; wait.attentively()) {
@@ -202,8 +207,15 @@ class gravel_task_queue {
         if (std::strcmp(mine[i].name, mine[j].name) == 0) refuse("two tasks are named '" + std::string(mine[i].name) + "'");
   }
 
+  void check_open(const char* call) const {
+    if (!service_) gravel::refuse_closed(call, "the task queue", "");
+  }
+  gravel_task_handle for_kernels() const {
+    return handle(gravel_handle(), reinterpret_cast<gravel::task_line*>(memory_ + at_.line(gravel::task_memory::tickets) - at_.at), kept_);
+  }
+  gravel_task_handle for_host() const { return handle(gravel_host_handle(), host_tickets_.get(), &kept_on_host_); }
   gravel_task_handle handle(const gravel_t& g, gravel::task_line* tickets, const gravel_t* kept) const {
-    return {g, at_, tickets, kept, false, true};
+    return {g, at_, tickets, kept, false, true, service_ ? service_->opening() : 0};
   }
   uint64_t word(uint64_t offset) const {
     uint64_t value = 0;

@@ -46,6 +46,7 @@ struct gravel_task_handle {
   const gravel_t* kept;        ///< the same as g, in memory: for functions that are not inlined
   bool in_worker;              ///< the caller runs a task, and waits for no other PE
   bool fenced;                 ///< what the caller wrote before, in memory of its own PE or of peers, is seen by the task
+  uint32_t opening;            ///< gravel::check_open
 };
 
 /// What a task is given beside its arguments. Thread scope of all: the threads that run a block of the task.
