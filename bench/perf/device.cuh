@@ -93,6 +93,15 @@ inline double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+/// Seconds that the timed repetitions of a row took.
+struct timed_runs {
+  double median = 0, least = 0, most = 0;
+  static timed_runs of(const std::vector<double>& seconds) {
+    const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
+    return {perf::median(seconds), *least, *most};
+  }
+};
+
 /// Sum of the values of `count` words in device memory, modulo 2^64.
 inline uint64_t sum_of(const uint64_t* words, uint64_t count) {
   device_array<uint64_t> sum(1);

@@ -83,7 +83,7 @@ inline measured run_updates(const options& o, bool remote_only, const std::strin
     gravel_synchronize();
     result.check.checked += sampled;
   }
-  result.seconds = median(seconds);
+  result.seconds = timed_runs::of(seconds);
   result.check = {gravel_sum_all(result.check.checked), gravel_sum_all(wrong.read()) + wrong_sums};
   gravel_barrier_all();
   gravel_free(table);
@@ -97,7 +97,7 @@ inline void gups_rows(report& r, const options& o, const limits& l, bool with_pa
     for (bool remote_only : {true, false}) {
       if (o.targets == (remote_only ? "uniform" : "remote") || (remote_only && alone)) continue;
       const measured m = run_updates(o, remote_only, scope);
-      const double rate = static_cast<double>(o.updates) / m.seconds;
+      const double rate = static_cast<double>(o.updates) / m.seconds.median;
       const limit most = remote_only ? wire_limit(l, is_peer((gravel_my_pe() + 1) % gravel_n_pes())) : increments_limit(l);
       const double message = static_cast<double>(message_bytes(update_operation(o.operation)));
       const double limit_rate = remote_only ? std::min(most.per_s / message, l.increments) : most.per_s;
@@ -108,7 +108,9 @@ inline void gups_rows(report& r, const options& o, const limits& l, bool with_pa
            std::initializer_list<cell>{{"scope", "scope", scope},
                                        {"table_log2", "table log2", uint64_t{o.table_log2}},
                                        {"updates", "updates", o.updates},
-                                       {"ms", "ms", m.seconds * 1e3},
+                                       {"ms", "ms", m.seconds.median * 1e3},
+                                       {"ms_least", "least", m.seconds.least * 1e3},
+                                       {"ms_most", "most", m.seconds.most * 1e3},
                                        {"million_updates_per_s", "M upd/s", rate / 1e6},
                                        {"message_bytes", "message B", static_cast<uint64_t>(message)},
                                        {"message_gb_per_s", "message GB/s", rate * message / 1e9},

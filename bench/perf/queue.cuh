@@ -64,7 +64,8 @@ inline void measure_queue(report& r, const options& o, const limits& l, const qu
   gravel_barrier_all();
   v = {gravel_sum_all(v.checked), gravel_sum_all(v.wrong)};
 
-  const double rate = static_cast<double>(count) / median(seconds);
+  const timed_runs took = timed_runs::of(seconds);
+  const double rate = static_cast<double>(count) / took.median;
   const uint64_t message = row.message_bytes;
   const limit most = stores_limit(l);
   r.row({{"scope", "scope", row.scope},
@@ -77,7 +78,9 @@ inline void measure_queue(report& r, const options& o, const limits& l, const qu
          {"consume", "consume", o.consume},
          {"messages", "messages", count},
          {"messages_per_slot", "msg/slot", static_cast<double>(last.messages) / static_cast<double>(std::max<uint64_t>(last.slots, 1))},
-         {"ms", "ms", median(seconds) * 1e3},
+         {"ms", "ms", took.median * 1e3},
+         {"ms_least", "least", took.least * 1e3},
+         {"ms_most", "most", took.most * 1e3},
          {"million_messages_per_s", "M msg/s", rate / 1e6},
          {"gb_per_s", "GB/s", rate * static_cast<double>(message) / 1e9},
          {"limit", "limit", most.name},

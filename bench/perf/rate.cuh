@@ -22,7 +22,7 @@ inline bool is_peer(int pe) {
 inline std::string name_of_target(const options& o) { return destination_of(o, 0) == 0 ? "self" : "next"; }
 
 struct measured {
-  double seconds = 0;
+  timed_runs seconds;
   verified check;
 };
 
@@ -63,7 +63,7 @@ inline measured run_messages(const options& o, operation op, const std::string& 
     gravel_synchronize();
     result.check.checked += n_words;
   }
-  result.seconds = median(seconds);
+  result.seconds = timed_runs::of(seconds);
   result.check = {gravel_sum_all(result.check.checked), gravel_sum_all(wrong.read())};
   gravel_barrier_all();
   gravel_free(words);
@@ -76,7 +76,7 @@ inline void rate_row(report& r, const options& o, const limits& l, operation op,
     const measured m = run_messages(o, op, scope);
     const bool is_self = destination_of(o, 0) == 0;
     const uint64_t count = count_of(o, scope);
-    const double rate = static_cast<double>(count) / m.seconds;
+    const double rate = static_cast<double>(count) / m.seconds.median;
     const uint64_t message = message_bytes(op);
     // What counts ends at the destination's memory, whatever the way.
     limit most = is_self ? increments_limit(l) : wire_limit(l, is_peer(destination_of(o, gravel_my_pe())));
@@ -92,7 +92,9 @@ inline void rate_row(report& r, const options& o, const limits& l, operation op,
            {"message_bytes", "message B", message},
            {"messages", "messages", count},
            {"table_log2", "table log2", uint64_t{std::bit_width(words_of(o, op, count)) - 1u}},
-           {"ms", "ms", m.seconds * 1e3},
+           {"ms", "ms", m.seconds.median * 1e3},
+           {"ms_least", "least", m.seconds.least * 1e3},
+           {"ms_most", "most", m.seconds.most * 1e3},
            {"million_messages_per_s", "M msg/s", rate / 1e6},
            {"value_gb_per_s", "value GB/s", rate * static_cast<double>(value_bytes) / 1e9},
            {"message_gb_per_s", "message GB/s", rate * static_cast<double>(message) / 1e9},
