@@ -113,6 +113,7 @@ bool solve(const bfs_options& o) {
   else if (o.source != ~uint64_t{0}) sources = {o.source};
   else sources = {most_connected(rows, part)};
   all_succeed(program_name, [&] {
+    if (sources.empty()) fail_text("--roots: no vertex has an edge");
     for (const uint64_t s : sources)
       if (s >= vertices) fail_text("the source " + std::to_string(s) + " is no vertex: there are " + std::to_string(vertices));
   });

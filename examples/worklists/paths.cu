@@ -60,7 +60,7 @@ __global__ void count_wrong(worklist_graph graph, const float* weights, const ui
       const uint32_t offer = key_of_distance(distance_of_key(key) + weights[e]);
       if (offer < least) least = offer;
     }
-    mine += least_keys::key_of(words[v]) != least || !(words[v] & 1);
+    mine += least_keys::key_of(words[v]) != least || least_keys::waits(words[v]);
   }
   if (mine) fetch_add<scope::device>(wrong, mine);
 }

@@ -42,7 +42,7 @@ __global__ void give_near_bits(const __grid_constant__ View w, bits_view b, int 
   for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < b.own; of_warp += lanes) {
     const uint32_t found = b.words[turn][of_warp / 32];
     const bool mine = of_warp + lane < b.own && (found >> lane & 1);
-    if (mine) w.program.vertices.words[of_warp + lane] = 2 * level;
+    if (mine) w.program.vertices.words[of_warp + lane] = least_keys::word_of(level, true);
     lists.near(mine, static_cast<uint32_t>(of_warp + lane));
   }
 }
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(256) look_back(const __grid_constant__ View w,
         for (uint32_t j = 0; j < each && !found; ++j)
           if (here[j]) found = true, b.parents[v] = target[j];
       }
-      if (found) w.program.vertices.words[v] = 2 * level | 1;
+      if (found) w.program.vertices.words[v] = least_keys::word_of(level, false);
     }
     const uint32_t bits = __ballot_sync(~0u, found);
     if (lane == 0) b.words[1 - turn][of_warp / 32] = bits, all += static_cast<uint64_t>(__popc(bits));
@@ -146,7 +146,7 @@ __global__ void check_search(const __grid_constant__ View w, bits_view b, uint64
   for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < b.own; v += uint64_t{gridDim.x} * blockDim.x) {
     const uint32_t level = least_keys::key_of(b.levels[v]), parent = b.parents[v];
     const bool found = level != least_keys::unreached;
-    if (b.levels[v] != w.program.vertices.words[v] || (found && !(b.levels[v] & 1))) ++wrong;  // it still waits
+    if (b.levels[v] != w.program.vertices.words[v] || (found && least_keys::waits(b.levels[v]))) ++wrong;  // it still waits
     if ((level == 0) != (v == source_place)) ++wrong;
     bool has_parent = !found || level == 0;
     for (uint64_t e = w.graph.offsets[v]; e < w.graph.offsets[v + 1]; ++e) {

@@ -65,7 +65,8 @@ __global__ void sum_up_errors(worklist_graph graph, const double* ranks, const d
 
 /// Power iteration, of doubles.
 std::vector<double> rank_serially(const ranks_options& o) {
-  const csr rows = make_csr(o.graph.edges({.undirected = true}));
+  csr rows = make_csr(o.graph.edges({.undirected = true}));
+  if (o.graph.simple) simplify(rows);
   std::vector<double> rank(rows.rows(), 1), next(rows.rows());
   for (double change = 1; change > o.tolerance / 100;) {
     std::fill(next.begin(), next.end(), 1.0);

@@ -168,7 +168,7 @@ GRAVEL_DEVICE void look_through_far(const local_lists<Program>& lists, uint32_t 
     const uint32_t lane = threadIdx.x % 32, lanes = gridDim.x * blockDim.x;
     uint32_t least = ~0u;
     for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size; of_warp += lanes) {
-      uint32_t v = 0, word = 1;
+      uint32_t v = 0, word = least_keys::initial_word;
       if (of_warp + lane < size) v = old[of_warp + lane], word = load_relaxed<scope::device>(&w.program.vertices.words[v]);
       const bool waits = least_keys::waits(word), is_near = least_keys::key_of(word) < lists.limit;
       if (waits && !is_near && least_keys::key_of(word) < least) least = least_keys::key_of(word);

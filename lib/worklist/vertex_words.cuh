@@ -13,12 +13,13 @@ namespace gravel {
 /// What is to be done with a vertex that was offered a value.
 enum class listing : uint8_t { none, near, far };
 
-/// The least key that each vertex was offered, for distances, levels, labels. A word is twice the key, and 1 if the vertex waits in no list.
+/// The least key that each vertex was offered, for distances, levels, labels. A word is twice the key, and one more while the vertex waits in
+/// a list: so a vertex that was taken is not listed again for the key that it was taken with.
 ///
-///   offer   word = min(word, 2 * key)   if that changed it: who waits nowhere, or in the far list and is near now, is to be listed
-///   take    word |= 1                   whoever sets the bit expands the vertex; other entries of it are stale
+///   offer   word = min(word, 2 * key + 1)   if that changed it: who waits nowhere, or in the far list and is near now, is to be listed
+///   take    word &= ~1                      whoever clears the bit expands the vertex; other entries of it are stale
 ///
-/// Invariants: keys never grow. An even word's vertex has an entry in a list that fits its key, but for what was dropped for lack of room. A
+/// Invariants: keys never grow. An odd word's vertex has an entry in a list that fits its key, but for what was dropped for lack of room. A
 /// vertex enters the far list once in a run: limits grow and keys fall, so one that was near never is far again.
 struct least_keys {
   using value = uint32_t;
@@ -26,36 +27,37 @@ struct least_keys {
   static constexpr bool is_ordered = true;
   uint32_t* words;
 
-  static constexpr uint32_t initial_word = ~0u;
-  GRAVEL_BOTH static uint32_t key_of(uint32_t word) { return word >> 1; }
-  GRAVEL_BOTH static bool waits(uint32_t word) { return (word & 1) == 0; }
+  static constexpr uint32_t initial_word = 2 * unreached;
+  GRAVEL_BOTH static uint32_t key_of(uint32_t word) { return word / 2; }
+  GRAVEL_BOTH static bool waits(uint32_t word) { return (word & 1) != 0; }
+  GRAVEL_BOTH static uint32_t word_of(uint32_t key, bool waits) { return 2 * key + waits; }
 
   /// Whether an offer may change anything: a look that saves most atomics. Thread scope: lane.
   GRAVEL_DEVICE bool may_take(uint32_t v, uint32_t key) const {
-    return key < unreached && 2 * key < (load_relaxed<scope::device>(&words[v]) & ~1u);
+    return key < unreached && word_of(key, true) < load_relaxed<scope::device>(&words[v]);
   }
   /// Keys below `limit` are near. Thread scope: lane; kernels, handlers.
   GRAVEL_DEVICE listing offer(uint32_t v, uint32_t key, uint32_t limit) const {
     if (key >= unreached) return listing::none;
-    return place_of(atomicMin(&words[v], 2 * key), key, limit);
+    return place_of(atomicMin(&words[v], word_of(key, true)), key, limit);
   }
   GRAVEL_BOTH static listing place_of(uint32_t old, uint32_t key, uint32_t limit) {
-    if (old <= 2 * key) return listing::none;
+    if (old <= word_of(key, true)) return listing::none;
     const bool is_near = key < limit;
-    if (waits(old) && (old / 2 < limit) == is_near) return listing::none;
+    if (waits(old) && (key_of(old) < limit) == is_near) return listing::none;
     return is_near ? listing::near : listing::far;
   }
   /// The same where lists have ranks instead of a limit: near if the rank of the key is another than that of the list in which the vertex waits.
   template <class Rank>
   GRAVEL_DEVICE listing offer_ranked(uint32_t v, uint32_t key, Rank rank) const {
     if (key >= unreached) return listing::none;
-    const uint32_t old = atomicMin(&words[v], 2 * key);
-    if (old <= 2 * key || (waits(old) && rank(old / 2) == rank(key))) return listing::none;
+    const uint32_t old = atomicMin(&words[v], word_of(key, true));
+    if (old <= word_of(key, true) || (waits(old) && rank(key_of(old)) == rank(key))) return listing::none;
     return listing::near;
   }
   /// Takes the vertex out of its list: false if another entry of it has been taken. Thread scope: lane.
   GRAVEL_DEVICE bool take(uint32_t v, uint32_t* key) const {
-    const uint32_t old = atomicOr(&words[v], 1u);
+    const uint32_t old = atomicAnd(&words[v], ~1u);
     *key = key_of(old);
     return waits(old);
   }

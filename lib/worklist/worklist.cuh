@@ -98,7 +98,7 @@ __global__ void split_far(const __grid_constant__ worklist_view<Program> w, uint
     const uint32_t turn = w.words->far_turn, size = w.words->far_size[turn], lane = threadIdx.x % 32;
     const device_lists<Program> lists{w, w.words->near_turn, 1 - turn, limit};
     for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size; of_warp += gridDim.x * blockDim.x) {
-      uint32_t v = 0, word = 1;
+      uint32_t v = 0, word = least_keys::initial_word;
       if (of_warp + lane < size) v = w.far[turn][of_warp + lane], word = load_relaxed<scope::device>(&w.program.vertices.words[v]);
       const bool waits = least_keys::waits(word), is_near = least_keys::key_of(word) < limit;
       lists.near(waits && is_near, v);
