@@ -23,8 +23,10 @@ GRAVEL_DEVICE void await_event(const gravel_event& e) {
   for (relax wait; load_acquire(e.word) < e.value; wait.attentively()) {  // [L6]
   }
 }
-__global__ inline void await_event_in_stream(gravel_event e) { await_event(e); }
-__global__ inline void raise_event_in_stream(gravel_event e) { raise_event(e); }
+template <int = 0>
+__global__ void await_event_in_stream(gravel_event e) { await_event(e); }
+template <int = 0>
+__global__ void raise_event_in_stream(gravel_event e) { raise_event(e); }
 
 }  // namespace gravel
 
@@ -40,32 +42,29 @@ inline void gravel_wait(const gravel_event& e) {
 inline bool gravel_has_happened(const gravel_event& e) { return !e.word || gravel::look_at(gravel_host_handle(), e.word) >= e.value; }
 /// Host: what is put into the stream from now on begins when it has happened.
 inline void gravel_wait(const gravel_event& e, gravel_stream_t stream) {
-  if (e.word) gravel_launch(gravel::await_event_in_stream, gravel_launch_config{.stream = stream}, e);
+  if (e.word) gravel_launch(gravel::await_event_in_stream<>, gravel_launch_config{.stream = stream}, e);
 }
 
 namespace gravel {
 
-/// Words of events, used again and again. Thread: one of the host.
+/// Words of events of one kind, used again and again. Thread: one of the host.
 class event_pool {
  public:
-  static constexpr uint32_t words = 64;
-  struct alignas(64) line {
-    uint64_t word, spare[7];
-  };
+  static constexpr uint32_t words = 32;
   /// Symmetric memory, zeroed: [words].
-  explicit event_pool(line* memory = nullptr) : memory_(memory) {}
+  explicit event_pool(uint64_t* memory = nullptr) : memory_(memory) {}
 
   /// The next event. Waits for the one whose word it takes over.
   gravel_event take() {
     const uint64_t number = taken_++;
-    uint64_t* const word = &memory_[number % words].word;
+    uint64_t* const word = &memory_[number % words];
     const gravel_event e{word, number / words + 1};
     if (e.value > 1) gravel_wait(gravel_event{word, e.value - 1});
     return e;
   }
 
  private:
-  line* memory_;
+  uint64_t* memory_;
   uint64_t taken_ = 0;
 };
 

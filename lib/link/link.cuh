@@ -11,4 +11,5 @@
 //       link.release(segment, s);                                                   // behind `use`
 //     }
 #pragma once
+#include "lib/link/reduce.cuh"
 #include "lib/link/router.cuh"

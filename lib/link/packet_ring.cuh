@@ -5,6 +5,7 @@
 //                      counter          source        bytes that came in pieces, ever                                [L3]
 //                      metadata, data   source        before [L2] or [L3]
 //                      ended            source        packets that there are in all, + 1; 0: more may come           [L4]
+//                      results          source        arrays' packets that are stored where they belong                  [L8]
 //                      counted, taken   destination   for itself
 //   at the source      freed (a buffer) destination   number of the packet that was taken out last, + 1: a credit    [L5]
 //                      sent             source        for itself
@@ -38,14 +39,17 @@ struct alignas(64) credit_line {
 };
 /// Of a ring, at the destination and at the source.
 struct alignas(64) sink_line {
-  uint64_t ended;  ///< the source's
-  uint64_t taken;  ///< the destination's: packets that kernels have received
-  uint64_t spare[6];
+  uint64_t ended;          ///< the source's
+  uint64_t results;        ///< the source's: of an allreduce, stored where they belong (ring_allreduce.cuh)
+  uint64_t taken;          ///< the destination's: packets that kernels have received
+  uint64_t results_taken;  ///< the destination's
+  uint64_t spare[4];
 };
 struct alignas(64) source_line {
-  uint64_t sent;    ///< packets, written when a kernel that sends ends
-  uint64_t closed;  ///< it was shut down
-  uint64_t spare[6];
+  uint64_t sent;     ///< packets, written when a kernel that sends ends
+  uint64_t results;  ///< the same of results
+  uint64_t closed;   ///< it was shut down
+  uint64_t spare[5];
 };
 static_assert(sizeof(arrival_line) == 64 && sizeof(credit_line) == 64 && sizeof(sink_line) == 64 && sizeof(source_line) == 64);
 

@@ -10,13 +10,16 @@
 #include "lib/link/segment.hpp"
 
 namespace gravel {
-__global__ inline void await_packet_in_stream(const __grid_constant__ gravel_arrival a) { await_packet(a.g, a.ring, a.number); }
-__global__ inline void free_packet_in_stream(const __grid_constant__ gravel_arrival a, packet_word word, gravel_event done) {
+template <int = 0>
+__global__ void await_packet_in_stream(const __grid_constant__ gravel_arrival a) { await_packet(a.g, a.ring, a.number); }
+template <int = 0>
+__global__ void free_packet_in_stream(const __grid_constant__ gravel_arrival a, packet_word word, gravel_event done) {
   free_packet(a.g, a.ring, far_heap::of(a.g, a.ring.source), {a.number, word});
   raise_event(done);
 }
 /// Buffers are as if all of them were free, for ever: nobody receives any more.
-__global__ inline void free_for_ever(const __grid_constant__ gravel_t g, const packet_ring* rings, uint32_t channels) {
+template <int = 0>
+__global__ void free_for_ever(const __grid_constant__ gravel_t g, const packet_ring* rings, uint32_t channels) {
   for (uint32_t c = 0; c < channels; ++c) {
     const packet_ring& r = rings[c];
     const far_heap back = far_heap::of(g, r.source);
@@ -35,7 +38,7 @@ class gravel_receiver {
  public:
   /// `edges` of `rings`, which all end at one endpoint of this PE.
   gravel_receiver(gravel::ring_set& rings, std::vector<size_t> edges)
-      : rings_(rings), edges_(std::move(edges)), next_(edges_.size()), ended_(edges_.size()) {
+      : rings_(rings), edges_(std::move(edges)), next_(edges_.size()), ended_(edges_.size()), events_(rings.receiver_events(edges_[0])) {
     for (const size_t e : edges_) direct_ &= rings_.reaches(rings_.edges()[e].source.pe);
   }
   /// What nobody has received is dropped: sources do not wait for it.
@@ -43,7 +46,7 @@ class gravel_receiver {
     for (const auto& [stream, event] : releases_) gravel_wait(event);
     const gravel_stream_t stream = own();
     for (const size_t e : edges_)
-      gravel_launch(gravel::free_for_ever, gravel_launch_config{.grid = 1, .block = 32, .stream = stream}, gravel_handle(), rings_.device_ring(e),
+      gravel_launch(gravel::free_for_ever<>, gravel_launch_config{.grid = 1, .block = 32, .stream = stream}, gravel_handle(), rings_.device_ring(e),
                     rings_.shape().channels);
     gravel_stream_destroy(own_);
     for (char* const at : host_) {
@@ -96,8 +99,8 @@ class gravel_receiver {
   void wait(uint64_t ticket, gravel_stream_t stream) {
     const gravel_arrival a = arrival(ticket);
     const gravel_launch_config config{.stream = stream};
-    if (direct_) gravel::launch_alone(gravel::await_packet_in_stream, config, a);
-    else gravel_launch(gravel::await_packet_in_stream, config, a);
+    if (direct_) gravel::launch_alone(gravel::await_packet_in_stream<>, config, a);
+    else gravel_launch(gravel::await_packet_in_stream<>, config, a);
   }
   bool is_direct() const { return direct_; }
 
@@ -160,16 +163,17 @@ class gravel_receiver {
   void start_release(size_t input, const gravel::received_packet& p, gravel_stream_t stream) {
     if (!stream) stream = own();
     const gravel_arrival a{gravel_handle(), rings_.ring(edges_[input]), p.number};
-    const gravel_event done = releases_[stream] = rings_.events().take();
+    const gravel_event done = releases_[stream] = events_.take();
     const gravel_launch_config config{.stream = stream};
-    if (rings_.reaches(static_cast<int>(a.ring.source))) gravel::launch_alone(gravel::free_packet_in_stream, config, a, p.word, done);
-    else gravel_launch(gravel::free_packet_in_stream, config, a, p.word, done);
+    if (rings_.reaches(static_cast<int>(a.ring.source))) gravel::launch_alone(gravel::free_packet_in_stream<>, config, a, p.word, done);
+    else gravel_launch(gravel::free_packet_in_stream<>, config, a, p.word, done);
   }
 
   gravel::ring_set& rings_;
   std::vector<size_t> edges_;
   std::vector<uint64_t> next_;  ///< of each source: its next packet
   std::vector<bool> ended_;
+  gravel::event_pool events_;
   size_t n_ended_ = 0, turn_ = 0;
   uint64_t tickets_ = 0, released_ = 0;
   std::deque<found_segment> found_;  ///< of tickets from first_ on

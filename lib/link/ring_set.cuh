@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "host/gravel.cuh"
+#include "host/pe/backend.hpp"
+#include "host/pe/libgravel.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/mix.hpp"
 #include "lib/link/endpoint.hpp"
@@ -24,7 +26,7 @@ struct ring_shape {
   uint32_t channels;  ///< rings of each link, for as many blocks
 };
 
-/// Memory at each PE, in this order: events, states of inputs, the table of rings, what lies at sources, what lies at destinations. At a destination
+/// Memory at each PE, in this order: words of events, states of inputs, the table of rings, what lies at sources, what lies at destinations. At a destination
 /// links have the places of those that come to it, so that it is not the number of all links that counts.
 class ring_set {
  public:
@@ -41,14 +43,13 @@ class ring_set {
     for (const link_edge& e : edges_) place.push_back(incoming[static_cast<size_t>(e.destination.pe)]++);
     const uint32_t most_incoming = edges_.empty() ? 0 : *std::max_element(incoming.begin(), incoming.end());
     const auto n_edges = static_cast<uint32_t>(edges_.size());
-    const uint64_t states_at = event_pool::words * sizeof(event_pool::line), table_at = states_at + n_edges * sizeof(send_state),
+    const uint64_t states_at = packet_ring::padded((2ull * n_edges + 1) * event_pool::words * sizeof(uint64_t)), table_at = states_at + (n_edges + 1) * sizeof(send_state),
                    credits_at = packet_ring::padded(table_at + uint64_t{n_edges} * shape_.channels * sizeof(packet_ring)),
                    credits_each = packet_ring::credits_bytes(shape_.buffers),
                    arrivals_at = credits_at + uint64_t{n_edges} * shape_.channels * credits_each,
                    arrivals_each = packet_ring::padded(packet_ring::arrivals_bytes(shape_.buffers, shape_.packet_bytes));
     bytes_ = arrivals_at + uint64_t{most_incoming} * shape_.channels * arrivals_each;
     memory_ = gravel_malloc<char>(bytes_);
-    events_ = event_pool(reinterpret_cast<event_pool::line*>(memory_));
     states_ = reinterpret_cast<send_state*>(memory_ + states_at);
     table_ = reinterpret_cast<packet_ring*>(memory_ + table_at);
     for (uint32_t i = 0; i < n_edges; ++i)
@@ -74,7 +75,9 @@ class ring_set {
   /// In device memory.
   const packet_ring* device_ring(size_t edge, uint32_t channel = 0) const { return table_ + edge * shape_.channels + channel; }
   send_state* state(size_t edge) const { return states_ + edge; }
-  event_pool& events() { return events_; }
+  /// Events of who sends on `edge`, or receives; past the last edge: of who does both.
+  event_pool sender_events(size_t edge) const { return pool(2 * edge); }
+  event_pool receiver_events(size_t edge) const { return pool(2 * edge + 1); }
 
   /// Is the memory of `pe` mapped for kernels of this PE? Otherwise what goes there goes through the aggregator.
   bool reaches(int pe) const { return reached_[static_cast<size_t>(pe)]; }
@@ -86,6 +89,7 @@ class ring_set {
     ring_shape shape;
     uint32_t unused;
   };
+  event_pool pool(size_t number) const { return event_pool(reinterpret_cast<uint64_t*>(memory_) + number * event_pool::words); }
   void agree(const std::string& what) const {
     saying mine{0, edges_.size(), shape_, 0};
     for (const link_edge& e : edges_)
@@ -152,7 +156,6 @@ class ring_set {
   std::vector<bool> reached_;
   char* memory_ = nullptr;
   uint64_t bytes_ = 0;
-  event_pool events_;
   send_state* states_ = nullptr;
   packet_ring* table_ = nullptr;
   int exceptions_;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/link/link_kernel.cuh"
+#include "lib/link/path.cuh"
 #include "lib/link/receiver.cuh"
 #include "lib/link/sender.cuh"
 
@@ -44,17 +45,34 @@ class gravel_router {
         how_(how),
         rings_(std::make_unique<gravel::ring_set>(name, edges_of(inputs_, outputs_, policy),
                                                   gravel::ring_shape{how.packet_bytes, how.buffers, how.channels})) {
-    if (moves_segments()) make_ends();
+    if (moves_segments()) {
+      make_ends();
+      return;
+    }
+    path_events_ = rings_->sender_events(rings_->edges().size());
+    bool reaches = true;
+    for (const gravel::link_edge& e : rings_->edges())
+      if (e.source.pe == gravel_my_pe()) reaches &= rings_->reaches(e.destination.pe);
+    directly_ = gravel_min_all(uint64_t{reaches}) != 0;
   }
 
   /// Of an input or output of this PE, by its number; the PE's first without one. Throws gravel::error if it is another PE's.
   gravel_sender& input(int number = -1) { return *end_of(senders_, inputs_, number, "input"); }
   gravel_receiver& output(int number = -1) { return *end_of(receivers_, outputs_, number, "output"); }
 
+  /// Of a chain, a tree or a ring: for kernels (lib/link/reduce.cuh).
+  gravel_path_handle path() const {
+    if (moves_segments()) gravel::fail_text("gravel_router::path: the router moves segments; chains, trees and rings have a path");
+    for (uint32_t i = 0; i < inputs_.size(); ++i)
+      if (inputs_[i].pe == gravel_my_pe())
+        return {gravel_handle(), rings_->device_ring(0), how_.channels, static_cast<uint32_t>(inputs_.size()), i, policy_, directly_};
+    gravel::fail_text("gravel_router::path: PE " + std::to_string(gravel_my_pe()) + " is on it nowhere");
+  }
   gravel_policy policy() const { return policy_; }
   const std::vector<gravel_endpoint>& inputs() const { return inputs_; }
   const std::vector<gravel_endpoint>& outputs() const { return outputs_; }
   const gravel_link_options& options() const { return how_; }
+  gravel::event_pool& path_events() { return path_events_; }
   /// Symmetric memory that it takes, bytes at each PE.
   uint64_t bytes() const { return rings_->bytes(); }
   gravel::ring_set& rings() { return *rings_; }
@@ -77,6 +95,11 @@ class gravel_router {
         for (const auto& out : outputs) edges.push_back({in, out});
       return edges;
     }
+    for (size_t i = 0; i < n; ++i)
+      for (size_t k = 0; k < i; ++k)
+        if (inputs[i].pe == inputs[k].pe)
+          gravel::fail_text("gravel_router: PE " + std::to_string(inputs[i].pe) + " is on the path twice, as " + gravel::text_of(inputs[k]) + " and " +
+                            gravel::text_of(inputs[i]));
     if (policy == GRAVEL_RING) {
       if (outputs != inputs) gravel::fail_text("gravel_router: inputs and outputs of a ring are the same endpoints");
       for (size_t i = 0; n > 1 && i < n; ++i) edges.push_back({inputs[i], inputs[(i + 1) % n]});
@@ -127,6 +150,8 @@ class gravel_router {
   std::vector<gravel_endpoint> inputs_, outputs_;
   gravel_policy policy_;
   gravel_link_options how_;
+  gravel::event_pool path_events_;
+  bool directly_ = false;  ///< of a path: all its links are stored over
   std::unique_ptr<gravel::ring_set> rings_;
   std::vector<std::unique_ptr<gravel_sender>> senders_;
   std::vector<std::unique_ptr<gravel_receiver>> receivers_;  // end before senders, which wait until other PEs' receivers have, or have received all

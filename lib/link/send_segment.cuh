@@ -147,7 +147,8 @@ GRAVEL_DEVICE void send_packets(const send_end& e, const send_job& job, send_out
 }
 
 /// A grid of any number of blocks. Kernels of one input follow each other.
-__global__ inline void __launch_bounds__(512) send_segment(const __grid_constant__ send_end e, const __grid_constant__ send_job job) {
+template <int = 0>
+__global__ void __launch_bounds__(512) send_segment(const __grid_constant__ send_end e, const __grid_constant__ send_job job) {
   __shared__ send_outputs out;
   if (threadIdx.x == 0) await_event(job.after);
   for (uint32_t i = threadIdx.x; i < e.n_outputs; i += blockDim.x) out.next[i] = e.rings[i].origin()->sent;
@@ -164,7 +165,8 @@ __global__ inline void __launch_bounds__(512) send_segment(const __grid_constant
 }
 
 /// Nothing comes behind what was sent into these rings.
-__global__ inline void end_rings(const __grid_constant__ gravel_t g, const packet_ring* rings, uint32_t n, gravel_event after, gravel_event done) {
+template <int = 0>
+__global__ void end_rings(const __grid_constant__ gravel_t g, const packet_ring* rings, uint32_t n, gravel_event after, gravel_event done) {
   if (threadIdx.x == 0) await_event(after);
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)

@@ -25,7 +25,7 @@ class gravel_sender {
 
   /// `first_edge` to `first_edge + n_outputs` of `rings`, which all begin at one endpoint of this PE.
   gravel_sender(gravel::ring_set& rings, size_t first_edge, uint32_t n_outputs, gravel::send_way way, uint32_t blocks, choice choose = {})
-      : rings_(rings), first_(first_edge), n_(n_outputs), way_(way), blocks_(blocks), choose_(std::move(choose)) {
+      : rings_(rings), first_(first_edge), n_(n_outputs), way_(way), blocks_(blocks), choose_(std::move(choose)), events_(rings.sender_events(first_edge)) {
     for (size_t i = 0; i < n_; ++i) direct_ &= rings_.reaches(edge(i).destination.pe);
   }
   /// Waits for what is on its way. If nobody has called shutdown() it does so.
@@ -38,7 +38,7 @@ class gravel_sender {
   gravel_sender(const gravel_sender&) = delete;
   gravel_sender& operator=(const gravel_sender&) = delete;
 
-  /// Sends bytes [data, data + bytes), memory that kernels of this PE can read, in packets. Returns at once; the event happens when `data` may be reused.
+  /// Sends bytes [data, data + bytes), memory that kernels of this PE can read, in packets. Returns at once (with 32 calls under way: when the first of them is done); the event happens when `data` may be reused.
   /// Of a host endpoint `data` is any memory of the host, and may be reused on return. Segments of a sender go in the order of its calls. Throws
   /// gravel::error after shutdown(), and for more than most_bytes.
   gravel_event send(const void* data, uint64_t bytes, const gravel_send_call& how = {}) {
@@ -57,10 +57,10 @@ class gravel_sender {
     closed_ = true;
     const gravel_stream_t stream = follow(how.stream);
     const gravel_launch_config config{.grid = 1, .block = 32, .stream = stream};
-    const gravel_event done = rings_.events().take();
+    const gravel_event done = events_.take();
     const uint32_t n = n_ * rings_.shape().channels;
-    if (direct_ && !how.after.word) gravel::launch_alone(gravel::end_rings, config, gravel_handle(), rings_.device_ring(first_), n, how.after, done);
-    else gravel_launch(gravel::end_rings, config, gravel_handle(), rings_.device_ring(first_), n, how.after, done);
+    if (direct_ && !how.after.word) gravel::launch_alone(gravel::end_rings<>, config, gravel_handle(), rings_.device_ring(first_), n, how.after, done);
+    else gravel_launch(gravel::end_rings<>, config, gravel_handle(), rings_.device_ring(first_), n, how.after, done);
     return last_ = done;
   }
   bool is_shut_down() const { return closed_; }
@@ -94,7 +94,7 @@ class gravel_sender {
   }
   gravel_event start(gravel::send_job job, gravel_stream_t stream) {
     stream = follow(stream);
-    job.done = rings_.events().take();
+    job.done = events_.take();
     const gravel::send_end end{gravel_handle(), rings_.device_ring(first_), n_, rings_.state(first_)};
     constexpr uint64_t each = GRAVEL_CUDA ? 16384 : 1024;  // bytes of a packet for which a block is worth while
     const uint64_t packet = std::min<uint64_t>(job.bytes, rings_.shape().packet_bytes);
@@ -102,8 +102,8 @@ class gravel_sender {
     // Blocks of a packet wait for its buffer together.
     const gravel_launch_config config{.grid = grid, .block = GRAVEL_CUDA ? 512 : 32, .stream = stream, .cooperative = grid > 1};
     // Who waits for nothing but credits, which other kernels store here, needs no resolver.
-    if (direct_ && !job.after.word) gravel::launch_alone(gravel::send_segment, config, end, job);
-    else gravel_launch(gravel::send_segment, config, end, job);
+    if (direct_ && !job.after.word) gravel::launch_alone(gravel::send_segment<>, config, end, job);
+    else gravel_launch(gravel::send_segment<>, config, end, job);
     return last_ = job.done;
   }
 
@@ -138,6 +138,7 @@ class gravel_sender {
   gravel::send_way way_;
   uint32_t blocks_;
   choice choose_;
+  gravel::event_pool events_;
   bool direct_ = true, closed_ = false;
   gravel_stream_t own_ = nullptr, last_stream_ = nullptr;
   gravel_event last_;
