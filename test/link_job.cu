@@ -407,7 +407,9 @@ void paths(uint32_t packet_bytes, uint32_t buffers) {
   auto rest = all;
   std::rotate(rest.begin(), rest.begin() + 1, rest.end());
   const gravel_link_options how{.packet_bytes = packet_bytes, .buffers = buffers, .channels = 2};
-  gravel_router ring(all, all, GRAVEL_RING, how), chain(all, {all.back()}, GRAVEL_CHAIN, how), tree(rest, {rest.back()}, GRAVEL_TREE, how);
+  gravel_link_options two = how;
+  two.buffers = std::max(buffers, 2u);
+  gravel_router ring(all, all, GRAVEL_RING, two), chain(all, {all.back()}, GRAVEL_CHAIN, how), tree(rest, {rest.back()}, GRAVEL_TREE, how);
   const std::string sizes = std::to_string(buffers) + " buffers of " + std::to_string(packet_bytes);
   paths_of<GRAVEL_SUM, float>("float, " + sizes, ring, chain, tree, {0, 1, 5, 700, 5900});
   paths_of<GRAVEL_MAX, int64_t>("int64, " + sizes, ring, chain, tree, {3, 2000});
@@ -462,6 +464,7 @@ void refusals() {
   const auto all = gravel_all_devices();
   expect_error("gather has one output", [&] { gravel_router({gravel_device(0)}, {gravel_device(0, 1), gravel_device(0, 2)}, GRAVEL_GATHER); });
   expect_error("same endpoints", [&] { gravel_router(all, {gravel_device(0, 5)}, GRAVEL_RING); });
+  expect_error("a ring with 1 buffer", [&] { gravel_router(all, all, GRAVEL_RING, {.buffers = 1}); });
   expect_error("its last input", [&] { gravel_router(all, {gravel_device(0, 5)}, GRAVEL_CHAIN); });
   expect_error("is on the path twice", [&] { gravel_router({gravel_device(0), gravel_device(0, 1)}, {gravel_device(0, 1)}, GRAVEL_TREE); });
   gravel_link link(gravel_device(0), gravel_device(n - 1, 1), 64, 2);

@@ -43,7 +43,7 @@ class gravel_router {
         outputs_(std::move(outputs)),
         policy_(policy),
         how_(how),
-        rings_(std::make_unique<gravel::ring_set>(name, edges_of(inputs_, outputs_, policy),
+        rings_(std::make_unique<gravel::ring_set>(name, edges_of(inputs_, outputs_, policy, how),
                                                   gravel::ring_shape{how.packet_bytes, how.buffers, how.channels})) {
     if (moves_segments()) {
       make_ends();
@@ -82,7 +82,8 @@ class gravel_router {
   using edge_list = std::vector<gravel::link_edge>;
   bool moves_segments() const { return policy_ <= GRAVEL_GATHER; }
 
-  static edge_list edges_of(const std::vector<gravel_endpoint>& inputs, const std::vector<gravel_endpoint>& outputs, gravel_policy policy) {
+  static edge_list edges_of(const std::vector<gravel_endpoint>& inputs, const std::vector<gravel_endpoint>& outputs, gravel_policy policy,
+                            const gravel_link_options& how) {
     if (inputs.empty() || outputs.empty()) gravel::fail_text("gravel_router: it has no inputs, or no outputs");
     const size_t n = inputs.size();
     edge_list edges;
@@ -91,6 +92,8 @@ class gravel_router {
         gravel::fail_text("gravel_router: " + std::to_string(outputs.size()) + " outputs; there may be " + std::to_string(gravel::most_outputs));
       if (policy == GRAVEL_GATHER && outputs.size() != 1)
         gravel::fail_text("gravel_router: gather has one output, not " + std::to_string(outputs.size()));
+      if (how.channels != 1 && n * outputs.size() > 1)
+        gravel::fail_text("gravel_router: " + std::to_string(how.channels) + " channels; they are for links of two endpoints, chains, trees and rings");
       for (const auto& in : inputs)
         for (const auto& out : outputs) edges.push_back({in, out});
       return edges;
@@ -101,6 +104,8 @@ class gravel_router {
           gravel::fail_text("gravel_router: PE " + std::to_string(inputs[i].pe) + " is on the path twice, as " + gravel::text_of(inputs[k]) + " and " +
                             gravel::text_of(inputs[i]));
     if (policy == GRAVEL_RING) {
+      if (how.buffers < 2)
+        gravel::fail_text("gravel_router: a ring with 1 buffer; it needs 2, as each PE holds a packet while it passes on what it made of it");
       if (outputs != inputs) gravel::fail_text("gravel_router: inputs and outputs of a ring are the same endpoints");
       for (size_t i = 0; n > 1 && i < n; ++i) edges.push_back({inputs[i], inputs[(i + 1) % n]});
       return edges;
@@ -114,8 +119,6 @@ class gravel_router {
 
   void make_ends() {
     const auto n_out = static_cast<uint32_t>(outputs_.size());
-    if (how_.channels != 1 && inputs_.size() * n_out > 1)
-      gravel::fail_text("gravel_router: " + std::to_string(how_.channels) + " channels; they are for links of two endpoints, chains, trees and rings");
     senders_.resize(inputs_.size());
     receivers_.resize(outputs_.size());
     const auto way = policy_ == GRAVEL_BROADCAST || n_out == 1 ? gravel::send_way::all
