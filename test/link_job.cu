@@ -96,8 +96,8 @@ void by_hosts(const gravel_endpoint& source, const gravel_endpoint& destination,
       else r.take(static_cast<uint64_t>(source.pe), copied(s).data(), s, sizes);
       link.release(s);
     }
-    expect(r.wrong == 0 && r.number == sizes.size(), what + ": " + std::to_string(r.wrong) + " wrong, " + std::to_string(r.number) + " of " +
-                                                         std::to_string(sizes.size()) + " segments came");
+    expect(r.wrong == 0 && r.number == sizes.size(), what + ": " + std::to_string(r.wrong) + " wrong, " + std::to_string(r.number) +
+                                                         " of " + std::to_string(sizes.size()) + " segments came");
   }
 }
 
@@ -188,11 +188,11 @@ void by_kernels(uint32_t buffers) {
     const gravel_stream_t other = gravel_stream_create();
     for (const bool ends : {false, true}) {  // the second kernels go on where the first ended
       if (me == 0)
-        gravel_launch(send_by_blocks, gravel_launch_config{.grid = channels, .block = 32, .cooperative = true}, link.handle(), memory.get(), segments,
-                      ends);
+        gravel_launch(send_by_blocks, gravel_launch_config{.grid = channels, .block = 32, .cooperative = true}, link.handle(), memory.get(),
+                      segments, ends);
       if (me == n - 1)
-        gravel_launch(receive_by_blocks, gravel_launch_config{.grid = channels, .block = 32, .stream = other, .cooperative = true}, link.handle(),
-                      segments, ends, wrong);
+        gravel_launch(receive_by_blocks, gravel_launch_config{.grid = channels, .block = 32, .stream = other, .cooperative = true},
+                      link.handle(), segments, ends, wrong);
     }
     gravel_stream_synchronize(other);
     gravel_synchronize();
@@ -336,12 +336,14 @@ void routers(uint32_t packet_bytes, uint32_t buffers) {
     expect_times(r, 1, "scatter, equal shares" + sizes);
     const uint64_t packets = (routed_words * 8 + router.rings().shape().packet_bytes - 1) / router.rings().shape().packet_bytes;
     const uint64_t few = packets / outputs * routed_segments;
-    expect(r.packets[0] >= few && r.packets[0] <= few + routed_segments, "scatter: a share of " + std::to_string(r.packets[0]) + " packets");
+    expect(r.packets[0] >= few && r.packets[0] <= few + routed_segments,
+           "scatter: a share of " + std::to_string(r.packets[0]) + " packets");
   }
   {
     gravel_link_options some = how;
     some.choose = [](uint64_t, uint64_t metadata, const gravel_endpoint&, const std::vector<gravel_endpoint>& outs) {
-      return metadata == 2 ? std::vector<int>{0, static_cast<int>(outs.size()) - 1} : std::vector<int>{static_cast<int>(metadata % outs.size())};
+      return metadata == 2 ? std::vector<int>{0, static_cast<int>(outs.size()) - 1}
+                           : std::vector<int>{static_cast<int>(metadata % outs.size())};
     };
     gravel_router router({gravel_device(n - 1, 1), gravel_device(0, 2)}, all, GRAVEL_POINT_TO_POINT, some);
     expect_times(through(router), 1, "point to point" + sizes);
@@ -359,7 +361,8 @@ T element_at(int pe, uint64_t i) {
   else return T::from_float(static_cast<float>(small));
 }
 template <gravel_reduction HOW, class T>
-void paths_of(const std::string& name, gravel_router& ring, gravel_router& chain, gravel_router& tree, const std::vector<uint64_t>& counts) {
+void paths_of(const std::string& name, gravel_router& ring, gravel_router& chain, gravel_router& tree,
+              const std::vector<uint64_t>& counts) {
   constexpr uint64_t most = 6000;
   auto* const from = gravel_malloc<T>(most * sizeof(T));
   auto* const to = gravel_malloc<T>(most * sizeof(T));
@@ -386,8 +389,8 @@ void paths_of(const std::string& name, gravel_router& ring, gravel_router& chain
           wrong += std::memcmp(&got[i], &expected, sizeof(T)) != 0;
         }
         const char* const names[] = {"allreduce", "reduce along a chain", "reduce along a tree", "allreduce in place"};
-        expect(wrong == 0, name + ", " + names[way] + " of " + std::to_string(count) + " from " + std::to_string(shift) + " on: " + std::to_string(wrong) +
-                               " wrong");
+        expect(wrong == 0, name + ", " + names[way] + " of " + std::to_string(count) + " from " + std::to_string(shift) +
+                               " on: " + std::to_string(wrong) + " wrong");
       }
       gravel_sum_all(uint64_t{0});  // nobody poisons what a neighbour still writes
     }
@@ -450,19 +453,24 @@ void refusals() {
   const auto open = [](const gravel_endpoint& from, const gravel_endpoint& to, const gravel_link_options& how) {
     return [=] { gravel_link link(from, to, how); };
   };
-  expect_error("gravel_link: the link from device 0 of PE 0 to device 0 of PE " + std::to_string(n) + " has an end at PE " + std::to_string(n),
-               open(gravel_device(0), gravel_device(n), {}));
+  expect_error(
+      "gravel_link: the link from device 0 of PE 0 to device 0 of PE " + std::to_string(n) + " has an end at PE " + std::to_string(n),
+      open(gravel_device(0), gravel_device(n), {}));
   expect_error("ends where it begins", open(gravel_device(0, 2), gravel_device(0, 2), {}));
   expect_error("has 0 buffers", open(gravel_device(0), gravel_device(0, 1), {.buffers = 0}));
   expect_error("has packets of 0 bytes", open(gravel_device(0), gravel_device(0, 1), {.packet_bytes = 0}));
   if (n > 1) {
-    expect_error("the two ends of the link from device 0 of PE 0 to device 0 of PE 1 do not fit: PE 0 has 2 buffers of 64 bytes, PE 1 3 buffers of 64 bytes",
-                 open(gravel_device(0), gravel_device(1), {.packet_bytes = 64, .buffers = me == 1 ? 3u : 2u}));
+    expect_error(
+        "the two ends of the link from device 0 of PE 0 to device 0 of PE 1 do not fit: PE 0 has 2 buffers of 64 bytes, PE 1 3 buffers of "
+        "64 bytes",
+        open(gravel_device(0), gravel_device(1), {.packet_bytes = 64, .buffers = me == 1 ? 3u : 2u}));
     expect_error("PE 1 2 buffers of 128 bytes", open(gravel_device(0), gravel_device(1), {.packet_bytes = me == 1 ? 128u : 64u}));
     expect_error("the PEs open different links", open(gravel_device(me == 1), gravel_device(0, 3), {}));
   }
   const auto all = gravel_all_devices();
-  expect_error("gather has one output", [&] { gravel_router({gravel_device(0)}, {gravel_device(0, 1), gravel_device(0, 2)}, GRAVEL_GATHER); });
+  expect_error("gather has one output", [&] {
+    gravel_router({gravel_device(0)}, {gravel_device(0, 1), gravel_device(0, 2)}, GRAVEL_GATHER);
+  });
   expect_error("same endpoints", [&] { gravel_router(all, {gravel_device(0, 5)}, GRAVEL_RING); });
   expect_error("a ring with 1 buffer", [&] { gravel_router(all, all, GRAVEL_RING, {.buffers = 1}); });
   expect_error("its last input", [&] { gravel_router(all, {gravel_device(0, 5)}, GRAVEL_CHAIN); });

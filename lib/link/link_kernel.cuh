@@ -66,7 +66,8 @@ class gravel_packet_sender {
     do {
       const uint64_t now = bytes - at < most ? bytes - at : most;
       await_buffer();
-      put_packet(g_, ring_, there_, next_, ring_.data(next_), static_cast<const char*>(data) + at, now, is_last && at + now == bytes, metadata);
+      put_packet(g_, ring_, there_, next_, ring_.data(next_), static_cast<const char*>(data) + at, now, is_last && at + now == bytes,
+                 metadata);
       ++next_;
       at += now;
     } while (at < bytes);

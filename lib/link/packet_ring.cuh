@@ -106,81 +106,103 @@ GRAVEL_DEVICE void await_credit(const packet_ring& r, uint64_t number) {
   for (relax wait; !has_credit(r, number); wait.attentively()) {
   }
 }
+/// A word of another PE by a message, at once. What travels as messages is not inlined: it is long, and who stores shall not pay for it with registers.
+__device__ GRAVEL_NOINLINE inline void put_word(const gravel_t& g, uint64_t* at, uint64_t value, uint32_t pe) {
+  gravel_put(g, at, value, static_cast<int>(pe));
+  gravel_flush(g);
+}
 /// The word of a packet, behind what was stored before.
 GRAVEL_DEVICE void tell_packet(const gravel_t& g, const packet_ring& r, const far_heap& there, uint64_t number, packet_word word) {
   uint64_t* const at = &r.arrival(number)->word;
   if (there.is_mapped()) return store_release(there.at(at), word.value);  // [L2]
-  gravel_put(g, at, word.value, static_cast<int>(r.destination));         // [L2] behind nothing: the packet is counted, or empty
-  gravel_flush(g);
+  put_word(g, at, word.value, r.destination);                             // [L2] behind nothing: the packet is counted, or empty
 }
 /// There are `packets` packets in all. They need not have come yet.
 GRAVEL_DEVICE void tell_end(const gravel_t& g, const packet_ring& r, const far_heap& there, uint64_t packets) {
   uint64_t* const at = &r.sink()->ended;
   r.origin()->closed = 1;
   if (there.is_mapped()) return store_release(there.at(at), packets + 1);  // [L4]
-  gravel_put(g, at, packets + 1, static_cast<int>(r.destination));         // [L4]
-  gravel_flush(g);
+  put_word(g, at, packets + 1, r.destination);                             // [L4]
 }
 
 // Of the source. Thread scope: block.
+
+/// As copy_bytes, with several words of each thread on their way at once. Thread scope: block.
+GRAVEL_DEVICE void copy_packet(const gravel_t& g, char* to, const char* from, uint64_t bytes) {
+  constexpr uint32_t at_once = 8;
+  uint64_t done = 0;
+  if ((reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from)) % sizeof(unit) == 0) {
+    const auto* const source = reinterpret_cast<const unit*>(from);
+    auto* const target = reinterpret_cast<unit*>(to);
+    const uint64_t step = blockDim.x, together = bytes / sizeof(unit) / (at_once * step) * (at_once * step);
+    for (uint64_t i = threadIdx.x; i < together; i += at_once * step) {
+      unit words[at_once];
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < at_once; ++k) words[k] = load_unit(source + i + k * step);
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < at_once; ++k) store_unit(target + i + k * step, words[k]);
+    }
+    done = together * sizeof(unit);
+  }
+  copy_bytes(copy_team::block(g), to + done, from + done, bytes - done);
+}
 
 /// Bytes that fit a message with a signal.
 GRAVEL_BOTH uint64_t signalled_bytes(const gravel_t& g) {
   return uint64_t{most_bulk_units(g, g.block.state ? g.block : g.direct) - 2} * sizeof(unit);
 }
 
-/// Bytes [begin, end) of the data of a packet, as messages that are counted. They go to `to`, a symmetric address.
-GRAVEL_DEVICE void put_counted(const gravel_t& g, const packet_ring& r, uint64_t number, char* to, const char* from, uint64_t begin,
-                               uint64_t end) {
+/// Bytes [begin, end) of the data of a packet, and its metadata if there is any, as messages that are counted. They go to `to`, a symmetric address.
+__device__ GRAVEL_NOINLINE inline void put_counted(const gravel_t& g, const packet_ring& r, uint64_t number, char* to, const char* from,
+                                                   uint64_t begin, uint64_t end, uint64_t metadata) {
+  arrival_line* const line = r.arrival(number);
   const uint64_t most = signalled_bytes(g);
   for (uint64_t at = begin; at < end; at += most) {
     const uint64_t now = end - at < most ? end - at : most;
-    gravel_put_signal(g, to + at, from + at, now, &r.arrival(number)->counter, now, GRAVEL_SIGNAL_ADD,
-                      static_cast<int>(r.destination));  // [L3]
+    gravel_put_signal(g, to + at, from + at, now, &line->counter, now, GRAVEL_SIGNAL_ADD, static_cast<int>(r.destination));  // [L3]
   }
+  if (metadata)
+    gravel_put_signal(g, &line->metadata, &metadata, sizeof(metadata), &line->counter, sizeof(metadata), GRAVEL_SIGNAL_ADD,
+                      static_cast<int>(r.destination));  // [L3]
+  if (threadIdx.x == 0) gravel_flush(g);
+}
+/// A whole packet by messages: in one, if that is enough.
+__device__ GRAVEL_NOINLINE inline void put_packet_by_messages(const gravel_t& g, const packet_ring& r, uint64_t number, char* to,
+                                                              const char* from, uint64_t bytes, bool is_last, uint64_t metadata) {
+  if (bytes && bytes <= signalled_bytes(g) && !metadata) {
+    gravel_put_signal(g, to, from, bytes, &r.arrival(number)->word, packet_word::make(number, bytes, is_last, false, false).value,
+                      GRAVEL_SIGNAL_SET, static_cast<int>(r.destination));  // [L2]
+    if (threadIdx.x == 0) gravel_flush(g);
+    return;
+  }
+  put_counted(g, r, number, to, from, 0, bytes, metadata);
+  if (threadIdx.x == 0) tell_packet(g, r, {}, number, packet_word::make(number, bytes, is_last, metadata != 0, true));
 }
 /// A whole packet, by one block that has the buffer. `to`: r.data(number), or another place that is free at the destination.
 GRAVEL_DEVICE void put_packet(const gravel_t& g, const packet_ring& r, const far_heap& there, uint64_t number, char* to, const char* from,
                               uint64_t bytes, bool is_last, uint64_t metadata) {
-  arrival_line* const line = r.arrival(number);
-  if (there.is_mapped()) {
-    copy_bytes(copy_team::block(g), there.at(to), from, bytes);
-    __syncthreads();
-    if (threadIdx.x != 0) return;
-    if (metadata) there.at(line)->metadata = metadata;
-    tell_packet(g, r, there, number, packet_word::make(number, bytes, is_last, metadata != 0, false));
-    return;
-  }
-  if (bytes && bytes <= signalled_bytes(g) && !metadata) {
-    gravel_put_signal(g, to, from, bytes, &line->word, packet_word::make(number, bytes, is_last, false, false).value, GRAVEL_SIGNAL_SET,
-                      static_cast<int>(r.destination));  // [L2]
-    if (threadIdx.x == 0) gravel_flush(g);
-    return;
-  }
-  put_counted(g, r, number, to, from, 0, bytes);
-  if (metadata)
-    gravel_put_signal(g, &line->metadata, &metadata, sizeof(metadata), &line->counter, sizeof(metadata), GRAVEL_SIGNAL_ADD,
-                      static_cast<int>(r.destination));  // [L3]
-  if (threadIdx.x == 0) tell_packet(g, r, there, number, packet_word::make(number, bytes, is_last, metadata != 0, true));
+  if (!there.is_mapped()) return put_packet_by_messages(g, r, number, to, from, bytes, is_last, metadata);
+  copy_packet(g, there.at(to), from, bytes);
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  if (metadata) there.at(r.arrival(number))->metadata = metadata;
+  tell_packet(g, r, there, number, packet_word::make(number, bytes, is_last, metadata != 0, false));
 }
 /// The same by all blocks of a grid, each a part of it: block 0 also what is one. Each has waited for the buffer.
 GRAVEL_DEVICE void put_packet_part(const gravel_t& g, const packet_ring& r, const far_heap& there, uint64_t number, const char* from,
                                    uint64_t bytes, bool is_last, uint64_t metadata, uint32_t part, uint32_t parts) {
   const uint64_t units = (bytes + sizeof(unit) - 1) / sizeof(unit), each = (units + parts - 1) / parts * sizeof(unit);
   const uint64_t begin = part * each < bytes ? part * each : bytes, end = begin + each < bytes ? begin + each : bytes;
-  arrival_line* const line = r.arrival(number);
+  const uint64_t its_metadata = part == 0 ? metadata : 0;
   if (!there.is_mapped()) {
-    put_counted(g, r, number, r.data(number), from, begin, end);
-    if (part == 0 && metadata)
-      gravel_put_signal(g, &line->metadata, &metadata, sizeof(metadata), &line->counter, sizeof(metadata), GRAVEL_SIGNAL_ADD,
-                        static_cast<int>(r.destination));  // [L3]
-    if (part != 0 && threadIdx.x == 0) gravel_flush(g);
+    put_counted(g, r, number, r.data(number), from, begin, end, its_metadata);
   } else {
-    copy_bytes(copy_team::block(g), there.at(r.data(number)) + begin, from + begin, end - begin);
-    if (part == 0 && metadata && threadIdx.x == 0) there.at(line)->metadata = metadata;
-    const uint64_t added = end - begin + (part == 0 && metadata ? sizeof(metadata) : 0);
+    copy_packet(g, there.at(r.data(number)) + begin, from + begin, end - begin);
+    arrival_line* const line = there.at(r.arrival(number));
+    if (its_metadata && threadIdx.x == 0) line->metadata = metadata;
+    const uint64_t added = end - begin + (its_metadata ? sizeof(metadata) : 0);
     __syncthreads();
-    if (added && threadIdx.x == 0) fetch_add_release<scope::system>(&there.at(line)->counter, added);  // [L3]
+    if (added && threadIdx.x == 0) fetch_add_release<scope::system>(&line->counter, added);  // [L3]
   }
   if (part == 0 && threadIdx.x == 0) tell_packet(g, r, there, number, packet_word::make(number, bytes, is_last, metadata != 0, true));
 }
@@ -216,8 +238,7 @@ GRAVEL_DEVICE void free_packet(const gravel_t& g, const packet_ring& r, const fa
   if (p.word.is_counted()) store_relaxed(counted, *counted + p.word.counted_bytes());
   uint64_t* const at = &r.credit(p.number)->freed;
   if (back.is_mapped()) return store_release(back.at(at), p.number + 1);  // [L5]
-  gravel_put(g, at, p.number + 1, static_cast<int>(r.source));            // [L5]
-  gravel_flush(g);
+  put_word(g, at, p.number + 1, r.source);                                // [L5]
 }
 
 }  // namespace gravel

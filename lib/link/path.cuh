@@ -171,7 +171,8 @@ struct path_cut {
   element_range part;  ///< of this block
   uint64_t packet;     ///< elements
   uint64_t grain;
-  GRAVEL_BOTH static path_cut of(const gravel_path_handle& h, uint64_t count, uint64_t element_bytes, uint32_t block, uint32_t blocks, uint32_t chunks) {
+  GRAVEL_BOTH static path_cut of(const gravel_path_handle& h, uint64_t count, uint64_t element_bytes, uint32_t block, uint32_t blocks,
+                                 uint32_t chunks) {
     const uint64_t grain = sizeof(unit) / element_bytes;
     const element_range part = element_range{0, count}.part(block, blocks, grain);
     // Some packets a chunk, so that they are passed on while others come; not so small that waiting is most of it.
@@ -188,7 +189,8 @@ struct path_cut {
   GRAVEL_BOTH element_range range(uint32_t k, uint32_t chunks, uint64_t q) const {
     const element_range chunk = part.part(k, chunks, grain);
     const uint64_t from = chunk.begin + q * packet;
-    return from >= chunk.end ? element_range{chunk.end, chunk.end} : element_range{from, from + packet < chunk.end ? from + packet : chunk.end};
+    return from >= chunk.end ? element_range{chunk.end, chunk.end}
+                             : element_range{from, from + packet < chunk.end ? from + packet : chunk.end};
   }
 };
 
@@ -201,7 +203,8 @@ GRAVEL_BOTH uint32_t path_blocks(uint64_t bytes, uint32_t most) {
 
 /// Where all PEs' arrays go, and a result: by chain or tree. The sources are what came from PEs before, in their order, and the own array.
 template <gravel_reduction HOW, class T>
-GRAVEL_DEVICE void reduce_up(const gravel_path_handle& h, T* to, const T* from, uint64_t count, uint32_t up, uint32_t left, uint32_t right) {
+GRAVEL_DEVICE void reduce_up(const gravel_path_handle& h, T* to, const T* from, uint64_t count, uint32_t up, uint32_t left,
+                             uint32_t right) {
   const path_cut cut = path_cut::of(h, count, sizeof(T), blockIdx.x, gridDim.x, 1);
   path_sender sender(h, up);
   path_receiver first(h, left), second(h, right);

@@ -11,7 +11,9 @@
 
 namespace gravel {
 template <int = 0>
-__global__ void await_packet_in_stream(const __grid_constant__ gravel_arrival a) { await_packet(a.g, a.ring, a.number); }
+__global__ void await_packet_in_stream(const __grid_constant__ gravel_arrival a) {
+  await_packet(a.g, a.ring, a.number);
+}
 template <int = 0>
 __global__ void free_packet_in_stream(const __grid_constant__ gravel_arrival a, packet_word word, gravel_event done) {
   free_packet(a.g, a.ring, far_heap::of(a.g, a.ring.source), {a.number, word});
@@ -46,8 +48,8 @@ class gravel_receiver {
     for (const auto& [stream, event] : releases_) gravel_wait(event);
     const gravel_stream_t stream = own();
     for (const size_t e : edges_)
-      gravel_launch(gravel::free_for_ever<>, gravel_launch_config{.grid = 1, .block = 32, .stream = stream}, gravel_handle(), rings_.device_ring(e),
-                    rings_.shape().channels);
+      gravel_launch(gravel::free_for_ever<>, gravel_launch_config{.grid = 1, .block = 32, .stream = stream}, gravel_handle(),
+                    rings_.device_ring(e), rings_.shape().channels);
     gravel_stream_destroy(own_);
     for (char* const at : host_) {
       gravel::current_backend().unpin(at);

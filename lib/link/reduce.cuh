@@ -40,7 +40,8 @@ GRAVEL_DEVICE void reduce_along(const gravel_path_handle& h, T* to, const T* fro
     reduce_up<HOW>(h, to, from, count, h.position == last ? no_link : h.position, h.position ? h.position - 1 : no_link, no_link);
   } else {
     const uint32_t place = last - h.position, left = 2 * place + 1, right = left + 1;  // counted from the root
-    reduce_up<HOW>(h, to, from, count, place ? h.position : no_link, left < h.n ? last - left : no_link, right < h.n ? last - right : no_link);
+    reduce_up<HOW>(h, to, from, count, place ? h.position : no_link, left < h.n ? last - left : no_link,
+                   right < h.n ? last - right : no_link);
   }
   __syncthreads();
 }
@@ -69,8 +70,8 @@ __global__ void __launch_bounds__(512)
   end_path(e);
 }
 template <int = 0>
-__global__ void __launch_bounds__(512)
-    broadcast_on_path(const __grid_constant__ gravel_path_handle h, char* data, uint64_t bytes, uint32_t root, const __grid_constant__ path_end e) {
+__global__ void __launch_bounds__(512) broadcast_on_path(const __grid_constant__ gravel_path_handle h, char* data, uint64_t bytes,
+                                                         uint32_t root, const __grid_constant__ path_end e) {
   begin_path(e);
   if (h.n > 1) broadcast_along(h, data, bytes, root);
   end_path(e);

@@ -43,7 +43,8 @@ class ring_set {
     for (const link_edge& e : edges_) place.push_back(incoming[static_cast<size_t>(e.destination.pe)]++);
     const uint32_t most_incoming = edges_.empty() ? 0 : *std::max_element(incoming.begin(), incoming.end());
     const auto n_edges = static_cast<uint32_t>(edges_.size());
-    const uint64_t states_at = packet_ring::padded((2ull * n_edges + 1) * event_pool::words * sizeof(uint64_t)), table_at = states_at + (n_edges + 1) * sizeof(send_state),
+    const uint64_t states_at = packet_ring::padded((2ull * n_edges + 1) * event_pool::words * sizeof(uint64_t)),
+                   table_at = states_at + (n_edges + 1) * sizeof(send_state),
                    credits_at = packet_ring::padded(table_at + uint64_t{n_edges} * shape_.channels * sizeof(packet_ring)),
                    credits_each = packet_ring::credits_bytes(shape_.buffers),
                    arrivals_at = credits_at + uint64_t{n_edges} * shape_.channels * credits_each,
@@ -94,7 +95,8 @@ class ring_set {
     saying mine{0, edges_.size(), shape_, 0};
     for (const link_edge& e : edges_)
       for (const gravel_endpoint& end : {e.source, e.destination})
-        mine.edges = mix(mine.edges ^ mix(static_cast<uint64_t>(static_cast<uint32_t>(end.pe)) << 33 | uint64_t{end.kind} << 32 | end.number));
+        mine.edges =
+            mix(mine.edges ^ mix(static_cast<uint64_t>(static_cast<uint32_t>(end.pe)) << 33 | uint64_t{end.kind} << 32 | end.number));
     std::vector<saying> all(static_cast<size_t>(gravel_n_pes()));
     gravel_allgather(all.data(), &mine, 1);
     for (size_t pe = 1; pe < all.size(); ++pe) {

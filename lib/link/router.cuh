@@ -16,20 +16,21 @@ enum gravel_policy : uint8_t {
   GRAVEL_SCATTER,         ///< each packet to one output: to that which has room first, or to each an equal share
   GRAVEL_POINT_TO_POINT,  ///< each segment to one output: of those that `choose` names that which has room first
   GRAVEL_GATHER,          ///< what all inputs send to the one output, as it comes
-  GRAVEL_CHAIN,           ///< arrays of all inputs, combined from one to the next; the output is the last (reductions in lib/link/reduce.cuh)
-  GRAVEL_TREE,            ///< arrays of all inputs, combined as a tree whose root is the output
-  GRAVEL_RING             ///< from each endpoint to the next: allreduce and broadcast
+  GRAVEL_CHAIN,  ///< arrays of all inputs, combined from one to the next; the output is the last (reductions in lib/link/reduce.cuh)
+  GRAVEL_TREE,   ///< arrays of all inputs, combined as a tree whose root is the output
+  GRAVEL_RING    ///< from each endpoint to the next: allreduce and broadcast
 };
 
 /// All PEs say the same, but for `choose`.
 struct gravel_link_options {
   uint32_t packet_bytes = GRAVEL_CUDA ? 1 << 20 : 4096;  ///< 1 to 2^27; rounded up to a multiple of 16
-  uint32_t buffers = 2;                                   ///< packets at a destination, 1 to 1024: 2 and 3 are double and triple buffering
-  uint32_t channels = 1;                                  ///< for kernels that drive a link: rings for as many blocks, each with all buffers
-  uint32_t blocks = GRAVEL_CUDA ? 32 : 2;                 ///< most blocks of a kernel that sends for the host
-  bool equal_shares = false;                              ///< GRAVEL_SCATTER: packets go to outputs as they are counted, not as these have room
+  uint32_t buffers = 2;                                  ///< packets at a destination, 1 to 1024: 2 and 3 are double and triple buffering
+  uint32_t channels = 1;                                 ///< for kernels that drive a link: rings for as many blocks, each with all buffers
+  uint32_t blocks = GRAVEL_CUDA ? 32 : 2;                ///< most blocks of a kernel that sends for the host
+  bool equal_shares = false;  ///< GRAVEL_SCATTER: packets go to outputs as they are counted, not as these have room
   /// GRAVEL_POINT_TO_POINT: numbers of the outputs that a segment of this size and metadata may go to. Nothing: all.
-  std::function<std::vector<int>(uint64_t bytes, uint64_t metadata, const gravel_endpoint& source, const std::vector<gravel_endpoint>& outputs)>
+  std::function<std::vector<int>(uint64_t bytes, uint64_t metadata, const gravel_endpoint& source,
+                                 const std::vector<gravel_endpoint>& outputs)>
       choose{};
 };
 
@@ -37,8 +38,8 @@ struct gravel_link_options {
 class gravel_router {
  public:
   /// Throws gravel::error, on all PEs, for what cannot be, or if PEs differ: it names the ends.
-  gravel_router(std::vector<gravel_endpoint> inputs, std::vector<gravel_endpoint> outputs, gravel_policy policy, const gravel_link_options& how = {},
-                const char* name = "gravel_router")
+  gravel_router(std::vector<gravel_endpoint> inputs, std::vector<gravel_endpoint> outputs, gravel_policy policy,
+                const gravel_link_options& how = {}, const char* name = "gravel_router")
       : inputs_(std::move(inputs)),
         outputs_(std::move(outputs)),
         policy_(policy),
@@ -89,11 +90,13 @@ class gravel_router {
     edge_list edges;
     if (policy <= GRAVEL_GATHER) {
       if (outputs.size() > gravel::most_outputs)
-        gravel::fail_text("gravel_router: " + std::to_string(outputs.size()) + " outputs; there may be " + std::to_string(gravel::most_outputs));
+        gravel::fail_text("gravel_router: " + std::to_string(outputs.size()) + " outputs; there may be " +
+                          std::to_string(gravel::most_outputs));
       if (policy == GRAVEL_GATHER && outputs.size() != 1)
         gravel::fail_text("gravel_router: gather has one output, not " + std::to_string(outputs.size()));
       if (how.channels != 1 && n * outputs.size() > 1)
-        gravel::fail_text("gravel_router: " + std::to_string(how.channels) + " channels; they are for links of two endpoints, chains, trees and rings");
+        gravel::fail_text("gravel_router: " + std::to_string(how.channels) +
+                          " channels; they are for links of two endpoints, chains, trees and rings");
       for (const auto& in : inputs)
         for (const auto& out : outputs) edges.push_back({in, out});
       return edges;
@@ -101,11 +104,12 @@ class gravel_router {
     for (size_t i = 0; i < n; ++i)
       for (size_t k = 0; k < i; ++k)
         if (inputs[i].pe == inputs[k].pe)
-          gravel::fail_text("gravel_router: PE " + std::to_string(inputs[i].pe) + " is on the path twice, as " + gravel::text_of(inputs[k]) + " and " +
-                            gravel::text_of(inputs[i]));
+          gravel::fail_text("gravel_router: PE " + std::to_string(inputs[i].pe) + " is on the path twice, as " +
+                            gravel::text_of(inputs[k]) + " and " + gravel::text_of(inputs[i]));
     if (policy == GRAVEL_RING) {
       if (how.buffers < 2)
-        gravel::fail_text("gravel_router: a ring with 1 buffer; it needs 2, as each PE holds a packet while it passes on what it made of it");
+        gravel::fail_text(
+            "gravel_router: a ring with 1 buffer; it needs 2, as each PE holds a packet while it passes on what it made of it");
       if (outputs != inputs) gravel::fail_text("gravel_router: inputs and outputs of a ring are the same endpoints");
       for (size_t i = 0; n > 1 && i < n; ++i) edges.push_back({inputs[i], inputs[(i + 1) % n]});
       return edges;
@@ -113,7 +117,8 @@ class gravel_router {
     if (outputs.size() != 1 || !(outputs[0] == inputs.back()))
       gravel::fail_text("gravel_router: the output of a reduction along a chain or tree is its last input");
     // A tree of two children each: the root, last of the inputs, is 0, and what i is to 2 i + 1 and 2 i + 2 is counted from there.
-    for (size_t i = 0; i + 1 < n; ++i) edges.push_back({inputs[i], policy == GRAVEL_CHAIN ? inputs[i + 1] : inputs[n - 1 - (n - 2 - i) / 2]});
+    for (size_t i = 0; i + 1 < n; ++i)
+      edges.push_back({inputs[i], policy == GRAVEL_CHAIN ? inputs[i + 1] : inputs[n - 1 - (n - 2 - i) / 2]});
     return edges;
   }
 
@@ -140,14 +145,16 @@ class gravel_router {
     }
   }
   template <class End>
-  static const std::unique_ptr<End>& end_of(const std::vector<std::unique_ptr<End>>& ends, const std::vector<gravel_endpoint>& at, int number,
-                                            const char* what) {
-    if (ends.empty()) gravel::fail_text(std::string("gravel_router: a chain, tree or ring has no ") + what + " of its own: it combines arrays");
+  static const std::unique_ptr<End>& end_of(const std::vector<std::unique_ptr<End>>& ends, const std::vector<gravel_endpoint>& at,
+                                            int number, const char* what) {
+    if (ends.empty())
+      gravel::fail_text(std::string("gravel_router: a chain, tree or ring has no ") + what + " of its own: it combines arrays");
     for (size_t i = 0; i < ends.size(); ++i)
       if (ends[i] && (number < 0 || static_cast<size_t>(number) == i)) return ends[i];
-    gravel::fail_text(std::string("gravel_router: ") + what + " " + (number < 0 ? std::string("(any)") : std::to_string(number)) + " is not one of PE " +
-                      std::to_string(gravel_my_pe()) + ", but of " +
-                      (number >= 0 && static_cast<size_t>(number) < at.size() ? gravel::text_of(at[static_cast<size_t>(number)]) : "no PE"));
+    gravel::fail_text(
+        std::string("gravel_router: ") + what + " " + (number < 0 ? std::string("(any)") : std::to_string(number)) + " is not one of PE " +
+        std::to_string(gravel_my_pe()) + ", but of " +
+        (number >= 0 && static_cast<size_t>(number) < at.size() ? gravel::text_of(at[static_cast<size_t>(number)]) : "no PE"));
   }
 
   std::vector<gravel_endpoint> inputs_, outputs_;
@@ -157,7 +164,8 @@ class gravel_router {
   bool directly_ = false;  ///< of a path: all its links are stored over
   std::unique_ptr<gravel::ring_set> rings_;
   std::vector<std::unique_ptr<gravel_sender>> senders_;
-  std::vector<std::unique_ptr<gravel_receiver>> receivers_;  // end before senders, which wait until other PEs' receivers have, or have received all
+  std::vector<std::unique_ptr<gravel_receiver>>
+      receivers_;  // end before senders, which wait until other PEs' receivers have, or have received all
 };
 
 /// Two endpoints. Open from its constructor to its destructor, which are collective: all PEs call them, also those that have no end of it.

@@ -12,11 +12,11 @@ class gravel_receiver;
 struct gravel_segment {
   char* data = nullptr;  ///< in the PE's device memory; of a host endpoint: in host memory
   uint64_t bytes = 0;
-  uint64_t metadata = 0;    ///< what its sender gave
-  gravel_endpoint source;   ///< where it was sent
-  bool is_last = false;     ///< of a segment that its sender cut into packets
-  bool has_come = false;    ///< false: the sources have shut down, and nothing more comes
-  size_t input = 0;         ///< which of the receiver's sources
+  uint64_t metadata = 0;   ///< what its sender gave
+  gravel_endpoint source;  ///< where it was sent
+  bool is_last = false;    ///< of a segment that its sender cut into packets
+  bool has_come = false;   ///< false: the sources have shut down, and nothing more comes
+  size_t input = 0;        ///< which of the receiver's sources
   gravel::received_packet packet{};
 
   bool empty() const { return !has_come; }

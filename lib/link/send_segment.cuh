@@ -101,10 +101,8 @@ GRAVEL_DEVICE void send_packet_to(const send_end& e, const send_job& job, uint32
   const far_heap there = far_heap::of(e.g, r.destination);
   if (threadIdx.x == 0) await_credit(r, number);
   __syncthreads();
-  if (gridDim.x == 1)
-    put_packet(e.g, r, there, number, r.data(number), job.from + cut.begin(p), cut.size(p), is_last, job.metadata);
-  else
-    put_packet_part(e.g, r, there, number, job.from + cut.begin(p), cut.size(p), is_last, job.metadata, blockIdx.x, gridDim.x);
+  if (gridDim.x == 1) put_packet(e.g, r, there, number, r.data(number), job.from + cut.begin(p), cut.size(p), is_last, job.metadata);
+  else put_packet_part(e.g, r, there, number, job.from + cut.begin(p), cut.size(p), is_last, job.metadata, blockIdx.x, gridDim.x);
 }
 
 /// Packets [begin, end) that an output gets of a segment, where that is known beforehand.

@@ -25,7 +25,13 @@ class gravel_sender {
 
   /// `first_edge` to `first_edge + n_outputs` of `rings`, which all begin at one endpoint of this PE.
   gravel_sender(gravel::ring_set& rings, size_t first_edge, uint32_t n_outputs, gravel::send_way way, uint32_t blocks, choice choose = {})
-      : rings_(rings), first_(first_edge), n_(n_outputs), way_(way), blocks_(blocks), choose_(std::move(choose)), events_(rings.sender_events(first_edge)) {
+      : rings_(rings),
+        first_(first_edge),
+        n_(n_outputs),
+        way_(way),
+        blocks_(blocks),
+        choose_(std::move(choose)),
+        events_(rings.sender_events(first_edge)) {
     for (size_t i = 0; i < n_; ++i) direct_ &= rings_.reaches(edge(i).destination.pe);
   }
   /// Waits for what is on its way. If nobody has called shutdown() it does so.
@@ -59,7 +65,8 @@ class gravel_sender {
     const gravel_launch_config config{.grid = 1, .block = 32, .stream = stream};
     const gravel_event done = events_.take();
     const uint32_t n = n_ * rings_.shape().channels;
-    if (direct_ && !how.after.word) gravel::launch_alone(gravel::end_rings<>, config, gravel_handle(), rings_.device_ring(first_), n, how.after, done);
+    if (direct_ && !how.after.word)
+      gravel::launch_alone(gravel::end_rings<>, config, gravel_handle(), rings_.device_ring(first_), n, how.after, done);
     else gravel_launch(gravel::end_rings<>, config, gravel_handle(), rings_.device_ring(first_), n, how.after, done);
     return last_ = done;
   }
@@ -113,12 +120,14 @@ class gravel_sender {
     const uint32_t buffers = rings_.shape().buffers;
     gravel_wait(job.after);
     if (!stage_) {
-      stage_ = static_cast<char*>(gravel::current_backend().allocate(uint64_t{buffers} * rings_.shape().packet_bytes, "a host's end of links"));
+      stage_ =
+          static_cast<char*>(gravel::current_backend().allocate(uint64_t{buffers} * rings_.shape().packet_bytes, "a host's end of links"));
       staged_.resize(buffers);
     }
     const char* const from = job.from;
     if (job.way == gravel::send_way::shares || (job.way == gravel::send_way::one && cut.packets() > 1))
-      gravel::fail_text("gravel_sender::send: " + text() + " is of a host: its segments of several packets go to all, or each packet to any");
+      gravel::fail_text("gravel_sender::send: " + text() +
+                        " is of a host: its segments of several packets go to all, or each packet to any");
     gravel_event done;
     for (uint64_t p = 0; p < cut.packets(); ++p) {
       const uint32_t slot = static_cast<uint32_t>(stages_++ % buffers);
@@ -142,7 +151,7 @@ class gravel_sender {
   bool direct_ = true, closed_ = false;
   gravel_stream_t own_ = nullptr, last_stream_ = nullptr;
   gravel_event last_;
-  char* stage_ = nullptr;              ///< of a host endpoint: packets in device memory
-  std::vector<gravel_event> staged_;   ///< of each: it has been sent
+  char* stage_ = nullptr;             ///< of a host endpoint: packets in device memory
+  std::vector<gravel_event> staged_;  ///< of each: it has been sent
   uint64_t stages_ = 0;
 };
