@@ -23,6 +23,7 @@ LAYERS = {
     "host": ["lib/base", "device", "host/node", "host/pe"],
     "lib/graph": ["lib/base"],
     "lib/reads": ["lib/base", "lib/graph"],
+    "lib/link": ["lib/base", "device", "host"],
     "lib/channel": ["lib/base", "device", "host"],
     "lib/server": ["lib/base", "device", "host"],
     "lib/worklist": ["lib/base", "device", "host", "lib/graph", "lib/channel"],

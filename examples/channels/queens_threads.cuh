@@ -7,7 +7,7 @@
 #include "gravel.cuh"
 #include "host/device_array.hpp"
 #include "lib/base/relax.hpp"
-#include "lib/channel/launch_alone.cuh"
+#include "host/launch_alone.cuh"
 
 namespace queens_threads {
 

@@ -5,7 +5,7 @@
 
 #include "examples/channels/sort_runs.cuh"
 #include "examples/channels/warp_queue.cuh"
-#include "lib/channel/launch_alone.cuh"
+#include "host/launch_alone.cuh"
 
 namespace sort_threads {
 

@@ -87,8 +87,10 @@ const char* name_of(message_fault fault) {
                                           "no room for a task that a task sends",
                                           "an unknown task",
                                           "a command that is none",
-                                          "a chain of tasks that is too long"};
-  static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(message_fault::task_chain) + 1);
+                                          "a chain of tasks that is too long",
+                                          "a send on a link after its shutdown",
+                                          "no such channel of a link"};
+  static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(message_fault::link_channel) + 1);
   return names[static_cast<int>(fault)];
 }
 

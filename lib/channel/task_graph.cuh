@@ -12,7 +12,7 @@
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 #include "lib/base/error.hpp"
-#include "lib/channel/launch_alone.cuh"
+#include "host/launch_alone.cuh"
 #include "lib/channel/task_kernels.cuh"
 
 /// Who decides which batch runs next.

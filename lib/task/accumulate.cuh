@@ -5,7 +5,7 @@
 #include "device/am.cuh"
 #include "device/bulk.cuh"
 #include "host/gravel.cuh"
-#include "lib/task/element.cuh"
+#include "lib/base/element.hpp"
 
 namespace gravel {
 

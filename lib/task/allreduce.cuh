@@ -9,7 +9,7 @@
 // Elements are combined in the order of the PEs, so the result is the same at all PEs, bit for bit, and in every run.
 // T: float, double, gravel_half, gravel_bfloat16 (those two are combined in float and rounded once), integers of 4 and 8 bytes.
 #pragma once
-#include "lib/channel/launch_alone.cuh"
+#include "host/launch_alone.cuh"
 #include "lib/task/one_shot.cuh"
 #include "lib/task/reduce_by_messages.cuh"
 #include "lib/task/two_shot.cuh"

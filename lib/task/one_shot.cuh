@@ -2,7 +2,7 @@
 // all of them. There is no barrier, neither before nor after: each word of staging says by itself to which call it belongs.
 // Source: "extended task queuing", SC 2016, section on reductions; flags within the data are how networks with ordered words signal.
 #pragma once
-#include "lib/task/element.cuh"
+#include "lib/base/element.hpp"
 #include "lib/task/reduction_meeting.cuh"
 
 namespace gravel {

@@ -4,7 +4,7 @@
 // A round is a call with a number of its own. Staging is not doubled: who is in the next round has seen the result of this one from the PE
 // that he sends his next contribution to.
 #pragma once
-#include "lib/task/element.cuh"
+#include "lib/base/element.hpp"
 #include "lib/task/reduction_meeting.cuh"
 
 namespace gravel {

@@ -1,7 +1,7 @@
 // Large arrays, among PEs that reach each other's memory: of each block's part every PE reduces a slice, which it loads from all PEs, and
 // stores the result to all of them. The PEs meet before, so that the arrays are there, and after, so that results are.
 #pragma once
-#include "lib/task/element.cuh"
+#include "lib/base/element.hpp"
 #include "lib/task/reduction_meeting.cuh"
 
 namespace gravel {

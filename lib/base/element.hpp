@@ -2,8 +2,8 @@
 #pragma once
 #include <type_traits>
 
+#include "lib/base/half.hpp"
 #include "lib/base/reduction.hpp"
-#include "lib/task/half.hpp"
 
 namespace gravel {
 

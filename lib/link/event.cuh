@@ -1,0 +1,75 @@
+// Events: that something has been done, as a word of the own symmetric heap and the value that it reaches. So a kernel, a stream or the host can wait for it,
+// also before what it is about has been started (an event of the future).
+// Source: Groute, section 4.1 (event pool, event futures).
+#pragma once
+#include "device/wait.cuh"
+#include "host/launch_alone.cuh"
+#include "lib/base/error.hpp"
+
+/// Plain data: it may be an argument of kernels of this PE.
+struct gravel_event {
+  uint64_t* word = nullptr;  ///< nullptr: has happened
+  uint64_t value = 0;
+};
+
+namespace gravel {
+
+/// Thread scope: lane.
+GRAVEL_DEVICE void raise_event(const gravel_event& e) {
+  if (e.word) store_release(e.word, e.value);  // [L6]
+}
+GRAVEL_DEVICE void await_event(const gravel_event& e) {
+  if (!e.word) return;
+  for (relax wait; load_acquire(e.word) < e.value; wait.attentively()) {  // [L6]
+  }
+}
+template <int = 0>
+__global__ void await_event_in_stream(gravel_event e) {
+  await_event(e);
+}
+template <int = 0>
+__global__ void raise_event_in_stream(gravel_event e) {
+  raise_event(e);
+}
+
+}  // namespace gravel
+
+/// Waits for the event. Thread scope: lane. What was done before it is visible then.
+GRAVEL_DEVICE void gravel_wait(const gravel_t& g, const gravel_event& e) {
+  if (e.word) gravel_wait_until(g, e.word, GRAVEL_GE, e.value);  // [L6]
+}
+/// Host: returns when it has happened.
+inline void gravel_wait(const gravel_event& e) {
+  if (e.word) gravel_wait_until(gravel_host_handle(), e.word, GRAVEL_GE, e.value);  // [L6]
+}
+/// Host: has it happened?
+inline bool gravel_has_happened(const gravel_event& e) { return !e.word || gravel::look_at(gravel_host_handle(), e.word) >= e.value; }
+/// Host: what is put into the stream from now on begins when it has happened.
+inline void gravel_wait(const gravel_event& e, gravel_stream_t stream) {
+  if (e.word) gravel_launch(gravel::await_event_in_stream<>, gravel_launch_config{.stream = stream}, e);
+}
+
+namespace gravel {
+
+/// Words of events of one kind, used again and again. Thread: one of the host.
+class event_pool {
+ public:
+  static constexpr uint32_t words = 32;
+  /// Symmetric memory, zeroed: [words].
+  explicit event_pool(uint64_t* memory = nullptr) : memory_(memory) {}
+
+  /// The next event. Waits for the one whose word it takes over.
+  gravel_event take() {
+    const uint64_t number = taken_++;
+    uint64_t* const word = &memory_[number % words];
+    const gravel_event e{word, number / words + 1};
+    if (e.value > 1) gravel_wait(gravel_event{word, e.value - 1});
+    return e;
+  }
+
+ private:
+  uint64_t* memory_;
+  uint64_t taken_ = 0;
+};
+
+}  // namespace gravel

@@ -1,0 +1,131 @@
+// Ends of links that kernels drive: each block of a kernel has a channel of the link for itself.
+#pragma once
+#include "lib/link/segment.hpp"
+
+/// Plain data for kernels; from gravel_link::handle().
+struct gravel_link_handle {
+  gravel_t g;
+  const gravel::packet_ring* rings;  ///< [channels], in device memory
+  uint32_t channels;
+};
+
+/// A packet in a kernel.
+struct gravel_packet {
+  const char* data = nullptr;  ///< in this PE's memory, until it is released
+  uint64_t bytes = 0, metadata = 0;
+  bool is_last = false;   ///< of its segment
+  bool has_come = false;  ///< false: the source has shut down
+  gravel::received_packet what{};
+};
+
+namespace gravel {
+/// A channel that there is; 0, and a report, otherwise.
+GRAVEL_DEVICE uint32_t checked_channel(const gravel_link_handle& h, uint32_t channel) {
+  if (channel < h.channels) return channel;
+  if (threadIdx.x == 0) report_error(h.g, message_fault::link_channel, op::none, h.rings[0].destination, channel, h.channels, 0);
+  return 0;
+}
+GRAVEL_DEVICE gravel_packet packet_for_block(const gravel_t& g, const packet_ring& r, uint64_t number) {
+  const copy_team team = copy_team::block(g);
+  __syncthreads();
+  uint64_t word = 0;
+  if (team.is_leader()) word = await_packet(g, r, number).word.value;
+  const received_packet p{number, {team.from_leader(word)}};
+  if (p.is_end()) return {};
+  return {r.data(number), p.word.bytes(), metadata_of(g, r, p), p.word.is_last(), true, p};
+}
+}  // namespace gravel
+
+/// The sending end of a channel, in the block that has it: made and used by all its threads together, with the same arguments. One at a time in all kernels of the
+/// PE; what it has sent is counted when it ends.
+class gravel_packet_sender {
+ public:
+  GRAVEL_DEVICE gravel_packet_sender(const gravel_link_handle& h, uint32_t channel)
+      : g_(h.g),
+        ring_(h.rings[gravel::checked_channel(h, channel)]),
+        there_(gravel::far_heap::of(h.g, ring_.destination)),
+        next_(ring_.origin()->sent),
+        closed_(ring_.origin()->closed != 0) {}
+  GRAVEL_DEVICE ~gravel_packet_sender() {
+    __syncthreads();
+    if (threadIdx.x == 0) ring_.origin()->sent = next_;
+  }
+  gravel_packet_sender(const gravel_packet_sender&) = delete;
+  gravel_packet_sender& operator=(const gravel_packet_sender&) = delete;
+
+  /// A segment, in packets: bytes [data, data + bytes) of any memory that the block can read. Returns when it may be reused; waits for buffers. `is_last`: of
+  /// the segment, which may also come in several calls.
+  GRAVEL_DEVICE void send(const void* data, uint64_t bytes, uint64_t metadata = 0, bool is_last = true) {
+    using namespace gravel;
+    if (closed_) {
+      if (threadIdx.x == 0) report_error(g_, message_fault::link_closed, op::none, ring_.destination, ring_.source, bytes);
+      return;
+    }
+    const uint64_t most = ring_.packet_bytes;
+    uint64_t at = 0;
+    do {
+      const uint64_t now = bytes - at < most ? bytes - at : most;
+      await_buffer();
+      put_packet(g_, ring_, there_, next_, ring_.data(next_), static_cast<const char*>(data) + at, now, is_last && at + now == bytes,
+                 metadata);
+      ++next_;
+      at += now;
+    } while (at < bytes);
+    __syncthreads();
+  }
+  /// Nothing comes behind.
+  GRAVEL_DEVICE void shutdown() {
+    using namespace gravel;
+    __syncthreads();
+    closed_ = true;
+    if (threadIdx.x == 0) tell_end(g_, ring_, there_, next_);
+  }
+
+ private:
+  GRAVEL_DEVICE void await_buffer() {
+    if (threadIdx.x == 0) gravel::await_credit(ring_, next_);
+    __syncthreads();
+  }
+  const gravel_t& g_;
+  const gravel::packet_ring ring_;
+  const gravel::far_heap there_;
+  uint64_t next_;
+  bool closed_;
+};
+
+/// The receiving end of a channel, in the block that has it; as gravel_packet_sender.
+class gravel_packet_receiver {
+ public:
+  GRAVEL_DEVICE gravel_packet_receiver(const gravel_link_handle& h, uint32_t channel)
+      : g_(h.g),
+        ring_(h.rings[gravel::checked_channel(h, channel)]),
+        back_(gravel::far_heap::of(h.g, ring_.source)),
+        next_(ring_.sink()->taken) {}
+  GRAVEL_DEVICE ~gravel_packet_receiver() {
+    __syncthreads();
+    if (threadIdx.x == 0) ring_.sink()->taken = next_;
+  }
+  gravel_packet_receiver(const gravel_packet_receiver&) = delete;
+  gravel_packet_receiver& operator=(const gravel_packet_receiver&) = delete;
+
+  /// The next packet; waits for it. It lies where it came until release(); several may be held, as many as there are buffers.
+  GRAVEL_DEVICE gravel_packet receive() {
+    const gravel_packet p = gravel::packet_for_block(g_, ring_, next_);
+    next_ += p.has_come;
+    return p;
+  }
+  GRAVEL_DEVICE void release(const gravel_packet& p) {
+    if (!p.has_come) return;
+    __syncthreads();
+    if (threadIdx.x == 0) gravel::free_packet(g_, ring_, back_, p.what);
+  }
+
+ private:
+  const gravel_t& g_;
+  const gravel::packet_ring ring_;
+  const gravel::far_heap back_;
+  uint64_t next_;
+};
+
+/// The packet of a pending segment (gravel_pending_segment::handle); waits for it. Thread scope: block, any number of blocks. The host releases it.
+GRAVEL_DEVICE gravel_packet gravel_receive(const gravel_arrival& a) { return gravel::packet_for_block(a.g, a.ring, a.number); }

@@ -1,0 +1,244 @@
+// A ring of packets from one PE to another: the protocol on which links and routers stand. Packet n goes into buffer n % buffers.
+//
+//   where              word             written by    what
+//   at the destination word (a buffer)  source        which packet is there, its size (packet_word.hpp)              [L2]
+//                      counter          source        bytes that came in pieces, ever                                [L3]
+//                      metadata, data   source        before [L2] or [L3]
+//                      ended            source        packets that there are in all, + 1; 0: more may come           [L4]
+//                      results          source        arrays' packets that are stored where they belong                  [L8]
+//                      counted, taken   destination   for itself
+//   at the source      freed (a buffer) destination   number of the packet that was taken out last, + 1: a credit    [L5]
+//                      sent             source        for itself
+//
+// A packet that one block stores into mapped memory, or that is one message, has come with its word. One that travels in several pieces (stored by
+// several blocks, or messages, which may overtake each other) is counted: it has come when word and counter say so.
+//
+// Invariants: the source writes into a buffer only when `freed` is of the packet before in that buffer, so at most one packet is in it, and what belongs to packet
+// n + buffers is written after the destination has read all of packet n. All numbers are 64-bit and only grow; of a word the low half of its packet's number is enough, as
+// it is compared with one packet alone. A shutdown takes no buffer, so it waits for nothing; who waits for a packet looks at `ended`, too. The model is
+// test/models/link.pml.
+//
+// Source: Groute, section 4.1 (packets, pipelined receivers with several buffers).
+#pragma once
+#include "device/bulk.cuh"
+#include "device/wait.cuh"
+#include "lib/link/packet_word.hpp"
+
+namespace gravel {
+
+/// Of one buffer, at the destination.
+struct alignas(64) arrival_line {
+  uint64_t word, counter, metadata;  ///< the source's
+  uint64_t counted;                  ///< the destination's: `counter` when the packet before was taken out
+  uint64_t spare[4];
+};
+/// Of one buffer, at the source.
+struct alignas(64) credit_line {
+  uint64_t freed;  ///< the destination's
+  uint64_t spare[7];
+};
+/// Of a ring, at the destination and at the source.
+struct alignas(64) sink_line {
+  uint64_t ended;          ///< the source's
+  uint64_t results;        ///< the source's: of an allreduce, stored where they belong (ring_allreduce.cuh)
+  uint64_t taken;          ///< the destination's: packets that kernels have received
+  uint64_t results_taken;  ///< the destination's
+  uint64_t spare[4];
+};
+struct alignas(64) source_line {
+  uint64_t sent;     ///< packets, written when a kernel that sends ends
+  uint64_t results;  ///< the same of results
+  uint64_t closed;   ///< it was shut down
+  uint64_t spare[5];
+};
+static_assert(sizeof(arrival_line) == 64 && sizeof(credit_line) == 64 && sizeof(sink_line) == 64 && sizeof(source_line) == 64);
+
+/// Plain data, the same at all PEs but for the heap that addresses lie in.
+struct packet_ring {
+  char *arrivals, *credits;  ///< what lies at the destination, and at the source: symmetric addresses
+  uint32_t packet_bytes;     ///< of a buffer, a multiple of 16
+  uint32_t buffers;
+  uint32_t source, destination;  ///< PEs
+
+  GRAVEL_BOTH static uint64_t padded(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+  GRAVEL_BOTH static uint64_t credits_bytes(uint32_t buffers) { return padded(sizeof(source_line) + buffers * sizeof(credit_line)); }
+  GRAVEL_BOTH static uint64_t data_at(uint32_t buffers) { return padded(sizeof(sink_line) + buffers * sizeof(arrival_line)); }
+  GRAVEL_BOTH static uint64_t arrivals_bytes(uint32_t buffers, uint32_t packet_bytes) {
+    return data_at(buffers) + uint64_t{buffers} * packet_bytes;
+  }
+  GRAVEL_BOTH uint32_t buffer(uint64_t number) const { return static_cast<uint32_t>(number % buffers); }
+  GRAVEL_BOTH sink_line* sink() const { return reinterpret_cast<sink_line*>(arrivals); }
+  GRAVEL_BOTH arrival_line* arrival(uint64_t number) const {
+    return reinterpret_cast<arrival_line*>(arrivals + sizeof(sink_line)) + buffer(number);
+  }
+  GRAVEL_BOTH char* data(uint64_t number) const { return arrivals + data_at(buffers) + uint64_t{buffer(number)} * packet_bytes; }
+  GRAVEL_BOTH source_line* origin() const { return reinterpret_cast<source_line*>(credits); }
+  GRAVEL_BOTH credit_line* credit(uint64_t number) const {
+    return reinterpret_cast<credit_line*>(credits + sizeof(source_line)) + buffer(number);
+  }
+};
+
+/// The memory of another PE, as far as it is mapped here.
+struct far_heap {
+  char *mine, *theirs;  ///< theirs: nullptr, messages must do
+  GRAVEL_BOTH static far_heap of(const gravel_t& g, uint32_t pe) { return {g.heap, mapped_heap(g, static_cast<int>(pe))}; }
+  GRAVEL_BOTH bool is_mapped() const { return theirs != nullptr; }
+  template <class A>
+  GRAVEL_BOTH A* at(A* symmetric) const {
+    return reinterpret_cast<A*>(theirs + (reinterpret_cast<const char*>(symmetric) - mine));
+  }
+};
+
+/// What a packet brings. Plain data.
+struct received_packet {
+  uint64_t number;
+  packet_word word;  ///< value 0: there is none, the source has shut down
+  GRAVEL_BOTH bool is_end() const { return word.value == 0; }
+};
+
+// Of the source. Thread scope: lane.
+
+/// May packet `number` be written now?
+GRAVEL_BOTH bool has_credit(const packet_ring& r, uint64_t number) {
+  return number < r.buffers || load_acquire(&r.credit(number)->freed) >= number - r.buffers + 1;  // [L5]
+}
+GRAVEL_DEVICE void await_credit(const packet_ring& r, uint64_t number) {
+  for (relax wait; !has_credit(r, number); wait.attentively()) {
+  }
+}
+/// A word of another PE by a message, at once. What travels as messages is not inlined: it is long, and who stores shall not pay for it with registers.
+__device__ GRAVEL_NOINLINE inline void put_word(const gravel_t& g, uint64_t* at, uint64_t value, uint32_t pe) {
+  gravel_put(g, at, value, static_cast<int>(pe));
+  gravel_flush(g);
+}
+/// The word of a packet, behind what was stored before.
+GRAVEL_DEVICE void tell_packet(const gravel_t& g, const packet_ring& r, const far_heap& there, uint64_t number, packet_word word) {
+  uint64_t* const at = &r.arrival(number)->word;
+  if (there.is_mapped()) return store_release(there.at(at), word.value);  // [L2]
+  put_word(g, at, word.value, r.destination);                             // [L2] behind nothing: the packet is counted, or empty
+}
+/// There are `packets` packets in all. They need not have come yet.
+GRAVEL_DEVICE void tell_end(const gravel_t& g, const packet_ring& r, const far_heap& there, uint64_t packets) {
+  uint64_t* const at = &r.sink()->ended;
+  r.origin()->closed = 1;
+  if (there.is_mapped()) return store_release(there.at(at), packets + 1);  // [L4]
+  put_word(g, at, packets + 1, r.destination);                             // [L4]
+}
+
+// Of the source. Thread scope: block.
+
+/// As copy_bytes, with several words of each thread on their way at once. Thread scope: block.
+GRAVEL_DEVICE void copy_packet(const gravel_t& g, char* to, const char* from, uint64_t bytes) {
+  constexpr uint32_t at_once = 8;
+  uint64_t done = 0;
+  if ((reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from)) % sizeof(unit) == 0) {
+    const auto* const source = reinterpret_cast<const unit*>(from);
+    auto* const target = reinterpret_cast<unit*>(to);
+    const uint64_t step = blockDim.x, together = bytes / sizeof(unit) / (at_once * step) * (at_once * step);
+    for (uint64_t i = threadIdx.x; i < together; i += at_once * step) {
+      unit words[at_once];
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < at_once; ++k) words[k] = load_unit(source + i + k * step);
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < at_once; ++k) store_unit(target + i + k * step, words[k]);
+    }
+    done = together * sizeof(unit);
+  }
+  copy_bytes(copy_team::block(g), to + done, from + done, bytes - done);
+}
+
+/// Bytes that fit a message with a signal.
+GRAVEL_BOTH uint64_t signalled_bytes(const gravel_t& g) {
+  return uint64_t{most_bulk_units(g, g.block.state ? g.block : g.direct) - 2} * sizeof(unit);
+}
+
+/// Bytes [begin, end) of the data of a packet, and its metadata if there is any, as messages that are counted. They go to `to`, a symmetric address.
+__device__ GRAVEL_NOINLINE inline void put_counted(const gravel_t& g, const packet_ring& r, uint64_t number, char* to, const char* from,
+                                                   uint64_t begin, uint64_t end, uint64_t metadata) {
+  arrival_line* const line = r.arrival(number);
+  const uint64_t most = signalled_bytes(g);
+  for (uint64_t at = begin; at < end; at += most) {
+    const uint64_t now = end - at < most ? end - at : most;
+    gravel_put_signal(g, to + at, from + at, now, &line->counter, now, GRAVEL_SIGNAL_ADD, static_cast<int>(r.destination));  // [L3]
+  }
+  if (metadata)
+    gravel_put_signal(g, &line->metadata, &metadata, sizeof(metadata), &line->counter, sizeof(metadata), GRAVEL_SIGNAL_ADD,
+                      static_cast<int>(r.destination));  // [L3]
+  if (threadIdx.x == 0) gravel_flush(g);
+}
+/// A whole packet by messages: in one, if that is enough.
+__device__ GRAVEL_NOINLINE inline void put_packet_by_messages(const gravel_t& g, const packet_ring& r, uint64_t number, char* to,
+                                                              const char* from, uint64_t bytes, bool is_last, uint64_t metadata) {
+  if (bytes && bytes <= signalled_bytes(g) && !metadata) {
+    gravel_put_signal(g, to, from, bytes, &r.arrival(number)->word, packet_word::make(number, bytes, is_last, false, false).value,
+                      GRAVEL_SIGNAL_SET, static_cast<int>(r.destination));  // [L2]
+    if (threadIdx.x == 0) gravel_flush(g);
+    return;
+  }
+  put_counted(g, r, number, to, from, 0, bytes, metadata);
+  if (threadIdx.x == 0) tell_packet(g, r, {}, number, packet_word::make(number, bytes, is_last, metadata != 0, true));
+}
+/// A whole packet, by one block that has the buffer. `to`: r.data(number), or another place that is free at the destination.
+GRAVEL_DEVICE void put_packet(const gravel_t& g, const packet_ring& r, const far_heap& there, uint64_t number, char* to, const char* from,
+                              uint64_t bytes, bool is_last, uint64_t metadata) {
+  if (!there.is_mapped()) return put_packet_by_messages(g, r, number, to, from, bytes, is_last, metadata);
+  copy_packet(g, there.at(to), from, bytes);
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  if (metadata) there.at(r.arrival(number))->metadata = metadata;
+  tell_packet(g, r, there, number, packet_word::make(number, bytes, is_last, metadata != 0, false));
+}
+/// The same by all blocks of a grid, each a part of it: block 0 also what is one. Each has waited for the buffer.
+GRAVEL_DEVICE void put_packet_part(const gravel_t& g, const packet_ring& r, const far_heap& there, uint64_t number, const char* from,
+                                   uint64_t bytes, bool is_last, uint64_t metadata, uint32_t part, uint32_t parts) {
+  const uint64_t units = (bytes + sizeof(unit) - 1) / sizeof(unit), each = (units + parts - 1) / parts * sizeof(unit);
+  const uint64_t begin = part * each < bytes ? part * each : bytes, end = begin + each < bytes ? begin + each : bytes;
+  const uint64_t its_metadata = part == 0 ? metadata : 0;
+  if (!there.is_mapped()) {
+    put_counted(g, r, number, r.data(number), from, begin, end, its_metadata);
+  } else {
+    copy_packet(g, there.at(r.data(number)) + begin, from + begin, end - begin);
+    arrival_line* const line = there.at(r.arrival(number));
+    if (its_metadata && threadIdx.x == 0) line->metadata = metadata;
+    const uint64_t added = end - begin + (its_metadata ? sizeof(metadata) : 0);
+    __syncthreads();
+    if (added && threadIdx.x == 0) fetch_add_release<scope::system>(&line->counter, added);  // [L3]
+  }
+  if (part == 0 && threadIdx.x == 0) tell_packet(g, r, there, number, packet_word::make(number, bytes, is_last, metadata != 0, true));
+}
+
+// Of the destination. Thread scope: lane, or a host thread.
+
+/// Is packet `number` there, or will it never come? False: neither is known yet.
+GRAVEL_BOTH bool look_for_packet(const gravel_t& g, const packet_ring& r, uint64_t number, received_packet* found) {
+  const arrival_line* const line = r.arrival(number);
+  const packet_word word{look_at(g, &line->word)};  // [L2]
+  if (word.is_of(number)) {
+    if (word.is_counted() && look_at(g, &line->counter) != look_at(g, &line->counted) + word.counted_bytes()) return false;  // [L3]
+    *found = {number, word};
+    return true;
+  }
+  const uint64_t ended = look_at(g, &r.sink()->ended);  // [L4]
+  if (!ended || number < ended - 1) return false;
+  *found = {number, {}};
+  return true;
+}
+GRAVEL_BOTH received_packet await_packet(const gravel_t& g, const packet_ring& r, uint64_t number) {
+  received_packet found;
+  for (relax wait; !look_for_packet(g, r, number, &found); wait.attentively()) {
+  }
+  return found;
+}
+GRAVEL_BOTH uint64_t metadata_of(const gravel_t& g, const packet_ring& r, const received_packet& p) {
+  return p.word.has_metadata() ? look_at(g, &r.arrival(p.number)->metadata) : 0;
+}
+/// All threads have read the packet: its buffer goes back. Thread scope: lane of a kernel.
+GRAVEL_DEVICE void free_packet(const gravel_t& g, const packet_ring& r, const far_heap& back, const received_packet& p) {
+  uint64_t* const counted = &r.arrival(p.number)->counted;
+  if (p.word.is_counted()) store_relaxed(counted, *counted + p.word.counted_bytes());
+  uint64_t* const at = &r.credit(p.number)->freed;
+  if (back.is_mapped()) return store_release(back.at(at), p.number + 1);  // [L5]
+  put_word(g, at, p.number + 1, r.source);                                // [L5]
+}
+
+}  // namespace gravel

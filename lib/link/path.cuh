@@ -1,0 +1,265 @@
+// Along paths of links: arrays combined from one PE to the next, as a chain, a tree or a ring; and one PE's array to all, along a ring. Each block of a grid has a
+// channel of the path and a part of the arrays for itself, so blocks wait for nobody but for the blocks of the same number at their neighbours.
+// Source: Groute, sections 2.1 (rings, packets that are passed on while others come) and 5.1.4 (reductions along trees).
+#pragma once
+#include "lib/base/element.hpp"
+#include "lib/link/packet_ring.cuh"
+
+/// Plain data for kernels; from gravel_router::path().
+struct gravel_path_handle {
+  gravel_t g;
+  const gravel::packet_ring* rings;  ///< [links][channels], in device memory: link i begins at input i
+  uint32_t channels;                 ///< most blocks of a grid that calls
+  uint32_t n;                        ///< inputs
+  uint32_t position;                 ///< of this PE among them
+  uint8_t policy;                    ///< gravel_policy
+  bool directly;                     ///< all links of the path are stored over; otherwise all packets are messages
+};
+
+namespace gravel {
+
+constexpr uint32_t path_threads = GRAVEL_CUDA ? 512 : 32;
+constexpr uint32_t no_link = ~0u;
+
+/// Elements [begin, end).
+struct element_range {
+  uint64_t begin, end;
+  GRAVEL_BOTH uint64_t size() const { return end - begin; }
+  /// Part `number` of `of`; parts begin at multiples of `grain` elements from here.
+  GRAVEL_BOTH element_range part(uint64_t number, uint64_t of, uint64_t grain) const {
+    const uint64_t grains = (size() + grain - 1) / grain, each = grains / of, more = grains % of;
+    const uint64_t first = (number * each + (number < more ? number : more)) * grain, n = (each + (number < more)) * grain;
+    const uint64_t from = first < size() ? first : size(), to = first + n < size() ? first + n : size();
+    return {begin + from, begin + to};
+  }
+};
+
+/// to[0 .. n), and also[0 .. n) if there is one, = what the sources have, combined in their order. Thread scope: block, each thread for its own words.
+template <gravel_reduction HOW, class T, uint32_t SOURCES, bool ALSO, class Word>
+GRAVEL_DEVICE uint64_t combine_words(Word* to, Word* also, const Word* const (&source)[SOURCES], uint64_t i, uint64_t end) {
+  constexpr uint32_t at_once = SOURCES == 1 ? 8 : 4;
+  const uint64_t step = blockDim.x;
+  const auto write = [&](uint64_t at, const Word& word) {
+    to[at] = word;
+    if constexpr (ALSO) also[at] = word;
+  };
+  for (; i + (at_once - 1) * step < end; i += at_once * step) {
+    Word words[SOURCES][at_once];
+    GRAVEL_UNROLL
+    for (uint32_t s = 0; s < SOURCES; ++s) {
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < at_once; ++k) words[s][k] = source[s][i + k * step];
+    }
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < at_once; ++k) {
+      if constexpr (SOURCES == 1) {
+        write(i + k * step, words[0][k]);
+      } else {
+        combination<HOW, T, Word> all;
+        all.begin(words[0][k]);
+        GRAVEL_UNROLL
+        for (uint32_t s = 1; s < SOURCES; ++s) all.add(words[s][k]);
+        write(i + k * step, all.result());
+      }
+    }
+  }
+  for (; i < end; i += step) {
+    if constexpr (SOURCES == 1) {
+      write(i, source[0][i]);
+    } else {
+      combination<HOW, T, Word> all;
+      all.begin(source[0][i]);
+      GRAVEL_UNROLL
+      for (uint32_t s = 1; s < SOURCES; ++s) all.add(source[s][i]);
+      write(i, all.result());
+    }
+  }
+  return i;
+}
+template <gravel_reduction HOW, class T, uint32_t SOURCES, bool ALSO>
+GRAVEL_DEVICE void combine_arrays(T* to, T* also, const T* const (&source)[SOURCES], uint64_t n) {
+  uint64_t mixed = reinterpret_cast<uint64_t>(to) | (ALSO ? reinterpret_cast<uint64_t>(also) : 0);
+  for (uint32_t s = 0; s < SOURCES; ++s) mixed |= reinterpret_cast<uint64_t>(source[s]);
+  uint64_t done = 0;
+  if (mixed % sizeof(unit) == 0) {
+    const unit* units[SOURCES];
+    for (uint32_t s = 0; s < SOURCES; ++s) units[s] = reinterpret_cast<const unit*>(source[s]);
+    const uint64_t words = n * sizeof(T) / sizeof(unit);
+    combine_words<HOW, T, SOURCES, ALSO, unit>(reinterpret_cast<unit*>(to), reinterpret_cast<unit*>(also), units, threadIdx.x, words);
+    done = words * sizeof(unit) / sizeof(T);
+  }
+  combine_words<HOW, T, SOURCES, ALSO, T>(to, also, source, done + threadIdx.x, n);
+}
+
+/// Where a block sends on its channel, and what it receives there: gravel_packet_sender and gravel_packet_receiver without the segments. Thread scope: block.
+class path_sender {
+ public:
+  GRAVEL_DEVICE path_sender(const gravel_path_handle& h, uint32_t link)
+      : g_(h.g),
+        is_one_(link != no_link),
+        ring_(h.rings[(is_one_ ? link : 0) * h.channels + blockIdx.x]),
+        there_(is_one_ ? far_heap::of(h.g, ring_.destination) : far_heap{}),
+        next_(is_one_ ? ring_.origin()->sent : 0) {}
+  GRAVEL_DEVICE void close() {
+    __syncthreads();
+    if (is_one_ && threadIdx.x == 0) ring_.origin()->sent = next_;
+  }
+  GRAVEL_DEVICE const far_heap& there() const { return there_; }
+  GRAVEL_DEVICE void await_buffer() {
+    if (threadIdx.x == 0) await_credit(ring_, next_);
+    __syncthreads();
+  }
+  /// The buffer in the destination's memory, where that is mapped.
+  GRAVEL_DEVICE char* buffer() const { return there_.at(ring_.data(next_)); }
+  /// What the block has stored there is a packet.
+  GRAVEL_DEVICE void stored(uint64_t bytes) {
+    __syncthreads();
+    if (threadIdx.x == 0) tell_packet(g_, ring_, there_, next_, packet_word::make(next_, bytes, true, false, false));
+    ++next_;
+  }
+  /// A packet from this PE's memory, by messages. Returns when `from` may be reused.
+  GRAVEL_DEVICE void put(const char* from, uint64_t bytes) {
+    await_buffer();
+    put_packet(g_, ring_, there_, next_, ring_.data(next_), from, bytes, true, 0);
+    ++next_;
+    __syncthreads();
+  }
+
+ private:
+  const gravel_t& g_;
+  const bool is_one_;
+  const packet_ring ring_;
+  const far_heap there_;
+  uint64_t next_;
+};
+class path_receiver {
+ public:
+  GRAVEL_DEVICE path_receiver(const gravel_path_handle& h, uint32_t link)
+      : g_(h.g),
+        is_one_(link != no_link),
+        ring_(h.rings[(is_one_ ? link : 0) * h.channels + blockIdx.x]),
+        back_(is_one_ ? far_heap::of(h.g, ring_.source) : far_heap{}),
+        next_(is_one_ ? ring_.sink()->taken : 0) {}
+  GRAVEL_DEVICE void close() {
+    __syncthreads();
+    if (is_one_ && threadIdx.x == 0) ring_.sink()->taken = next_;
+  }
+  /// Waits for the next packet.
+  GRAVEL_DEVICE char* receive() {
+    if (threadIdx.x == 0) now_ = await_packet(g_, ring_, next_);
+    __syncthreads();
+    return ring_.data(next_);
+  }
+  /// All threads have read it.
+  GRAVEL_DEVICE void release() {
+    __syncthreads();
+    if (threadIdx.x == 0) free_packet(g_, ring_, back_, now_);
+    ++next_;
+  }
+
+ private:
+  const gravel_t& g_;
+  const bool is_one_;
+  const packet_ring ring_;
+  const far_heap back_;
+  uint64_t next_;
+  received_packet now_{};  ///< of thread 0
+};
+
+/// How a block's part is cut: alike at all PEs.
+struct path_cut {
+  element_range part;  ///< of this block
+  uint64_t packet;     ///< elements
+  uint64_t grain;
+  GRAVEL_BOTH static path_cut of(const gravel_path_handle& h, uint64_t count, uint64_t element_bytes, uint32_t block, uint32_t blocks,
+                                 uint32_t chunks) {
+    const uint64_t grain = sizeof(unit) / element_bytes;
+    const element_range part = element_range{0, count}.part(block, blocks, grain);
+    // Some packets a chunk, so that they are passed on while others come; not so small that waiting is most of it.
+    const uint64_t most = h.rings[0].packet_bytes / sizeof(unit) * grain, least = 8192 / sizeof(unit) * grain;
+    uint64_t packet = (part.size() / chunks / 8 + grain - 1) / grain * grain;
+    packet = packet < least ? least : packet;
+    return {part, packet < most ? packet : most, grain};
+  }
+  GRAVEL_BOTH uint64_t packets(uint32_t chunks) const {
+    const uint64_t largest = part.part(0, chunks, grain).size();
+    return (largest + packet - 1) / packet;
+  }
+  /// Packet q of chunk k: elements of the arrays; perhaps none.
+  GRAVEL_BOTH element_range range(uint32_t k, uint32_t chunks, uint64_t q) const {
+    const element_range chunk = part.part(k, chunks, grain);
+    const uint64_t from = chunk.begin + q * packet;
+    return from >= chunk.end ? element_range{chunk.end, chunk.end}
+                             : element_range{from, from + packet < chunk.end ? from + packet : chunk.end};
+  }
+};
+
+/// Blocks of an array for which one more is worth while.
+constexpr uint64_t path_bytes_of_block = GRAVEL_CUDA ? 65536 : 2048;
+GRAVEL_BOTH uint32_t path_blocks(uint64_t bytes, uint32_t most) {
+  const uint64_t wanted = (bytes + path_bytes_of_block - 1) / path_bytes_of_block;
+  return wanted < 1 ? 1 : wanted < most ? static_cast<uint32_t>(wanted) : most;
+}
+
+/// Where all PEs' arrays go, and a result: by chain or tree. The sources are what came from PEs before, in their order, and the own array.
+template <gravel_reduction HOW, class T>
+GRAVEL_DEVICE void reduce_up(const gravel_path_handle& h, T* to, const T* from, uint64_t count, uint32_t up, uint32_t left,
+                             uint32_t right) {
+  const path_cut cut = path_cut::of(h, count, sizeof(T), blockIdx.x, gridDim.x, 1);
+  path_sender sender(h, up);
+  path_receiver first(h, left), second(h, right);
+  for (uint64_t q = 0, packets = cut.packets(1); q < packets; ++q) {
+    const element_range r = cut.range(0, 1, q);
+    const T* const mine = from + r.begin;
+    T* const one = left == no_link ? nullptr : reinterpret_cast<T*>(first.receive());
+    const T* const two = right == no_link ? nullptr : reinterpret_cast<const T*>(second.receive());
+    const bool stores = up != no_link && h.directly;
+    if (stores) sender.await_buffer();
+    // Messages are sent from memory: what came is combined where it came.
+    T* const result = up == no_link ? to + r.begin : stores ? reinterpret_cast<T*>(sender.buffer()) : one;
+    if (two) combine_arrays<HOW, T, 3, false>(result, nullptr, {one, two, mine}, r.size());
+    else if (one) combine_arrays<HOW, T, 2, false>(result, nullptr, {one, mine}, r.size());
+    else if (result && result != mine) combine_arrays<HOW, T, 1, false>(result, nullptr, {mine}, r.size());
+    if (stores) sender.stored(r.size() * sizeof(T));
+    else if (up != no_link) {
+      __syncthreads();
+      sender.put(reinterpret_cast<const char*>(one ? one : mine), r.size() * sizeof(T));
+    }
+    if (one) first.release();
+    if (two) second.release();
+  }
+  sender.close();
+  first.close();
+  second.close();
+}
+
+/// data[0 .. bytes) of the PE at `root` at all PEs of the ring.
+GRAVEL_DEVICE void broadcast_along(const gravel_path_handle& h, char* data, uint64_t bytes, uint32_t root) {
+  using T = unsigned char;
+  const uint32_t distance = (h.position + h.n - root) % h.n;
+  const path_cut cut = path_cut::of(h, bytes, 1, blockIdx.x, gridDim.x, 1);
+  const bool sends = distance + 1 < h.n;
+  path_sender sender(h, sends ? h.position : no_link);
+  path_receiver receiver(h, distance ? (h.position + h.n - 1) % h.n : no_link);
+  for (uint64_t q = 0, packets = cut.packets(1); q < packets; ++q) {
+    const element_range r = cut.range(0, 1, q);
+    auto* const mine = reinterpret_cast<T*>(data) + r.begin;
+    const T* const came = distance ? reinterpret_cast<const T*>(receiver.receive()) : nullptr;
+    if (sends && h.directly) {
+      sender.await_buffer();
+      auto* const there = reinterpret_cast<T*>(sender.buffer());
+      if (came) combine_arrays<GRAVEL_SUM, T, 1, true>(there, mine, {came}, r.size());
+      else combine_arrays<GRAVEL_SUM, T, 1, false>(there, nullptr, {mine}, r.size());
+      sender.stored(r.size());
+    } else {
+      if (came) combine_arrays<GRAVEL_SUM, T, 1, false>(mine, nullptr, {came}, r.size());
+      __syncthreads();
+      if (sends) sender.put(reinterpret_cast<const char*>(mine), r.size());
+    }
+    if (came) receiver.release();
+  }
+  sender.close();
+  receiver.close();
+}
+
+}  // namespace gravel

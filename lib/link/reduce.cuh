@@ -1,0 +1,167 @@
+// Reductions and broadcasts along the path of a router: gravel_reduce (chain, tree), gravel_allreduce and gravel_broadcast (ring). Called by the host, which
+// starts a kernel for it, or by all threads of a kernel's grid.
+//
+//   gravel_router ring(gravel_all_devices(), gravel_all_devices(), GRAVEL_RING, gravel_path_options());    // collective
+//   gravel_allreduce(ring, to, from, count);                                                               // the sum of all PEs
+#pragma once
+#include "lib/link/ring_allreduce.cuh"
+#include "lib/link/router.cuh"
+
+/// How a host's call is made.
+struct gravel_path_call {
+  gravel_event after{};              ///< begins, on the device, when that has happened
+  gravel_stream_t stream = nullptr;  ///< nullptr: the PE's own
+};
+
+/// A device endpoint of every PE, those of a node one behind the other: the order of a path that leaves each node once.
+inline std::vector<gravel_endpoint> gravel_all_devices() {
+  std::vector<gravel_endpoint> all;
+  for (int node = 0; node < gravel_n_nodes(); ++node)
+    for (int pe = 0; pe < gravel_n_pes(); ++pe)
+      if (gravel_node_of(pe) == node) all.push_back(gravel_device(pe));
+  return all;
+}
+/// What suits paths: many blocks, each with small packets of its own.
+inline gravel_link_options gravel_path_options() {
+  return {.packet_bytes = GRAVEL_CUDA ? 65536 : 2048, .buffers = 3, .channels = GRAVEL_CUDA ? 64 : 2};
+}
+
+namespace gravel {
+
+/// Chain or tree: whose arrays come here, and where the result goes.
+template <gravel_reduction HOW, class T>
+GRAVEL_DEVICE void reduce_along(const gravel_path_handle& h, T* to, const T* from, uint64_t count) {
+  __syncthreads();  // what the block reduces is written
+  const uint32_t last = h.n - 1;
+  if (h.n == 1) {
+    const element_range part = element_range{0, count}.part(blockIdx.x, gridDim.x, sizeof(unit) / sizeof(T));
+    if (to != from) combine_arrays<HOW, T, 1, false>(to + part.begin, nullptr, {from + part.begin}, part.size());
+  } else if (h.policy == GRAVEL_CHAIN) {
+    reduce_up<HOW>(h, to, from, count, h.position == last ? no_link : h.position, h.position ? h.position - 1 : no_link, no_link);
+  } else {
+    const uint32_t place = last - h.position, left = 2 * place + 1, right = left + 1;  // counted from the root
+    reduce_up<HOW>(h, to, from, count, place ? h.position : no_link, left < h.n ? last - left : no_link,
+                   right < h.n ? last - right : no_link);
+  }
+  __syncthreads();
+}
+
+/// What a kernel of the host's does behind all its blocks.
+struct path_end {
+  uint64_t* blocks_done;
+  gravel_event after, done;
+};
+GRAVEL_DEVICE void begin_path(const path_end& e) {
+  if (threadIdx.x == 0) await_event(e.after);
+  __syncthreads();
+}
+GRAVEL_DEVICE void end_path(const path_end& e) {
+  __syncthreads();
+  if (threadIdx.x != 0 || fetch_add_acq_rel<scope::device>(e.blocks_done, uint64_t{1}) + 1 != gridDim.x) return;
+  store_relaxed<scope::device>(e.blocks_done, uint64_t{0});
+  raise_event(e.done);
+}
+template <gravel_reduction HOW, class T>
+__global__ void __launch_bounds__(512)
+    reduce_on_path(const __grid_constant__ gravel_path_handle h, T* to, const T* from, uint64_t count, const __grid_constant__ path_end e) {
+  begin_path(e);
+  if (h.policy == GRAVEL_RING) allreduce_along<HOW>(h, to, from, count);
+  else reduce_along<HOW>(h, to, from, count);
+  end_path(e);
+}
+template <int = 0>
+__global__ void __launch_bounds__(512) broadcast_on_path(const __grid_constant__ gravel_path_handle h, char* data, uint64_t bytes,
+                                                         uint32_t root, const __grid_constant__ path_end e) {
+  begin_path(e);
+  if (h.n > 1) broadcast_along(h, data, bytes, root);
+  end_path(e);
+}
+
+template <class... P, class... A>
+gravel_event start_on_path(gravel_router& router, void (*kernel)(P...), uint64_t bytes, const gravel_path_call& how, A... arguments) {
+  const gravel_path_handle h = router.path();
+  const uint32_t blocks = path_blocks(bytes, h.channels);
+  const gravel_launch_config config{.grid = blocks, .block = path_threads, .stream = how.stream, .cooperative = blocks > 1};
+  const path_end end{&router.rings().state(router.rings().edges().size())->blocks_done, how.after, router.path_events().take()};
+  // Who waits for other PEs' kernels alone needs no resolver; what the event is about may.
+  if (h.directly && !how.after.word) launch_alone(kernel, config, h, arguments..., end);
+  else gravel_launch(kernel, config, h, arguments..., end);
+  return end.done;
+}
+
+/// Throws gravel::error for arrays that cannot be reduced.
+template <class T>
+void check_arrays(const gravel_router& router, const char* call, const T* to, const T* from, uint64_t count) {
+  const gravel_t g = gravel_handle();
+  const auto at = static_cast<uint64_t>(reinterpret_cast<const char*>(to) - g.heap);
+  const std::string what = std::string(call) + " of " + std::to_string(count) + " elements of " + std::to_string(sizeof(T)) + " bytes";
+  if (count > g.heap_bytes / sizeof(T)) fail_text(what + ": there are not as many in a heap of " + std::to_string(g.heap_bytes) + " bytes");
+  if ((reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from)) % sizeof(T)) fail_text(what + ": a misaligned address");
+  const bool must_be_symmetric = router.policy() == GRAVEL_RING && router.inputs().size() > 1;
+  if (must_be_symmetric && count && !lies_in_heap(at, count * sizeof(T), g.heap_bytes))
+    fail_text(what + ": the result is not in the symmetric heap");
+  if (to != from && to < from + count && from < to + count) fail_text(what + ": source and result overlap, and are not the same");
+}
+inline void check_policy(const char* call, bool fits, const char* wanted) {
+  if (!fits) fail_text(std::string(call) + ": the router's policy is another one; it takes " + wanted);
+}
+
+}  // namespace gravel
+
+// Kernels: all threads of all blocks of a grid of one dimension, cooperative if there are several blocks, as many at all PEs, at most `channels`. Each block
+// has a part of the arrays for itself and does not wait for others of its grid: what it reduces must have been written before, and blocks meet before one
+// reads what others got. Elements are of the types of lib/base/element.hpp. The result is the same in every run; sums of floating-point numbers are added in
+// the order of the path, which in a ring begins at another PE for each chunk.
+
+/// Ring: to[0 .. count) = from[0 .. count) of all PEs, combined, at all PEs. `to`: a symmetric address, the same at all PEs; it may be `from`.
+template <gravel_reduction HOW = GRAVEL_SUM, class T>
+GRAVEL_DEVICE void gravel_allreduce(const gravel_path_handle& h, T* to, const T* from, uint64_t count) {
+  gravel::allreduce_along<HOW>(h, to, from, count);
+}
+/// Chain, tree: the same at the PE of the output alone; of others `to` is not written.
+template <gravel_reduction HOW = GRAVEL_SUM, class T>
+GRAVEL_DEVICE void gravel_reduce(const gravel_path_handle& h, T* to, const T* from, uint64_t count) {
+  gravel::reduce_along<HOW>(h, to, from, count);
+}
+/// Ring: data[0 .. bytes) of the input number `root` at all PEs.
+GRAVEL_DEVICE void gravel_broadcast(const gravel_path_handle& h, void* data, uint64_t bytes, uint32_t root) {
+  if (h.n > 1) gravel::broadcast_along(h, static_cast<char*>(data), bytes, root);
+}
+
+/// Host: starts a kernel that does so, and returns; the event happens when the arrays may be used. Collective: all PEs of the path, the same calls in the
+/// same order. Throws gravel::error for arrays that cannot be.
+template <gravel_reduction HOW = GRAVEL_SUM, class T>
+gravel_event gravel_allreduce_start(gravel_router& router, T* to, const T* from, uint64_t count, const gravel_path_call& how = {}) {
+  gravel::check_policy("gravel_allreduce", router.policy() == GRAVEL_RING, "GRAVEL_RING");
+  gravel::check_arrays(router, "gravel_allreduce", to, from, count);
+  return gravel::start_on_path(router, gravel::reduce_on_path<HOW, T>, count * sizeof(T), how, to, from, count);
+}
+template <gravel_reduction HOW = GRAVEL_SUM, class T>
+gravel_event gravel_reduce_start(gravel_router& router, T* to, const T* from, uint64_t count, const gravel_path_call& how = {}) {
+  gravel::check_policy("gravel_reduce", router.policy() == GRAVEL_CHAIN || router.policy() == GRAVEL_TREE, "GRAVEL_CHAIN or GRAVEL_TREE");
+  gravel::check_arrays(router, "gravel_reduce", to, from, count);
+  return gravel::start_on_path(router, gravel::reduce_on_path<HOW, T>, count * sizeof(T), how, to, from, count);
+}
+/// `root`: a PE of the ring.
+inline gravel_event gravel_broadcast_start(gravel_router& router, void* data, uint64_t bytes, int root, const gravel_path_call& how = {}) {
+  gravel::check_policy("gravel_broadcast", router.policy() == GRAVEL_RING, "GRAVEL_RING");
+  for (uint32_t i = 0; i < router.inputs().size(); ++i)
+    if (router.inputs()[i].pe == root)
+      return gravel::start_on_path(router, gravel::broadcast_on_path<>, bytes, how, static_cast<char*>(data), bytes, i);
+  gravel::fail_text("gravel_broadcast: PE " + std::to_string(root) + " is not on the ring");
+}
+/// Host: the same, and returns when it has happened.
+template <gravel_reduction HOW = GRAVEL_SUM, class T>
+void gravel_allreduce(gravel_router& router, T* to, const T* from, uint64_t count, const gravel_path_call& how = {}) {
+  gravel_allreduce_start<HOW>(router, to, from, count, how);
+  gravel_stream_synchronize(how.stream);
+}
+template <gravel_reduction HOW = GRAVEL_SUM, class T>
+void gravel_reduce(gravel_router& router, T* to, const T* from, uint64_t count, const gravel_path_call& how = {}) {
+  gravel_reduce_start<HOW>(router, to, from, count, how);
+  gravel_stream_synchronize(how.stream);
+}
+inline void gravel_broadcast(gravel_router& router, void* data, uint64_t bytes, int root, const gravel_path_call& how = {}) {
+  gravel_broadcast_start(router, data, bytes, root, how);
+  gravel_stream_synchronize(how.stream);
+}

@@ -1,0 +1,146 @@
+// Allreduce by a ring: of each block's part every PE's chunk goes once around, each PE adding its own, and the result of it goes around once more. Packets of a chunk
+// follow each other, so that all links are busy at once.
+//
+// Where all links of the ring are stored over, a result is stored straight into the next PE's array, and a counter there says how many packets are: it needs
+// no buffer. For who has the result of a chunk has had the next PE's contribution to it, so that this has read, and written before, all there. The step from what came
+// to what is passed on is one pass: a load of the packet and of the own array, a store into the next PE's memory.
+// Source: Groute, section 4.3 (collectives on links); rings of packets as in section 2.1.
+#pragma once
+#include "lib/link/path.cuh"
+
+namespace gravel {
+
+/// Results that the PE before has stored into this PE's array: a word that only grows, of the ring's sink. Thread scope: block.
+class stored_results {
+ public:
+  GRAVEL_DEVICE stored_results(const gravel_path_handle& h)
+      : out_(h.rings[h.position * h.channels + blockIdx.x]),
+        in_(h.rings[(h.position + h.n - 1) % h.n * h.channels + blockIdx.x]),
+        there_(far_heap::of(h.g, out_.destination)),
+        sent_(out_.origin()->results),
+        taken_(in_.sink()->results_taken) {}
+  GRAVEL_DEVICE void close() {
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    out_.origin()->results = sent_;
+    in_.sink()->results_taken = taken_;
+  }
+  template <class T>
+  GRAVEL_DEVICE T* at(T* symmetric) const {
+    return there_.at(symmetric);
+  }
+  GRAVEL_DEVICE void stored() {
+    __syncthreads();
+    ++sent_;
+    if (threadIdx.x == 0) store_release(there_.at(&out_.sink()->results), sent_);  // [L8]
+  }
+  /// Waits for `n` more.
+  GRAVEL_DEVICE void await(uint64_t n) {
+    taken_ += n;
+    if (threadIdx.x == 0)
+      for (relax wait; load_acquire(&in_.sink()->results) < taken_; wait.attentively()) {  // [L8]
+      }
+    __syncthreads();
+  }
+
+ private:
+  const packet_ring out_, in_;
+  const far_heap there_;
+  uint64_t sent_, taken_;
+};
+
+template <gravel_reduction HOW, class T>
+GRAVEL_DEVICE void allreduce_by_stores(const gravel_path_handle& h, T* to, const T* from, uint64_t count) {
+  const uint32_t n = h.n, me = h.position;
+  const path_cut cut = path_cut::of(h, count, sizeof(T), blockIdx.x, gridDim.x, n);
+  const uint64_t packets = cut.packets(n);
+  path_sender sender(h, me);
+  path_receiver receiver(h, (me + n - 1) % n);
+  stored_results results(h);
+  const auto send_own = [&](uint64_t q) {
+    const element_range r = cut.range(me, n, q);
+    sender.await_buffer();
+    combine_arrays<HOW, T, 1, false>(reinterpret_cast<T*>(sender.buffer()), nullptr, {from + r.begin}, r.size());
+    sender.stored(r.size() * sizeof(T));
+  };
+  // Between two PEs contributions are all that the ring has: some go ahead. With more, what is passed on comes between them.
+  const uint64_t ahead = n == 2 ? (h.rings[0].buffers - 1 < packets ? h.rings[0].buffers - 1 : packets) : 0;
+  for (uint64_t q = 0; q < ahead; ++q) send_own(q);
+  for (uint64_t q = 0; q < packets; ++q) {
+    if (q + ahead < packets) send_own(q + ahead);
+    for (uint32_t step = 1; step + 1 < n; ++step) {
+      const element_range r = cut.range((me + n - step) % n, n, q);
+      const T* const came = reinterpret_cast<const T*>(receiver.receive());
+      sender.await_buffer();
+      combine_arrays<HOW, T, 2, false>(reinterpret_cast<T*>(sender.buffer()), nullptr, {came, from + r.begin}, r.size());
+      sender.stored(r.size() * sizeof(T));
+      receiver.release();
+    }
+    const element_range whole = cut.range((me + 1) % n, n, q);
+    const T* const came = reinterpret_cast<const T*>(receiver.receive());
+    combine_arrays<HOW, T, 2, true>(results.at(to + whole.begin), to + whole.begin, {came, from + whole.begin}, whole.size());
+    results.stored();
+    receiver.release();
+    for (uint32_t step = 1; step + 1 < n; ++step) {
+      const element_range r = cut.range((me + 1 + n - step) % n, n, q);
+      results.await(1);
+      combine_arrays<HOW, T, 1, false>(results.at(to + r.begin), nullptr, {to + r.begin}, r.size());
+      results.stored();
+    }
+    if (n > 2) results.await(1);
+  }
+  if (n == 2) results.await(packets);
+  sender.close();
+  receiver.close();
+  results.close();
+}
+
+/// All packets through buffers, in one order.
+template <gravel_reduction HOW, class T>
+GRAVEL_DEVICE void allreduce_by_messages(const gravel_path_handle& h, T* to, const T* from, uint64_t count) {
+  const uint32_t n = h.n, me = h.position;
+  const path_cut cut = path_cut::of(h, count, sizeof(T), blockIdx.x, gridDim.x, n);
+  path_sender sender(h, me);
+  path_receiver receiver(h, (me + n - 1) % n);
+  const auto put = [&](const T* array, const element_range& r) {
+    __syncthreads();
+    sender.put(reinterpret_cast<const char*>(array), r.size() * sizeof(T));
+  };
+  for (uint64_t q = 0, packets = cut.packets(n); q < packets; ++q) {
+    const element_range own = cut.range(me, n, q);
+    put(from + own.begin, own);
+    for (uint32_t step = 1; step < n; ++step) {
+      const element_range r = cut.range((me + n - step) % n, n, q);
+      T* const came = reinterpret_cast<T*>(receiver.receive());
+      T* const result = step + 1 < n ? came : to + r.begin;
+      combine_arrays<HOW, T, 2, false>(result, nullptr, {came, from + r.begin}, r.size());
+      put(result, r);
+      receiver.release();
+    }
+    for (uint32_t step = 1; step < n; ++step) {
+      const element_range r = cut.range((me + 1 + n - step) % n, n, q);
+      const T* const came = reinterpret_cast<const T*>(receiver.receive());
+      combine_arrays<HOW, T, 1, false>(to + r.begin, nullptr, {came}, r.size());
+      if (step + 1 < n) put(to + r.begin, r);
+      receiver.release();
+    }
+  }
+  sender.close();
+  receiver.close();
+}
+
+template <gravel_reduction HOW, class T>
+GRAVEL_DEVICE void allreduce_along(const gravel_path_handle& h, T* to, const T* from, uint64_t count) {
+  __syncthreads();  // what the block reduces is written
+  if (h.n == 1) {
+    const element_range part = element_range{0, count}.part(blockIdx.x, gridDim.x, sizeof(unit) / sizeof(T));
+    if (to != from) combine_arrays<HOW, T, 1, false>(to + part.begin, nullptr, {from + part.begin}, part.size());
+  } else if (h.directly) {
+    allreduce_by_stores<HOW>(h, to, from, count);
+  } else {
+    allreduce_by_messages<HOW>(h, to, from, count);
+  }
+  __syncthreads();
+}
+
+}  // namespace gravel

@@ -1,0 +1,166 @@
+// The rings of links that are opened together: which there are, whether all PEs say the same of them, and their memory in the symmetric heap.
+#pragma once
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "host/gravel.cuh"
+#include "host/pe/backend.hpp"
+#include "host/pe/libgravel.hpp"
+#include "lib/base/error.hpp"
+#include "lib/base/mix.hpp"
+#include "lib/link/endpoint.hpp"
+#include "lib/link/event.cuh"
+#include "lib/link/send_segment.cuh"
+
+namespace gravel {
+
+struct link_edge {
+  gravel_endpoint source, destination;
+};
+
+/// Of all its links.
+struct ring_shape {
+  uint32_t packet_bytes, buffers;
+  uint32_t channels;  ///< rings of each link, for as many blocks
+};
+
+/// Memory at each PE, in this order: words of events, states of inputs, the table of rings, what lies at sources, what lies at destinations. At a destination
+/// links have the places of those that come to it, so that it is not the number of all links that counts.
+class ring_set {
+ public:
+  static constexpr uint32_t most_buffers = 1024, most_channels = 512;
+
+  /// Collective. Throws gravel::error, on all PEs, for what cannot be, or if PEs differ. `what`: who opens it, for messages.
+  ring_set(const std::string& what, std::vector<link_edge> edges, const ring_shape& shape)
+      : edges_(std::move(edges)), shape_(shape), exceptions_(std::uncaught_exceptions()) {
+    agree(what);
+    check(what);
+    shape_.packet_bytes = (shape_.packet_bytes + 15) / 16 * 16;
+    std::vector<uint32_t> incoming(static_cast<size_t>(gravel_n_pes()));
+    std::vector<uint32_t> place;
+    for (const link_edge& e : edges_) place.push_back(incoming[static_cast<size_t>(e.destination.pe)]++);
+    const uint32_t most_incoming = edges_.empty() ? 0 : *std::max_element(incoming.begin(), incoming.end());
+    const auto n_edges = static_cast<uint32_t>(edges_.size());
+    const uint64_t states_at = packet_ring::padded((2ull * n_edges + 1) * event_pool::words * sizeof(uint64_t)),
+                   table_at = states_at + (n_edges + 1) * sizeof(send_state),
+                   credits_at = packet_ring::padded(table_at + uint64_t{n_edges} * shape_.channels * sizeof(packet_ring)),
+                   credits_each = packet_ring::credits_bytes(shape_.buffers),
+                   arrivals_at = credits_at + uint64_t{n_edges} * shape_.channels * credits_each,
+                   arrivals_each = packet_ring::padded(packet_ring::arrivals_bytes(shape_.buffers, shape_.packet_bytes));
+    bytes_ = arrivals_at + uint64_t{most_incoming} * shape_.channels * arrivals_each;
+    memory_ = gravel_malloc<char>(bytes_);
+    states_ = reinterpret_cast<send_state*>(memory_ + states_at);
+    table_ = reinterpret_cast<packet_ring*>(memory_ + table_at);
+    for (uint32_t i = 0; i < n_edges; ++i)
+      for (uint32_t c = 0; c < shape_.channels; ++c)
+        rings_.push_back({memory_ + arrivals_at + (uint64_t{place[i]} * shape_.channels + c) * arrivals_each,
+                          memory_ + credits_at + (uint64_t{i} * shape_.channels + c) * credits_each, shape_.packet_bytes, shape_.buffers,
+                          static_cast<uint32_t>(edges_[i].source.pe), static_cast<uint32_t>(edges_[i].destination.pe)});
+    if (!rings_.empty()) gravel_copy(table_, rings_.data(), rings_.size() * sizeof(packet_ring));
+    read_routes();
+    gravel_barrier_all();  // nobody writes into memory that is not yet as it must be
+  }
+  /// Frees the memory, unless an exception is on its way. No kernel that uses it may run.
+  ~ring_set() noexcept(false) {
+    if (std::uncaught_exceptions() == exceptions_) gravel_free(memory_);
+  }
+  ring_set(const ring_set&) = delete;
+  ring_set& operator=(const ring_set&) = delete;
+
+  const std::vector<link_edge>& edges() const { return edges_; }
+  const ring_shape& shape() const { return shape_; }
+  uint64_t bytes() const { return bytes_; }
+  const packet_ring& ring(size_t edge, uint32_t channel = 0) const { return rings_[edge * shape_.channels + channel]; }
+  /// In device memory.
+  const packet_ring* device_ring(size_t edge, uint32_t channel = 0) const { return table_ + edge * shape_.channels + channel; }
+  send_state* state(size_t edge) const { return states_ + edge; }
+  /// Events of who sends on `edge`, or receives; past the last edge: of who does both.
+  event_pool sender_events(size_t edge) const { return pool(2 * edge); }
+  event_pool receiver_events(size_t edge) const { return pool(2 * edge + 1); }
+
+  /// Is the memory of `pe` mapped for kernels of this PE? Otherwise what goes there goes through the aggregator.
+  bool reaches(int pe) const { return reached_[static_cast<size_t>(pe)]; }
+
+ private:
+  /// What a PE says of the links.
+  struct saying {
+    uint64_t edges, n_edges;
+    ring_shape shape;
+    uint32_t unused;
+  };
+  event_pool pool(size_t number) const { return event_pool(reinterpret_cast<uint64_t*>(memory_) + number * event_pool::words); }
+  void agree(const std::string& what) const {
+    saying mine{0, edges_.size(), shape_, 0};
+    for (const link_edge& e : edges_)
+      for (const gravel_endpoint& end : {e.source, e.destination})
+        mine.edges =
+            mix(mine.edges ^ mix(static_cast<uint64_t>(static_cast<uint32_t>(end.pe)) << 33 | uint64_t{end.kind} << 32 | end.number));
+    std::vector<saying> all(static_cast<size_t>(gravel_n_pes()));
+    gravel_allgather(all.data(), &mine, 1);
+    for (size_t pe = 1; pe < all.size(); ++pe) {
+      if (all[pe].edges != all[0].edges || all[pe].n_edges != all[0].n_edges)
+        fail_text(what + ": the PEs open different links: PE 0 " + std::to_string(all[0].n_edges) + ", PE " + std::to_string(pe) + " " +
+                  std::to_string(all[pe].n_edges) + (all[pe].n_edges == all[0].n_edges ? " with other ends" : ""));
+    }
+    // The two ends of a link first: they are what must fit.
+    for (const link_edge& e : edges_) {
+      if (!is_pe(e.source.pe) || !is_pe(e.destination.pe)) continue;
+      const auto from = static_cast<size_t>(e.source.pe), to = static_cast<size_t>(e.destination.pe);
+      if (describe(all[from].shape) != describe(all[to].shape))
+        fail_text(what + ": the two ends of " + text_of(e.source, e.destination) + " do not fit: PE " + std::to_string(from) + " has " +
+                  describe(all[from].shape) + ", PE " + std::to_string(to) + " " + describe(all[to].shape));
+    }
+    for (size_t pe = 1; pe < all.size(); ++pe)
+      if (describe(all[pe].shape) != describe(all[0].shape))
+        fail_text(what + ": the PEs open links that differ: PE 0 has " + describe(all[0].shape) + ", PE " + std::to_string(pe) + " " +
+                  describe(all[pe].shape));
+  }
+  static std::string describe(const ring_shape& s) {
+    return std::to_string(s.buffers) + " buffers of " + std::to_string(s.packet_bytes) + " bytes" +
+           (s.channels > 1 ? " in each of " + std::to_string(s.channels) + " channels" : "");
+  }
+  static bool is_pe(int pe) { return pe >= 0 && pe < gravel_n_pes(); }
+
+  void check(const std::string& what) const {
+    for (size_t i = 0; i < edges_.size(); ++i) {
+      const link_edge& e = edges_[i];
+      for (const gravel_endpoint& end : {e.source, e.destination})
+        if (!is_pe(end.pe))
+          fail_text(what + ": " + text_of(e.source, e.destination) + " has an end at PE " + std::to_string(end.pe) +
+                    ": the job has PEs 0 to " + std::to_string(gravel_n_pes() - 1));
+      if (e.source == e.destination) fail_text(what + ": " + text_of(e.source, e.destination) + " ends where it begins");
+      for (size_t k = 0; k < i; ++k)
+        if (e.source == edges_[k].source && e.destination == edges_[k].destination)
+          fail_text(what + ": " + text_of(e.source, e.destination) + " is there twice");
+    }
+    const std::string which = edges_.empty() ? what : what + ": " + text_of(edges_[0].source, edges_[0].destination);
+    if (shape_.packet_bytes < 1 || shape_.packet_bytes > packet_word::most_bytes)
+      fail_text(which + " has packets of " + std::to_string(shape_.packet_bytes) + " bytes; there may be 1 to " +
+                std::to_string(packet_word::most_bytes));
+    if (shape_.buffers < 1 || shape_.buffers > most_buffers)
+      fail_text(which + " has " + std::to_string(shape_.buffers) + " buffers; there may be 1 to " + std::to_string(most_buffers));
+    if (shape_.channels < 1 || shape_.channels > most_channels)
+      fail_text(which + " has " + std::to_string(shape_.channels) + " channels; there may be 1 to " + std::to_string(most_channels));
+  }
+  void read_routes() {
+    const gravel_t g = gravel_handle();
+    std::vector<peer_link> links(static_cast<size_t>(gravel_n_pes()));
+    if (g.peers) gravel_copy(links.data(), g.peers, links.size() * sizeof(links[0]));
+    for (size_t pe = 0; pe < links.size(); ++pe)
+      reached_.push_back((g.peers && links[pe].heap) || (static_cast<int>(pe) == gravel_my_pe() && g.self_in_place));
+  }
+
+  std::vector<link_edge> edges_;
+  ring_shape shape_;
+  std::vector<packet_ring> rings_;
+  std::vector<bool> reached_;
+  char* memory_ = nullptr;
+  uint64_t bytes_ = 0;
+  send_state* states_ = nullptr;
+  packet_ring* table_ = nullptr;
+  int exceptions_;
+};
+
+}  // namespace gravel

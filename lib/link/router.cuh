@@ -1,0 +1,194 @@
+// gravel_router and gravel_link: endpoints that are connected, and what a segment's way is.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/link/link_kernel.cuh"
+#include "lib/link/path.cuh"
+#include "lib/link/receiver.cuh"
+#include "lib/link/sender.cuh"
+
+/// The way of segments through a router.
+enum gravel_policy : uint8_t {
+  GRAVEL_BROADCAST,       ///< each segment to all outputs
+  GRAVEL_SCATTER,         ///< each packet to one output: to that which has room first, or to each an equal share
+  GRAVEL_POINT_TO_POINT,  ///< each segment to one output: of those that `choose` names that which has room first
+  GRAVEL_GATHER,          ///< what all inputs send to the one output, as it comes
+  GRAVEL_CHAIN,  ///< arrays of all inputs, combined from one to the next; the output is the last (reductions in lib/link/reduce.cuh)
+  GRAVEL_TREE,   ///< arrays of all inputs, combined as a tree whose root is the output
+  GRAVEL_RING    ///< from each endpoint to the next: allreduce and broadcast
+};
+
+/// All PEs say the same, but for `choose`.
+struct gravel_link_options {
+  uint32_t packet_bytes = GRAVEL_CUDA ? 1 << 20 : 4096;  ///< 1 to 2^27; rounded up to a multiple of 16
+  uint32_t buffers = 2;                                  ///< packets at a destination, 1 to 1024: 2 and 3 are double and triple buffering
+  uint32_t channels = 1;                                 ///< for kernels that drive a link: rings for as many blocks, each with all buffers
+  uint32_t blocks = GRAVEL_CUDA ? 32 : 2;                ///< most blocks of a kernel that sends for the host
+  bool equal_shares = false;  ///< GRAVEL_SCATTER: packets go to outputs as they are counted, not as these have room
+  /// GRAVEL_POINT_TO_POINT: numbers of the outputs that a segment of this size and metadata may go to. Nothing: all.
+  std::function<std::vector<int>(uint64_t bytes, uint64_t metadata, const gravel_endpoint& source,
+                                 const std::vector<gravel_endpoint>& outputs)>
+      choose{};
+};
+
+/// Endpoints connected by a policy. Open from its constructor to its destructor, which are collective. Thread: the program's.
+class gravel_router {
+ public:
+  /// Throws gravel::error, on all PEs, for what cannot be, or if PEs differ: it names the ends.
+  gravel_router(std::vector<gravel_endpoint> inputs, std::vector<gravel_endpoint> outputs, gravel_policy policy,
+                const gravel_link_options& how = {}, const char* name = "gravel_router")
+      : inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
+        policy_(policy),
+        how_(how),
+        rings_(std::make_unique<gravel::ring_set>(name, edges_of(inputs_, outputs_, policy, how),
+                                                  gravel::ring_shape{how.packet_bytes, how.buffers, how.channels})) {
+    if (moves_segments()) {
+      make_ends();
+      return;
+    }
+    path_events_ = rings_->sender_events(rings_->edges().size());
+    bool reaches = true;
+    for (const gravel::link_edge& e : rings_->edges())
+      if (e.source.pe == gravel_my_pe()) reaches &= rings_->reaches(e.destination.pe);
+    directly_ = gravel_min_all(uint64_t{reaches}) != 0;
+  }
+
+  /// Of an input or output of this PE, by its number; the PE's first without one. Throws gravel::error if it is another PE's.
+  gravel_sender& input(int number = -1) { return *end_of(senders_, inputs_, number, "input"); }
+  gravel_receiver& output(int number = -1) { return *end_of(receivers_, outputs_, number, "output"); }
+
+  /// Of a chain, a tree or a ring: for kernels (lib/link/reduce.cuh).
+  gravel_path_handle path() const {
+    if (moves_segments()) gravel::fail_text("gravel_router::path: the router moves segments; chains, trees and rings have a path");
+    for (uint32_t i = 0; i < inputs_.size(); ++i)
+      if (inputs_[i].pe == gravel_my_pe())
+        return {gravel_handle(), rings_->device_ring(0), how_.channels, static_cast<uint32_t>(inputs_.size()), i, policy_, directly_};
+    gravel::fail_text("gravel_router::path: PE " + std::to_string(gravel_my_pe()) + " is on it nowhere");
+  }
+  gravel_policy policy() const { return policy_; }
+  const std::vector<gravel_endpoint>& inputs() const { return inputs_; }
+  const std::vector<gravel_endpoint>& outputs() const { return outputs_; }
+  const gravel_link_options& options() const { return how_; }
+  gravel::event_pool& path_events() { return path_events_; }
+  /// Symmetric memory that it takes, bytes at each PE.
+  uint64_t bytes() const { return rings_->bytes(); }
+  gravel::ring_set& rings() { return *rings_; }
+  const gravel::ring_set& rings() const { return *rings_; }
+
+ private:
+  using edge_list = std::vector<gravel::link_edge>;
+  bool moves_segments() const { return policy_ <= GRAVEL_GATHER; }
+
+  static edge_list edges_of(const std::vector<gravel_endpoint>& inputs, const std::vector<gravel_endpoint>& outputs, gravel_policy policy,
+                            const gravel_link_options& how) {
+    if (inputs.empty() || outputs.empty()) gravel::fail_text("gravel_router: it has no inputs, or no outputs");
+    const size_t n = inputs.size();
+    edge_list edges;
+    if (policy <= GRAVEL_GATHER) {
+      if (outputs.size() > gravel::most_outputs)
+        gravel::fail_text("gravel_router: " + std::to_string(outputs.size()) + " outputs; there may be " +
+                          std::to_string(gravel::most_outputs));
+      if (policy == GRAVEL_GATHER && outputs.size() != 1)
+        gravel::fail_text("gravel_router: gather has one output, not " + std::to_string(outputs.size()));
+      if (how.channels != 1 && n * outputs.size() > 1)
+        gravel::fail_text("gravel_router: " + std::to_string(how.channels) +
+                          " channels; they are for links of two endpoints, chains, trees and rings");
+      for (const auto& in : inputs)
+        for (const auto& out : outputs) edges.push_back({in, out});
+      return edges;
+    }
+    for (size_t i = 0; i < n; ++i)
+      for (size_t k = 0; k < i; ++k)
+        if (inputs[i].pe == inputs[k].pe)
+          gravel::fail_text("gravel_router: PE " + std::to_string(inputs[i].pe) + " is on the path twice, as " +
+                            gravel::text_of(inputs[k]) + " and " + gravel::text_of(inputs[i]));
+    if (policy == GRAVEL_RING) {
+      if (how.buffers < 2)
+        gravel::fail_text(
+            "gravel_router: a ring with 1 buffer; it needs 2, as each PE holds a packet while it passes on what it made of it");
+      if (outputs != inputs) gravel::fail_text("gravel_router: inputs and outputs of a ring are the same endpoints");
+      for (size_t i = 0; n > 1 && i < n; ++i) edges.push_back({inputs[i], inputs[(i + 1) % n]});
+      return edges;
+    }
+    if (outputs.size() != 1 || !(outputs[0] == inputs.back()))
+      gravel::fail_text("gravel_router: the output of a reduction along a chain or tree is its last input");
+    // A tree of two children each: the root, last of the inputs, is 0, and what i is to 2 i + 1 and 2 i + 2 is counted from there.
+    for (size_t i = 0; i + 1 < n; ++i)
+      edges.push_back({inputs[i], policy == GRAVEL_CHAIN ? inputs[i + 1] : inputs[n - 1 - (n - 2 - i) / 2]});
+    return edges;
+  }
+
+  void make_ends() {
+    const auto n_out = static_cast<uint32_t>(outputs_.size());
+    senders_.resize(inputs_.size());
+    receivers_.resize(outputs_.size());
+    const auto way = policy_ == GRAVEL_BROADCAST || n_out == 1 ? gravel::send_way::all
+                     : policy_ == GRAVEL_POINT_TO_POINT        ? gravel::send_way::one
+                     : how_.equal_shares                       ? gravel::send_way::shares
+                                                               : gravel::send_way::any;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i].pe != gravel_my_pe()) continue;
+      gravel_sender::choice choose;
+      if (how_.choose && policy_ == GRAVEL_POINT_TO_POINT)
+        choose = [this, i](uint64_t bytes, uint64_t metadata) { return how_.choose(bytes, metadata, inputs_[i], outputs_); };
+      senders_[i] = std::make_unique<gravel_sender>(*rings_, i * n_out, n_out, way, how_.blocks, std::move(choose));
+    }
+    for (size_t o = 0; o < outputs_.size(); ++o) {
+      if (outputs_[o].pe != gravel_my_pe()) continue;
+      std::vector<size_t> edges;
+      for (size_t i = 0; i < inputs_.size(); ++i) edges.push_back(i * n_out + o);
+      receivers_[o] = std::make_unique<gravel_receiver>(*rings_, std::move(edges));
+    }
+  }
+  template <class End>
+  static const std::unique_ptr<End>& end_of(const std::vector<std::unique_ptr<End>>& ends, const std::vector<gravel_endpoint>& at,
+                                            int number, const char* what) {
+    if (ends.empty())
+      gravel::fail_text(std::string("gravel_router: a chain, tree or ring has no ") + what + " of its own: it combines arrays");
+    for (size_t i = 0; i < ends.size(); ++i)
+      if (ends[i] && (number < 0 || static_cast<size_t>(number) == i)) return ends[i];
+    gravel::fail_text(
+        std::string("gravel_router: ") + what + " " + (number < 0 ? std::string("(any)") : std::to_string(number)) + " is not one of PE " +
+        std::to_string(gravel_my_pe()) + ", but of " +
+        (number >= 0 && static_cast<size_t>(number) < at.size() ? gravel::text_of(at[static_cast<size_t>(number)]) : "no PE"));
+  }
+
+  std::vector<gravel_endpoint> inputs_, outputs_;
+  gravel_policy policy_;
+  gravel_link_options how_;
+  gravel::event_pool path_events_;
+  bool directly_ = false;  ///< of a path: all its links are stored over
+  std::unique_ptr<gravel::ring_set> rings_;
+  std::vector<std::unique_ptr<gravel_sender>> senders_;
+  std::vector<std::unique_ptr<gravel_receiver>>
+      receivers_;  // end before senders, which wait until other PEs' receivers have, or have received all
+};
+
+/// Two endpoints. Open from its constructor to its destructor, which are collective: all PEs call them, also those that have no end of it.
+class gravel_link {
+ public:
+  gravel_link(const gravel_endpoint& source, const gravel_endpoint& destination, const gravel_link_options& how = {})
+      : router_({source}, {destination}, GRAVEL_POINT_TO_POINT, how, "gravel_link") {}
+  gravel_link(const gravel_endpoint& source, const gravel_endpoint& destination, uint32_t packet_bytes, uint32_t buffers)
+      : gravel_link(source, destination, gravel_link_options{.packet_bytes = packet_bytes, .buffers = buffers}) {}
+
+  // At the source's PE.
+  gravel_event send(const void* data, uint64_t bytes, const gravel_send_call& how = {}) { return sender().send(data, bytes, how); }
+  gravel_event shutdown(const gravel_send_call& how = {}) { return sender().shutdown(how); }
+  gravel_sender& sender() { return router_.input(); }
+  // At the destination's PE.
+  gravel_pending_segment receive() { return receiver().receive(); }
+  void release(const gravel_segment& segment, gravel_stream_t stream = nullptr) { receiver().release(segment, stream); }
+  gravel_receiver& receiver() { return router_.output(); }
+
+  /// For kernels that drive an end, block by block (lib/link/link_kernel.cuh); then the host does not use that end.
+  gravel_link_handle handle() const { return {gravel_handle(), router_.rings().device_ring(0), router_.options().channels}; }
+  uint64_t bytes() const { return router_.bytes(); }
+
+ private:
+  gravel_router router_;
+};
