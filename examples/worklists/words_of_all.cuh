@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "examples/together.hpp"
-#include "lib/channel/launch_alone.cuh"
+#include "host/launch_alone.cuh"
 #include "lib/worklist/worklist_view.cuh"
 
 namespace gravel {

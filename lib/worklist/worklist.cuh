@@ -13,7 +13,7 @@
 
 #include "host/device_array.hpp"
 #include "host/gravel.cuh"
-#include "lib/channel/launch_alone.cuh"
+#include "host/launch_alone.cuh"
 #include "lib/worklist/exchange.cuh"
 #include "lib/worklist/fused.cuh"
 
