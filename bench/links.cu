@@ -8,7 +8,7 @@
 #include "bench/clock.cuh"
 #include "bench/nccl.hpp"
 #include "bench/perf/report.hpp"
-#include "examples/device_array.hpp"
+#include "host/device_array.hpp"
 #include "examples/together.hpp"
 #include "lib/link/link.cuh"
 #include "lib/task/allreduce.cuh"
