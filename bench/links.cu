@@ -8,8 +8,8 @@
 #include "bench/clock.cuh"
 #include "bench/nccl.hpp"
 #include "bench/perf/report.hpp"
-#include "host/device_array.hpp"
 #include "examples/together.hpp"
+#include "host/device_array.hpp"
 #include "lib/link/link.cuh"
 #include "lib/task/allreduce.cuh"
 

@@ -5,8 +5,8 @@
 
 #include "gravel.cuh"
 #include "host/device_array.hpp"
-#include "lib/base/relax.hpp"
 #include "host/launch_alone.cuh"
+#include "lib/base/relax.hpp"
 
 namespace fib_threads {
 

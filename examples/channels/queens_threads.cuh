@@ -6,8 +6,8 @@
 #include "examples/channels/queens_rows.hpp"
 #include "gravel.cuh"
 #include "host/device_array.hpp"
-#include "lib/base/relax.hpp"
 #include "host/launch_alone.cuh"
+#include "lib/base/relax.hpp"
 
 namespace queens_threads {
 

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "host/device_array.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/together.hpp"
+#include "host/device_array.hpp"
 #include "lib/base/mix.hpp"
 #include "lib/link/link.cuh"
 
@@ -166,7 +166,8 @@ result run(const options& o, bool dynamic, const uint64_t* rows, fact_list& fact
   {
     std::vector<gravel_endpoint> workers;
     for (const auto& e : all) workers.push_back(gravel_device(e.pe, 1));
-    gravel_router scatter({gravel_device(0, 2)}, all, GRAVEL_SCATTER, {.packet_bytes = bytes, .buffers = o.buffers, .equal_shares = !dynamic}),
+    gravel_router scatter({gravel_device(0, 2)}, all, GRAVEL_SCATTER,
+                          {.packet_bytes = bytes, .buffers = o.buffers, .equal_shares = !dynamic}),
         gather(workers, {gravel_host(0)}, GRAVEL_GATHER, {.packet_bytes = bytes, .buffers = 2});
     size_t number = 0;
     while (all[number].pe != me) ++number;
