@@ -7,6 +7,7 @@
 //
 // From the same reports all blocks draw the same conclusions: go on, divide anew, advance the limit, leave. A block may be one meeting ahead of
 // another that has not read its report yet, but not two, so there are two reports of each block. They keep their epochs from one launch to the next.
+// The model is test/models/worklist_meeting.pml.
 #pragma once
 #include "lib/worklist/expand.cuh"
 
