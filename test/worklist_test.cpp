@@ -25,7 +25,8 @@ struct walk {
   state vertices;
   const uint32_t* lengths;
   uint32_t* times;
-  uint32_t delta;  ///< 0: all are near
+  uint32_t delta;  ///< 0: all are near; never: the limit does not move by itself
+  static constexpr uint32_t never = ~0u;
 
   GRAVEL_DEVICE uint32_t begin(uint32_t v, uint32_t key, uint64_t) const {
     atomicAdd(&times[v], 1u);
@@ -33,6 +34,7 @@ struct walk {
   }
   GRAVEL_DEVICE uint32_t along(uint32_t from, uint64_t edge) const { return from + lengths[edge]; }
   GRAVEL_BOTH uint32_t limit_after(uint32_t key) const {
+    if (delta == never) return key;
     return delta == 0 || key >= least_keys::unreached - delta ? least_keys::unreached : key + delta;
   }
   GRAVEL_BOTH uint32_t rank_of(uint32_t key) const { return delta == 0 ? 0 : key / delta; }
@@ -365,6 +367,16 @@ TEST_CASE("edges of length 0 in circles come to an end") {
   const problem p(list);
   for (const bool fused : {false, true}) {
     rig r(p, p.rows.rows(), 10, 3);
+    r.work(7, fused);
+    r.check_result(7);
+    CHECK(r.shared.expanded == 20);
+  }
+}
+
+TEST_CASE("a limit that the program does not move moves on by one") {
+  const problem p = problem::weighted(road_grid(5, 4, 1, 1, {.undirected = true}));
+  for (const bool fused : {false, true}) {
+    rig r(p, p.rows.rows(), walk::never, 3);
     r.work(7, fused);
     r.check_result(7);
     CHECK(r.shared.expanded == 20);

@@ -202,6 +202,7 @@ __global__ void __launch_bounds__(fused_threads) run_rounds(const __grid_constan
         if (!how.advances || waiting == 0) break;
         const uint32_t from = met.least != ~0u && met.least > limit ? met.least : limit;
         limit = w.program.limit_after(from);
+        if (limit <= from) limit = from + 1;
         if (threadIdx.x == 0) mine.least = ~0u;
         __syncthreads();
         far_turn = 1 - far_turn;
