@@ -7,6 +7,7 @@
 //
 // From the same reports all blocks draw the same conclusions: go on, divide anew, advance the limit, leave. A block may be one meeting ahead of
 // another that has not read its report yet, but not two, so there are two reports of each block. They keep their epochs from one launch to the next.
+// The model is test/models/worklist_meeting.pml.
 #pragma once
 #include "lib/worklist/expand.cuh"
 
@@ -201,6 +202,7 @@ __global__ void __launch_bounds__(fused_threads) run_rounds(const __grid_constan
         if (!how.advances || waiting == 0) break;
         const uint32_t from = met.least != ~0u && met.least > limit ? met.least : limit;
         limit = w.program.limit_after(from);
+        if (limit <= from) limit = from + 1;
         if (threadIdx.x == 0) mine.least = ~0u;
         __syncthreads();
         far_turn = 1 - far_turn;

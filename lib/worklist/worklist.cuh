@@ -135,7 +135,7 @@ class gravel_worklist {
   using value = typename view::value;
   using word = std::remove_pointer_t<decltype(Program::state::words)>;
 
-  /// `program` without its vertices' words, which lie here. The graph's memory stays the caller's. Takes 16 bytes of device memory for each own vertex,
+  /// `program` without its vertices' words, which lie here. The graph's memory stays the caller's. Takes 20 bytes of device memory for each own vertex,
   /// 8 for each ghost, and 16 for each 800 edges. Throws gravel::error.
   gravel_worklist(const Program& program, const gravel::worklist_graph& graph, uint64_t edges, const gravel_worklist_options& options = {})
       : options_(options),
