@@ -12,6 +12,9 @@
 #include "examples/together.hpp"
 #include "lib/link/link.cuh"
 #include "lib/task/allreduce.cuh"
+#if GRAVEL_CUDA
+#include "host/pe/device_scope.cuh"
+#endif
 
 using namespace gravel;
 
