@@ -5,8 +5,8 @@
 
 #include "examples/device_array.hpp"
 #include "gravel.cuh"
-#include "lib/base/relax.hpp"
 #include "host/launch_alone.cuh"
+#include "lib/base/relax.hpp"
 
 namespace fib_threads {
 

@@ -6,8 +6,8 @@
 #include "examples/channels/queens_rows.hpp"
 #include "examples/device_array.hpp"
 #include "gravel.cuh"
-#include "lib/base/relax.hpp"
 #include "host/launch_alone.cuh"
+#include "lib/base/relax.hpp"
 
 namespace queens_threads {
 

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "host/gravel.cuh"
+#include "host/launch_alone.cuh"
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 #include "lib/base/error.hpp"
-#include "host/launch_alone.cuh"
 #include "lib/channel/task_kernels.cuh"
 
 /// Who decides which batch runs next.
