@@ -12,6 +12,9 @@
 #include "host/device_array.hpp"
 #include "lib/link/link.cuh"
 #include "lib/task/allreduce.cuh"
+#if GRAVEL_CUDA
+#include "host/pe/device_scope.cuh"
+#endif
 
 using namespace gravel;
 
@@ -28,8 +31,9 @@ struct bench_options {
 };
 
 /// Takes out whatever comes, by a block for each channel, and gives buffers back at once.
-__global__ void drain(const __grid_constant__ gravel_link_handle h, uint64_t* bytes) {
-  gravel_packet_receiver receiver(h, blockIdx.x);
+template <class Receiver>
+__global__ void __launch_bounds__(512) drain(const __grid_constant__ gravel_link_handle h, uint64_t* bytes) {
+  Receiver receiver(h, blockIdx.x);
   uint64_t sum = 0;
   for (;;) {
     const gravel_packet p = receiver.receive();
@@ -40,9 +44,10 @@ __global__ void drain(const __grid_constant__ gravel_link_handle h, uint64_t* by
   if (threadIdx.x == 0) fetch_add<scope::device>(bytes, sum);
 }
 /// Each block its part, on its own channel.
+template <class Sender>
 __global__ void __launch_bounds__(512)
     pour(const __grid_constant__ gravel_link_handle h, const char* data, uint64_t bytes, uint32_t times) {
-  gravel_packet_sender sender(h, blockIdx.x);
+  Sender sender(h, blockIdx.x);
   const element_range mine = element_range{0, bytes}.part(blockIdx.x, gridDim.x, 16);
   for (uint32_t i = 0; i < times; ++i) sender.send(data + mine.begin, mine.size());
 }
@@ -60,8 +65,9 @@ GRAVEL_DEVICE void time_calls(uint32_t calls, uint64_t* times, const Reduce& red
   }
   if (threadIdx.x == 0) times[2 * blockIdx.x + 1] = nanoseconds_now();
 }
-__global__ void __launch_bounds__(512) ring_often(const __grid_constant__ gravel_path_handle h, float* to, const float* from,
-                                                  uint64_t count, uint32_t calls, uint64_t* times) {
+template <class Handle>
+__global__ void __launch_bounds__(512)
+    ring_often(const __grid_constant__ Handle h, float* to, const float* from, uint64_t count, uint32_t calls, uint64_t* times) {
   time_calls(calls, times, [&] { gravel_allreduce(h, to, from, count); });
 }
 __global__ void __launch_bounds__(512) reducer_often(const __grid_constant__ gravel_reducer_handle r, float* to, const float* from,
@@ -149,7 +155,8 @@ class transfers {
       gravel_copy(came_, &none, sizeof(none));
       const gravel_stream_t stream = gravel_stream_create();
       if (gravel_my_pe() == last())
-        gravel_launch(drain, gravel_launch_config{.grid = how.channels, .block = 32, .stream = stream, .cooperative = how.channels > 1},
+        gravel_launch(link.receiver().is_direct() ? drain<gravel_direct_packet_receiver> : drain<gravel_packet_receiver>,
+                      gravel_launch_config{.grid = how.channels, .block = 32, .stream = stream, .cooperative = how.channels > 1},
                       link.handle(), came_);
       double mine = 0;
       if (gravel_my_pe() == 0) {
@@ -160,8 +167,9 @@ class transfers {
           for (uint32_t c = 0; c < o_.calls; ++c) done = link.send(data_, o_.bytes);
           gravel_wait(done);
         } else {
-          gravel_launch(pour, gravel_launch_config{.grid = how.channels, .block = path_threads, .cooperative = how.channels > 1},
-                        link.handle(), data_, o_.bytes, o_.calls);
+          gravel_launch(link.is_direct() ? pour<gravel_direct_packet_sender> : pour<gravel_packet_sender>,
+                        gravel_launch_config{.grid = how.channels, .block = path_threads, .cooperative = how.channels > 1}, link.handle(),
+                        data_, o_.bytes, o_.calls);
           gravel_stream_synchronize(nullptr);
         }
         mine = seconds_since(begin) / o_.calls;
@@ -212,7 +220,9 @@ class reductions {
             const uint64_t count = bytes / sizeof(float);
             measure("ring in a kernel", bytes, ring.options(), [&] {
               return in_kernel(path_blocks(bytes, channels), [&](const gravel_launch_config& c) {
-                launch_alone_if(ring.path().directly, ring_often, c, ring.path(), to_, from_, count, o_.calls, times_.data());
+                if (ring.is_direct())
+                  launch_alone(ring_often<gravel_direct_path_handle>, c, ring.direct_path(), to_, from_, count, o_.calls, times_.data());
+                else gravel_launch(ring_often<gravel_path_handle>, c, ring.path(), to_, from_, count, o_.calls, times_.data());
               });
             });
             measure("ring started by hosts", bytes, ring.options(),

@@ -24,11 +24,11 @@ GRAVEL_DEVICE void await_event(const gravel_event& e) {
   }
 }
 template <int = 0>
-__global__ void await_event_in_stream(gravel_event e) {
+__global__ void __launch_bounds__(32) await_event_in_stream(gravel_event e) {
   await_event(e);
 }
 template <int = 0>
-__global__ void raise_event_in_stream(gravel_event e) {
+__global__ void __launch_bounds__(32) raise_event_in_stream(gravel_event e) {
   raise_event(e);
 }
 

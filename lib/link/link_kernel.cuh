@@ -36,27 +36,29 @@ GRAVEL_DEVICE gravel_packet packet_for_block(const gravel_t& g, const packet_rin
 }
 }  // namespace gravel
 
+namespace gravel {
+
 /// The sending end of a channel, in the block that has it: made and used by all its threads together, with the same arguments. One at a time in all kernels of the
 /// PE; what it has sent is counted when it ends.
-class gravel_packet_sender {
+template <class There>
+class basic_packet_sender {
  public:
-  GRAVEL_DEVICE gravel_packet_sender(const gravel_link_handle& h, uint32_t channel)
+  GRAVEL_DEVICE basic_packet_sender(const gravel_link_handle& h, uint32_t channel)
       : g_(h.g),
         ring_(h.rings[gravel::checked_channel(h, channel)]),
-        there_(gravel::far_heap::of(h.g, ring_.destination)),
+        there_(There::of(h.g, ring_.destination)),
         next_(ring_.origin()->sent),
         closed_(ring_.origin()->closed != 0) {}
-  GRAVEL_DEVICE ~gravel_packet_sender() {
+  GRAVEL_DEVICE ~basic_packet_sender() {
     __syncthreads();
     if (threadIdx.x == 0) ring_.origin()->sent = next_;
   }
-  gravel_packet_sender(const gravel_packet_sender&) = delete;
-  gravel_packet_sender& operator=(const gravel_packet_sender&) = delete;
+  basic_packet_sender(const basic_packet_sender&) = delete;
+  basic_packet_sender& operator=(const basic_packet_sender&) = delete;
 
   /// A segment, in packets: bytes [data, data + bytes) of any memory that the block can read. Returns when it may be reused; waits for buffers. `is_last`: of
   /// the segment, which may also come in several calls.
   GRAVEL_DEVICE void send(const void* data, uint64_t bytes, uint64_t metadata = 0, bool is_last = true) {
-    using namespace gravel;
     if (closed_) {
       if (threadIdx.x == 0) report_error(g_, message_fault::link_closed, op::none, ring_.destination, ring_.source, bytes);
       return;
@@ -75,7 +77,6 @@ class gravel_packet_sender {
   }
   /// Nothing comes behind.
   GRAVEL_DEVICE void shutdown() {
-    using namespace gravel;
     __syncthreads();
     closed_ = true;
     if (threadIdx.x == 0) tell_end(g_, ring_, there_, next_);
@@ -88,25 +89,23 @@ class gravel_packet_sender {
   }
   const gravel_t& g_;
   const gravel::packet_ring ring_;
-  const gravel::far_heap there_;
+  const There there_;
   uint64_t next_;
   bool closed_;
 };
 
 /// The receiving end of a channel, in the block that has it; as gravel_packet_sender.
-class gravel_packet_receiver {
+template <class There>
+class basic_packet_receiver {
  public:
-  GRAVEL_DEVICE gravel_packet_receiver(const gravel_link_handle& h, uint32_t channel)
-      : g_(h.g),
-        ring_(h.rings[gravel::checked_channel(h, channel)]),
-        back_(gravel::far_heap::of(h.g, ring_.source)),
-        next_(ring_.sink()->taken) {}
-  GRAVEL_DEVICE ~gravel_packet_receiver() {
+  GRAVEL_DEVICE basic_packet_receiver(const gravel_link_handle& h, uint32_t channel)
+      : g_(h.g), ring_(h.rings[gravel::checked_channel(h, channel)]), back_(There::of(h.g, ring_.source)), next_(ring_.sink()->taken) {}
+  GRAVEL_DEVICE ~basic_packet_receiver() {
     __syncthreads();
     if (threadIdx.x == 0) ring_.sink()->taken = next_;
   }
-  gravel_packet_receiver(const gravel_packet_receiver&) = delete;
-  gravel_packet_receiver& operator=(const gravel_packet_receiver&) = delete;
+  basic_packet_receiver(const basic_packet_receiver&) = delete;
+  basic_packet_receiver& operator=(const basic_packet_receiver&) = delete;
 
   /// The next packet; waits for it. It lies where it came until release(); several may be held, as many as there are buffers.
   GRAVEL_DEVICE gravel_packet receive() {
@@ -123,9 +122,17 @@ class gravel_packet_receiver {
  private:
   const gravel_t& g_;
   const gravel::packet_ring ring_;
-  const gravel::far_heap back_;
+  const There back_;
   uint64_t next_;
 };
+
+}  // namespace gravel
+
+/// For any link. A kernel that knows that its link is direct (gravel_link::is_direct) takes the others: it then holds no code for messages, and has more registers.
+using gravel_packet_sender = gravel::basic_packet_sender<gravel::far_heap>;
+using gravel_packet_receiver = gravel::basic_packet_receiver<gravel::far_heap>;
+using gravel_direct_packet_sender = gravel::basic_packet_sender<gravel::stored_heap>;
+using gravel_direct_packet_receiver = gravel::basic_packet_receiver<gravel::stored_heap>;
 
 /// The packet of a pending segment (gravel_pending_segment::handle); waits for it. Thread scope: block, any number of blocks. The host releases it.
 GRAVEL_DEVICE gravel_packet gravel_receive(const gravel_arrival& a) { return gravel::packet_for_block(a.g, a.ring, a.number); }

@@ -80,6 +80,7 @@ struct packet_ring {
 
 /// The memory of another PE, as far as it is mapped here.
 struct far_heap {
+  static constexpr bool always = false;
   char *mine, *theirs;  ///< theirs: nullptr, messages must do
   GRAVEL_BOTH static far_heap of(const gravel_t& g, uint32_t pe) { return {g.heap, mapped_heap(g, static_cast<int>(pe))}; }
   GRAVEL_BOTH bool is_mapped() const { return theirs != nullptr; }
@@ -87,6 +88,12 @@ struct far_heap {
   GRAVEL_BOTH A* at(A* symmetric) const {
     return reinterpret_cast<A*>(theirs + (reinterpret_cast<const char*>(symmetric) - mine));
   }
+};
+/// The same of one that is mapped. A kernel of those alone holds no code for messages: calls of that would leave it half of its registers.
+struct stored_heap : far_heap {
+  static constexpr bool always = true;
+  GRAVEL_BOTH static stored_heap of(const gravel_t& g, uint32_t pe) { return {far_heap::of(g, pe)}; }
+  GRAVEL_BOTH bool is_mapped() const { return true; }
 };
 
 /// What a packet brings. Plain data.
@@ -112,13 +119,15 @@ __device__ GRAVEL_NOINLINE inline void put_word(const gravel_t& g, uint64_t* at,
   gravel_flush(g);
 }
 /// The word of a packet, behind what was stored before.
-GRAVEL_DEVICE void tell_packet(const gravel_t& g, const packet_ring& r, const far_heap& there, uint64_t number, packet_word word) {
+template <class There>
+GRAVEL_DEVICE void tell_packet(const gravel_t& g, const packet_ring& r, const There& there, uint64_t number, packet_word word) {
   uint64_t* const at = &r.arrival(number)->word;
   if (there.is_mapped()) return store_release(there.at(at), word.value);  // [L2]
   put_word(g, at, word.value, r.destination);                             // [L2] behind nothing: the packet is counted, or empty
 }
 /// There are `packets` packets in all. They need not have come yet.
-GRAVEL_DEVICE void tell_end(const gravel_t& g, const packet_ring& r, const far_heap& there, uint64_t packets) {
+template <class There>
+GRAVEL_DEVICE void tell_end(const gravel_t& g, const packet_ring& r, const There& there, uint64_t packets) {
   uint64_t* const at = &r.sink()->ended;
   r.origin()->closed = 1;
   if (there.is_mapped()) return store_release(there.at(at), packets + 1);  // [L4]
@@ -176,10 +185,11 @@ __device__ GRAVEL_NOINLINE inline void put_packet_by_messages(const gravel_t& g,
     return;
   }
   put_counted(g, r, number, to, from, 0, bytes, metadata);
-  if (threadIdx.x == 0) tell_packet(g, r, {}, number, packet_word::make(number, bytes, is_last, metadata != 0, true));
+  if (threadIdx.x == 0) tell_packet(g, r, far_heap{}, number, packet_word::make(number, bytes, is_last, metadata != 0, true));
 }
 /// A whole packet, by one block that has the buffer. `to`: r.data(number), or another place that is free at the destination.
-GRAVEL_DEVICE void put_packet(const gravel_t& g, const packet_ring& r, const far_heap& there, uint64_t number, char* to, const char* from,
+template <class There>
+GRAVEL_DEVICE void put_packet(const gravel_t& g, const packet_ring& r, const There& there, uint64_t number, char* to, const char* from,
                               uint64_t bytes, bool is_last, uint64_t metadata) {
   if (!there.is_mapped()) return put_packet_by_messages(g, r, number, to, from, bytes, is_last, metadata);
   copy_packet(g, there.at(to), from, bytes);
@@ -189,7 +199,8 @@ GRAVEL_DEVICE void put_packet(const gravel_t& g, const packet_ring& r, const far
   tell_packet(g, r, there, number, packet_word::make(number, bytes, is_last, metadata != 0, false));
 }
 /// The same by all blocks of a grid, each a part of it: block 0 also what is one. Each has waited for the buffer.
-GRAVEL_DEVICE void put_packet_part(const gravel_t& g, const packet_ring& r, const far_heap& there, uint64_t number, const char* from,
+template <class There>
+GRAVEL_DEVICE void put_packet_part(const gravel_t& g, const packet_ring& r, const There& there, uint64_t number, const char* from,
                                    uint64_t bytes, bool is_last, uint64_t metadata, uint32_t part, uint32_t parts) {
   const uint64_t units = (bytes + sizeof(unit) - 1) / sizeof(unit), each = (units + parts - 1) / parts * sizeof(unit);
   const uint64_t begin = part * each < bytes ? part * each : bytes, end = begin + each < bytes ? begin + each : bytes;
@@ -233,7 +244,8 @@ GRAVEL_BOTH uint64_t metadata_of(const gravel_t& g, const packet_ring& r, const 
   return p.word.has_metadata() ? look_at(g, &r.arrival(p.number)->metadata) : 0;
 }
 /// All threads have read the packet: its buffer goes back. Thread scope: lane of a kernel.
-GRAVEL_DEVICE void free_packet(const gravel_t& g, const packet_ring& r, const far_heap& back, const received_packet& p) {
+template <class There>
+GRAVEL_DEVICE void free_packet(const gravel_t& g, const packet_ring& r, const There& back, const received_packet& p) {
   uint64_t* const counted = &r.arrival(p.number)->counted;
   if (p.word.is_counted()) store_relaxed(counted, *counted + p.word.counted_bytes());
   uint64_t* const at = &r.credit(p.number)->freed;

@@ -2,6 +2,8 @@
 // channel of the path and a part of the arrays for itself, so blocks wait for nobody but for the blocks of the same number at their neighbours.
 // Source: Groute, sections 2.1 (rings, packets that are passed on while others come) and 5.1.4 (reductions along trees).
 #pragma once
+#include <type_traits>
+
 #include "lib/base/element.hpp"
 #include "lib/link/packet_ring.cuh"
 
@@ -16,7 +18,16 @@ struct gravel_path_handle {
   bool directly;                     ///< all links of the path are stored over; otherwise all packets are messages
 };
 
+/// The same where all links are stored over (gravel_router::direct_path): kernels then hold no code for messages, and have more registers.
+struct gravel_direct_path_handle : gravel_path_handle {};
+
 namespace gravel {
+
+template <class Handle>
+concept path_like = std::is_base_of_v<gravel_path_handle, Handle>;
+/// How the kernels of a handle reach other PEs.
+template <class Handle>
+using reach_of = std::conditional_t<std::is_same_v<Handle, gravel_direct_path_handle>, stored_heap, far_heap>;
 
 constexpr uint32_t path_threads = GRAVEL_CUDA ? 512 : 32;
 constexpr uint32_t no_link = ~0u;
@@ -92,19 +103,19 @@ GRAVEL_DEVICE void combine_arrays(T* to, T* also, const T* const (&source)[SOURC
 }
 
 /// Where a block sends on its channel, and what it receives there: gravel_packet_sender and gravel_packet_receiver without the segments. Thread scope: block.
+template <class There>
 class path_sender {
  public:
   GRAVEL_DEVICE path_sender(const gravel_path_handle& h, uint32_t link)
       : g_(h.g),
         is_one_(link != no_link),
         ring_(h.rings[(is_one_ ? link : 0) * h.channels + blockIdx.x]),
-        there_(is_one_ ? far_heap::of(h.g, ring_.destination) : far_heap{}),
+        there_(is_one_ ? There::of(h.g, ring_.destination) : There{}),
         next_(is_one_ ? ring_.origin()->sent : 0) {}
   GRAVEL_DEVICE void close() {
     __syncthreads();
     if (is_one_ && threadIdx.x == 0) ring_.origin()->sent = next_;
   }
-  GRAVEL_DEVICE const far_heap& there() const { return there_; }
   GRAVEL_DEVICE void await_buffer() {
     if (threadIdx.x == 0) await_credit(ring_, next_);
     __syncthreads();
@@ -129,16 +140,17 @@ class path_sender {
   const gravel_t& g_;
   const bool is_one_;
   const packet_ring ring_;
-  const far_heap there_;
+  const There there_;
   uint64_t next_;
 };
+template <class There>
 class path_receiver {
  public:
   GRAVEL_DEVICE path_receiver(const gravel_path_handle& h, uint32_t link)
       : g_(h.g),
         is_one_(link != no_link),
         ring_(h.rings[(is_one_ ? link : 0) * h.channels + blockIdx.x]),
-        back_(is_one_ ? far_heap::of(h.g, ring_.source) : far_heap{}),
+        back_(is_one_ ? There::of(h.g, ring_.source) : There{}),
         next_(is_one_ ? ring_.sink()->taken : 0) {}
   GRAVEL_DEVICE void close() {
     __syncthreads();
@@ -161,7 +173,7 @@ class path_receiver {
   const gravel_t& g_;
   const bool is_one_;
   const packet_ring ring_;
-  const far_heap back_;
+  const There back_;
   uint64_t next_;
   received_packet now_{};  ///< of thread 0
 };
@@ -202,18 +214,17 @@ GRAVEL_BOTH uint32_t path_blocks(uint64_t bytes, uint32_t most) {
 }
 
 /// Where all PEs' arrays go, and a result: by chain or tree. The sources are what came from PEs before, in their order, and the own array.
-template <gravel_reduction HOW, class T>
-GRAVEL_DEVICE void reduce_up(const gravel_path_handle& h, T* to, const T* from, uint64_t count, uint32_t up, uint32_t left,
-                             uint32_t right) {
+template <gravel_reduction HOW, class T, class Handle>
+GRAVEL_DEVICE void reduce_up(const Handle& h, T* to, const T* from, uint64_t count, uint32_t up, uint32_t left, uint32_t right) {
   const path_cut cut = path_cut::of(h, count, sizeof(T), blockIdx.x, gridDim.x, 1);
-  path_sender sender(h, up);
-  path_receiver first(h, left), second(h, right);
+  path_sender<reach_of<Handle>> sender(h, up);
+  path_receiver<reach_of<Handle>> first(h, left), second(h, right);
   for (uint64_t q = 0, packets = cut.packets(1); q < packets; ++q) {
     const element_range r = cut.range(0, 1, q);
     const T* const mine = from + r.begin;
     T* const one = left == no_link ? nullptr : reinterpret_cast<T*>(first.receive());
     const T* const two = right == no_link ? nullptr : reinterpret_cast<const T*>(second.receive());
-    const bool stores = up != no_link && h.directly;
+    const bool stores = up != no_link && (reach_of<Handle>::always || h.directly);
     if (stores) sender.await_buffer();
     // Messages are sent from memory: what came is combined where it came.
     T* const result = up == no_link ? to + r.begin : stores ? reinterpret_cast<T*>(sender.buffer()) : one;
@@ -234,18 +245,19 @@ GRAVEL_DEVICE void reduce_up(const gravel_path_handle& h, T* to, const T* from, 
 }
 
 /// data[0 .. bytes) of the PE at `root` at all PEs of the ring.
-GRAVEL_DEVICE void broadcast_along(const gravel_path_handle& h, char* data, uint64_t bytes, uint32_t root) {
+template <class Handle>
+GRAVEL_DEVICE void broadcast_along(const Handle& h, char* data, uint64_t bytes, uint32_t root) {
   using T = unsigned char;
   const uint32_t distance = (h.position + h.n - root) % h.n;
   const path_cut cut = path_cut::of(h, bytes, 1, blockIdx.x, gridDim.x, 1);
   const bool sends = distance + 1 < h.n;
-  path_sender sender(h, sends ? h.position : no_link);
-  path_receiver receiver(h, distance ? (h.position + h.n - 1) % h.n : no_link);
+  path_sender<reach_of<Handle>> sender(h, sends ? h.position : no_link);
+  path_receiver<reach_of<Handle>> receiver(h, distance ? (h.position + h.n - 1) % h.n : no_link);
   for (uint64_t q = 0, packets = cut.packets(1); q < packets; ++q) {
     const element_range r = cut.range(0, 1, q);
     auto* const mine = reinterpret_cast<T*>(data) + r.begin;
     const T* const came = distance ? reinterpret_cast<const T*>(receiver.receive()) : nullptr;
-    if (sends && h.directly) {
+    if (sends && (reach_of<Handle>::always || h.directly)) {
       sender.await_buffer();
       auto* const there = reinterpret_cast<T*>(sender.buffer());
       if (came) combine_arrays<GRAVEL_SUM, T, 1, true>(there, mine, {came}, r.size());

@@ -11,17 +11,17 @@
 
 namespace gravel {
 template <int = 0>
-__global__ void await_packet_in_stream(const __grid_constant__ gravel_arrival a) {
+__global__ void __launch_bounds__(32) await_packet_in_stream(const __grid_constant__ gravel_arrival a) {
   await_packet(a.g, a.ring, a.number);
 }
 template <int = 0>
-__global__ void free_packet_in_stream(const __grid_constant__ gravel_arrival a, packet_word word, gravel_event done) {
+__global__ void __launch_bounds__(32) free_packet_in_stream(const __grid_constant__ gravel_arrival a, packet_word word, gravel_event done) {
   free_packet(a.g, a.ring, far_heap::of(a.g, a.ring.source), {a.number, word});
   raise_event(done);
 }
 /// Buffers are as if all of them were free, for ever: nobody receives any more.
 template <int = 0>
-__global__ void free_for_ever(const __grid_constant__ gravel_t g, const packet_ring* rings, uint32_t channels) {
+__global__ void __launch_bounds__(32) free_for_ever(const __grid_constant__ gravel_t g, const packet_ring* rings, uint32_t channels) {
   for (uint32_t c = 0; c < channels; ++c) {
     const packet_ring& r = rings[c];
     const far_heap back = far_heap::of(g, r.source);

@@ -29,8 +29,8 @@ inline gravel_link_options gravel_path_options() {
 namespace gravel {
 
 /// Chain or tree: whose arrays come here, and where the result goes.
-template <gravel_reduction HOW, class T>
-GRAVEL_DEVICE void reduce_along(const gravel_path_handle& h, T* to, const T* from, uint64_t count) {
+template <gravel_reduction HOW, class T, class Handle>
+GRAVEL_DEVICE void reduce_along(const Handle& h, T* to, const T* from, uint64_t count) {
   __syncthreads();  // what the block reduces is written
   const uint32_t last = h.n - 1;
   if (h.n == 1) {
@@ -61,31 +61,33 @@ GRAVEL_DEVICE void end_path(const path_end& e) {
   store_relaxed<scope::device>(e.blocks_done, uint64_t{0});
   raise_event(e.done);
 }
-template <gravel_reduction HOW, class T>
+template <gravel_reduction HOW, class T, class Handle>
 __global__ void __launch_bounds__(512)
-    reduce_on_path(const __grid_constant__ gravel_path_handle h, T* to, const T* from, uint64_t count, const __grid_constant__ path_end e) {
+    reduce_on_path(const __grid_constant__ Handle h, T* to, const T* from, uint64_t count, const __grid_constant__ path_end e) {
   begin_path(e);
   if (h.policy == GRAVEL_RING) allreduce_along<HOW>(h, to, from, count);
   else reduce_along<HOW>(h, to, from, count);
   end_path(e);
 }
-template <int = 0>
-__global__ void __launch_bounds__(512) broadcast_on_path(const __grid_constant__ gravel_path_handle h, char* data, uint64_t bytes,
-                                                         uint32_t root, const __grid_constant__ path_end e) {
+template <class Handle>
+__global__ void __launch_bounds__(512)
+    broadcast_on_path(const __grid_constant__ Handle h, char* data, uint64_t bytes, uint32_t root, const __grid_constant__ path_end e) {
   begin_path(e);
   if (h.n > 1) broadcast_along(h, data, bytes, root);
   end_path(e);
 }
 
-template <class... P, class... A>
-gravel_event start_on_path(gravel_router& router, void (*kernel)(P...), uint64_t bytes, const gravel_path_call& how, A... arguments) {
+/// direct, any: the kernel for each kind of handle.
+template <class Direct, class Any, class... A>
+gravel_event start_on_path(gravel_router& router, Direct direct, Any any, uint64_t bytes, const gravel_path_call& how, A... arguments) {
   const gravel_path_handle h = router.path();
   const uint32_t blocks = path_blocks(bytes, h.channels);
   const gravel_launch_config config{.grid = blocks, .block = path_threads, .stream = how.stream, .cooperative = blocks > 1};
   const path_end end{&router.rings().state(router.rings().edges().size())->blocks_done, how.after, router.path_events().take()};
   // Who waits for other PEs' kernels alone needs no resolver; what the event is about may.
-  if (h.directly && !how.after.word) launch_alone(kernel, config, h, arguments..., end);
-  else gravel_launch(kernel, config, h, arguments..., end);
+  if (!h.directly) gravel_launch(any, config, h, arguments..., end);
+  else if (how.after.word) gravel_launch(direct, config, gravel_direct_path_handle{h}, arguments..., end);
+  else launch_alone(direct, config, gravel_direct_path_handle{h}, arguments..., end);
   return end.done;
 }
 
@@ -114,17 +116,18 @@ inline void check_policy(const char* call, bool fits, const char* wanted) {
 // the order of the path, which in a ring begins at another PE for each chunk.
 
 /// Ring: to[0 .. count) = from[0 .. count) of all PEs, combined, at all PEs. `to`: a symmetric address, the same at all PEs; it may be `from`.
-template <gravel_reduction HOW = GRAVEL_SUM, class T>
-GRAVEL_DEVICE void gravel_allreduce(const gravel_path_handle& h, T* to, const T* from, uint64_t count) {
+template <gravel_reduction HOW = GRAVEL_SUM, class T, gravel::path_like Handle>
+GRAVEL_DEVICE void gravel_allreduce(const Handle& h, T* to, const T* from, uint64_t count) {
   gravel::allreduce_along<HOW>(h, to, from, count);
 }
 /// Chain, tree: the same at the PE of the output alone; of others `to` is not written.
-template <gravel_reduction HOW = GRAVEL_SUM, class T>
-GRAVEL_DEVICE void gravel_reduce(const gravel_path_handle& h, T* to, const T* from, uint64_t count) {
+template <gravel_reduction HOW = GRAVEL_SUM, class T, gravel::path_like Handle>
+GRAVEL_DEVICE void gravel_reduce(const Handle& h, T* to, const T* from, uint64_t count) {
   gravel::reduce_along<HOW>(h, to, from, count);
 }
 /// Ring: data[0 .. bytes) of the input number `root` at all PEs.
-GRAVEL_DEVICE void gravel_broadcast(const gravel_path_handle& h, void* data, uint64_t bytes, uint32_t root) {
+template <gravel::path_like Handle>
+GRAVEL_DEVICE void gravel_broadcast(const Handle& h, void* data, uint64_t bytes, uint32_t root) {
   if (h.n > 1) gravel::broadcast_along(h, static_cast<char*>(data), bytes, root);
 }
 
@@ -134,20 +137,23 @@ template <gravel_reduction HOW = GRAVEL_SUM, class T>
 gravel_event gravel_allreduce_start(gravel_router& router, T* to, const T* from, uint64_t count, const gravel_path_call& how = {}) {
   gravel::check_policy("gravel_allreduce", router.policy() == GRAVEL_RING, "GRAVEL_RING");
   gravel::check_arrays(router, "gravel_allreduce", to, from, count);
-  return gravel::start_on_path(router, gravel::reduce_on_path<HOW, T>, count * sizeof(T), how, to, from, count);
+  return gravel::start_on_path(router, gravel::reduce_on_path<HOW, T, gravel_direct_path_handle>,
+                               gravel::reduce_on_path<HOW, T, gravel_path_handle>, count * sizeof(T), how, to, from, count);
 }
 template <gravel_reduction HOW = GRAVEL_SUM, class T>
 gravel_event gravel_reduce_start(gravel_router& router, T* to, const T* from, uint64_t count, const gravel_path_call& how = {}) {
   gravel::check_policy("gravel_reduce", router.policy() == GRAVEL_CHAIN || router.policy() == GRAVEL_TREE, "GRAVEL_CHAIN or GRAVEL_TREE");
   gravel::check_arrays(router, "gravel_reduce", to, from, count);
-  return gravel::start_on_path(router, gravel::reduce_on_path<HOW, T>, count * sizeof(T), how, to, from, count);
+  return gravel::start_on_path(router, gravel::reduce_on_path<HOW, T, gravel_direct_path_handle>,
+                               gravel::reduce_on_path<HOW, T, gravel_path_handle>, count * sizeof(T), how, to, from, count);
 }
 /// `root`: a PE of the ring.
 inline gravel_event gravel_broadcast_start(gravel_router& router, void* data, uint64_t bytes, int root, const gravel_path_call& how = {}) {
   gravel::check_policy("gravel_broadcast", router.policy() == GRAVEL_RING, "GRAVEL_RING");
   for (uint32_t i = 0; i < router.inputs().size(); ++i)
     if (router.inputs()[i].pe == root)
-      return gravel::start_on_path(router, gravel::broadcast_on_path<>, bytes, how, static_cast<char*>(data), bytes, i);
+      return gravel::start_on_path(router, gravel::broadcast_on_path<gravel_direct_path_handle>,
+                                   gravel::broadcast_on_path<gravel_path_handle>, bytes, how, static_cast<char*>(data), bytes, i);
   gravel::fail_text("gravel_broadcast: PE " + std::to_string(root) + " is not on the ring");
 }
 /// Host: the same, and returns when it has happened.

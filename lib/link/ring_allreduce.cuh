@@ -16,7 +16,7 @@ class stored_results {
   GRAVEL_DEVICE stored_results(const gravel_path_handle& h)
       : out_(h.rings[h.position * h.channels + blockIdx.x]),
         in_(h.rings[(h.position + h.n - 1) % h.n * h.channels + blockIdx.x]),
-        there_(far_heap::of(h.g, out_.destination)),
+        there_(stored_heap::of(h.g, out_.destination)),
         sent_(out_.origin()->results),
         taken_(in_.sink()->results_taken) {}
   GRAVEL_DEVICE void close() {
@@ -45,7 +45,7 @@ class stored_results {
 
  private:
   const packet_ring out_, in_;
-  const far_heap there_;
+  const stored_heap there_;
   uint64_t sent_, taken_;
 };
 
@@ -54,8 +54,8 @@ GRAVEL_DEVICE void allreduce_by_stores(const gravel_path_handle& h, T* to, const
   const uint32_t n = h.n, me = h.position;
   const path_cut cut = path_cut::of(h, count, sizeof(T), blockIdx.x, gridDim.x, n);
   const uint64_t packets = cut.packets(n);
-  path_sender sender(h, me);
-  path_receiver receiver(h, (me + n - 1) % n);
+  path_sender<stored_heap> sender(h, me);
+  path_receiver<stored_heap> receiver(h, (me + n - 1) % n);
   stored_results results(h);
   const auto send_own = [&](uint64_t q) {
     const element_range r = cut.range(me, n, q);
@@ -100,8 +100,8 @@ template <gravel_reduction HOW, class T>
 GRAVEL_DEVICE void allreduce_by_messages(const gravel_path_handle& h, T* to, const T* from, uint64_t count) {
   const uint32_t n = h.n, me = h.position;
   const path_cut cut = path_cut::of(h, count, sizeof(T), blockIdx.x, gridDim.x, n);
-  path_sender sender(h, me);
-  path_receiver receiver(h, (me + n - 1) % n);
+  path_sender<far_heap> sender(h, me);
+  path_receiver<far_heap> receiver(h, (me + n - 1) % n);
   const auto put = [&](const T* array, const element_range& r) {
     __syncthreads();
     sender.put(reinterpret_cast<const char*>(array), r.size() * sizeof(T));
@@ -129,12 +129,14 @@ GRAVEL_DEVICE void allreduce_by_messages(const gravel_path_handle& h, T* to, con
   receiver.close();
 }
 
-template <gravel_reduction HOW, class T>
-GRAVEL_DEVICE void allreduce_along(const gravel_path_handle& h, T* to, const T* from, uint64_t count) {
+template <gravel_reduction HOW, class T, class Handle>
+GRAVEL_DEVICE void allreduce_along(const Handle& h, T* to, const T* from, uint64_t count) {
   __syncthreads();  // what the block reduces is written
   if (h.n == 1) {
     const element_range part = element_range{0, count}.part(blockIdx.x, gridDim.x, sizeof(unit) / sizeof(T));
     if (to != from) combine_arrays<HOW, T, 1, false>(to + part.begin, nullptr, {from + part.begin}, part.size());
+  } else if constexpr (reach_of<Handle>::always) {
+    allreduce_by_stores<HOW>(h, to, from, count);
   } else if (h.directly) {
     allreduce_by_stores<HOW>(h, to, from, count);
   } else {

@@ -69,6 +69,12 @@ class gravel_router {
         return {gravel_handle(), rings_->device_ring(0), how_.channels, static_cast<uint32_t>(inputs_.size()), i, policy_, directly_};
     gravel::fail_text("gravel_router::path: PE " + std::to_string(gravel_my_pe()) + " is on it nowhere");
   }
+  /// The same, where all links of the path are stored over; throws gravel::error otherwise.
+  gravel_direct_path_handle direct_path() const {
+    if (!directly_) gravel::fail_text("gravel_router::direct_path: some link of the path is not stored over: take path()");
+    return {path()};
+  }
+  bool is_direct() const { return directly_; }
   gravel_policy policy() const { return policy_; }
   const std::vector<gravel_endpoint>& inputs() const { return inputs_; }
   const std::vector<gravel_endpoint>& outputs() const { return outputs_; }
@@ -187,6 +193,8 @@ class gravel_link {
 
   /// For kernels that drive an end, block by block (lib/link/link_kernel.cuh); then the host does not use that end.
   gravel_link_handle handle() const { return {gravel_handle(), router_.rings().device_ring(0), router_.options().channels}; }
+  /// At the source's PE: is everything stored straight into the destination's memory?
+  bool is_direct() { return sender().is_direct(); }
   uint64_t bytes() const { return router_.bytes(); }
 
  private:

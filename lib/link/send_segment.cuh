@@ -95,10 +95,11 @@ GRAVEL_DEVICE uint64_t choose_output(const send_end& e, const send_job& job, sen
 }
 
 /// Packet p of the segment to one output. Thread scope: block; every block of the grid does so.
+template <class There>
 GRAVEL_DEVICE void send_packet_to(const send_end& e, const send_job& job, uint32_t output, uint64_t number, const segment_cut& cut,
                                   uint64_t p, bool is_last) {
   const packet_ring& r = e.rings[output];
-  const far_heap there = far_heap::of(e.g, r.destination);
+  const There there = There::of(e.g, r.destination);
   if (threadIdx.x == 0) await_credit(r, number);
   __syncthreads();
   if (gridDim.x == 1) put_packet(e.g, r, there, number, r.data(number), job.from + cut.begin(p), cut.size(p), is_last, job.metadata);
@@ -116,6 +117,7 @@ struct packet_share {
 };
 
 /// Thread 0 of each block counts in `out` what has been sent; others read only `chosen`. Thread scope: block.
+template <class There>
 GRAVEL_DEVICE void send_packets(const send_end& e, const send_job& job, send_outputs& out) {
   const segment_cut cut{job.bytes, e.rings[0].packet_bytes};
   const uint64_t packets = cut.packets();
@@ -125,7 +127,7 @@ GRAVEL_DEVICE void send_packets(const send_end& e, const send_job& job, send_out
       chosen = p == 0 || job.way == send_way::any ? choose_output(e, job, out, p) : chosen + 1;
       const auto output = static_cast<uint32_t>(chosen >> 48);
       // Of packets that may go to different outputs each is a segment there.
-      send_packet_to(e, job, output, chosen & ((1ull << 48) - 1), cut, p, job.way == send_way::any || p + 1 == packets);
+      send_packet_to<There>(e, job, output, chosen & ((1ull << 48) - 1), cut, p, job.way == send_way::any || p + 1 == packets);
       if (threadIdx.x == 0) ++out.next[output];
     }
     return;
@@ -135,7 +137,7 @@ GRAVEL_DEVICE void send_packets(const send_end& e, const send_job& job, send_out
     for (uint32_t output = 0; output < e.n_outputs; ++output) {
       const packet_share share = packet_share::of(job, output, e.n_outputs, packets);
       if (share.begin + p < share.end)
-        send_packet_to(e, job, output, out.next[output] + p, cut, share.begin + p, share.begin + p + 1 == share.end && !job.goes_on);
+        send_packet_to<There>(e, job, output, out.next[output] + p, cut, share.begin + p, share.begin + p + 1 == share.end && !job.goes_on);
     }
   __syncthreads();  // all have read `next`
   for (uint32_t output = threadIdx.x; output < e.n_outputs; output += blockDim.x) {
@@ -144,14 +146,14 @@ GRAVEL_DEVICE void send_packets(const send_end& e, const send_job& job, send_out
   }
 }
 
-/// A grid of any number of blocks. Kernels of one input follow each other.
-template <int = 0>
+/// A grid of any number of blocks, cooperative if there are several. Kernels of one input follow each other. There: stored_heap, where all outputs are mapped.
+template <class There>
 __global__ void __launch_bounds__(512) send_segment(const __grid_constant__ send_end e, const __grid_constant__ send_job job) {
   __shared__ send_outputs out;
   if (threadIdx.x == 0) await_event(job.after);
   for (uint32_t i = threadIdx.x; i < e.n_outputs; i += blockDim.x) out.next[i] = e.rings[i].origin()->sent;
   __syncthreads();
-  send_packets(e, job, out);
+  send_packets<There>(e, job, out);
   __syncthreads();
   if (threadIdx.x != 0) return;
   // The last block: the others have read what it now changes.
@@ -164,7 +166,8 @@ __global__ void __launch_bounds__(512) send_segment(const __grid_constant__ send
 
 /// Nothing comes behind what was sent into these rings.
 template <int = 0>
-__global__ void end_rings(const __grid_constant__ gravel_t g, const packet_ring* rings, uint32_t n, gravel_event after, gravel_event done) {
+__global__ void __launch_bounds__(32)
+    end_rings(const __grid_constant__ gravel_t g, const packet_ring* rings, uint32_t n, gravel_event after, gravel_event done) {
   if (threadIdx.x == 0) await_event(after);
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)

@@ -109,8 +109,9 @@ class gravel_sender {
     // Blocks of a packet wait for its buffer together.
     const gravel_launch_config config{.grid = grid, .block = GRAVEL_CUDA ? 512 : 32, .stream = stream, .cooperative = grid > 1};
     // Who waits for nothing but credits, which other kernels store here, needs no resolver.
-    if (direct_ && !job.after.word) gravel::launch_alone(gravel::send_segment<>, config, end, job);
-    else gravel_launch(gravel::send_segment<>, config, end, job);
+    const auto kernel = direct_ ? gravel::send_segment<gravel::stored_heap> : gravel::send_segment<gravel::far_heap>;
+    if (direct_ && !job.after.word) gravel::launch_alone(kernel, config, end, job);
+    else gravel_launch(kernel, config, end, job);
     return last_ = job.done;
   }
 
