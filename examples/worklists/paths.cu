@@ -92,7 +92,8 @@ bool solve(const paths_options& o) {
   device_part graph;
   all_succeed(program_name, [&] { graph = load_on_device(o.graph, {.weights = true, .undirected = true}, me, n_pes); });
   const graph_part& part = graph.part;
-  const uint64_t own = graph.own(), vertices = part.vertices, edges = gravel_sum_all(graph.edges), remote_edges = gravel_sum_all(graph.ghosts.uses);
+  const uint64_t own = graph.own(), vertices = part.vertices, edges = gravel_sum_all(graph.edges),
+                 remote_edges = gravel_sum_all(graph.ghosts.uses);
   device_array<uint32_t> ghosts(graph.ghosts.codes);
   const worklist_graph here{graph.offsets.data(), graph.targets.data(), ghosts.data(), part.codes, own, graph.ghosts.codes.size()};
   // So many times the mean weight of an edge over the mean degree; on a grid like a road network 36 was faster than 12, though more is expanded twice.
