@@ -15,6 +15,7 @@ RUNS = {
     "gups": "--mode inc --table-log2 8",
     "pagerank": "--rmat 7",
     "sssp": "--grid 12 9 --kept 0.7 --max-weight 1",
+    "bfs": "--grid 12 9 --kept 0.7 --source 50",
     "color": "--mesh 7 5 --division edges",
     "kmeans": "--points 60 --dimensions 2 --clusters 3",
     "mer": "--genome 1500 --coverage 20 --k 21",
@@ -67,6 +68,13 @@ class PicturesTest(unittest.TestCase):
         reached = sorted(d for d in distance.values() if d >= 0)
         self.assertEqual((len(reached), reached[-1]), (told["reached"], told["farthest"]))
         self.assertEqual(sorted(set(reached)), list(range(int(reached[-1]) + 1)))
+
+    def test_bfs(self):
+        rows, told = self.table("bfs", "levels"), self.told["bfs"]
+        self.assertEqual(sorted(row["vertex"] for row in rows), list(range(108)))
+        self.assertEqual([row["vertex"] for row in rows if row["level"] == 0], [50])
+        reached = [row["level"] for row in rows if row["level"] >= 0]
+        self.assertEqual((len(reached), len(set(reached)), max(reached) + 1), (told["reached"], told["levels"], told["levels"]))
 
     def test_color(self):
         rows, edges = self.table("color", "colors"), self.table("color", "edges")
