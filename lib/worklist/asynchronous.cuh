@@ -91,8 +91,14 @@ GRAVEL_DEVICE void put_ranked(const worklist_view<Program>& w, const asynchronou
   while (rest != 0) {
     const uint32_t now = group.from_lane(rank, lane_group::lowest(rest));
     const bool mine = have && rank == now;
-    const channel<uint32_t> to = a.of(now);
-    const channel_reservation r = to.reserve(group, mine ? 1 : 0);
+    // What finds no room goes into the next channel: any is right, and all together have room for several times the vertices.
+    uint32_t further = 0;
+    channel<uint32_t> to = a.of(now);
+    channel_reservation r = to.reserve(group, mine ? 1 : 0);
+    while (!r.granted && ++further < a.n_ranks) {
+      to = a.of(now + further);
+      r = to.reserve(group, mine ? 1 : 0);
+    }
     if (group.is_leader()) {
       if (r.granted) fetch_add<scope::device>(&a.words->pending, uint64_t{r.total});  // before anybody can see them
       else store_relaxed<scope::device>(&a.words->overflows, 1u);

@@ -14,7 +14,7 @@
 namespace gravel {
 
 /// On the CPU backend so small that small graphs meet every case.
-constexpr uint32_t fused_threads = GRAVEL_CUDA ? 512 : 32, local_entries = GRAVEL_CUDA ? 4096 : 48;
+constexpr uint32_t fused_threads = GRAVEL_CUDA ? 512 : 32, local_entries = GRAVEL_CUDA ? 4096 : 48, worth_dividing = GRAVEL_CUDA ? 64 : 8;
 
 struct block_meeting {
   static constexpr uint32_t leave = 1u << 31, size_mask = leave - 1;
@@ -215,7 +215,7 @@ __global__ void __launch_bounds__(fused_threads) run_rounds(const __grid_constan
         continue;
       }
     }
-    if (met.most > 64 && met.most > met.total / gridDim.x * 2) {
+    if (met.most > worth_dividing && met.most > met.total / gridDim.x * 2) {
       // Divided anew, through the list that this kernel was given.
       for (uint32_t i = threadIdx.x; i < mine.size[turn]; i += blockDim.x) w.near[near_turn][met.before + i] = mine.entries[turn][i];
       meet(w, mine, ++epoch, turn);

@@ -63,29 +63,34 @@ struct least_keys {
   }
 };
 
-/// The sum of what each vertex was offered since it was last taken, for residuals: it is listed when it reaches a threshold.
-struct float_sums {
-  using value = float;
+/// The sum of what each vertex was offered since it was last taken, for residuals: it is listed when it reaches a threshold. T: float, or double, whose
+/// messages have 12 bytes instead of 8.
+template <class T>
+struct sums {
+  using value = T;
   static constexpr bool is_ordered = false;
-  float* words;
-  float threshold;
+  T* words;
+  T threshold;
 
-  static constexpr float initial_word = 0;
-  GRAVEL_DEVICE bool waits(float word) const { return word >= threshold; }
+  static constexpr T initial_word = 0;
+  GRAVEL_DEVICE bool waits(T word) const { return word >= threshold; }
 
-  GRAVEL_DEVICE bool may_take(uint32_t, float) const { return true; }
-  GRAVEL_DEVICE listing offer(uint32_t v, float part, uint32_t) const {
-    const float old = atomicAdd(&words[v], part);
+  GRAVEL_DEVICE bool may_take(uint32_t, T) const { return true; }
+  GRAVEL_DEVICE listing offer(uint32_t v, T part, uint32_t) const {
+    const T old = atomicAdd(&words[v], part);
     return old < threshold && old + part >= threshold ? listing::near : listing::none;
   }
   template <class Rank>
-  GRAVEL_DEVICE listing offer_ranked(uint32_t v, float part, Rank) const {
+  GRAVEL_DEVICE listing offer_ranked(uint32_t v, T part, Rank) const {
     return offer(v, part, 0);
   }
-  GRAVEL_DEVICE bool take(uint32_t v, float* sum) const {
-    *sum = atomicExch(&words[v], 0.0f);
+  GRAVEL_DEVICE bool take(uint32_t v, T* sum) const {
+    using bits = std::conditional_t<sizeof(T) == 8, unsigned long long, unsigned>;
+    *sum = from_word<T>(atomicExch(reinterpret_cast<bits*>(&words[v]), bits{0}));
     return *sum != 0;
   }
 };
+using float_sums = sums<float>;
+using double_sums = sums<double>;
 
 }  // namespace gravel

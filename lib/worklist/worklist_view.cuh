@@ -5,7 +5,7 @@
 //
 //   struct hops {
 //     static constexpr const char* name = "hops";
-//     using state = gravel::least_keys;                                     // or gravel::float_sums
+//     using state = gravel::least_keys;                                     // or gravel::float_sums, gravel::double_sums
 //     state vertices;                                                       // filled in by gravel_worklist
 //     GRAVEL_DEVICE uint32_t begin(uint32_t v, uint32_t key, uint64_t degree) const { return key; }   // v is expanded
 //     GRAVEL_DEVICE uint32_t along(uint32_t from, uint64_t edge) const { return from + 1; }           // what its neighbour is offered
