@@ -16,6 +16,7 @@
 #include "host/launch_alone.cuh"
 #include "lib/worklist/exchange.cuh"
 #include "lib/worklist/fused.cuh"
+#include "lib/worklist/list_kernels.cuh"
 
 /// How a worklist is worked off.
 enum class gravel_execution {
@@ -46,87 +47,6 @@ struct gravel_worklist_counts {
   bool overflowed = false;  ///< asynchronous: something found no room in its channel, and was done in rounds
 };
 
-namespace gravel {
-/// Offers one value, from the host.
-template <class Program>
-__global__ void offer_one(const __grid_constant__ worklist_view<Program> w, uint32_t v, typename worklist_view<Program>::value offer) {
-  const device_lists<Program> lists{w, w.words->near_turn, w.words->far_turn, w.words->limit};
-  const listing found = threadIdx.x == 0 ? lists.offer(v, offer) : listing::none;
-  lists.near(found == listing::near, v);
-  lists.far(found == listing::far, v);
-}
-/// Offers to each own vertex what the program's `first(v)` says.
-template <class Program>
-__global__ void offer_first(const __grid_constant__ worklist_view<Program> w) {
-  const device_lists<Program> lists{w, w.words->near_turn, w.words->far_turn, w.words->limit};
-  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32;
-  for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < w.graph.own; of_warp += lanes) {
-    const auto v = static_cast<uint32_t>(of_warp + lane);
-    const listing found = v < w.graph.own ? lists.offer(v, w.program.first(v)) : listing::none;
-    lists.near(found == listing::near, v);
-    lists.far(found == listing::far, v);
-  }
-}
-/// Whether any vertex is a hub: hub_size is not 0 then.
-template <class Program>
-__global__ void find_hubs(const __grid_constant__ worklist_view<Program> w) {
-  uint32_t mine = 0;
-  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < w.graph.own; v += uint64_t{gridDim.x} * blockDim.x)
-    mine |= w.graph.offsets[v + 1] - w.graph.offsets[v] >= hub_edges;
-  if (mine) store_relaxed<scope::device>(&w.words->hub_size, 1u);
-}
-template <class T>
-__global__ void fill_words(T* words, uint64_t count, T value) {
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += uint64_t{gridDim.x} * blockDim.x) words[i] = value;
-}
-/// The limit from here on; the far list becomes the near one where keys are below it (in run_rounds). One block.
-template <class Program>
-__global__ void find_least(const __grid_constant__ worklist_view<Program> w) {
-  if constexpr (worklist_view<Program>::state::is_ordered) {
-    const uint32_t turn = w.words->far_turn, size = w.words->far_size[turn];
-    uint32_t least = ~0u;
-    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < size; i += gridDim.x * blockDim.x) {
-      const uint32_t word = load_relaxed<scope::device>(&w.program.vertices.words[w.far[turn][i]]);
-      if (least_keys::waits(word) && least_keys::key_of(word) < least) least = least_keys::key_of(word);
-    }
-    if (least != ~0u) atomicMin(&w.words->least, least);
-  }
-}
-template <class Program>
-__global__ void split_far(const __grid_constant__ worklist_view<Program> w, uint32_t limit) {
-  if constexpr (worklist_view<Program>::state::is_ordered) {
-    const uint32_t turn = w.words->far_turn, size = w.words->far_size[turn], lane = threadIdx.x % 32;
-    const device_lists<Program> lists{w, w.words->near_turn, 1 - turn, limit};
-    for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size; of_warp += gridDim.x * blockDim.x) {
-      uint32_t v = 0, word = least_keys::initial_word;
-      if (of_warp + lane < size) v = w.far[turn][of_warp + lane], word = load_relaxed<scope::device>(&w.program.vertices.words[v]);
-      const bool waits = least_keys::waits(word), is_near = least_keys::key_of(word) < limit;
-      lists.near(waits && is_near, v);
-      lists.far(waits && !is_near, v);
-    }
-  }
-}
-/// Adds up the edges of the vertices that are near.
-template <class Program>
-__global__ void count_near_edges(const __grid_constant__ worklist_view<Program> w) {
-  const uint32_t turn = w.words->near_turn, size = w.words->near_size[turn];
-  uint64_t edges = 0;
-  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < size; i += gridDim.x * blockDim.x)
-    edges += w.graph.offsets[w.near[turn][i] + 1] - w.graph.offsets[w.near[turn][i]];
-  for (int step = 16; step; step /= 2) edges += __shfl_xor_sync(~0u, edges, step);
-  if (threadIdx.x % 32 == 0 && edges) fetch_add<scope::device>(&w.words->near_edges, edges);
-}
-/// Behind split_far. One thread.
-template <class Program>
-__global__ void set_limit(const __grid_constant__ worklist_view<Program> w, uint32_t limit) {
-  worklist_words& words = *w.words;
-  words.far_size[words.far_turn] = 0;
-  words.far_turn = 1 - words.far_turn;
-  words.limit = limit;
-  words.least = ~0u;
-}
-}  // namespace gravel
-
 /// A worklist of this job. The constructor, start(), run() and the destructor are collective; host threads call.
 template <class Program>
 class gravel_worklist {
@@ -145,7 +65,7 @@ class gravel_worklist {
         shared_(std::vector<gravel::worklist_words>(1)),
         reports_(std::vector<gravel::block_report>(2 * gravel::most_meeting_blocks)),
         inbox_(uint64_t{1}) {
-    check(graph);
+    check(graph, edges);
     if (options_.fused_blocks == 0) options_.fused_blocks = GRAVEL_CUDA ? gravel::most_meeting_blocks : 2;
     const uint32_t room = options_.fused_blocks * gravel::local_entries * 3 / 4;
     const bool all = options_.execution == gravel_execution::fused;
@@ -233,10 +153,14 @@ class gravel_worklist {
   /// Handlers find the worklist by its program, so there is one of each program at a time.
   inline static bool is_open = false;
 
-  void check(const gravel::worklist_graph& graph) const {
+  void check(const gravel::worklist_graph& graph, uint64_t edges) const {
     std::string wrong;
+    uint64_t by_offsets = 0;
+    if (graph.own) gravel_copy(&by_offsets, &graph.offsets[graph.own], sizeof(by_offsets));
     if (is_open) wrong = std::string("one of the program '") + Program::name + "' is open already; its messages would come here";
     else if (graph.vertices() >= gravel::block_meeting::size_mask) wrong = "a PE may have up to 2^31 - 2 vertices and ghosts";
+    else if (by_offsets != edges)
+      wrong = "the rows have " + std::to_string(by_offsets) + " edges by their offsets, not " + std::to_string(edges);
     else if (options_.fused_blocks > gravel::most_meeting_blocks)
       wrong = "fused_blocks is " + std::to_string(options_.fused_blocks) + ", the most are " + std::to_string(gravel::most_meeting_blocks);
     else if (options_.ranks == 0 || options_.ranks > gravel::most_ranks || options_.capacity > 1u << 30)

@@ -1,0 +1,88 @@
+// Small kernels that fill the lists of a worklist, and look through them, between those that expand vertices. Grids and blocks of any size in whole warps, where nothing
+// else is said.
+#pragma once
+#include "lib/worklist/worklist_view.cuh"
+
+namespace gravel {
+
+/// Offers one value, from the host.
+template <class Program>
+__global__ void offer_one(const __grid_constant__ worklist_view<Program> w, uint32_t v, typename worklist_view<Program>::value offer) {
+  const device_lists<Program> lists{w, w.words->near_turn, w.words->far_turn, w.words->limit};
+  const listing found = threadIdx.x == 0 ? lists.offer(v, offer) : listing::none;
+  lists.near(found == listing::near, v);
+  lists.far(found == listing::far, v);
+}
+/// Offers to each own vertex what the program's `first(v)` says.
+template <class Program>
+__global__ void offer_first(const __grid_constant__ worklist_view<Program> w) {
+  const device_lists<Program> lists{w, w.words->near_turn, w.words->far_turn, w.words->limit};
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32;
+  for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < w.graph.own; of_warp += lanes) {
+    const auto v = static_cast<uint32_t>(of_warp + lane);
+    const listing found = v < w.graph.own ? lists.offer(v, w.program.first(v)) : listing::none;
+    lists.near(found == listing::near, v);
+    lists.far(found == listing::far, v);
+  }
+}
+/// Whether any vertex is a hub: hub_size is not 0 then.
+template <class Program>
+__global__ void find_hubs(const __grid_constant__ worklist_view<Program> w) {
+  uint32_t mine = 0;
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < w.graph.own; v += uint64_t{gridDim.x} * blockDim.x)
+    mine |= w.graph.offsets[v + 1] - w.graph.offsets[v] >= hub_edges;
+  if (mine) store_relaxed<scope::device>(&w.words->hub_size, 1u);
+}
+template <class T>
+__global__ void fill_words(T* words, uint64_t count, T value) {
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += uint64_t{gridDim.x} * blockDim.x) words[i] = value;
+}
+/// The least key of the far list.
+template <class Program>
+__global__ void find_least(const __grid_constant__ worklist_view<Program> w) {
+  if constexpr (worklist_view<Program>::state::is_ordered) {
+    const uint32_t turn = w.words->far_turn, size = w.words->far_size[turn];
+    uint32_t least = ~0u;
+    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < size; i += gridDim.x * blockDim.x) {
+      const uint32_t word = load_relaxed<scope::device>(&w.program.vertices.words[w.far[turn][i]]);
+      if (least_keys::waits(word) && least_keys::key_of(word) < least) least = least_keys::key_of(word);
+    }
+    if (least != ~0u) atomicMin(&w.words->least, least);
+  }
+}
+/// What waits below `limit` becomes near, what waits beyond it goes into the other far list. set_limit comes behind it.
+template <class Program>
+__global__ void split_far(const __grid_constant__ worklist_view<Program> w, uint32_t limit) {
+  if constexpr (worklist_view<Program>::state::is_ordered) {
+    const uint32_t turn = w.words->far_turn, size = w.words->far_size[turn], lane = threadIdx.x % 32;
+    const device_lists<Program> lists{w, w.words->near_turn, 1 - turn, limit};
+    for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size; of_warp += gridDim.x * blockDim.x) {
+      uint32_t v = 0, word = least_keys::initial_word;
+      if (of_warp + lane < size) v = w.far[turn][of_warp + lane], word = load_relaxed<scope::device>(&w.program.vertices.words[v]);
+      const bool waits = least_keys::waits(word), is_near = least_keys::key_of(word) < limit;
+      lists.near(waits && is_near, v);
+      lists.far(waits && !is_near, v);
+    }
+  }
+}
+/// Adds up the edges of the vertices that are near.
+template <class Program>
+__global__ void count_near_edges(const __grid_constant__ worklist_view<Program> w) {
+  const uint32_t turn = w.words->near_turn, size = w.words->near_size[turn];
+  uint64_t edges = 0;
+  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < size; i += gridDim.x * blockDim.x)
+    edges += w.graph.offsets[w.near[turn][i] + 1] - w.graph.offsets[w.near[turn][i]];
+  for (int step = 16; step; step /= 2) edges += __shfl_xor_sync(~0u, edges, step);
+  if (threadIdx.x % 32 == 0 && edges) fetch_add<scope::device>(&w.words->near_edges, edges);
+}
+/// Behind split_far. One thread.
+template <class Program>
+__global__ void set_limit(const __grid_constant__ worklist_view<Program> w, uint32_t limit) {
+  worklist_words& words = *w.words;
+  words.far_size[words.far_turn] = 0;
+  words.far_turn = 1 - words.far_turn;
+  words.limit = limit;
+  words.least = ~0u;
+}
+
+}  // namespace gravel
