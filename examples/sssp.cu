@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <queue>
 
 #include "examples/device_part.hpp"
 #include "examples/facts.hpp"
@@ -14,6 +13,7 @@
 #include "examples/no_sender.hpp"
 #include "examples/program.hpp"
 #include "examples/ranking.hpp"
+#include "examples/serial_paths.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
 
@@ -273,29 +273,6 @@ __global__ void count_unequal(path_job job, const uint32_t* again, uint64_t sour
   if (threadIdx.x % 32 == 0 && mine) fetch_add<scope::device>(unequal, uint64_t{mine});
 }
 
-/// Dijkstra's algorithm on the whole graph under its own numbers. Sums of float, which do not decrease, have one least solution: it finds
-/// the same bits.
-std::vector<uint32_t> compute_serially(const sssp_options& o, uint64_t source) {
-  const csr graph = make_csr(o.graph.edges({.weights = true}));
-  std::vector<uint32_t> distance(graph.rows(), unreached);
-  using entry = std::pair<float, uint64_t>;
-  std::priority_queue<entry, std::vector<entry>, std::greater<>> next;
-  distance[source] = 0;
-  next.emplace(0.0f, source);
-  while (!next.empty()) {
-    const auto [here, v] = next.top();
-    next.pop();
-    if (bits_of(here) != distance[v]) continue;
-    for (uint64_t e = graph.offsets[v]; e < graph.offsets[v + 1]; ++e) {
-      const float way = here + static_cast<float>(graph.weights[e]);
-      if (bits_of(way) >= distance[graph.targets[e]]) continue;
-      distance[graph.targets[e]] = bits_of(way);
-      next.emplace(way, graph.targets[e]);
-    }
-  }
-  return distance;
-}
-
 /// The limit behind which a vertex waits.
 uint32_t limit_after(uint32_t least, float delta) {
   const uint32_t limit = bits_of(distance_of(least) + delta);
@@ -450,7 +427,7 @@ bool solve(const sssp_options& o) {
   wrong += reached == 0;
   if (serial) {
     std::vector<uint32_t> expected;
-    all_succeed(program_name, [&] { expected = compute_serially(o, source); });
+    all_succeed(program_name, [&] { expected = find_paths_serially(make_csr(o.graph.edges({.weights = true})), source, unreached); });
     for (uint64_t i = 0; i < own; ++i) wrong += distance[i] != expected[part.old_numbers[i]];
     std::vector<arc> edges_here(graph.edges);
     gravel_copy(edges_here.data(), arcs.data(), edges_here.size() * sizeof(arc));

@@ -3,11 +3,11 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <queue>
 
 #include "examples/device_part.hpp"
 #include "examples/facts.hpp"
 #include "examples/program.hpp"
+#include "examples/serial_paths.hpp"
 #include "examples/together.hpp"
 #include "examples/worklists/words_of_all.cuh"
 #include "examples/worklists/worklist_program.hpp"
@@ -63,27 +63,6 @@ __global__ void count_wrong(worklist_graph graph, const float* weights, const ui
     mine += least_keys::key_of(words[v]) != least || least_keys::waits(words[v]);
   }
   if (mine) fetch_add<scope::device>(wrong, mine);
-}
-
-std::vector<uint32_t> search_serially(const paths_options& o, uint64_t source) {
-  const csr graph = make_csr(o.graph.edges({.weights = true, .undirected = true}));
-  std::vector<uint32_t> key(graph.rows(), least_keys::unreached);
-  using entry = std::pair<float, uint64_t>;
-  std::priority_queue<entry, std::vector<entry>, std::greater<>> next;
-  key[source] = 0;
-  next.emplace(0.0f, source);
-  while (!next.empty()) {
-    const auto [here, v] = next.top();
-    next.pop();
-    if (key_of_distance(here) != key[v]) continue;
-    for (uint64_t e = graph.offsets[v]; e < graph.offsets[v + 1]; ++e) {
-      const float way = here + static_cast<float>(graph.weights[e]);
-      if (key_of_distance(way) >= key[graph.targets[e]]) continue;
-      key[graph.targets[e]] = key_of_distance(way);
-      next.emplace(way, graph.targets[e]);
-    }
-  }
-  return key;
 }
 
 /// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
@@ -150,7 +129,9 @@ bool solve(const paths_options& o) {
   const bool serial = !o.no_verify && edges <= o.serial_limit;
   if (serial) {
     std::vector<uint32_t> expected;
-    all_succeed(program_name, [&] { expected = search_serially(o, source); });
+    all_succeed(program_name, [&] {
+      expected = find_paths_serially(make_csr(o.graph.edges({.weights = true, .undirected = true})), source, least_keys::unreached);
+    });
     for (uint64_t i = 0; i < own; ++i) wrong += least_keys::key_of(found[i]) != expected[part.old_numbers[i]];
   }
   wrong = gravel_sum_all(wrong);
