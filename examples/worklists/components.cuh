@@ -123,7 +123,8 @@ static __global__ void take_names(name_exchange x, uint32_t* of_vertices) {
   for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < x.graph.own; v += uint64_t{gridDim.x} * blockDim.x)
     of_vertices[v] = x.names[x.comp[v]];
 }
-/// Edges whose ends have different names; components, each of which has one vertex of its name; and names that are no vertex of their own component.
+/// Counts mistakes: edges whose ends have different names, and vertices less than their component's name; and components, by the vertices whose name is
+/// their own.
 static __global__ void check_names(worklist_graph graph, uint32_t me, const uint32_t* names, uint64_t* counts) {
   uint64_t wrong = 0, components = 0;
   for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.own; v += uint64_t{gridDim.x} * blockDim.x) {

@@ -4,16 +4,10 @@
 
 #include "examples/together.hpp"
 #include "host/launch_alone.cuh"
-#include "lib/worklist/worklist_view.cuh"
+#include "lib/worklist/list_kernels.cuh"
 
 namespace gravel {
 
-/// Threads of blocks whose lanes each take vertices in turn, and blocks for so many of them.
-constexpr unsigned vertex_threads = GRAVEL_CUDA ? 256 : 32;
-inline unsigned vertex_blocks(uint64_t vertices) {
-  const uint64_t most = GRAVEL_CUDA ? 132 * 8 : 2;
-  return static_cast<unsigned>(std::clamp<uint64_t>((vertices + vertex_threads - 1) / vertex_threads, 1, most));
-}
 /// A kernel that sends nothing.
 template <class... P, class... A>
 void launch_for(uint64_t vertices, void (*kernel)(P...), A... arguments) {

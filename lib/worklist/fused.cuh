@@ -117,7 +117,7 @@ struct fused_limits {
   bool has_hubs;  ///< the graph
 };
 
-/// The entries first ... of `list`, dealt out to the blocks. Thread scope: block.
+/// The `size` entries of `list`, dealt out to the blocks. Thread scope: block.
 GRAVEL_DEVICE void take_share(fused_memory& mine, uint32_t turn, const uint32_t* list, uint32_t size) {
   __syncthreads();
   const uint32_t here = size / gridDim.x + (blockIdx.x < size % gridDim.x);
@@ -188,7 +188,7 @@ __global__ void __launch_bounds__(fused_threads) run_rounds(const __grid_constan
   __shared__ fused_memory mine;
   worklist_words& words = *w.words;
   const uint32_t near_turn = words.near_turn;
-  uint32_t turn = 0, limit = words.limit, epoch = words.epoch, far_turn = words.far_turn, rounds = 0, passed_on = 0;
+  uint32_t turn = 0, limit = words.limit, epoch = words.epoch, far_turn = words.far_turn, rounds = 0;
   if (threadIdx.x == 0) mine.size[1] = 0, mine.leaves = 0, mine.least = ~0u;
   take_share(mine, turn, w.near[near_turn], words.near_size[near_turn]);
   if (how.has_hubs) look_for_hubs(w, mine, turn);
@@ -229,7 +229,7 @@ __global__ void __launch_bounds__(fused_threads) run_rounds(const __grid_constan
     if (how.has_hubs) look_for_hubs(w, mine, turn);
     met = meet(w, mine, ++epoch, turn);
   }
-  passed_on = load_relaxed<scope::device>(&words.near_size[1 - near_turn]);  // what found no room
+  const uint32_t passed_on = load_relaxed<scope::device>(&words.near_size[1 - near_turn]);  // what found no room
   const uint32_t here = mine.size[turn] < local_entries ? mine.size[turn] : local_entries;
   for (uint32_t i = threadIdx.x; i < here; i += blockDim.x) w.near[1 - near_turn][passed_on + met.before + i] = mine.entries[turn][i];
   done.tell(w.words);

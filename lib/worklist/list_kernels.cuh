@@ -1,9 +1,18 @@
 // Small kernels that fill the lists of a worklist, and look through them, between those that expand vertices. Grids and blocks of any size in whole warps, where nothing
 // else is said.
 #pragma once
+#include <algorithm>
+
 #include "lib/worklist/worklist_view.cuh"
 
 namespace gravel {
+
+/// Threads of blocks whose lanes each take vertices in turn, and blocks for so many of them: no more than a large GPU runs at once.
+constexpr unsigned vertex_threads = GRAVEL_CUDA ? 256 : 32;
+inline unsigned vertex_blocks(uint64_t vertices) {
+  const uint64_t most = GRAVEL_CUDA ? 132 * 8 : 2;
+  return static_cast<unsigned>(std::clamp<uint64_t>((vertices + vertex_threads - 1) / vertex_threads, 1, most));
+}
 
 /// Offers one value, from the host.
 template <class Program>

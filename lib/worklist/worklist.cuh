@@ -8,6 +8,7 @@
 //   work.run();                                    // collective: until nothing waits at any PE
 #pragma once
 #include <algorithm>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -64,7 +65,8 @@ class gravel_worklist {
         hubs_(edges / gravel::hub_edges + edges / gravel::piece_edges + 1),
         shared_(std::vector<gravel::worklist_words>(1)),
         reports_(std::vector<gravel::block_report>(2 * gravel::most_meeting_blocks)),
-        inbox_(uint64_t{1}) {
+        inbox_(uint64_t{1}),
+        exceptions_(std::uncaught_exceptions()) {
     check(graph, edges);
     if (options_.fused_blocks == 0) options_.fused_blocks = GRAVEL_CUDA ? gravel::most_meeting_blocks : 2;
     const uint32_t room = options_.fused_blocks * gravel::local_entries * 3 / 4;
@@ -85,7 +87,7 @@ class gravel_worklist {
       inbox.a = ranked_;
     }
     gravel_copy(inbox_.data(), &inbox, sizeof(inbox));
-    launch(gravel::find_hubs<Program>, wide(graph.own), threads, view_);
+    launch_for(graph.own, gravel::find_hubs<Program>, view_);
     has_hubs_ = words().hub_size != 0;
     gravel_set_context<gravel_worklist_delivery<Program>>(inbox_.data());
     gravel_barrier_all();
@@ -93,7 +95,8 @@ class gravel_worklist {
   }
   ~gravel_worklist() {
     is_open = false;
-    if (ranked_.reports) gravel_free(ranked_.reports);
+    // Where an exception passes, other PEs may not be here; gravel_finalize frees it, too.
+    if (ranked_.reports && std::uncaught_exceptions() == exceptions_) gravel_free(ranked_.reports);
   }
   gravel_worklist(const gravel_worklist&) = delete;
   gravel_worklist& operator=(const gravel_worklist&) = delete;
@@ -105,8 +108,7 @@ class gravel_worklist {
     here.limit = first_limit();
     here.least = ~0u;
     set_words(here);
-    launch(gravel::fill_words<word>, wide(view_.graph.vertices()), 256, words_.data(), view_.graph.vertices(),
-           Program::state::initial_word);
+    launch_for(view_.graph.vertices(), gravel::fill_words<word>, words_.data(), view_.graph.vertices(), Program::state::initial_word);
     gravel_synchronize();
     counts_ = {};
     started_ = true;
@@ -124,7 +126,7 @@ class gravel_worklist {
   /// To each own vertex what the program's `first(v)` says. Not collective.
   void offer_all() {
     need_start("offer_all");
-    launch(gravel::offer_first<Program>, wide(view_.graph.own), 256, view_);
+    launch_for(view_.graph.own, gravel::offer_first<Program>, view_);
   }
 
   /// Works until no vertex waits at any PE and nothing is under way. Or, where a program has a better way for many vertices, until those that are
@@ -191,11 +193,11 @@ class gravel_worklist {
     ++counts_.launches;
     gravel::launch_alone(kernel, {.grid = grid, .block = block}, arguments...);
   }
-  static unsigned wide(uint64_t items) {
-    const uint64_t most = GRAVEL_CUDA ? 132 * 8 : 2, block = GRAVEL_CUDA ? 256 : 32;
-    return static_cast<unsigned>(std::clamp<uint64_t>((items + block - 1) / block, 1, most));
+  /// One whose lanes each take some of `items`.
+  template <class... P, class... A>
+  void launch_for(uint64_t items, void (*kernel)(P...), A... arguments) {
+    launch(kernel, gravel::vertex_blocks(items), gravel::vertex_threads, arguments...);
   }
-  static constexpr unsigned threads = GRAVEL_CUDA ? 256 : 32;
 
   /// Channels for the asynchronous kernel.
   void open_ranks() {
@@ -225,15 +227,14 @@ class gravel_worklist {
     here.allowed = gravel::no_rank;
     gravel_copy(ranked_.words, &here, sizeof(here));
     gravel::worklist_words lists = words();
-    launch(gravel::lists_to_ranks<Program>, wide(lists.near_size[lists.near_turn] + lists.far_size[lists.far_turn]), threads, view_,
-           ranked_);
+    launch_for(lists.near_size[lists.near_turn] + lists.far_size[lists.far_turn], gravel::lists_to_ranks<Program>, view_, ranked_);
     lists = words();
     lists.near_size[lists.near_turn] = lists.far_size[lists.far_turn] = 0;
     lists.asynchronous = 1;
     set_words(lists);
     gravel_barrier_all();  // all take what others send
     ++counts_.launches;
-    const gravel_launch_config how{.grid = asynchronous_blocks(), .block = threads, .cooperative = true};
+    const gravel_launch_config how{.grid = asynchronous_blocks(), .block = gravel::vertex_threads, .cooperative = true};
     if (gravel_n_pes() == 1) gravel::launch_alone(gravel::work_asynchronously<Program>, how, gravel_handle(), view_, ranked_);
     else gravel_launch(gravel::work_asynchronously<Program>, how, gravel_handle(), view_, ranked_);
     gravel_barrier_all();
@@ -242,7 +243,7 @@ class gravel_worklist {
     set_words(lists);
     gravel_copy(&here, ranked_.words, sizeof(here));
     if ((counts_.overflowed = gravel_max_all(here.overflows) != 0))
-      launch(gravel::collect_waiting<Program>, wide(view_.graph.vertices()), threads, view_);
+      launch_for(view_.graph.vertices(), gravel::collect_waiting<Program>, view_);
   }
   /// Edges of this PE's vertices that are near.
   uint64_t near_edges() {
@@ -250,7 +251,7 @@ class gravel_worklist {
     here.near_edges = 0;
     set_words(here);
     const uint32_t near = here.near_size[here.near_turn];
-    if (near) launch(gravel::count_near_edges<Program>, wide(near), threads, view_);
+    if (near) launch_for(near, gravel::count_near_edges<Program>, view_);
     return words().near_edges;
   }
   bool is_too_wide() { return most_edges_ != ~uint64_t{0} && gravel_sum_all(near_edges()) > most_edges_; }
@@ -285,11 +286,11 @@ class gravel_worklist {
     }
   }
   void expand_wide(uint32_t near) {
-    launch(gravel::expand_near<Program>, wide(near), threads, view_);
-    launch(gravel::expand_hubs<Program>, wide(hubs_count() * threads), threads, view_);
+    launch_for(near, gravel::expand_near<Program>, view_);
+    launch(gravel::expand_hubs<Program>, gravel::vertex_blocks(~0u), gravel::vertex_threads,
+           view_);  // how many pieces there are it finds itself
     launch(gravel::turn_over<Program>, 1, 1, view_);
   }
-  uint64_t hubs_count() const { return 1024; }
 
   /// Sends what others are to know. False: nobody had anything, nor has any vertex that is near.
   bool exchange() {
@@ -299,9 +300,11 @@ class gravel_worklist {
     uint64_t any[2] = {here, now.near_size[now.near_turn]};
     gravel_sum_all(any, any, 2);
     if (any[0] == 0) return any[1] != 0;
-    ++counts_.exchanges, counts_.launches += 2;
+    ++counts_.exchanges;
     if (here) {
-      gravel_launch(gravel::send_remote<Program, gravel_block_sender<threads>>, wide(here), threads, gravel_handle(), view_);
+      ++counts_.launches;
+      gravel_launch(gravel::send_remote<Program, gravel_block_sender<gravel::vertex_threads>>, gravel::vertex_blocks(here),
+                    gravel::vertex_threads, gravel_handle(), view_);
       launch(gravel::forget_remote<Program>, 1, 1, view_);
     }
     gravel_barrier_all();
@@ -314,11 +317,11 @@ class gravel_worklist {
     } else {
       gravel::worklist_words here = words();
       const uint32_t waiting = here.far_size[here.far_turn];
-      if (waiting) launch(gravel::find_least<Program>, wide(waiting), threads, view_);
+      if (waiting) launch_for(waiting, gravel::find_least<Program>, view_);
       const uint32_t least = gravel_min_all(words().least);
       if (least == ~0u) return false;
       const uint32_t limit = std::max(view_.program.limit_after(least), least + 1);
-      launch(gravel::split_far<Program>, wide(waiting), threads, view_, limit);
+      launch_for(waiting, gravel::split_far<Program>, view_, limit);
       launch(gravel::set_limit<Program>, 1, 1, view_, limit);
       return true;
     }
@@ -338,4 +341,5 @@ class gravel_worklist {
   gravel::device_array<gravel::asynchronous_words> ranked_words_;
   gravel::asynchronous_view ranked_{};
   view view_{};
+  int exceptions_;
 };
