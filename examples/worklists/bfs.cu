@@ -96,8 +96,8 @@ bool solve(const bfs_options& o) {
   all_succeed(program_name, [&] { graph = load_on_device(o.graph, {.undirected = true}, me, n_pes); });
   const graph_part& part = graph.part;
   const csr& rows = part.rows;
-  const uint64_t own = graph.own(), vertices = part.vertices, edges = gravel_sum_all(graph.edges),
-                 remote_edges = gravel_sum_all(graph.ghosts.uses);
+  const graph_summary all(graph);
+  const uint64_t own = graph.own(), vertices = all.vertices, edges = all.edges;
   device_array<uint32_t> ghosts(graph.ghosts.codes);
   const worklist_graph here{graph.offsets.data(), graph.targets.data(), ghosts.data(), part.codes, own, graph.ghosts.codes.size()};
   gravel_worklist<hops> work(hops{{},
@@ -132,9 +132,7 @@ bool solve(const bfs_options& o) {
   bool serial = false;
   for (size_t k = 0; k < sources.size(); ++k) {
     const uint64_t source = sources[k];
-    uint64_t source_place = ~uint64_t{0};
-    for (uint64_t i = 0; i < own; ++i)
-      if (part.old_numbers[i] == source) source_place = i;
+    const uint64_t source_place = place_of(part, source);
     double best = 0;
     for (unsigned run = 0; run < o.work.repeat; ++run) {
       job.pulls = 0;
@@ -165,16 +163,16 @@ bool solve(const bfs_options& o) {
     }
   }
   const double mean = seconds / static_cast<double>(sources.size()), rate = static_cast<double>(sources.size()) / rate_sum;
-  const gravel_worklist_counts mine = work.counts();
-  const uint64_t expanded = gravel_sum_all(mine.expanded), followed = gravel_sum_all(mine.edges), sent = gravel_sum_all(mine.sent);
+  const run_summary run(work.counts());
   if (me == 0) {
     std::printf(
         "%.6f s a search (slowest %.6f), harmonic mean %.4g G edges/s as Graph500 counts; last: %llu vertices in %llu levels, %llu "
         "expanded, "
         "%llu edges followed, %llu values sent, %u levels by looking back, %llu rounds, %llu kernels\n",
         mean, slowest, rate / 1e9, static_cast<unsigned long long>(reached), static_cast<unsigned long long>(levels),
-        static_cast<unsigned long long>(expanded), static_cast<unsigned long long>(followed), static_cast<unsigned long long>(sent),
-        job.pulls, static_cast<unsigned long long>(mine.rounds), static_cast<unsigned long long>(mine.launches));
+        static_cast<unsigned long long>(run.expanded), static_cast<unsigned long long>(run.followed),
+        static_cast<unsigned long long>(run.sent), job.pulls, static_cast<unsigned long long>(run.here.rounds),
+        static_cast<unsigned long long>(run.here.launches));
     std::printf("%llu mistakes found by Graph500's rules%s\n", static_cast<unsigned long long>(wrong),
                 serial ? " and a serial search" : "");
   }
@@ -188,32 +186,18 @@ bool solve(const bfs_options& o) {
   }
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
-      write_json(o.json, {{"program", program_name},
-                          {"backend", gravel_backend()},
-                          {"pes", static_cast<uint64_t>(n_pes)},
-                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
-                          {"graph", o.graph.description()},
-                          {"division", o.graph.division},
-                          {"execution", o.work.execution},
-                          {"vertices", vertices},
-                          {"edges", edges},
-                          {"remote_edges", remote_edges},
-                          {"load_seconds", graph.seconds},
-                          {"searches", static_cast<uint64_t>(sources.size())},
-                          {"seconds", mean},
-                          {"slowest_seconds", slowest},
-                          {"harmonic_mean_teps", rate},
-                          {"reached", reached},
-                          {"levels", levels},
-                          {"expanded", expanded},
-                          {"edges_followed", followed},
-                          {"sent", sent},
-                          {"levels_by_looking_back", uint64_t{job.pulls}},
-                          {"rounds", mine.rounds},
-                          {"exchanges", mine.exchanges},
-                          {"compared_with_serial", serial},
-                          {"wrong", wrong},
-                          {"right", wrong == 0}});
+      write_json(o.json, facts_of_run(program_name, o.graph, o.work, all, run,
+                                      {{"load_seconds", graph.seconds},
+                                       {"searches", static_cast<uint64_t>(sources.size())},
+                                       {"seconds", mean},
+                                       {"slowest_seconds", slowest},
+                                       {"harmonic_mean_teps", rate},
+                                       {"reached", reached},
+                                       {"levels", levels},
+                                       {"levels_by_looking_back", uint64_t{job.pulls}},
+                                       {"compared_with_serial", serial},
+                                       {"wrong", wrong},
+                                       {"right", wrong == 0}}));
   });
   return wrong == 0;
 }

@@ -71,8 +71,8 @@ bool solve(const paths_options& o) {
   device_part graph;
   all_succeed(program_name, [&] { graph = load_on_device(o.graph, {.weights = true, .undirected = true}, me, n_pes); });
   const graph_part& part = graph.part;
-  const uint64_t own = graph.own(), vertices = part.vertices, edges = gravel_sum_all(graph.edges),
-                 remote_edges = gravel_sum_all(graph.ghosts.uses);
+  const graph_summary all(graph);
+  const uint64_t own = graph.own(), vertices = all.vertices, edges = all.edges;
   device_array<uint32_t> ghosts(graph.ghosts.codes);
   const worklist_graph here{graph.offsets.data(), graph.targets.data(), ghosts.data(), part.codes, own, graph.ghosts.codes.size()};
   // So many times the mean weight of an edge over the mean degree; on a grid like a road network 36 was faster than 12, though more is expanded twice.
@@ -84,9 +84,7 @@ bool solve(const paths_options& o) {
   all_succeed(program_name, [&] {
     if (source >= vertices) fail_text("the source " + std::to_string(source) + " is no vertex: there are " + std::to_string(vertices));
   });
-  uint64_t source_place = ~uint64_t{0};
-  for (uint64_t i = 0; i < own; ++i)
-    if (part.old_numbers[i] == source) source_place = i;
+  const uint64_t source_place = place_of(part, source);
   if (me == 0)
     std::printf(
         "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after %.2f s; from vertex "
@@ -107,8 +105,7 @@ bool solve(const paths_options& o) {
     const double took = gravel_max_all(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     seconds = run == 0 ? took : std::min(seconds, took);
   }
-  const gravel_worklist_counts mine = work.counts();
-  const uint64_t expanded = gravel_sum_all(mine.expanded), followed = gravel_sum_all(mine.edges), sent = gravel_sum_all(mine.sent);
+  const run_summary run(work.counts());
 
   words_of_all<uint32_t> words(here);
   words.fetch(work.vertex_words());
@@ -141,9 +138,11 @@ bool solve(const paths_options& o) {
         "sent, %llu rounds, "
         "%llu exchanges, %llu kernels\n",
         seconds, static_cast<double>(edges) / seconds / 1e6, static_cast<unsigned long long>(reached),
-        static_cast<double>(distance_of_key(farthest)), static_cast<double>(expanded) / static_cast<double>(std::max<uint64_t>(reached, 1)),
-        static_cast<unsigned long long>(followed), static_cast<unsigned long long>(sent), static_cast<unsigned long long>(mine.rounds),
-        static_cast<unsigned long long>(mine.exchanges), static_cast<unsigned long long>(mine.launches));
+        static_cast<double>(distance_of_key(farthest)),
+        static_cast<double>(run.expanded) / static_cast<double>(std::max<uint64_t>(reached, 1)),
+        static_cast<unsigned long long>(run.followed), static_cast<unsigned long long>(run.sent),
+        static_cast<unsigned long long>(run.here.rounds), static_cast<unsigned long long>(run.here.exchanges),
+        static_cast<unsigned long long>(run.here.launches));
     std::printf("%llu wrong distances, compared with what all edges offer%s\n", static_cast<unsigned long long>(wrong),
                 serial ? " and a serial Dijkstra" : "");
   }
@@ -156,29 +155,15 @@ bool solve(const paths_options& o) {
   }
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
-      write_json(o.json, {{"program", program_name},
-                          {"backend", gravel_backend()},
-                          {"pes", static_cast<uint64_t>(n_pes)},
-                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
-                          {"graph", o.graph.description()},
-                          {"division", o.graph.division},
-                          {"execution", o.work.execution},
-                          {"vertices", vertices},
-                          {"edges", edges},
-                          {"remote_edges", remote_edges},
-                          {"source", source},
-                          {"delta", delta},
-                          {"seconds", seconds},
-                          {"reached", reached},
-                          {"farthest", static_cast<double>(distance_of_key(farthest))},
-                          {"expanded", expanded},
-                          {"edges_followed", followed},
-                          {"sent", sent},
-                          {"rounds", mine.rounds},
-                          {"exchanges", mine.exchanges},
-                          {"compared_with_serial", serial},
-                          {"wrong", wrong},
-                          {"right", wrong == 0}});
+      write_json(o.json, facts_of_run(program_name, o.graph, o.work, all, run,
+                                      {{"source", source},
+                                       {"delta", delta},
+                                       {"seconds", seconds},
+                                       {"reached", reached},
+                                       {"farthest", static_cast<double>(distance_of_key(farthest))},
+                                       {"compared_with_serial", serial},
+                                       {"wrong", wrong},
+                                       {"right", wrong == 0}}));
   });
   return wrong == 0;
 }

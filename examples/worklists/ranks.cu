@@ -86,8 +86,8 @@ bool solve(const ranks_options& o) {
   device_part graph;
   all_succeed(program_name, [&] { graph = load_on_device(o.graph, {.undirected = true}, me, n_pes); });
   const graph_part& part = graph.part;
-  const uint64_t own = graph.own(), vertices = part.vertices, edges = gravel_sum_all(graph.edges),
-                 remote_edges = gravel_sum_all(graph.ghosts.uses);
+  const graph_summary all(graph);
+  const uint64_t own = graph.own(), vertices = all.vertices, edges = all.edges;
   device_array<uint32_t> ghosts(graph.ghosts.codes);
   const worklist_graph here{graph.offsets.data(), graph.targets.data(), ghosts.data(), part.codes, own, graph.ghosts.codes.size()};
   if (me == 0)
@@ -113,8 +113,7 @@ bool solve(const ranks_options& o) {
     const double took = gravel_max_all(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     seconds = run == 0 ? took : std::min(seconds, took);
   }
-  const gravel_worklist_counts mine = work.counts();
-  const uint64_t expanded = gravel_sum_all(mine.expanded), followed = gravel_sum_all(mine.edges), sent = gravel_sum_all(mine.sent);
+  const run_summary run(work.counts());
 
   words_of_all<double> all_shares(here);
   launch_for(own, share_ranks, here, static_cast<const double*>(ranks.data()), shares.data());
@@ -145,10 +144,10 @@ bool solve(const ranks_options& o) {
     std::printf(
         "%.6f s, %.4g M edges/s; %.2f expansions of each vertex, %.2f sweeps over all edges, %llu values sent, %llu rounds, %llu "
         "exchanges, %llu kernels\n",
-        seconds, static_cast<double>(followed) / seconds / 1e6, static_cast<double>(expanded) / n,
-        static_cast<double>(followed) / static_cast<double>(std::max<uint64_t>(edges, 1)), static_cast<unsigned long long>(sent),
-        static_cast<unsigned long long>(mine.rounds), static_cast<unsigned long long>(mine.exchanges),
-        static_cast<unsigned long long>(mine.launches));
+        seconds, static_cast<double>(run.followed) / seconds / 1e6, static_cast<double>(run.expanded) / n,
+        static_cast<double>(run.followed) / static_cast<double>(std::max<uint64_t>(edges, 1)), static_cast<unsigned long long>(run.sent),
+        static_cast<unsigned long long>(run.here.rounds), static_cast<unsigned long long>(run.here.exchanges),
+        static_cast<unsigned long long>(run.here.launches));
     std::printf("mean residual %.3g of what a vertex begins with; mean rank %.6g", error, mean);
     if (serial) std::printf("; greatest relative distance to a serial power iteration: %.3g", distance);
     std::printf("\n");
@@ -157,28 +156,14 @@ bool solve(const ranks_options& o) {
     dump_columns(program_name, o.dump, "ranks", {{"vertex", {part.old_numbers.begin(), part.old_numbers.end()}}, {"rank", found}});
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
-      write_json(o.json, {{"program", program_name},
-                          {"backend", gravel_backend()},
-                          {"pes", static_cast<uint64_t>(n_pes)},
-                          {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
-                          {"graph", o.graph.description()},
-                          {"division", o.graph.division},
-                          {"execution", o.work.execution},
-                          {"vertices", vertices},
-                          {"edges", edges},
-                          {"remote_edges", remote_edges},
-                          {"damping", o.damping},
-                          {"tolerance", o.tolerance},
-                          {"seconds", seconds},
-                          {"expanded", expanded},
-                          {"edges_followed", followed},
-                          {"sent", sent},
-                          {"rounds", mine.rounds},
-                          {"exchanges", mine.exchanges},
-                          {"mean_residual", error},
-                          {"compared_with_serial", serial},
-                          {"distance_to_serial", distance},
-                          {"right", right}});
+      write_json(o.json, facts_of_run(program_name, o.graph, o.work, all, run,
+                                      {{"damping", o.damping},
+                                       {"tolerance", o.tolerance},
+                                       {"seconds", seconds},
+                                       {"mean_residual", error},
+                                       {"compared_with_serial", serial},
+                                       {"distance_to_serial", distance},
+                                       {"right", right}}));
   });
   return right;
 }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "examples/device_part.hpp"
+#include "examples/facts.hpp"
 #include "examples/graph_input.hpp"
 #include "examples/random_stream.hpp"
 #include "examples/ranking.hpp"
@@ -46,6 +48,46 @@ struct worklist_program_options {
   }
 };
 
+/// What a run did, at all PEs together. The constructor is collective.
+struct run_summary {
+  explicit run_summary(const gravel_worklist_counts& here)
+      : here(here), expanded(gravel_sum_all(here.expanded)), followed(gravel_sum_all(here.edges)), sent(gravel_sum_all(here.sent)) {}
+  gravel_worklist_counts here;  ///< at this PE; rounds and exchanges are alike or nearly so
+  uint64_t expanded, followed, sent;
+};
+/// The graph as a whole. The constructor is collective.
+struct graph_summary {
+  explicit graph_summary(const device_part& part)
+      : vertices(part.part.vertices), edges(gravel_sum_all(part.edges)), remote_edges(gravel_sum_all(part.ghosts.uses)) {}
+  uint64_t vertices, edges, remote_edges;
+};
+/// What all of these programs write for --json; `own`: what only this one has.
+inline fact_list facts_of_run(const char* program, const graph_input& input, const worklist_program_options& work,
+                              const graph_summary& graph, const run_summary& run, const fact_list& own) {
+  fact_list facts{{"program", program},
+                  {"backend", gravel_backend()},
+                  {"pes", static_cast<uint64_t>(gravel_n_pes())},
+                  {"nodes", static_cast<uint64_t>(gravel_n_nodes())},
+                  {"graph", input.description()},
+                  {"division", input.division},
+                  {"execution", work.execution},
+                  {"vertices", graph.vertices},
+                  {"edges", graph.edges},
+                  {"remote_edges", graph.remote_edges},
+                  {"expanded", run.expanded},
+                  {"edges_followed", run.followed},
+                  {"sent", run.sent},
+                  {"rounds", run.here.rounds},
+                  {"exchanges", run.here.exchanges}};
+  facts.insert(facts.end(), own.begin(), own.end());
+  return facts;
+}
+
+/// Where a vertex is among this PE's; ~0: at another.
+inline uint64_t place_of(const graph_part& part, uint64_t vertex) {
+  const auto at = std::find(part.old_numbers.begin(), part.old_numbers.end(), vertex);
+  return at == part.old_numbers.end() ? ~uint64_t{0} : static_cast<uint64_t>(at - part.old_numbers.begin());
+}
 /// The vertex with the most edges. Collective.
 inline uint64_t most_connected(const csr& rows, const graph_part& part) {
   std::vector<ranked<uint64_t>> degrees;
