@@ -82,7 +82,8 @@ template <class T = void>
 T* gravel_malloc(uint64_t bytes) {
   return static_cast<T*>(gravel::allocate_symmetric(bytes));
 }
-/// Collective: all PEs free the same object, or all pass nullptr, which does nothing. Throws for what gravel_malloc did not return.
+/// Collective: all PEs free the same object, or all pass nullptr, which does nothing. Returns when everything that PEs have sent is complete, as after
+/// gravel_barrier_all; so nothing reaches the object that is next in its place. Throws for what gravel_malloc did not return.
 void gravel_free(void* symmetric);
 /// Copies between host memory and this PE's device memory, in any direction; returns when done.
 void gravel_copy(void* to, const void* from, uint64_t bytes);

@@ -61,6 +61,20 @@ int main() {
 #endif
   }
   gravel_barrier_all();
+  // What is on its way into an object that is freed does not reach the one in its place.
+  uint64_t late = 0;
+  for (int round = 0; round < rounds; ++round) {
+    auto* object = gravel_malloc<uint64_t>(words * sizeof(uint64_t));
+    uint64_t part[4096];
+    for (uint64_t at = 0; at < words; at += 4096) {
+      gravel_copy(part, object + at, sizeof(part));
+      for (uint64_t value : part) late += value;
+    }
+    gravel_barrier_all();
+    gravel_launch(spray, 8, 256, gravel_handle(), object, words, each);
+    gravel_free(object);
+  }
+  late = gravel_sum_all(late);
   uint64_t sum = 0;
   for (uint64_t at = 0; at < words; at += 4096) {
     uint64_t part[4096];
@@ -69,7 +83,8 @@ int main() {
   }
   const uint64_t all = gravel_sum_all(sum), wanted = uint64_t(blocks) * 256 * each * rounds * uint64_t(gravel_n_pes());
   if (gravel_my_pe() == 0)
-    printf("%s: %llu increments, expected %llu\n", all == wanted ? "ok" : "FAILED", (unsigned long long)all, (unsigned long long)wanted);
+    printf("%s: %llu increments, expected %llu; %llu came into an object that was freed\n", all == wanted && !late ? "ok" : "FAILED",
+           (unsigned long long)all, (unsigned long long)wanted, (unsigned long long)late);
   gravel_finalize();
-  return all != wanted;
+  return all != wanted || late;
 }

@@ -150,7 +150,11 @@ const char* gravel_version() { return GRAVEL_VERSION; }
 gravel_t gravel_handle() { return current_runtime("gravel_handle").memory().of_kernels(); }
 gravel_t gravel_host_handle() { return current_runtime("gravel_host_handle").memory().of_host(); }
 
-void gravel_free(void* symmetric) { gravel::waiting_runtime("gravel_free").heap().release(symmetric); }
+void gravel_free(void* symmetric) {
+  gravel::runtime& job = gravel::waiting_runtime("gravel_free");
+  if (symmetric) job.done().quiet();  // what this PE has sent into the object does not reach the one that will lie there
+  job.heap().release(symmetric);
+}
 void gravel_copy(void* to, const void* from, uint64_t bytes) { gravel::waiting_runtime("gravel_copy").device().copy(to, from, bytes); }
 
 void gravel_quiet() { gravel::waiting_runtime("gravel_quiet").done().quiet(); }
