@@ -15,7 +15,7 @@ void graph_input::add_options(CLI::App& app) {
   app.add_option("--edges-per-vertex", edges_per_vertex, "Of the R-MAT graph")->check(CLI::Range(1, 1024))->capture_default_str();
   app.add_option("--mesh", mesh_sides, "A mesh of the triangles of WIDTH x HEIGHT squares")->expected(2)->type_name("WIDTH HEIGHT");
   app.add_option("--grid", grid_sides, "Like a road network: a grid with gaps")->expected(2)->type_name("WIDTH HEIGHT");
-  app.add_option("--kept", kept, "Share of the grid's edges that are there")->check(CLI::Range(0.0, 1.0))->capture_default_str();
+  app.add_option("--kept", kept, "Share of the grid's edges that are there")->check(real_from(0.0, 1.0))->capture_default_str();
   app.add_option("--cage", cage_monomers, "The matrix cageN, electrophoresis of a polymer of N monomers")
       ->check(CLI::Range(3, 15))
       ->type_name("N");

@@ -383,9 +383,9 @@ int main(int argc, char** argv) {
   CLI::App app("PageRank of a directed graph by power iteration, until ranks change by less than a tolerance.", program_name);
   o.graph.add_options(app);
   o.network.add_options(app);
-  app.add_option("--damping", o.damping, "Share of a rank that goes on along edges")->check(CLI::Range(0.0, 0.999))->capture_default_str();
+  app.add_option("--damping", o.damping, "Share of a rank that goes on along edges")->check(real_from(0.0, 0.999))->capture_default_str();
   app.add_option("--tolerance", o.tolerance, "End when all ranks together change by less")
-      ->check(CLI::Range(1e-7, 1.0))
+      ->check(real_from(1e-7, 1.0))
       ->capture_default_str();
   app.add_option("--max-steps", o.max_steps, "More steps are a failure")->check(CLI::Range(1, 1000000))->capture_default_str();
   app.add_option("--top", o.top, "Print so many vertices of the highest ranks")->check(CLI::Range(0, 100000))->capture_default_str();

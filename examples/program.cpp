@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -54,6 +55,17 @@ void parse_or_exit(CLI::App& app, int argc, char** argv, const std::function<voi
   } catch (const error& e) {
     leave(fmt::format("{}: {}\n", app.get_name(), e.what()));
   }
+}
+
+CLI::Validator real_from(double least, double most) {
+  const auto check = [=](const std::string& text) {
+    double value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [stop, wrong] = std::from_chars(text.data(), end, value);
+    const bool right = wrong == std::errc() && stop == end && value >= least && value <= most;
+    return right ? std::string() : fmt::format("'{}' is not a number from {} to {}", text, least, most);
+  };
+  return CLI::Validator(check, fmt::format("{} to {}", least, most));
 }
 
 void add_dump_option(CLI::App& app, std::string& prefix) {

@@ -17,6 +17,9 @@ constexpr int exit_wrong_result = 1, exit_bad_usage = 2;
 /// and exit_bad_usage), and of all processes of the job only the first one prints.
 void parse_or_exit(CLI::App& app, int argc, char** argv, const std::function<void()>& check = {});
 
+/// Check of an option: a number from `least` to `most`. (CLI::Range takes "nan".)
+CLI::Validator real_from(double least, double most);
+
 /// The option --dump PREFIX, for dump_columns() of together.hpp.
 void add_dump_option(CLI::App& app, std::string& prefix);
 

@@ -90,7 +90,8 @@ BAD = {
         ("cut.fq", "@a\nACGT\n+\n", "cut.fq", "cut.fq:1: the record is cut off"),
         ("bad.fa", ">a\nAC*T\n", "bad.fa", "bad.fa:2: '*' is no letter"),
     ],
-    "pagerank": BAD_GRAPHS + [("", "", "--rmat 5 --damping 1", "damping"), ("", "", "--rmat 5 --tolerance 0", "tolerance")],
+    "pagerank": BAD_GRAPHS + [("", "", "--rmat 5 --damping 1", "damping"), ("", "", "--rmat 5 --tolerance 0", "tolerance"),
+                              ("", "", "--rmat 5 --tolerance nan", "'nan' is not a number from 1e-07 to 1")],
     "sssp": [b for b in BAD_GRAPHS if b[0] != "x.txt"] + [NO_WEIGHTS, NEGATIVE, ("", "", "--rmat 5 --source 32", "the source 32 is no vertex: there are 32")],
 }
 

@@ -93,7 +93,7 @@ inline void add_options(CLI::App& app, contest_options& o) {
   app.add_option("--keys", o.keys, "Keys, of all PEs together")->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32))->capture_default_str();
   app.add_option("--calls", o.calls, "Calls of each PE")->check(CLI::Range(uint64_t{0}, uint64_t{1} << 32))->capture_default_str();
   app.add_option("--zipf", o.exponent, "Exponent of the distribution of keys; 0: uniform")
-      ->check(CLI::Range(0.0, 5.0))
+      ->check(real_from(0.0, 5.0))
       ->capture_default_str();
   app.add_option("--method", o.method, text_of_methods())->capture_default_str();
   app.add_option("--blocks", o.blocks, "Servers of each PE; 0: up to 24, and as many as a sender gathers calls for (2 on the CPU backend)")

@@ -261,7 +261,7 @@ int main(int argc, char** argv) {
   app.add_option("--shards", o.shards, "Parts of a batch, spread over the PEs")->check(CLI::Range(1u, 100'000u))->capture_default_str();
   app.add_option("--shard", o.shard, "Digits in each")->check(CLI::Range(1u, 100'000u))->capture_default_str();
   app.add_option("--steps", o.steps, "Batches")->check(CLI::Range(2u, 1'000'000u))->capture_default_str();
-  app.add_option("--rate", o.rate, "Of learning")->check(CLI::Range(1e-6, 100.0))->capture_default_str();
+  app.add_option("--rate", o.rate, "Of learning")->check(real_from(1e-6, 100.0))->capture_default_str();
   app.add_option("--tests", o.tests, "Other digits, to test with")->check(CLI::Range(20u, 100'000u))->capture_default_str();
   app.add_option("--reduce", o.reduce,
                  "signals: beside the kernels of earlier layers; behind: when all gradients are there; hosts: through the hosts")

@@ -212,10 +212,10 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1u, 4096u))
       ->excludes("--source");
   app.add_option("--pull-from", o.pull_from, "Share of all edges from which on vertices that are not found look back")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(real_from(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--push-below", o.push_below, "Share of all vertices, found in a level, below which the worklist goes on")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(real_from(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--width", o.width,
                  "Of several PEs: levels that each works on before they exchange; 0: 64 by the worklist alone, else 1 (the least that "

@@ -176,7 +176,7 @@ int main(int argc, char** argv) {
   app.add_option("--source", o.source, "Number of the vertex, from 0; if not given, one with the most edges");
   app.add_option("--delta", o.delta,
                  "Vertices within this distance of the nearest are expanded together; if not given, from weights and degrees")
-      ->check(CLI::Range(1e-30, 1e30));
+      ->check(real_from(1e-30, 1e30));
   app.add_flag("--no-priority", o.no_priority, "All vertices that wait are expanded, near or far")->excludes("--delta");
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial Dijkstra");
   app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges")->capture_default_str();

@@ -173,9 +173,9 @@ int main(int argc, char** argv) {
   CLI::App app("PageRank of an undirected graph by a distributed worklist of residuals.", program_name);
   o.graph.add_options(app);
   o.work.add_options(app);
-  app.add_option("--damping", o.damping, "Share of a rank that is passed on")->check(CLI::Range(0.0, 0.999))->capture_default_str();
+  app.add_option("--damping", o.damping, "Share of a rank that is passed on")->check(real_from(0.0, 0.999))->capture_default_str();
   app.add_option("--tolerance", o.tolerance, "Of a rank, as a share of what each vertex has from the beginning")
-      ->check(CLI::Range(1e-9, 1.0))
+      ->check(real_from(1e-9, 1.0))
       ->capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial power iteration");
   app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges")->capture_default_str();
