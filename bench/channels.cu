@@ -1,6 +1,7 @@
-// Channels and task graphs on one GPU (paper 002, figures 15 and 18, table 5, recast): batches dispatched a second against kernels that the
-// host launches; fib and queens by the size of channels, their width, the levels in shared memory and the number of blocks, each beside the
-// version by hand. Every run is verified.
+// Channels and task graphs on one GPU (paper 002, figures 15, 17 and 18, table 5, recast): elements through one channel by their layout and by who
+// reserves; batches dispatched a second against kernels that the host launches; fib and queens by the size of channels, their width, the
+// levels in shared memory and the number of blocks, each beside the version by hand. Every run is verified. bench/channels_figures makes
+// the paper's figures of this and of the examples.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -38,6 +39,43 @@ __global__ void nothing(uint64_t* at) {
   if (threadIdx.x == 32) *at = 1;
 }
 
+/// What goes through the channel of the layouts.
+struct packet {
+  uint32_t word[8];
+};
+/// Each warp, or each lane alone, puts one element for each lane into the channel and takes as many, `rounds` times. The elements lie in
+/// the channel's columns, or, if `stride` is not 0, as records so many words apart. *in and *out: sums of what was put and taken.
+__global__ void pass_through(channel<packet> c, uint32_t* records, uint32_t stride, uint32_t by_lane, uint32_t rounds, uint64_t* in,
+                             uint64_t* out) {
+  const uint32_t lane = threadIdx.x % 32;
+  const lane_group group = lane_group::of(by_lane ? 1u << lane : ~0u);
+  uint64_t put = 0, taken = 0;
+  for (uint32_t round = 0; rounds == 0 ? group.from_leader(c.waiting()) != 0 : round < rounds; ++round) {
+    const channel_reservation r = c.reserve(group, rounds == 0 ? 0 : 1);
+    if (r.granted && r.total != 0) {
+      packet p;
+      for (uint32_t w = 0; w < 8; ++w) put += p.word[w] = (blockIdx.x + round) * 64 + lane + w;
+      if (stride == 0) c.write(r.mine, p);
+      else
+        for (uint32_t w = 0; w < 8; ++w) records[c.space.row(r.mine) * stride + w] = p.word[w];
+    }
+    c.commit(group, r);
+    const channel_batch b = c.take(group, group.size());
+    if (group.rank() < b.count) {
+      const uint64_t ticket = b.first + group.rank();
+      packet p;
+      if (stride == 0) p = c.read(ticket);
+      else
+        for (uint32_t w = 0; w < 8; ++w) p.word[w] = records[c.space.row(ticket) * stride + w];
+      for (uint32_t w = 0; w < 8; ++w) taken += p.word[w];
+    }
+    c.free(group, b);
+    group.sync();
+  }
+  fetch_add<scope::device>(in, put);
+  fetch_add<scope::device>(out, taken);
+}
+
 struct timed {
   double seconds;  ///< median
   uint64_t wrong;
@@ -61,15 +99,18 @@ struct bench_options {
   uint32_t n = 40;
   board queens{17, 11};
   uint32_t relays = 32736, hops = 255, launches = 20000;
+  uint32_t rounds = 2000;
+  std::vector<std::string> parts{"layout", "dispatch", "fib", "queens"};
   std::vector<uint32_t> blocks{1, 8, 16, 32, 64, 128};
   uint32_t warps_of_block = GRAVEL_CUDA ? 11 : 1;
   int repeat = 3;
   std::string json;
 
+  bool has(const char* part) const { return std::find(parts.begin(), parts.end(), part) != parts.end(); }
   void make_short() {
     n = 16;
     queens = {7, 3};
-    relays = 64, hops = 15, launches = 50;
+    relays = 64, hops = 15, launches = 50, rounds = 20;
     blocks = {1, 2};
     repeat = 1;
   }
@@ -83,6 +124,48 @@ uint32_t fibonacci(uint32_t n) {
 
 const char* name_of(gravel_dispatch by) {
   return by == gravel_dispatch::workers ? "workers" : by == gravel_dispatch::schedulers ? "schedulers" : "host, in rounds";
+}
+
+void layouts(const bench_options& o, perf::report& r) {
+  r.title("layout", "elements of 32 bytes through one channel, in and out, by their layout and by who reserves");
+  const uint32_t blocks = GRAVEL_CUDA ? blocks_to_fill_device() : 2, threads = GRAVEL_CUDA ? 256 : 64, capacity = blocks * threads * 4;
+  struct way {
+    const char* name;
+    uint32_t stride, by_lane;
+  };
+  auto& device = current_backend();
+  const uint64_t channel_bytes = channel<packet>::bytes(capacity);
+  auto* const memory = static_cast<char*>(device.allocate(channel_bytes, "a channel"));
+  auto* const records =
+      static_cast<uint32_t*>(device.allocate(uint64_t{slots<>::chunks_for(capacity)} * chunk_tickets * 128, "records of a channel"));
+  auto* const sums = gravel_malloc<uint64_t>(16);
+  for (const way& w : {way{"columns, a warp at once", 0, 0}, way{"records, a warp at once", 8, 0},
+                       way{"records on a line each, a warp at once", 32, 0}, way{"columns, each lane alone", 0, 1}}) {
+    const channel<packet> c = channel<packet>::in(memory, capacity);
+    const auto prepare = [&] {
+      device.zero(memory, channel_bytes);
+      gravel_copy(&c.state().room, &capacity, sizeof(capacity));
+      const uint64_t zero[2] = {};
+      gravel_copy(sums, zero, sizeof(zero));
+    };
+    const timed t = time_of(o.repeat, true, prepare, [&] {
+      gravel_launch(pass_through, blocks, threads, c, records, w.stride, w.by_lane, o.rounds, sums, sums + 1);
+      gravel_synchronize();
+      return true;
+    });
+    uint64_t elements = 0;  // some find no room, and take only
+    gravel_copy(&elements, &c.state().tail, sizeof(elements));
+    gravel_launch(pass_through, 1, 32, c, records, w.stride, 0u, 0u, sums, sums + 1);
+    gravel_synchronize();
+    uint64_t both[2];
+    gravel_copy(both, sums, sizeof(both));
+    r.row({{"layout", "layout", std::string(w.name)},
+           {"million_elements_per_s", "M elements/s", static_cast<double>(elements) / t.seconds / 1e6}},
+          {elements, both[0] != both[1]});
+  }
+  gravel_free(sums);
+  device.release(records);
+  device.release(memory);
 }
 
 void dispatch_rate(const bench_options& o, perf::report& r) {
@@ -142,7 +225,8 @@ void row_of(const bench_options& o, perf::report& r, const char* what, const gra
          {"million_tasks_per_s", "M tasks/s", static_cast<double>(c.tasks) / t.seconds / 1e6},
          {"batches", "batches", c.batches},
          {"refusals", "refusals", c.refusals},
-         {"local_share", "local share", local_share}},
+         {"local_share", "local share", local_share},
+         {"tasks_per_batch", "tasks/batch", c.batches ? static_cast<double>(c.tasks) / static_cast<double>(c.batches) : 0}},
         checked);
 }
 
@@ -202,6 +286,12 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--blocks", o.blocks, "Numbers of blocks, each large enough for a multiprocessor")->delimiter(',')->capture_default_str();
   app.add_option("--warps-of-block", o.warps_of_block, "Workers of such a block")->check(CLI::Range(1, 32))->capture_default_str();
+  app.add_option("--rounds", o.rounds, "Elements of each lane that go through the channel of the layouts")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  app.add_option("--parts", o.parts, "Of layout, dispatch, fib, queens")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"layout", "dispatch", "fib", "queens"}));
   app.add_option("--repeat", o.repeat, "Runs, of which the median is told")->check(CLI::Range(1, 100))->capture_default_str();
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
@@ -213,15 +303,16 @@ int main(int argc, char** argv) {
   perf::report r(gravel_my_pe() == 0, command, o.json);
   r.fact("hardware", current_backend().describe());
 
-  dispatch_rate(o, r);
+  if (o.has("layout")) layouts(o, r);
+  if (o.has("dispatch")) dispatch_rate(o, r);
 
   gravel_task_options usual;
   usual.max_depth = 47;
   usual.capacity = usual.frames = 32737;
-  r.title("fib", "fib(" + std::to_string(o.n) + "), a join for each addition");
-  sweep<fib_tasks::graph>(
-      o, r, usual, 64, fibonacci(o.n), [&](fib_tasks::graph& g) { return fib_tasks::run(g, o.n); }, gravel_no_constants{});
-  {
+  if (o.has("fib")) {
+    r.title("fib", "fib(" + std::to_string(o.n) + "), a join for each addition");
+    sweep<fib_tasks::graph>(
+        o, r, usual, 64, fibonacci(o.n), [&](fib_tasks::graph& g) { return fib_tasks::run(g, o.n); }, gravel_no_constants{});
     fib_threads::program program(o.n);
     const unsigned blocks = blocks_to_fill_device(), threads = GRAVEL_CUDA ? 256 : 32;
     by_hand(
@@ -232,10 +323,10 @@ int main(int argc, char** argv) {
   usual.max_depth = o.queens.n - std::min(o.queens.n, o.queens.serial_rows);
   usual.capacity = usual.frames = 65505;
   usual.local_levels = 0;
-  r.title("queens", std::to_string(o.queens.n) + " queens, the last " + std::to_string(o.queens.serial_rows) + " rows by one lane");
-  sweep<queens_tasks::graph>(
-      o, r, usual, 32 * most_columns, solutions[o.queens.n], [&](queens_tasks::graph& g) { return queens_tasks::run(g); }, o.queens);
-  {
+  if (o.has("queens")) {
+    r.title("queens", std::to_string(o.queens.n) + " queens, the last " + std::to_string(o.queens.serial_rows) + " rows by one lane");
+    sweep<queens_tasks::graph>(
+        o, r, usual, 32 * most_columns, solutions[o.queens.n], [&](queens_tasks::graph& g) { return queens_tasks::run(g); }, o.queens);
     queens_threads::program program(o.queens);
     const unsigned blocks = blocks_to_fill_device(), threads = GRAVEL_CUDA ? 256 : 32;
     by_hand(

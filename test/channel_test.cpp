@@ -41,7 +41,7 @@ struct rig {
     holder.resize(c.space.rows());
     auto& state = c.state();
     state.room = capacity;
-    state.tail = state.head = state.freed = base;
+    state.tail = state.head = state.ready = state.freed = base;
     for (uint32_t i = 0; i < c.committed.chunks; ++i) c.committed.word[i] = c.space.done.word[i] = c.committed.before(base);
   }
 };
@@ -53,16 +53,17 @@ void dawdle(uint64_t salt) {
     for (uint32_t i = 0; i < (random >> 32) % 256; ++i) interleave_point();
 }
 
-/// With the tail read before the count.
+/// Offers with the tail read before the count, and takes that.
 template <class Word>
 channel_batch take_wrongly(const channel<element, Word>& c, uint32_t most) {
-  const uint64_t head = load_relaxed(&c.state().head), tail = load_relaxed(&c.state().tail), chunk = head / 32 * 32;
-  dawdle(head * 77 + tail + c.state().room);
-  const uint32_t count = c.committed.count(head);
+  const uint64_t ready = load_relaxed(&c.state().ready), tail = load_relaxed(&c.state().tail), chunk = ready / 32 * 32;
+  dawdle(ready * 77 + tail + c.state().room);
+  const uint32_t count = c.committed.count(ready);
   const uint64_t end = chunk + count;
-  if (count > 32 || end <= head || (count < 32 && tail != end)) return {};
-  const auto n = static_cast<uint32_t>(std::min<uint64_t>(end - head, most));
-  return compare_swap_acquire(&c.state().head, head, head + n) ? channel_batch{head, n} : channel_batch{};
+  if (count > 32 || end <= ready || (count < 32 && tail != end)) return {};
+  const auto n = static_cast<uint32_t>(std::min<uint64_t>(end - ready, most));
+  if (!compare_swap_acquire(&c.state().ready, ready, ready + n)) return {};
+  return {fetch_add_acq_rel(&c.state().head, uint64_t{n}), n};
 }
 struct shape {
   uint32_t producers, consumers, each, capacity, most;
@@ -152,8 +153,9 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
   auto& state = r.c.state();
   while (r.c.space.refresh()) {
   }
-  if (state.tail != r.base + total || state.head != state.tail || state.freed != state.tail) return "tickets are missing";
-  if (state.room != s.capacity) return "room is missing";
+  if (state.tail != r.base + total || state.head != state.tail || state.ready != state.tail || state.freed != state.tail)
+    return "tickets are missing";
+  if (state.room != s.capacity || state.offered != 0) return "room is missing";
   for (uint32_t n : seen)
     if (n != 1) return "an element was lost";
   return {};

@@ -16,7 +16,8 @@ constexpr const char* program_name = "sort";
 int main(int argc, char** argv) {
   uint32_t n = GRAVEL_CUDA ? 1'000'000 : 20'000, seed = 1, distinct = 0, piece = 0;
   channel_program_options o;
-  o.graph.max_depth = 19;
+  o.graph.max_depth = 14;
+  o.graph.capacity = GRAVEL_CUDA ? 131041 : 4065;
   o.graph.local_levels = 0;
   CLI::App app("Merge sort of keys of 32 bits, each call and each piece of a merge a task.", program_name);
   app.add_option("--n", n, "Keys")->check(CLI::Range(1u, 1u << 30))->capture_default_str();

@@ -5,12 +5,19 @@
 
 #include "gravel.cuh"
 
+constexpr uint32_t keys_of_lane = GRAVEL_CUDA ? 32 : 4, sorted_at_once = 32 * keys_of_lane, most_pieces = GRAVEL_CUDA ? 1024 : 16;
+
 struct sort_keys {
   uint32_t *a, *b;  ///< what lies in `a` is sorted; `b` is for merging
   uint32_t piece;   ///< of a merge: keys that a warp merges at once
-};
 
-constexpr uint32_t keys_of_lane = GRAVEL_CUDA ? 32 : 4, sorted_at_once = 32 * keys_of_lane;
+  /// As tasks: pieces of a merge of n keys, and results that sorting n keys brings.
+  GRAVEL_BOTH uint32_t pieces(uint32_t n) const {
+    const uint32_t all = (n + piece - 1) / piece;
+    return all < most_pieces ? all : most_pieces;
+  }
+  GRAVEL_BOTH uint32_t results(uint32_t n) const { return n <= sorted_at_once ? 1 : pieces(n); }
+};
 
 /// Sorts n <= sorted_at_once keys, in registers: a bitonic network, in which key k of a lane is number lane * keys_of_lane + k. Not
 /// inlined: workers then need 162 registers instead of 226. Thread scope: warp.

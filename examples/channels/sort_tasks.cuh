@@ -1,73 +1,57 @@
 // Merge sort with parallel merges, as a task graph: four quarters, two merges of two of them, one of both halves (paper 002, section 6,
-// after Cilk's). All types but two are run by a warp each, which spawns with all lanes.
+// after Cilk's). A merge goes in pieces, of which each tells the continuation that waits for all of them; every task is run by a warp.
 #pragma once
 #include "examples/channels/sort_runs.cuh"
 #include "lib/channel/task_graph.cuh"
 
 namespace sort_tasks {
 
-struct merged {  // in pieces, which are all there
-  static constexpr const char* name = "merged";
-  static constexpr uint32_t inputs = 0;
-  gravel_return<void> to;
-
-  template <class Here>
-  __device__ void operator()(Here& here) const {
-    here.give(to);
-  }
-};
-
-struct merge {  // [at, at + na) with the nb keys behind it: what comes out as number `begin` to `end`
-  static constexpr const char* name = "merge";
-  static constexpr uint32_t lanes = 32, spawns = 32;
-  using continuations = gravel_types<merged>;
-  uint32_t at, na, nb, begin, end, from_b;
+struct piece {  // number `number` of the merge of [at, at + na) with the nb keys behind it
+  static constexpr const char* name = "piece";
+  static constexpr uint32_t lanes = 32;
+  uint32_t at, na, nb, number, from_b;
   gravel_return<void> to;
 
   template <class Here>
   __device__ void operator()(Here& here) const {
     const sort_keys& keys = here.constants();
-    const uint32_t n = end - begin;
-    if (n <= keys.piece) {
-      const uint32_t* const from = (from_b ? keys.b : keys.a) + at;
-      merge_piece(from, na, from + na, nb, (from_b ? keys.a : keys.b) + at, begin, end);
-      __syncwarp();
-      return here.rank() == 0 ? here.give(to) : void();
-    }
-    const uint32_t each = ((n + 31) / 32 + keys.piece - 1) / keys.piece * keys.piece, first = begin + here.rank() * each;
-    const auto all = here.wait_together(merged{to}, (n + each - 1) / each);
-    here.spawn_together(first < end, merge{at, na, nb, first, first + each < end ? first + each : end, from_b, all[0]});
+    const uint32_t *const from = (from_b ? keys.b : keys.a) + at, n = na + nb, pieces = keys.pieces(n);
+    const uint32_t each = (n + pieces - 1) / pieces, begin = number * each < n ? number * each : n;
+    merge_piece(from, na, from + na, nb, (from_b ? keys.a : keys.b) + at, begin, n - begin < each ? n : begin + each);
+    here.give_together(to);
   }
 };
 
 struct halves {  // are sorted
   static constexpr const char* name = "halves";
-  static constexpr uint32_t inputs = 0, spawns = 1;
-  using children = gravel_types<merge>;
+  static constexpr uint32_t inputs = 0, lanes = 32, spawns = most_pieces;
+  using children = gravel_types<piece>;
   uint32_t at, n;
   gravel_return<void> to;
 
   template <class Here>
   __device__ void operator()(Here& here) const {
     const uint32_t half = 2 * ((n + 3) / 4);
-    here.spawn(merge{at, half, n - half, 0, n, 1, to});
+    here.spawn_each(here.constants().pieces(n), [&](uint32_t i) { return piece{at, half, n - half, i, 1, to}; });
   }
 };
 
 struct quarters {  // are sorted
   static constexpr const char* name = "quarters";
-  static constexpr uint32_t inputs = 0, spawns = 2;
-  using children = gravel_types<merge>;
+  static constexpr uint32_t inputs = 0, lanes = 32, spawns = 2 * most_pieces;
+  using children = gravel_types<piece>;
   using continuations = gravel_types<halves>;
   uint32_t at, n;
   gravel_return<void> to;
 
   template <class Here>
   __device__ void operator()(Here& here) const {
-    const uint32_t quarter = (n + 3) / 4, rest = n - 2 * quarter;
-    const auto both = here.wait_for(halves{at, n, to}, 2);
-    here.spawn(merge{at, quarter, quarter, 0, 2 * quarter, 0, both[0]});
-    here.spawn(merge{at + 2 * quarter, quarter, rest - quarter, 0, rest, 0, both[0]});
+    const uint32_t quarter = (n + 3) / 4, half = 2 * quarter, first = here.constants().pieces(half);
+    const uint32_t all = first + here.constants().pieces(n - half);
+    const auto both = here.wait_together(halves{at, n, to}, all);
+    here.spawn_each(all, [&](uint32_t i) {
+      return i < first ? piece{at, quarter, quarter, i, 0, both[0]} : piece{at + half, quarter, n - half - quarter, i - first, 0, both[0]};
+    });
   }
 };
 
@@ -82,16 +66,15 @@ struct sort {
   __device__ void operator()(Here& here) const {
     if (n <= sorted_at_once) {
       sort_at_once(here.constants().a + at, n);
-      __syncwarp();
-      return here.rank() == 0 ? here.give(to) : void();
+      return here.give_together(to);
     }
-    const uint32_t quarter = (n + 3) / 4, first = here.rank() * quarter;
-    const auto all = here.wait_together(quarters{at, n, to}, 4);
-    here.spawn_together(here.rank() < 4, sort{at + first, here.rank() == 3 ? n - first : quarter, all[0]});
+    const uint32_t quarter = (n + 3) / 4, last = n - 3 * quarter;
+    const auto all = here.wait_together(quarters{at, n, to}, 3 * here.constants().results(quarter) + here.constants().results(last));
+    here.spawn_each(4, [&](uint32_t i) { return sort{at + i * quarter, i < 3 ? quarter : last, all[0]}; });
   }
 };
 
-using graph = gravel_task_graph<sort_keys, sort, quarters, halves, merge, merged>;
+using graph = gravel_task_graph<sort_keys, sort, quarters, halves, piece>;
 
 inline void run(graph& t, uint32_t n) {
   t.push(sort{0, n, t.result<void>()});

@@ -63,7 +63,8 @@ int main(int argc, char** argv) {
   all.leaf = GRAVEL_CUDA ? 64 : 32;
   all.piece = 1024;
   channel_program_options o;
-  o.graph.max_depth = 27;
+  o.graph.max_depth = 2 * most_levels + 1;
+  o.graph.capacity = GRAVEL_CUDA ? 65505 : 4065;
   o.graph.local_levels = 0;
   CLI::App app("Strassen's multiplication of square matrices, each call, each leaf and each piece of a sum a task.", program_name);
   app.add_option("--n", n, "Rows and columns: a power of two times the leaf's")->check(CLI::Range(32u, 16384u))->capture_default_str();
@@ -110,7 +111,7 @@ int main(int argc, char** argv) {
     if (o.has("tasks")) {
       strassen_tasks::graph graph(all, o.graph);
       right &= run_and_tell(
-          o, "tasks", facts, prepare, [&] { strassen_tasks::run(graph); }, check);
+          o, "tasks", facts, prepare, [&] { strassen_tasks::run(graph, all.is_leaf(0)); }, check);
       tell_counts(graph.counts(), facts);
     }
     if (o.has("threads")) {

@@ -8,7 +8,7 @@
 
 #include "gravel.cuh"
 
-constexpr uint32_t most_levels = 8;
+constexpr uint32_t most_levels = 8, most_parts = GRAVEL_CUDA ? 512 : 32;
 
 /// Square and row by row: factors and product of one node.
 struct strassen_node {
@@ -39,6 +39,15 @@ struct strassen_matrices {
   GRAVEL_BOTH bool is_leaf(uint32_t level) const { return root.n >> level <= leaf; }
   /// Elements of a quadrant.
   GRAVEL_BOTH uint32_t quadrant(uint32_t level) const { return (root.n >> (level + 1)) * (root.n >> (level + 1)); }
+
+  /// Parts into which the sums of a node go as tasks, and the first element of one.
+  GRAVEL_BOTH uint32_t parts(uint32_t level) const {
+    const uint32_t n = (quadrant(level) + piece - 1) / piece;
+    return n < most_parts ? n : most_parts;
+  }
+  GRAVEL_BOTH uint32_t part_begin(uint32_t level, uint32_t number) const {
+    return static_cast<uint32_t>(uint64_t{quadrant(level)} * number / parts(level));
+  }
 
   /// The factors of the seven products, elements `begin` to `end` of each. Thread scope: warp.
   GRAVEL_DEVICE void divide(uint32_t level, uint32_t index, uint32_t begin, uint32_t end) const {

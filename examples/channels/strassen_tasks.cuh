@@ -1,55 +1,39 @@
-// Strassen's multiplication, as a task graph: sums of quadrants, seven products, sums of these (paper 002, section 6). Sums go in pieces, and
-// every task but one is run by a warp.
+// Strassen's multiplication, as a task graph: sums of quadrants, seven products, sums of these (paper 002, section 6). Sums go in parts, of
+// which each tells the continuation that waits for all of them; every task is run by a warp.
 #pragma once
 #include "examples/channels/strassen_blocks.cuh"
 #include "lib/channel/task_graph.cuh"
 
 namespace strassen_tasks {
 
-struct summed {  // all pieces are there
-  static constexpr const char* name = "summed";
-  static constexpr uint32_t inputs = 0;
-  gravel_return<void> to;
-
-  template <class Here>
-  __device__ void operator()(Here& here) const {
-    here.give(to);
-  }
-};
-
-struct sums {  // before the products of a node, or after them
-  static constexpr const char* name = "sums";
-  static constexpr uint32_t lanes = 32, spawns = 32;
-  using continuations = gravel_types<summed>;
-  uint32_t level, index, begin, end, after;
+enum what : uint32_t { multiplying, dividing, combining };
+struct part {  // what a warp does at once: the product of a leaf, or a part of the sums before the products of a node, or after them
+  static constexpr const char* name = "part";
+  static constexpr uint32_t lanes = 32;
+  uint32_t what, level, index, number;
   gravel_return<void> to;
 
   template <class Here>
   __device__ void operator()(Here& here) const {
     const strassen_matrices& all = here.constants();
-    const uint32_t n = end - begin;
-    if (n <= all.piece) {
-      if (after) all.combine(level, index, begin, end);
-      else all.divide(level, index, begin, end);
-      __syncwarp();
-      return here.rank() == 0 ? here.give(to) : void();
-    }
-    const uint32_t each = ((n + 31) / 32 + all.piece - 1) / all.piece * all.piece, first = begin + here.rank() * each;
-    const auto pieces = here.wait_together(summed{to}, (n + each - 1) / each);
-    here.spawn_together(first < end, sums{level, index, first, first + each < end ? first + each : end, after, pieces[0]});
+    const uint32_t begin = all.part_begin(level, number), end = all.part_begin(level, number + 1);
+    if (what == multiplying) all.multiply(level, index);
+    else if (what == dividing) all.divide(level, index, begin, end);
+    else all.combine(level, index, begin, end);
+    here.give_together(to);
   }
 };
 
 struct products {  // are there
   static constexpr const char* name = "products";
-  static constexpr uint32_t inputs = 0, spawns = 1;
-  using children = gravel_types<sums>;
+  static constexpr uint32_t inputs = 0, lanes = 32, spawns = most_parts;
+  using children = gravel_types<part>;
   uint32_t level, index;
   gravel_return<void> to;
 
   template <class Here>
   __device__ void operator()(Here& here) const {
-    here.spawn(sums{level, index, 0, here.constants().quadrant(level), 1, to});
+    here.spawn_each(here.constants().parts(level), [&](uint32_t i) { return part{combining, level, index, i, to}; });
   }
 };
 
@@ -57,7 +41,7 @@ struct multiply;
 struct factors {  // are there
   static constexpr const char* name = "factors";
   static constexpr uint32_t inputs = 0, lanes = 32, spawns = 7;
-  using children = gravel_types<multiply>;
+  using children = gravel_types<multiply, part>;
   using continuations = gravel_types<products>;
   uint32_t level, index;
   gravel_return<void> to;
@@ -66,36 +50,35 @@ struct factors {  // are there
   __device__ void operator()(Here& here) const;
 };
 
-struct multiply {
+struct multiply {  // what is no leaf
   static constexpr const char* name = "multiply";
-  static constexpr uint32_t lanes = 32, spawns = 1;
-  using children = gravel_types<sums>;
+  static constexpr uint32_t lanes = 32, spawns = most_parts;
+  using children = gravel_types<part>;
   using continuations = gravel_types<factors>;
   uint32_t level, index;
   gravel_return<void> to;
 
   template <class Here>
   __device__ void operator()(Here& here) const {
-    const strassen_matrices& all = here.constants();
-    if (all.is_leaf(level)) all.multiply(level, index);
-    __syncwarp();
-    if (here.rank() != 0) return;
-    if (all.is_leaf(level)) return here.give(to);
-    const auto divided = here.wait_for(factors{level, index, to}, 1);
-    here.spawn(sums{level, index, 0, all.quadrant(level), 0, divided[0]});
+    const uint32_t n = here.constants().parts(level);
+    const auto divided = here.wait_together(factors{level, index, to}, n);
+    here.spawn_each(n, [&](uint32_t i) { return part{dividing, level, index, i, divided[0]}; });
   }
 };
 
 template <class Here>
 __device__ void factors::operator()(Here& here) const {
-  const auto all = here.wait_together(products{level, index, to}, 7);
-  here.spawn_together(here.rank() < 7, multiply{level + 1, index * 7 + here.rank(), all[0]});
+  const uint32_t below = level + 1, first = index * 7, leaf = here.constants().is_leaf(below);
+  const auto all = here.wait_together(products{level, index, to}, leaf ? 7 : 7 * here.constants().parts(below));
+  if (leaf) here.spawn_each(7, [&](uint32_t i) { return part{multiplying, below, first + i, 0, all[0]}; });
+  else here.spawn_each(7, [&](uint32_t i) { return multiply{below, first + i, all[0]}; });
 }
 
-using graph = gravel_task_graph<strassen_matrices, multiply, factors, products, sums, summed>;
+using graph = gravel_task_graph<strassen_matrices, multiply, factors, products, part>;
 
-inline void run(graph& t) {
-  t.push(multiply{0, 0, t.result<void>()});
+inline void run(graph& t, bool is_leaf) {
+  if (is_leaf) t.push(part{multiplying, 0, 0, 0, t.result<void>()});
+  else t.push(multiply{0, 0, t.result<void>()});
   t.run();
 }
 

@@ -3,19 +3,28 @@
 // are a structure of arrays; a warp, or a block, reserves, commits and takes for all its lanes at once.
 //
 //   producer                                              consumer
-//   room for n, all or nothing        [K1]                how many of a chunk are committed?          [K4] acquire
-//   n tickets from the tail           [K2]                head: h -> h + n, by compare and swap
-//   writes the elements                                   reads the elements
-//   committed count of each chunk     [K4] release        done count of the chunk                     [K3] release
+//   room for n, all or nothing        [K1]                if something is offered: offered -= n       [K7] acquire
+//   n tickets from the tail           [K2]                were there fewer: offered += what is amiss  [K7] release
+//   writes the elements                                   n tickets from the head                     [K8] acq_rel
+//   committed count of each chunk     [K4] release        reads the elements
+//                                                         done count of each chunk                    [K3] release
+//   whoever finds nothing offered
+//   reads how many of the chunk are committed             [K4] acquire
+//   ready: r -> behind those that are, by compare and swap
+//   offered += so many, but for those that it takes       [K7] release
 //
-// An element is: available, reserved (ticket drawn), ready (committed, and so are all before it in its chunk), taken, done. A chunk is 32
-// tickets, and has one word that counts commits and one that counts what is done. Room comes back in the order of tickets; who finds too
-// little looks for it (lib/channel/slots.hpp).
+// An element is: available, reserved (ticket drawn), ready (committed, and so are all before it), taken, done. A chunk is 32 tickets, and has
+// one word that counts commits and one that counts what is done. Room comes back in the order of tickets; who finds too little looks for
+// it (lib/channel/slots.hpp). What is ready is offered in the same way: who takes some does not compete for a word by compare and swap, of
+// which among many that try only one succeeds in the time of some round trips.
 //
-// Invariants: done <= taken <= ready <= reserved, of which no more than the capacity are not done. A take lies in one chunk and is ready as a whole:
-// either all 32 are committed, or as many as there are tickets. For that, the count is read before the tail, which only grows: were it
-// read behind it, later tickets could stand for an earlier one that is not committed. What was ready stays ready, so the compare and swap
-// of `head`, which only grows, may come behind that look (no ABA).
+// Invariants: done <= taken <= ready <= reserved, of which no more than the capacity are not done; ready = taken + offered + what somebody
+// holds between two steps. Chunks become ready as a whole, and the last one as far as there are tickets. For that, the count is read
+// before the tail, which only grows: were it read behind it, later tickets could stand for an earlier one that is not committed. What was
+// ready stays ready, so the compare and swap of `ready`, which only grows, may come behind that look (no ABA).
+//
+// What is taken is seen: as many were offered as tickets have been drawn from the head, and the last of those who took them has acquired, by
+// [K7], all that was ready up to there; [K8] hands that on to whoever draws later tickets.
 //
 // The model is test/models/channel.pml; test/channel_test.cpp runs it under seeded schedules.
 #pragma once
@@ -56,7 +65,9 @@ struct channel_batch {
 
 /// Words of a channel on lines of their own, beside those of its slots. All zeros to begin with.
 struct channel_words : slots_words {
-  alignas(128) uint64_t head;  ///< tickets taken so far
+  alignas(128) uint64_t head;     ///< tickets taken so far
+  alignas(128) uint32_t offered;  ///< ready elements that nobody has taken; below 0 while one who was too late has not given back
+  alignas(128) uint64_t ready;    ///< all tickets before this one are ready
 };
 
 /// Plain data, passed to kernels by value. `Word`: of the sequence words; a narrow one is for tests.
@@ -134,35 +145,22 @@ struct channel {
 
   // ---- consumers
 
-  /// Takes up to `most` elements for the group, at most what is left of the first chunk: none if none are ready, or other groups were
-  /// faster. `head`: where it was a moment ago. Thread scope: the group, converged. After it: read(), then free() of the whole.
+  /// Takes up to `most` elements for the group: none if none are ready, or other groups were faster. `offered`: how many were offered a
+  /// moment ago. Thread scope: the group, converged. After it: read(), then free() of the whole.
   template <class Group>
-  GRAVEL_BOTH channel_batch take(const Group& group, uint32_t most, uint64_t head) const {
+  GRAVEL_BOTH channel_batch take(const Group& group, uint32_t most, uint32_t offered) const {
+    if (most == 0) return {};
     channel_batch b;
-    if (group.is_leader()) b = take_alone(most, head);
+    if (static_cast<int32_t>(offered) > 0 && group.is_leader()) b.count = claim(offered < most ? offered : most);
     b.count = group.from_leader(b.count);
+    if (b.count == 0) b.count = offer(group, most);
+    if (b.count != 0 && group.is_leader()) b.first = fetch_add_acq_rel<scope::device>(&state().head, uint64_t{b.count});  // [K8]
     b.first = group.from_leader(b.first);
     return b;
   }
   template <class Group>
   GRAVEL_BOTH channel_batch take(const Group& group, uint32_t most) const {
-    return take(group, most, load_relaxed<scope::device>(&state().head));
-  }
-  /// The same for one lane.
-  GRAVEL_BOTH channel_batch take_alone(uint32_t most) const { return take_alone(most, load_relaxed<scope::device>(&state().head)); }
-  GRAVEL_BOTH channel_batch take_alone(uint32_t most, uint64_t head) const {
-    for (uint32_t tries = 0; tries < 4; ++tries, head = load_relaxed<scope::device>(&state().head)) {
-      const uint64_t chunk = head / chunk_tickets * chunk_tickets;
-      const uint32_t count = committed.count(head);  // [K4]; before the tail
-      if (count > chunk_tickets) continue;           // the head has moved
-      const uint64_t end = chunk + count;
-      if (end <= head) return {};
-      if (count < chunk_tickets && load_relaxed<scope::device>(&state().tail) != end) return {};
-      const auto n = static_cast<uint32_t>(end - head < most ? end - head : most);
-      if (n == 0) return {};
-      if (compare_swap_acquire<scope::device>(&state().head, head, head + n)) return {head, n};
-    }
-    return {};
+    return take(group, most, load_relaxed<scope::device>(&state().offered));
   }
   /// Thread scope: lane.
   GRAVEL_BOTH T read(uint64_t ticket) const { return elements.load(space.row(ticket)); }
@@ -170,13 +168,53 @@ struct channel {
   template <class Group>
   GRAVEL_BOTH void free(const Group& group, const channel_batch& b) const {
     group.sync();
-    if (b.count && group.is_leader()) space.free(b.first, b.count);  // [K3]
+    if (b.count == 0 || !group.is_leader()) return;
+    for (uint64_t at = b.first, end = b.first + b.count; at < end;) {
+      const uint64_t next = at / chunk_tickets * chunk_tickets + chunk_tickets, to = end < next ? end : next;
+      space.free(at, static_cast<uint32_t>(to - at));  // [K3]
+      at = to;
+    }
   }
 
   /// Elements that have been reserved and not been taken; most of them are ready. A moment later it may be another number.
   GRAVEL_BOTH uint32_t waiting() const {
     const uint64_t head = load_relaxed<scope::device>(&state().head), tail = load_relaxed<scope::device>(&state().tail);
     return static_cast<uint32_t>(tail - head);
+  }
+
+ private:
+  /// Up to n of those that are offered. Thread scope: lane.
+  GRAVEL_BOTH uint32_t claim(uint32_t n) const {
+    const auto there = static_cast<int32_t>(fetch_add_acquire<scope::device>(&state().offered, 0u - n));  // [K7]
+    const uint32_t got = there <= 0 ? 0 : static_cast<uint32_t>(there) < n ? static_cast<uint32_t>(there) : n;
+    if (got < n) fetch_add_release<scope::device>(&state().offered, n - got);  // [K7]
+    return got;
+  }
+  /// Offers what has become ready, but for `most` of them at most, which it takes: so many. 0: nothing has, or others were faster. A warp
+  /// looks at 32 chunks at once. Thread scope: the group, converged.
+  template <class Group>
+  GRAVEL_BOTH uint32_t offer(const Group& group, uint32_t most) const {
+    const uint64_t at = group.from_leader(load_relaxed<scope::device>(&state().ready)), chunk = at / chunk_tickets * chunk_tickets;
+    const uint32_t looked_at = group.is_whole_warp() ? (committed.chunks < 32 ? committed.chunks : 32) : 1;
+    uint32_t count = 0;
+    if (group.rank() < looked_at) count = committed.count(chunk + uint64_t{group.rank()} * chunk_tickets);  // [K4]
+    const uint32_t all_committed = group.ballot(count == chunk_tickets);
+    const uint32_t full = lane_group::popcount(looked_at == 1 ? all_committed : all_committed & ~(all_committed + 1));  // before a gap
+    uint64_t end = chunk + uint64_t{full} * chunk_tickets;
+    group.sync();  // the leader has acquired what the others have
+    uint32_t mine = 0;
+    if (group.is_leader()) {
+      if (full == 0) {  // more than there are in a chunk: others were faster
+        end = chunk + count;
+        if (count > chunk_tickets || end <= at || load_relaxed<scope::device>(&state().tail) != end) end = at;
+      }
+      if (end > at && compare_swap_acquire<scope::device>(&state().ready, at, end)) {
+        const auto n = static_cast<uint32_t>(end - at);
+        mine = n < most ? n : most;
+        if (n > mine) fetch_add_release<scope::device>(&state().offered, n - mine);  // [K7]
+      }
+    }
+    return group.from_leader(mine);
   }
 };
 

@@ -153,7 +153,7 @@ class gravel_task_graph {
   /// The same in two parts, between which the host may push. Not with the host as dispatcher.
   void start() {
     if (options_.dispatch != gravel_dispatch::workers)
-      gravel::fail_text("task graph: with the host as dispatcher there is run(), not start()");
+      gravel::fail_text("task graph: start() is for workers that serve themselves; with another dispatcher there is run()");
     begin(1);
   }
   void wait() {

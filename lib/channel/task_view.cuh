@@ -106,21 +106,32 @@ struct task_view {
     compare_swap_acquire<scope::device>(word, uint64_t{0}, fault);
   }
 
-  /// Whatever `to` is of a C: stores the input (or adds to it), and hands the frame on if it was the last. Thread scope: lane, divergent.
+  /// Stores the input, or adds to it. True if it was the last that the frame waits for. Thread scope: lane, divergent.
   template <class C, bool ADD, class... V>
-  GRAVEL_DEVICE void bring_to(uint32_t depth_row, uint32_t input, V... value) const {
+  GRAVEL_DEVICE bool completes(uint32_t depth_row, uint32_t input, V... value) const {
     const uint32_t depth = depth_row >> frame_shift, row = depth_row & ((1u << frame_shift) - 1);
     const frames<C> in = frames_of<C>(depth);
     bring_value<ADD>(&in.input[input * in.arguments.rows + row], value...);
-    if (fetch_add_acq_rel<scope::device>(&in.missing[row], ~0u) != 1) return;  // [K5]
+    return fetch_add_acq_rel<scope::device>(&in.missing[row], ~0u) == 1;  // [K5]
+  }
+  /// A frame whose inputs have come: into its channel, and counted as live.
+  template <class C>
+  GRAVEL_DEVICE void put_ready(uint32_t depth_row) const {
+    put_into_ready(words, channel_of<C>(depth_row >> frame_shift), depth_row);
+  }
+  [[gnu::noinline]] __device__ static void put_into_ready(graph_words* words, const channel<uint32_t> ready, uint32_t depth_row) {
     const lane_group here = lane_group::active();
-    const lane_group group = here.part(here.match(depth));
+    const lane_group group = here.part(here.match(reinterpret_cast<uint64_t>(&ready.state())));
     if (group.is_leader()) fetch_add<scope::device>(&words->live, graph_words::arrival + group.size());
-    const auto ready = channel_of<C>(depth);
     channel_reservation r = ready.reserve(group, 1);
     for (relax wait; !r.granted; wait()) r = ready.reserve(group, 1);  // until one who has taken rows has read them
     ready.write(r.mine, depth_row);
     ready.commit(group, r);
+  }
+  /// Whatever it is of a C: an input, and the frame on its way if it was the last. Thread scope: lane, divergent.
+  template <class C, bool ADD, class... V>
+  GRAVEL_DEVICE void bring_to(uint32_t depth_row, uint32_t input, V... value) const {
+    if (completes<C, ADD>(depth_row, input, value...)) put_ready<C>(depth_row);
   }
   template <bool ADD, class S>
   GRAVEL_DEVICE static void bring_value(S*) {}
@@ -222,6 +233,27 @@ class task_here {
     if (spawns) to.write(r.mine, child);
     to.commit(all, r);
   }
+  /// As spawn, of a task of 32 lanes: children child(0) to child(n - 1), each of which one lane makes. One reservation. Thread scope: all lanes
+  /// of the task, converged.
+  template <class Child>
+  GRAVEL_DEVICE void spawn_each(uint32_t n, Child child) {
+    using U = decltype(child(0u));
+    static_assert(facts::lanes == 32 && !LOCAL, "only tasks of 32 lanes spawn together");
+    static_assert(facts::children::template has<U>, "a task spawns only types that it names: using children = gravel_types<...>");
+    const lane_group all = lane_group::of(~0u);
+    const uint32_t total = group_sum::of(all, count()).total + n;
+    if (total > facts::spawns) return view_.report(task_fault::too_many_spawns, index<T>, total);
+    if (level_ == 0) return view_.report(task_fault::too_deep, index<T>, depth_);
+    if (rank_ == 0) spawned_[index<U>] += n;
+    const auto to = view_.template channel_of<U>(depth_ + 1);
+    const channel_reservation r = to.draw(all, rank_ == 0 ? n : 0);
+    for (uint32_t i = rank_; i < n; i += 32) {
+      const U one = child(i);
+      level_for(one);  // tells an error
+      to.write(r.first + i, one);
+    }
+    to.commit(all, r);
+  }
   /// As wait_for, of a task of 32 lanes: all get the frame. Thread scope: all lanes of the task, converged.
   template <class C>
   GRAVEL_DEVICE waiting_frame<C> wait_together(const C& continuation, uint32_t expected = task_facts<C>::inputs) {
@@ -236,6 +268,14 @@ class task_here {
     bring<false>(to, value);
   }
   GRAVEL_DEVICE void give(gravel_return<void> to) { bring<false>(to); }
+  /// As give, of a task of 32 lanes, once all of them are here: what they have written is seen by those who come behind the result. Thread
+  /// scope: all lanes of the task, converged.
+  template <class V, class... Value>
+  GRAVEL_DEVICE void give_together(gravel_return<V> to, Value... value) {
+    static_assert(facts::lanes == 32, "only tasks of 32 lanes give together");
+    __syncwarp();
+    if (rank_ == 0) give(to, value...);
+  }
   /// Adds to the input, which begins with 0 and may be brought several times.
   template <class V>
   GRAVEL_DEVICE void add(gravel_return<V> to, std::type_identity_t<V> value) {
@@ -253,8 +293,11 @@ class task_here {
   GRAVEL_DEVICE bool framed() const {
     return framed_ >> index<C> & 1;
   }
-  // LOCAL: what the lane did that concerns all.
   static constexpr uint32_t none = ~0u;
+  /// Of a task of 32 lanes: a frame whose last input it brought, counted as live; of which type, or `none`. For others it has put into channels.
+  GRAVEL_DEVICE uint32_t next_type() const { return next_type_; }
+  GRAVEL_DEVICE uint32_t next_row() const { return next_row_; }
+  // LOCAL: what the lane did that concerns all.
   /// level * 8 + type of its child k; `none`: there is none.
   GRAVEL_DEVICE uint32_t child_tag(uint32_t k) const { return k < n_spawned_ ? child_tag_[k] : none; }
   template <class U>
@@ -318,6 +361,14 @@ class task_here {
         return;
       }
     }
+    if constexpr (!LOCAL && facts::lanes == 32) {
+      if (rank_ == 0 && next_type_ == none) {  // its warp tries to go on with it
+        if (!view_.template completes<C, ADD>(to.row(), to.input(), value...)) return;
+        fetch_add<scope::device>(&view_.words->live, uint64_t{1});
+        next_type_ = index<C>, next_row_ = to.row();
+        return;
+      }
+    }
     view_.template bring_to<C, ADD>(to.row(), to.input(), value...);
   }
   const View& view_;
@@ -326,6 +377,7 @@ class task_here {
   uint32_t level_;
   uint32_t spawned_[View::n_types] = {};
   uint32_t framed_ = 0;
+  uint32_t next_type_ = none, next_row_ = 0;
   // LOCAL
   static constexpr uint32_t kept = LOCAL && facts::spawns ? facts::spawns : 1;
   uint32_t lane_ = 0, n_spawned_ = 0, ready_ = none;

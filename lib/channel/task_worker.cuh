@@ -12,6 +12,9 @@
 // work, by the words of the channels and by the multiprocessor's instructions. Blocks begin at different ones of the deepest four. While a
 // block looks in vain (`starving`), tasks of the upper half of the local levels stay in the channels, to be split.
 //
+// The warp that brings a continuation its last result goes on with it at once, if it may start, and without a trip through the channel; with
+// one that is run by 32 lanes only those whose tasks are, too: of a batch of 32 tasks several may be the last for something.
+//
 // With schedulers, the first workers to begin look at the channels alone, and hand what they take to those that wait for their mailbox;
 // what nobody waits for they run themselves, so that one worker is enough.
 //
@@ -64,6 +67,7 @@ class task_worker {
         const bool looks = batches != 0 && (!found_nothing_ || live >> 40 != seen_ >> 40 || ++skipped_ == 16);
         if (looks) seen_ = live, skipped_ = 0;
         if (looks && choose(small ? 1 : view_.width)) {
+          if (!hands_out_ || !hand_out()) run_found();
           --batches, small = true, idle.reset();
           continue;
         }
@@ -99,7 +103,8 @@ class task_worker {
         wait();
       }
       warp_.sync();  // the leader has acquired for all
-      run_posted(static_cast<types*>(nullptr), *mailbox);
+      found_ = {mailbox->channel, mailbox->promised, {mailbox->first, mailbox->count}, false};
+      run_found();
       while (own_.run(0)) {
       }
       own_.settle();
@@ -149,30 +154,34 @@ class task_worker {
     starves_ = true;
   }
 
-  /// Starts one batch: of the deepest channel that has at least `width` elements and may start.
+  /// Takes a batch: of the deepest channel that has at least `width` elements and may start.
   GRAVEL_DEVICE bool choose(uint32_t width) {
     const uint32_t all = view_.depths * View::n_types;
     found_nothing_ = true;
     for (uint32_t end = (all + 31) / 32 * 32; end != 0; end -= end < 128 ? end : 128) {  // 128 at once: they come from far
       const uint32_t begin = end < 128 ? 0 : end - 128;
-      uint64_t head[4], tail[4];
+      uint32_t waiting[4], offered[4];
       GRAVEL_UNROLL
       for (uint32_t i = 0; i < 4; ++i) {
         const uint32_t k = begin + i * 32 + warp_.rank();
-        head[i] = tail[i] = 0;
+        waiting[i] = offered[i] = 0;
         if (k >= end || k >= all) continue;
         const auto* state = reinterpret_cast<const channel_words*>(view_.channel_at(k / View::n_types, k % View::n_types));
-        head[i] = load_relaxed<scope::device>(&state->head);
-        tail[i] = load_relaxed<scope::device>(&state->tail);
+        const uint64_t head = load_relaxed<scope::device>(&state->head), tail = load_relaxed<scope::device>(&state->tail);
+        offered[i] = load_relaxed<scope::device>(&state->offered);
+        waiting[i] = static_cast<uint32_t>(tail - head);
       }
-      GRAVEL_UNROLL
+      // One place that starts batches: what is inlined there is most of the kernel.
       for (uint32_t i = 4; i-- > 0;)
-        if (choose_of(begin + i * 32, head[i], static_cast<uint32_t>(tail[i] - head[i]), width)) return true;
+        if (choose_of(begin + i * 32, one_of(waiting, i), one_of(offered, i), width)) return true;
     }
     return false;
   }
+  GRAVEL_DEVICE static uint32_t one_of(const uint32_t (&four)[4], uint32_t i) {
+    return i < 2 ? (i == 0 ? four[0] : four[1]) : (i == 2 ? four[2] : four[3]);
+  }
   /// Of 32 channels, one for each lane, from the deepest on.
-  GRAVEL_DEVICE bool choose_of(uint32_t begin, uint64_t head, uint32_t waiting, uint32_t width) {
+  GRAVEL_DEVICE bool choose_of(uint32_t begin, uint32_t waiting, uint32_t offered, uint32_t width) {
     if (warp_.ballot(waiting != 0)) found_nothing_ = false;
     uint32_t some = warp_.ballot(waiting >= width), first = some;
     // Blocks begin at different ones of the deepest four, so that they do not all take from the same.
@@ -180,38 +189,39 @@ class task_worker {
     for (; some != 0; first = some) {
       const uint32_t highest = highest_of(first);
       some &= ~(1u << highest);
-      if (start(static_cast<types*>(nullptr), begin + highest, warp_.from_lane(head, highest), warp_.from_lane(waiting, highest)))
-        return true;
+      found_ = {begin + highest, 0, {}, false};
+      if (take(static_cast<types*>(nullptr), warp_.from_lane(waiting, highest), warp_.from_lane(offered, highest))) return true;
     }
     return false;
   }
 
+  /// Of the channel that is found_: a batch for which there is room.
   template <class... T>
-  GRAVEL_DEVICE bool start(gravel_types<T...>*, uint32_t k, uint64_t head, uint32_t waiting) {
-    const uint32_t depth = k / View::n_types, type = k % View::n_types;
-    bool started = false;
-    ((type == types::template index<T> ? void(started = start_batch<T>(depth, head, waiting)) : void()), ...);
-    return started;
+  GRAVEL_DEVICE bool take(gravel_types<T...>*, uint32_t waiting, uint32_t offered) {
+    const uint32_t type = found_.channel % View::n_types;
+    bool taken = false;
+    ((type == types::template index<T> ? void(taken = take_batch<T>(waiting, offered)) : void()), ...);
+    return taken;
   }
-
   template <class T>
-  GRAVEL_DEVICE bool start_batch(uint32_t depth, uint64_t head, uint32_t waiting) {
-    const uint32_t most = waiting < facts<T>::batch ? waiting : facts<T>::batch;
+  GRAVEL_DEVICE bool take_batch(uint32_t waiting, uint32_t offered) {
+    const uint32_t depth = found_.channel / View::n_types, most = waiting < facts<T>::batch ? waiting : facts<T>::batch;
     const task_admission<View, T> admission{view_, depth + 1};
+    // Tasks that spawn nothing always may start; while one is taken, another warp of the block can look for the next.
+    if (facts<T>::spawns == 0 && waiting > most && !hands_out_) leave_looking();
     if (!admission.promise(warp_, most)) return ++counts_.refusals, false;
-    const channel_batch batch = view_.template channel_of<T>(depth).take(warp_, most, head);
-    if (batch.count == 0) {
+    found_.batch = view_.template channel_of<T>(depth).take(warp_, most, offered);
+    found_.promised = most;
+    if (found_.batch.count == 0) {
       if (warp_.is_leader()) admission.give_back(most);
       return false;
     }
     if (!hands_out_) leave_looking();
-    if (!hands_out_ || !hand_out<T>(depth, most, batch)) run_batch<T>(depth, most, batch);
     return true;
   }
 
   /// To a worker that waits; false: nobody does.
-  template <class T>
-  GRAVEL_DEVICE bool hand_out(uint32_t depth, uint32_t promised, const channel_batch& batch) {
+  GRAVEL_DEVICE bool hand_out() {
     const channel_batch to = view_.idle.take(warp_, 1);
     if (to.count == 0) return false;
     uint32_t number = 0;
@@ -219,33 +229,68 @@ class task_worker {
     view_.idle.free(warp_, to);
     if (warp_.is_leader()) {
       worker_mailbox* const mailbox = &view_.mailboxes[number];
-      mailbox->first = batch.first;
-      mailbox->count = batch.count;
-      mailbox->channel = depth * View::n_types + types::template index<T>;
-      mailbox->promised = promised;
+      mailbox->first = found_.batch.first;
+      mailbox->count = found_.batch.count;
+      mailbox->channel = found_.channel;
+      mailbox->promised = found_.promised;
       store_release<scope::device>(&mailbox->posted, load_relaxed<scope::device>(&mailbox->posted) + 1);  // [K6]
     }
     ++counts_.handed_out;
     return true;
   }
+
+  /// Runs what is found_, and then the continuation to which it brought the last result, if that may start.
+  GRAVEL_DEVICE void run_found() {
+    do {
+      next_type_ = none;
+      run(static_cast<types*>(nullptr));
+    } while (next_type_ != none && start_next(static_cast<types*>(nullptr)));
+  }
   template <class... T>
-  GRAVEL_DEVICE void run_posted(gravel_types<T...>*, const worker_mailbox& mailbox) {
-    const uint32_t depth = mailbox.channel / View::n_types, type = mailbox.channel % View::n_types;
-    const channel_batch batch{mailbox.first, mailbox.count};
-    ((type == types::template index<T> ? run_batch<T>(depth, mailbox.promised, batch) : void()), ...);
+  GRAVEL_DEVICE void run(gravel_types<T...>*) {
+    const uint32_t type = found_.channel % View::n_types;
+    ((type == types::template index<T> ? run_batch<T>() : void()), ...);
+  }
+  template <class... T>
+  GRAVEL_DEVICE bool start_next(gravel_types<T...>*) {
+    bool started = false;
+    ((next_type_ == types::template index<T> ? void(started = start_frame<T>()) : void()), ...);
+    return started;
+  }
+  template <class C>
+  GRAVEL_DEVICE bool start_frame() {
+    if constexpr (facts<C>::is_continuation) {
+      const uint32_t depth = next_row_ >> view_.frame_shift;
+      found_ = {depth * View::n_types + types::template index<C>, 1, {next_row_, 1}, true};
+      if (task_admission<View, C>{view_, depth + 1}.promise(warp_, 1)) return true;
+      ++counts_.refusals;
+      if (warp_.is_leader()) {
+        view_.template put_ready<C>(next_row_);
+        fetch_add<scope::device>(&view_.words->live, ~uint64_t{0});  // it was counted before
+      }
+      warp_.sync();
+    }
+    return false;
   }
 
-  /// Runs what was taken, room for the children of `promised` tasks having been promised; what fits goes into shared memory instead.
+  /// Runs what was taken, room for the children of as many tasks as were promised having been promised; what fits goes into shared memory
+  /// instead.
   template <class T>
-  GRAVEL_DEVICE void run_batch(uint32_t depth, uint32_t promised, const channel_batch& batch) {
-    const auto from = view_.template channel_of<T>(depth);
+  GRAVEL_DEVICE void run_batch() {
+    const uint32_t depth = found_.channel / View::n_types, promised = found_.promised;
+    const channel_batch batch = found_.batch;
     const uint32_t rank = facts<T>::lanes == 1 ? warp_.rank() : 0, rank_in_task = facts<T>::lanes == 1 ? 0 : warp_.rank();
     const bool has = rank < batch.count;
     typename View::template element<T> element{};
-    if (has) element = from.read(batch.first + rank);
+    if constexpr (facts<T>::is_continuation)
+      if (found_.is_frame) element = static_cast<uint32_t>(batch.first);
+    if (!found_.is_frame) {
+      const auto from = view_.template channel_of<T>(depth);
+      if (has) element = from.read(batch.first + rank);
+      from.free(warp_, batch);
+    }
     // While others find nothing, only small tasks stay here whole.
     const uint32_t levels = store::possible && starving() ? (view_.local_levels + 1) / 2 : view_.local_levels;
-    from.free(warp_, batch);
     const bool moved = own_.template move_in<T>(depth, has, element, levels);
     const uint32_t n = batch.count - lane_group::popcount(warp_.ballot(moved));
     task_here<View, T, false> here(view_, own_store_, depth, view_.depths - 1 - depth, rank_in_task);
@@ -260,6 +305,7 @@ class task_worker {
     counts_.unfinished += task_admission<View, T>{view_, depth + 1}.settle(warp_, here, promised, n);
     counts_.tasks += n;
     ++counts_.batches;
+    if constexpr (facts<T>::lanes == 32) next_type_ = warp_.from_leader(here.next_type()), next_row_ = warp_.from_leader(here.next_row());
   }
   template <class C, class Here>
   GRAVEL_DEVICE void run_continuation(Here& here, uint32_t depth, uint32_t depth_row, uint32_t rank) {
@@ -287,11 +333,21 @@ class task_worker {
     add(&all.handed_out, counts_.handed_out);
   }
 
+  static constexpr uint32_t none = ~0u;
+  /// A batch that was taken out of a channel, or one frame whose inputs have come.
+  struct found {
+    uint32_t channel, promised;  ///< depth * types + type; tasks for whose children there is room
+    channel_batch batch;         ///< of a frame: its depth and row
+    bool is_frame;
+  };
+
   const View& view_;
   const store own_store_;
   const lane_group warp_;
   work_counts<uint32_t> counts_{};
   local_worker<View> own_;
+  found found_{};
+  uint32_t next_type_ = none, next_row_ = 0;
   uint32_t* const looking_;     ///< in shared memory: a warp of this block looks at the channels
   bool looks_ = false;          ///< this one
   bool starves_ = false;        ///< and it is counted as one that found nothing

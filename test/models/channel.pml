@@ -5,8 +5,10 @@
 //   take_room       slots::take_room, with refresh where there is too little: [K1]
 //   draw            slots::draw: [K2]
 //   write, commit   channel::write, commit: [K4]; a producer of two elements commits its chunks one after the other
-//   take            channel::take_alone: the count, the tail, the compare and swap of the head
-//   read, free      channel::read, free: [K3]
+//   claim           channel::claim: [K7]
+//   offer           channel::offer, by one lane: the count, the tail, the compare and swap of `ready`; [K7]
+//   head            channel::take: [K8]
+//   read, free      channel::read, free: [K3]; what a consumer took may lie in two chunks
 //
 // Claims: nobody touches a slot that another holds; what is read was written; each element is taken once, all are taken; elements that are
 // reserved and not done are never more than the capacity; in the end all room is back.
@@ -15,10 +17,13 @@
 // BROKEN=2: frees before it reads.
 // BROKEN=3: reads the tail before the count of commits.
 // BROKEN=4: as many slots as the capacity: no spare chunk.
-// BROKEN=5: takes without compare and swap: head is read, then written.
+// BROKEN=5: offers without compare and swap: ready is read, then written.
 // BROKEN=6: takes room that was there when it looked, and may have gone.
-// BROKEN=7: a chunk that is partly committed is taken up to its count, whatever the tail is.
+// BROKEN=7: a chunk that is partly committed is offered up to its count, whatever the tail is.
 // BROKEN=8: room comes back for all that are done, whether those of an older chunk are or not.
+// BROKEN=9: takes what was offered when it looked, and may have gone.
+// BROKEN=10: does not give back what it found missing.
+// BROKEN=11: what is offered includes what the one who offers takes itself.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -33,6 +38,9 @@
 #endif
 #ifndef MOST
 #define MOST 2        /* that a producer reserves at once */
+#endif
+#ifndef TAKE
+#define TAKE 2        /* that a consumer takes at once */
 #endif
 #define CHUNK 2
 #ifndef CHUNKS
@@ -50,7 +58,8 @@
 #define BEFORE(t) (((t) / ROWS) * CHUNK)
 #define START(t) (((t) / CHUNK) * CHUNK)
 
-byte tail, head, freed;
+byte tail, head, ready, freed;
+short offered;               /* below 0 while one who was too late has not given back what he took */
 short room = CAPACITY;       /* below 0 while one who was too late has not given back what he took */
 byte committed[CHUNKS], done[CHUNKS];
 byte element[ROWS];          /* ticket + 1 */
@@ -153,57 +162,102 @@ proctype producer() {
 }
 
 proctype consumer() {
-  byte h, n, e, k, t;
+  byte h, n, e, k, t, got;
+  short seen;
 end:
   do
   :: head < tail ->
-     h = head;
-#if BROKEN == 3
-     t = tail;
-     n = committed[WORD(h)] - BEFORE(h);
-#else
-     n = committed[WORD(h)] - BEFORE(h);  /* [K4] */
-     t = tail;
-#endif
-     e = START(h) + n;
+     seen = offered;
      if
-#if BROKEN == 7
-     :: n <= CHUNK && e > h ->
+     :: seen > 0 ->
+        seen = (seen < TAKE -> seen : TAKE);
+#if BROKEN == 9
+        got = seen; offered = offered - seen;
 #else
-     :: n <= CHUNK && e > h && (n == CHUNK || t == e) ->
-#endif
-        n = 0; t = 0;
-#if BROKEN == 5
-        head = e;
-#endif
+        d_step { n = seen; seen = offered; offered = offered - n };  /* [K7] */
+        d_step { got = (seen <= 0 -> 0 : (seen < n -> seen : n)); seen = 0 };
         if
-#if BROKEN == 5
-        :: true ->
+        :: got < n ->
+#if BROKEN == 10
+           got = n
 #else
-        :: atomic { head == h -> head = e } ->
+           offered = offered + n - got  /* [K7] */
 #endif
-#if BROKEN == 2
-           d_step { done[WORD(h)] = done[WORD(h)] + e - h; live = live - (e - h) };
+        :: else
+        fi
 #endif
-           k = h;
-           do
-           :: k == e -> break
-           :: else -> atomic {
-                assert(element[ROW(k)] == k + 1 && holder[ROW(k)] == k + 1);
-                holder[ROW(k)] = 0;
-                assert(!taken[k]);
-                taken[k] = true;
-                n_taken++;
-                k++ }
-           od;
-#if BROKEN != 2
-           atomic { done[WORD(h)] = done[WORD(h)] + e - h; live = live - (e - h) };  /* [K3] */
+     :: else
+     fi;
+     if
+     :: got == 0 ->
+        h = ready;
+#if BROKEN == 3
+        t = tail;
+        n = committed[WORD(h)] - BEFORE(h);
+#else
+        n = committed[WORD(h)] - BEFORE(h);  /* [K4] */
+        t = tail;
 #endif
-        :: head != h
+        e = START(h) + n;
+        if
+#if BROKEN == 7
+        :: n <= CHUNK && e > h ->
+#else
+        :: n <= CHUNK && e > h && (n == CHUNK || t == e) ->
+#endif
+           if
+#if BROKEN == 5
+           :: true -> ready = e;
+#else
+           :: atomic { ready == h -> ready = e } ->
+#endif
+              got = (e - h < TAKE -> e - h : TAKE);
+#if BROKEN == 11
+              offered = offered + e - h  /* [K7] */
+#else
+              if
+              :: e - h > got -> offered = offered + e - h - got  /* [K7] */
+              :: else
+              fi
+#endif
+           :: ready != h
+           fi
+        :: else
         fi
      :: else
      fi;
-     atomic { h = 0; n = 0; e = 0; k = 0; t = 0 }
+     atomic { h = 0; n = 0; e = 0; t = 0; seen = 0 };
+     if
+     :: got > 0 ->
+        atomic { h = head; head = head + got; e = h + got };  /* [K8] */
+#if BROKEN == 2
+        d_step { k = h; do :: k == e -> break :: else -> done[WORD(k)]++; k++ od; live = live - got };
+#endif
+        k = h;
+        do
+        :: k == e -> break
+        :: else -> atomic {
+             assert(element[ROW(k)] == k + 1 && holder[ROW(k)] == k + 1);
+             holder[ROW(k)] = 0;
+             assert(!taken[k]);
+             taken[k] = true;
+             n_taken++;
+             k++ }
+        od;
+#if BROKEN != 2
+        k = h;
+        do
+        :: k == e -> break
+        :: else -> atomic {
+             n = (START(k) + CHUNK < e -> START(k) + CHUNK : e);
+             done[WORD(k)] = done[WORD(k)] + n - k;  /* [K3] */
+             live = live - (n - k);
+             k = n; n = 0 }
+        od
+#endif
+     :: else
+     fi;
+     atomic { h = 0; e = 0; k = 0; got = 0; n = 0 }
   od
 }
 
@@ -222,7 +276,7 @@ init {
     :: else -> break
     od
   };
-  n_taken == TOTAL && live == 0;
+  n_taken == TOTAL && live == 0 && offered == 0;  /* nobody is between taking too much and giving it back */
   refresh();
-  assert(room == CAPACITY && freed == tail && head == tail)
+  assert(room == CAPACITY && freed == tail && head == tail && ready == tail)
 }
