@@ -86,7 +86,7 @@ struct bench_of_problem {
         gravel_synchronize();
         for (const auto& name : contest_names) {
           if (std::find(o.methods.begin(), o.methods.end(), name.name) == o.methods.end()) continue;
-          if (combines_calls(name.method) && !P::combines) continue;
+          if (!has_method<P>(name.method)) continue;
           for (const uint32_t blocks : o.blocks) {
             if (!uses_servers(name.method) && blocks != o.blocks.front()) continue;
             measure(name.method, name, keys, exponent, blocks, drawn.data(), calls);

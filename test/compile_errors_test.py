@@ -41,6 +41,33 @@ WRONG_HANDLERS = {
     NAME + "bool on_host = true; GRAVEL_HANDLER void operator()(const gravel_t&) const {}": "on_host and batch of a handler are static constexpr bool",
     NAME + "GRAVEL_HANDLER wrong{}(int) {{}} GRAVEL_HANDLER void operator()(const gravel_t&) const {{}}": "it needs a default constructor",
 }
+WRONG_SECTIONS = {
+    "GRAVEL_HANDLER void operator()(record&) const {}": "the first section has a name: static constexpr const char* name = ",
+    NAME: "a section has one operator(), neither overloaded nor a template",
+    NAME + "template <class T> GRAVEL_HANDLER void operator()(record&, T) const {}": "a section has one operator(), neither overloaded",
+    NAME + "GRAVEL_HANDLER void operator()(record&) {}": "a section's operator() is const",
+    NAME + "GRAVEL_HANDLER void operator()(int) const {}": "a section takes 1 to 4 records, by reference",
+    NAME + "GRAVEL_HANDLER void operator()(record) const {}": "a section takes 1 to 4 records, by reference",
+    NAME + "GRAVEL_HANDLER void operator()(record&, int&) const {}": "a section's arguments are values that are copied byte by byte",
+    NAME + "GRAVEL_HANDLER uint32_t& operator()(record& r) const { return r.calls; }": "a section answers with an integer, an enumeration",
+    NAME + "struct big { char c[200]; }; GRAVEL_HANDLER void operator()(record&, big) const {}": "a call has up to 128 bytes",
+    NAME + "GRAVEL_HANDLER void operator()(record&, int) const {} GRAVEL_HANDLER static long combine(long a, long) { return a; }":
+        "combine(a, b) is static, takes and returns the argument",
+    NAME + "bool pure = true; GRAVEL_HANDLER void operator()(record&) const {}": "pure of a section is a static constexpr bool",
+}
+SECTIONS = """struct record { int64_t balance; uint32_t calls; };
+struct deposit { static constexpr const char* name = "deposit"; GRAVEL_HANDLER void operator()(record& r, int amount) const { r.balance += amount; } };
+struct draw { GRAVEL_HANDLER uint32_t operator()(record& r) const noexcept { return r.calls++; } };
+struct elsewhere { GRAVEL_HANDLER void operator()(record&) const {} };
+using bank = gravel_servers<record, deposit, draw>;
+"""
+WRONG_SECTION_CALLS = {
+    "gravel_server_call<draw>(b, 1u, 2u);": "the section takes another number of keys or arguments",
+    "gravel_server_call<deposit>(b);": "the section takes another number of keys or arguments",
+    "gravel_server_call<deposit>(b, 1.5, 1);": "the keys of a section are whole numbers",
+    "gravel_server_call<elsewhere>(b, 1u);": "these servers do not have this section",
+    "gravel_server_ask<deposit>(b, nullptr, 1u, 1);": "this section answers nothing",
+}
 RIGHT_HANDLER = "struct right { " + NAME + "GRAVEL_HANDLER void operator()(const gravel_t&, uint32_t, const double&) const noexcept {} };\n"
 KERNELS = "__global__ void kernel(gravel_t, uint64_t*, int) {}\n__global__ void refers(const int&) {}\n"
 WRONG_CALLS = {
@@ -65,13 +92,23 @@ def kernels(bodies):
 
 def all_mistakes():
     """A program with all mistakes, and what is to be said about them."""
-    program = '#include "gravel.cuh"\n' + RIGHT_HANDLER + "struct declared;\n" + KERNELS
+    program = '#include "gravel.cuh"\n#include "lib/server/servers.cuh"\n' + RIGHT_HANDLER + "struct declared;\n" + KERNELS + SECTIONS
     for i, body in enumerate(WRONG_HANDLERS):
         body = body.replace("wrong{}", f"wrong{i}").replace("{{}}", "{}")
         program += f"struct wrong{i} {{ {body} }};\nvoid f{i}(const gravel_t& g) {{ gravel_am<wrong{i}>(g, 0, 1); gravel_init<right, wrong{i}>(); }}\n"
     for i, call in enumerate(WRONG_CALLS):
         program += f"void call{i}(const gravel_t& g, uint64_t* words) {{ {call} (void)g, (void)words; }}\n"
-    return program, [*WRONG_HANDLERS.values(), *WRONG_CALLS.values()]
+    for i, call in enumerate(["gravel_server_call<draw>(b, 1u); gravel_server_call<deposit>(b, uint64_t{1}, 1);", *WRONG_SECTION_CALLS]):
+        program += f"__global__ void kernel_of_calls{i}(bank::handle_type b) {{ {call} }}\n"
+    return program, [*WRONG_HANDLERS.values(), *WRONG_CALLS.values(), *WRONG_SECTION_CALLS.values()]
+
+
+def wrong_sections():
+    """Apart: a compiler may look no further where classes are wrong."""
+    program = '#include "lib/server/servers.cuh"\n' + SECTIONS
+    for i, body in enumerate(WRONG_SECTIONS):
+        program += f"struct section{i} {{ {body} }};\nvoid open{i}() {{ gravel_servers<record, section{i}> servers({{.keys = 1}}); }}\n"
+    return program, WRONG_SECTIONS.values()
 
 
 def errors_in(done):
@@ -110,15 +147,15 @@ class CompileErrors(unittest.TestCase):
         self.assertEqual(left, [])
 
     def test_mistakes(self):
-        program, reasons = all_mistakes()
-        for compiler in COMPILERS:
-            with self.subTest(compiler=compiler):
-                self.assert_told(compile_errors(program, compiler), reasons)
+        for program, reasons in (all_mistakes(), wrong_sections()):
+            for compiler in COMPILERS:
+                with self.subTest(compiler=compiler):
+                    self.assert_told(compile_errors(program, compiler), reasons)
 
     @unittest.skipUnless(NVCC, "no nvcc")
     def test_mistakes_with_nvcc(self):
-        program, reasons = all_mistakes()
-        self.assert_told(nvcc_errors(program, "-arch=sm_90"), reasons)
+        for program, reasons in (all_mistakes(), wrong_sections()):
+            self.assert_told(nvcc_errors(program, "-arch=sm_90"), reasons)
 
     def test_block_senders(self):
         """What a GPU has no room for, both backends refuse."""
@@ -136,7 +173,7 @@ class CompileErrors(unittest.TestCase):
         """The program that uses the whole interface, and others: as strict users compile."""
         strict = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
         for compiler in COMPILERS:
-            for name in ["operations_job.cu", "am_job.cu", "block_sender_job.cu"]:
+            for name in ["operations_job.cu", "am_job.cu", "block_sender_job.cu", "server_job.cu"]:
                 with self.subTest(compiler=compiler, program=name):
                     self.assertEqual(compile_errors((pathlib.Path(SOURCE) / "test" / name).read_text(), compiler, *strict), [])
 

@@ -326,8 +326,39 @@ void wait_for_answers() {
   gravel_free(slots);
 }
 
+/// Servers are closed as soon as the kernel has ended, and nobody has waited for the calls.
+void close_at_once(uint32_t each, uint64_t seed) {
+  constexpr uint64_t keys = 3;
+  const call_source from{seed, keys, 1, each};
+  const marks inside(keys);
+  const uint64_t n = uint64_t{blocks} * lanes * each;
+  auto* answers = gravel_malloc<uint32_t>(n * sizeof(uint32_t));
+  std::vector<uint32_t> got(n, ~0u);
+  gravel_copy(answers, got.data(), n * sizeof(uint32_t));
+  plain servers({.keys = keys, .blocks = 2, .data = gravel_server_data::device, .place = gravel_server_place::server, .chunks = 2},
+                inside.initial());
+  gravel_launch(call_plain, blocks, lanes, servers.handle(), from, answers);
+  gravel_synchronize();
+  servers.close();
+  gravel_copy(got.data(), answers, n * sizeof(uint32_t));
+  uint64_t lost = 0;
+  for (uint64_t i = 0; i < n; ++i) {
+    const auto lane = static_cast<uint32_t>(i / each), call = static_cast<uint32_t>(i % each);
+    lost += from.random(static_cast<uint32_t>(gravel_my_pe()), lane, call) % 4 == 2 && got[i] == ~0u;
+  }
+  expect(lost == 0, "servers that are closed at once: " + std::to_string(lost) + " calls have no answer");
+  gravel_free(answers);
+}
+
 void refusals() {
   const auto open = [](const gravel_servers_options& how) { return [how] { nested servers(how); }; };
+  if (gravel_n_pes() > 1) {
+    const auto me = static_cast<uint64_t>(gravel_my_pe());
+    expect_refusal("other keys", "keys is 1000 at PE 0, 1001 at PE 1", open({.keys = 1000 + me}));
+    expect_refusal("another way", "exclusion is 0 at PE 0, 1 at PE 1",
+                   open({.keys = 1000, .exclusion = static_cast<gravel_exclusion>(me % 2)}));
+    expect_refusal("other servers", "different services", open({.keys = 1000, .blocks = 2 + static_cast<uint32_t>(me)}));
+  }
   expect_refusal("no key", "0 keys", open({.keys = 0}));
   expect_refusal("too many keys", "keys; there may be", open({.keys = uint64_t{1} << 33}));
   expect_refusal("no room for the lanes of a warp", "16 calls", open({.keys = 1, .calls = 16}));
@@ -383,6 +414,16 @@ int main(int argc, char** argv) {
                seed++);
   }
   wait_for_answers();
+  close_at_once(each, seed++);
+  const auto with_clients = [&](unsigned of_blocks, unsigned of_lanes, uint32_t calls, const std::string& what) {
+    const unsigned all_blocks = blocks, all_lanes = lanes;
+    blocks = of_blocks, lanes = of_lanes;
+    run_plain(what, {.keys = 5, .blocks = 1}, 1, calls, seed++);
+    run_nested(what + ", nested", {.keys = 5, .blocks = 1, .place = place::server, .calls = 32}, 1, calls, seed++);
+    blocks = all_blocks, lanes = all_lanes;
+  };
+  with_clients(1, 1, each, "one client, one server");
+  if (!take_turns()) with_clients(GRAVEL_CUDA ? 4096 : 12, 32, 1, "more clients than fit");
   { nested idle({.keys = 1000}); }
   const bool all_well = gravel_max_all(static_cast<uint64_t>(failures)) == 0;
   if (gravel_my_pe() == 0 && all_well) printf("servers: all well on %d PEs, %s\n", gravel_n_pes(), gravel_backend());

@@ -298,3 +298,72 @@ TEST_CASE("records in shared memory are in device memory too, also when the kern
     CHECK(r.slots[0].record.balance == round * (0 + 3 + 6 + 9 + 12 + 15 + 18 + 21 + 24 + 27 + 30));
   }
 }
+
+TEST_CASE("whichever lanes of a warp call") {
+  std::vector<uint32_t> masks{1, 1u << 31, 1u << 31 | 1, 0xffff, 0xffff0000, 0x55555555, 0xaaaaaaaa, 0x00ff00ff, ~0u, ~1u, ~0u >> 1, 6};
+  for (uint32_t i = 0; i < 20; ++i) masks.push_back(static_cast<uint32_t>(mix(i)) & static_cast<uint32_t>(mix(i) >> (i % 3 ? 32 : 0)));
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    INFO("seed " << seed);
+    constexpr uint32_t keys = 5;
+    rig<deposit, add_up> r(keys, 1 + seed % 2, 32, seed == 1, seed == 2);
+    r.run(seed, [&] {
+      simt::launch_options how{};
+      how.threads = 1;
+      how.seed = seed;
+      simt::launch(1, 32, how, [&] {
+        __shared__ server_sender<2, account, deposit, add_up> out;
+        out.begin(r.handle);
+        for (uint32_t i = 0; i < masks.size(); ++i) {
+          if (!(masks[i] >> threadIdx.x & 1)) continue;
+          const uint32_t key = (threadIdx.x + i) % keys, amount = threadIdx.x + 100 * i;
+          if (i % 3 == 0) gravel_server_call<deposit>(r.handle, key, amount);
+          else if ((i + threadIdx.x) % 3) out.call<add_up>(key, amount);
+          else out.call<deposit>(uint64_t{key}, amount);
+        }
+        out.end();
+      });
+    });
+    int64_t expected[keys] = {};
+    for (uint32_t i = 0; i < masks.size(); ++i)
+      for (uint32_t lane = 0; lane < 32; ++lane)
+        if (masks[i] >> lane & 1) expected[(lane + i) % keys] += lane + 100 * i;
+    for (uint32_t key = 0; key < keys; ++key) CHECK(r.slots[key].record.balance == expected[key]);
+    CHECK(r.error.code == 0);
+  }
+}
+
+TEST_CASE("calls that have had a room are counted beyond 32 bits") {
+  constexpr uint32_t calls = 32, lanes = 64, each = 2;
+  rig<deposit, transfer> r(2, 1, calls, false, false);
+  const auto had = [&](uint32_t place) { return static_cast<uint32_t>((r.tickets - place + calls - 1) / calls); };
+  r.tickets = (uint64_t{calls} << 32) - 40;
+  for (uint32_t place = 0; place < calls; ++place) r.complete[place] = had(place);
+  CHECK(r.complete[0] == ~0u);
+  r.run(0, [&] {
+    simt::launch_options how{};
+    how.threads = 1;
+    simt::launch(1, lanes, how, [&] {
+      for (uint32_t i = 0; i < each; ++i) gravel_server_call<transfer>(r.handle, 0, 1, 1);
+    });
+  });
+  for (uint32_t place = 0; place < calls; ++place) CHECK(r.complete[place] == had(place));
+  CHECK(r.complete[0] < 10);
+  CHECK(r.slots[1].record.balance == lanes * each);
+}
+
+TEST_CASE("calls with keys and slots that are none are not made") {
+  const auto fault_of = [](const auto& call) {
+    rig<deposit, take> r(3, 1, 32, false, true);
+    simt::launch(1, 1, {}, [&] { call(r); });
+    CHECK(r.handle.service.view.server(0).tickets() == 0);
+    for (const auto& slot : r.slots) CHECK(slot.record.balance == 0);
+    return static_cast<message_fault>(r.error.code - 1);
+  };
+  const auto deposit_at = [&](auto key) { return fault_of([=](auto& r) { gravel_server_call<deposit>(r.handle, key, 1); }); };
+  CHECK(deposit_at(3u) == message_fault::bad_key);
+  CHECK(deposit_at(-1) == message_fault::bad_key);
+  CHECK(deposit_at(int8_t{-1}) == message_fault::bad_key);
+  CHECK(deposit_at((uint64_t{1} << 32) + 1) == message_fault::bad_key);
+  uint16_t slot = 0;
+  CHECK(fault_of([&](auto& r) { gravel_server_ask<take>(r.handle, &slot, 1, uint8_t{1}, 2.0); }) == message_fault::bad_slot);
+}

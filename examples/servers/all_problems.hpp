@@ -1,5 +1,5 @@
 // The five problems one after the other, each with keys as they come in it, by servers and by their rivals: how many times as fast as locks with backoff
-// servers are, and the geometric mean of that.
+// servers are, and the geometric mean of that. Those that draw their keys also run with others' distributions.
 #pragma once
 #include <cmath>
 #include <functional>
@@ -14,7 +14,7 @@ namespace gravel {
 
 struct problem_case {
   const char* name;
-  bool combines;
+  bool combines, draws_keys;
   uint64_t keys, calls;  ///< of each PE
   uint64_t less;         ///< locks of few keys take a thousand times as long: they get so many times fewer calls
   bool fewer_keys;       ///< and keys
@@ -30,17 +30,17 @@ inline uint64_t buckets_for(uint64_t keys) { return keys * 2 / hash_bucket::plac
 inline std::vector<problem_case> all_problems(const contest_options& o) {
   constexpr uint64_t scale = GRAVEL_CUDA ? 1 << 10 : 1;
   const uint64_t words = 64 * scale, accounts = 1024 * scale, items = 1024 * scale, vertices = 128 * scale;
-  return {{counters_problem::name, true, words, 4096 * scale, 32, false, 1,
+  return {{counters_problem::name, true, true, words, 4096 * scale, 32, false, 1,
            [](const contest_options& c) { return solve<counters_problem>(c); }, bytes_of<counters_problem>(o, words)},
-          {bank_problem::name, false, accounts, 4096 * scale, 1, false, 0.5,
+          {bank_problem::name, false, true, accounts, 4096 * scale, 1, false, 0.5,
            [](const contest_options& c) { return solve<bank_problem>(c); }, bytes_of<bank_problem>(o, accounts)},
-          {hash_problem::name, false, items, 16384 * scale, 1, false, 0,
+          {hash_problem::name, false, true, items, 16384 * scale, 1, false, 0,
            [](const contest_options& c) { return solve_hash_table(c, buckets_for(c.keys)); },
            bytes_of<hash_problem>(o, buckets_for(items), 16384 * scale)},
-          {gmm_problem::name, true, 16, 256 * scale, 32, false, 0, [](const contest_options& c) { return solve_gmm(c, 1); },
+          {gmm_problem::name, true, false, 16, 256 * scale, 32, false, 0, [](const contest_options& c) { return solve_gmm(c, 1); },
            bytes_of<gmm_problem>(o, 16)},
-          {boruvka_problem::name, true, vertices, 1024 * scale, 16, true, 0, [](const contest_options& c) { return solve_boruvka(c); },
-           bytes_of<boruvka_problem>(o, vertices)}};
+          {boruvka_problem::name, true, false, vertices, 1024 * scale, 16, true, 0,
+           [](const contest_options& c) { return solve_boruvka(c); }, bytes_of<boruvka_problem>(o, vertices)}};
 }
 
 /// Collective; the same answer on all PEs.
@@ -51,18 +51,26 @@ inline contest_result solve_all(const contest_options& given) {
   fact_list facts{{"program", "critical_sections all"}, {"backend", gravel_backend()}, {"pes", static_cast<uint64_t>(gravel_n_pes())}};
   const auto all = all_problems(given);
   for (const problem_case& p : all) {
-    const auto run = [&](const char* method) {
+    const auto run_with = [&](const char* method, double exponent, uint64_t less, const std::string& key) {
       contest_options o = given;
-      const uint64_t less = method == std::string("backoff") ? p.less : 1;
+      if (method != std::string("backoff")) less = 1;
       o.calls = p.calls / less, o.keys = p.keys / (p.fewer_keys ? less : 1);
-      o.exponent = p.exponent, o.method = method, o.own = true, o.json.clear();
+      o.exponent = exponent, o.method = method, o.own = true, o.json.clear();
       const contest_result result = p.solve(o);
       right &= result.right;
-      facts.push_back({std::string(p.name) + "_" + method, result.rate});
+      facts.push_back({p.name + key + "_" + method, result.rate});
       return result.rate;
     };
+    const auto run = [&](const char* method) { return run_with(method, p.exponent, p.less, ""); };
     const double servers = run("servers"), combined = p.combines ? run("combine") : 0, backoff = run("backoff");
-    if (p.combines) run("sort");
+    run("sort");
+    for (const double exponent : p.draws_keys ? given.exponents : std::vector<double>{})
+      for (const char* method : {"servers", "combine", "backoff", "sort"}) {
+        if (method == std::string("combine") && !p.combines) continue;
+        char key[32];
+        std::snprintf(key, sizeof(key), "_zipf_%g", exponent);
+        run_with(method, exponent, exponent > 0 ? std::max<uint64_t>(p.less, 32) : p.less, key);
+      }
     sum_of_servers += std::log(servers / backoff);
     sum_of_best += std::log(std::max(servers, combined) / backoff);
     facts.push_back({std::string(p.name) + "_over_backoff", servers / backoff});

@@ -20,14 +20,22 @@ struct bank_transfer {
   }
 };
 
+/// A transfer is two of these, if the accounts need not be right together. Only sorting makes use of that.
+struct bank_entry {
+  GRAVEL_HANDLER void operator()(bank_account& a, bank_account more) const { a.balance += more.balance, a.entries += more.entries; }
+  GRAVEL_HANDLER static bank_account combine(bank_account a, bank_account b) { return {a.balance + b.balance, a.entries + b.entries}; }
+};
+
 struct bank_problem {
   static constexpr const char* name = "bank";
   static constexpr uint32_t keys_of_call = 2;
-  static constexpr bool combines = false;
+  static constexpr bool combines = false, sorts = true;
   using input = keyed_calls;
   using record = bank_account;
   using servers = gravel_servers<bank_account, bank_transfer>;
   using combining = servers;
+  using section_of_many = bank_entry;
+  using argument = bank_account;
   GRAVEL_BOTH static uint32_t amount_of(uint64_t i) { return 1 + static_cast<uint32_t>(i * 0x9e3779b9u >> 16 & 0xff); }
 
   template <class Servers>
@@ -54,6 +62,15 @@ struct bank_problem {
       fetch_add<scope::device>(&from.entries, uint64_t{1});
       fetch_add<scope::device>(&to.balance, static_cast<int64_t>(amount));
       fetch_add<scope::device>(&to.entries, uint64_t{1});
+    }
+  }
+  static uint64_t most_calls(const input& in) { return 2 * in.n; }
+  template <class F>
+  GRAVEL_DEVICE static void each_call(const input& in, const F& call) {
+    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
+      const int64_t amount = amount_of(i);
+      call(in.keys[2 * i], {-amount, 1});
+      call(in.keys[2 * i + 1], {amount, 1});
     }
   }
   /// By one thread.

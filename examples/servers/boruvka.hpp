@@ -41,7 +41,7 @@ struct edge_source {
 
 struct boruvka_problem {
   static constexpr const char* name = "boruvka";
-  static constexpr bool combines = true;
+  static constexpr bool combines = true, sorts = true;
   using record = edge_offer;
   using servers = gravel_servers<edge_offer, offer_edge>;
   using combining = gravel_servers<edge_offer, offer_edges>;

@@ -137,10 +137,14 @@ constexpr contest_name contest_names[] = {
     {"atomics", contest_method::atomics, "atomic operations, no exclusion"},
 };
 constexpr bool uses_servers(contest_method m) { return m <= contest_method::combine; }
-constexpr bool combines_calls(contest_method m) { return m == contest_method::combine || m == contest_method::sort; }
+/// Has problem P this method?
+template <class P>
+constexpr bool has_method(contest_method m) {
+  return m == contest_method::combine ? P::combines : m == contest_method::sort ? P::sorts : true;
+}
 template <class P>
 void need_method(contest_method m) {
-  if (combines_calls(m) && !P::combines) fail_text(std::string(P::name) + ": calls of this problem cannot be combined");
+  if (!has_method<P>(m)) fail_text(std::string(P::name) + ": calls of this problem cannot be combined");
 }
 
 /// `blocks`: 0: up to 24, and as many as a sender of Servers gathers calls for.
@@ -227,7 +231,7 @@ class contest {
   static uint32_t me() { return static_cast<uint32_t>(gravel_my_pe()); }
   uint64_t of_pe() const { return (keys_ + n_pes() - 1) / n_pes(); }
   void run_sorted([[maybe_unused]] const typename P::input& in, [[maybe_unused]] unsigned grid, [[maybe_unused]] unsigned block) {
-    if constexpr (P::combines) {
+    if constexpr (P::sorts) {
       if (!sorted_) sorted_ = std::make_unique<sorted_calls<P>>();
       sorted_->run(table_, in, n_pes(), grid, block);
     }
@@ -238,7 +242,7 @@ class contest {
   std::unique_ptr<typename P::combining> combining_;
   locked_record<record>* table_ = nullptr;
   struct not_sorted {};
-  std::unique_ptr<std::conditional_t<P::combines, sorted_calls<P>, not_sorted>> sorted_;
+  std::unique_ptr<std::conditional_t<P::sorts, sorted_calls<P>, not_sorted>> sorted_;
 };
 
 }  // namespace gravel

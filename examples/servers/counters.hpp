@@ -35,7 +35,7 @@ struct count_values {
 struct counters_problem {
   static constexpr const char* name = "counters";
   static constexpr uint32_t keys_of_call = 1;
-  static constexpr bool combines = true;
+  static constexpr bool combines = true, sorts = true;
   using input = keyed_calls;
   using record = value_counter;
   using servers = gravel_servers<value_counter, count_value>;

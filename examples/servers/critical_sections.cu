@@ -19,7 +19,12 @@ int main(int argc, char** argv) {
   CLI::App* const boruvka =
       add(boruvka_problem::name, "The minimum spanning forest of a random graph: vertices are --keys, edges of each PE --calls; uniform");
   CLI::App* const gmm = add(gmm_problem::name, "Fits normal distributions, --keys of them, to --calls points of each PE");
-  CLI::App* const all = add("all", "All of them, with keys and calls of their own, by servers, locks with backoff and sorting");
+  CLI::App* const all =
+      app.add_subcommand("all", "All of them, with keys and calls of their own, by servers, locks with backoff and sorting");
+  add_common_options(*all, o);
+  all->add_option("--zipf", o.exponents, "Besides, exponents of the distribution of keys, for those that draw them: such as 0,0.8,1,1.2")
+      ->check(CLI::Range(0.0, 5.0))
+      ->delimiter(',');
   uint32_t rounds = 4;
   gmm->add_option("--rounds", rounds, "Of expectation and maximization")->capture_default_str();
   table->add_option("--buckets", buckets, "Of three places each, of all PEs together (of each with --own); 0: places for twice the keys")

@@ -52,7 +52,7 @@ struct gmm_points {
 
 struct gmm_problem {
   static constexpr const char* name = "gmm";
-  static constexpr bool combines = true;
+  static constexpr bool combines = true, sorts = true;
   using record = gmm_sums;
   using servers = gravel_servers<gmm_sums, gmm_add>;
   using combining = gravel_servers<gmm_sums, gmm_add_many>;

@@ -49,9 +49,14 @@ struct hash_insert {
   }
 };
 
+/// Items of one key become one. Only sorting makes use of that, as sections that answer are not combined.
+struct hash_merge {
+  GRAVEL_HANDLER static hash_item combine(hash_item a, hash_item b) { return {a.key, a.value + b.value}; }
+};
+
 struct hash_problem {
   static constexpr const char* name = "hash_table";
-  static constexpr bool combines = false;
+  static constexpr bool combines = false, sorts = true;
   using record = hash_bucket;
   using servers = gravel_servers<hash_bucket, hash_insert>;
   using combining = servers;
@@ -73,6 +78,22 @@ struct hash_problem {
     GRAVEL_BOTH uint32_t bucket(const place& p) const { return static_cast<uint32_t>(own ? p.at * n_pes + my_pe : p.at); }
   };
 
+  using section_of_many = hash_merge;
+  using argument = hash_item;
+  using sorted_by = uint64_t;  ///< first words of keys: different keys go to one bucket
+  static uint64_t most_calls(const input& in) { return in.n; }
+  template <class F>
+  GRAVEL_DEVICE static void each_call(const input& in, const F& call) {
+    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
+      call(in.items[i].key.word[0], in.items[i]);
+      in.answers[i] = hash_answer::inserted;  // there are places for all keys
+    }
+  }
+  /// What is left of each key: buckets have locks, which are hardly ever taken.
+  GRAVEL_DEVICE static void apply_sorted(locked_record<record>* table, const input& in, uint32_t n_pes, const hash_item& item) {
+    insert_by_lock(table, in, n_pes, item, false);
+  }
+
   template <class Servers>
   GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
     __shared__ typename Servers::sender out;
@@ -90,36 +111,38 @@ struct hash_problem {
     }
     out.end();
   }
-  /// `insert(bucket, item)` is true where there is room.
-  template <class F>
-  GRAVEL_DEVICE static void insert_all(const input& in, const F& insert) {
-    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
-      const hash_item item = in.items[i];
-      auto place = in.first_place(item);
-      while (!insert(in.bucket(place), item)) in.go_on(place);
-      in.answers[i] = hash_answer::inserted;
+  GRAVEL_DEVICE static void insert_by_lock(locked_record<record>* table, const input& in, uint32_t n_pes, hash_item item, bool backs_off) {
+    hash_answer answer = hash_answer::none;
+    for (auto place = in.first_place(item);; in.go_on(place)) {
+      auto& slot = table[in.bucket(place) / n_pes];
+      with_lock(&slot.lock, backs_off, [&] { answer = hash_insert{}(slot.record, item); });
+      if (answer == hash_answer::inserted) return;
     }
   }
   GRAVEL_DEVICE static void by_locks(locked_record<record>* table, const input& in, uint32_t n_pes, bool backs_off) {
-    insert_all(in, [&](uint32_t bucket, const hash_item& item) {
-      auto& slot = table[bucket / n_pes];
-      hash_answer answer = hash_answer::none;
-      with_lock(&slot.lock, backs_off, [&] { answer = hash_insert{}(slot.record, item); });
-      return answer == hash_answer::inserted;
-    });
+    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
+      insert_by_lock(table, in, n_pes, in.items[i], backs_off);
+      in.answers[i] = hash_answer::inserted;
+    }
   }
   GRAVEL_DEVICE static void by_atomics(locked_record<record>* table, const input& in, uint32_t n_pes) {
-    insert_all(in, [&](uint32_t bucket, const hash_item& item) {
-      for (hash_item& place : table[bucket / n_pes].record.item) {
-        const uint64_t old = atomicCAS(&place.key.word[0], uint64_t{0}, item.key.word[0]);
-        if (old != 0 && old != item.key.word[0]) continue;
-        if (old == 0) place.key.word[1] = item.key.word[1];
-        fetch_add<scope::device>(&place.value.sum, item.value.sum);
-        fetch_add<scope::device>(&place.value.insertions, item.value.insertions);
-        return true;
-      }
-      return false;
-    });
+    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
+      const hash_item item = in.items[i];
+      auto place = in.first_place(item);
+      while (!insert_by_atomics(table[in.bucket(place) / n_pes].record, item)) in.go_on(place);
+      in.answers[i] = hash_answer::inserted;
+    }
+  }
+  GRAVEL_DEVICE static bool insert_by_atomics(record& bucket, const hash_item& item) {
+    for (hash_item& place : bucket.item) {
+      const uint64_t old = atomicCAS(&place.key.word[0], uint64_t{0}, item.key.word[0]);
+      if (old != 0 && old != item.key.word[0]) continue;
+      if (old == 0) place.key.word[1] = item.key.word[1];
+      fetch_add<scope::device>(&place.value.sum, item.value.sum);
+      fetch_add<scope::device>(&place.value.insertions, item.value.insertions);
+      return true;
+    }
+    return false;
   }
 };
 

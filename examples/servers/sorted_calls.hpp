@@ -16,15 +16,30 @@
 
 namespace gravel {
 
+/// What calls of problem P are sorted by: the number of their record, or what the problem says.
+template <class P>
+constexpr bool has_sorted_by = requires {
+  typename P::sorted_by;
+};
+template <class P>
+struct sorted_by {
+  using type = uint32_t;
+};
+template <class P>
+requires has_sorted_by<P>
+struct sorted_by<P> {
+  using type = typename P::sorted_by;
+};
+
 /// Plain data, for kernels.
-template <class Argument>
+template <class Number, class Argument>
 struct call_list {
-  uint32_t* numbers;    ///< [most] of the records
+  Number* numbers;      ///< [most]
   Argument* arguments;  ///< [most]
   uint64_t* n;          ///< calls so far
 
   /// Thread scope: lane, divergent.
-  GRAVEL_DEVICE void add(uint32_t number, const Argument& argument) const {
+  GRAVEL_DEVICE void add(Number number, const Argument& argument) const {
     const lane_group group = lane_group::active();
     uint64_t at = 0;
     if (group.is_leader()) at = fetch_add<scope::device>(n, uint64_t{group.size()});
@@ -35,15 +50,21 @@ struct call_list {
 };
 
 template <class P>
-__global__ void write_calls(typename P::input in, uint32_t n_pes, call_list<typename P::argument> to) {
-  P::each_call(in, [&](uint32_t key, const typename P::argument& argument) { to.add(key / n_pes, argument); });
+using calls_of = call_list<typename sorted_by<P>::type, typename P::argument>;
+
+template <class P>
+__global__ void write_calls(typename P::input in, uint32_t n_pes, calls_of<P> to) {
+  using number = typename sorted_by<P>::type;
+  P::each_call(in, [&](number key, const typename P::argument& argument) { to.add(has_sorted_by<P> ? key : key / n_pes, argument); });
 }
 /// Of each number one call is left.
 template <class P, class Slot>
-__global__ void apply_calls(Slot* table, call_list<typename P::argument> calls) {
+__global__ void apply_calls(Slot* table, typename P::input in, uint32_t n_pes, calls_of<P> calls) {
   const uint64_t n = *calls.n;
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += uint64_t{gridDim.x} * blockDim.x)
-    typename P::section_of_many{}(table[calls.numbers[i]].record, calls.arguments[i]);
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < n; i += uint64_t{gridDim.x} * blockDim.x) {
+    if constexpr (has_sorted_by<P>) P::apply_sorted(table, in, n_pes, calls.arguments[i]);
+    else typename P::section_of_many{}(table[calls.numbers[i]].record, calls.arguments[i]);
+  }
 }
 
 template <class P>
@@ -52,10 +73,12 @@ struct combine_calls {
   GRAVEL_BOTH argument operator()(const argument& a, const argument& b) const { return P::section_of_many::combine(a, b); }
 };
 
-/// A problem P that can be sorted has `argument`, `section_of_many` (which has combine()), `most_calls(input)` and `each_call(input, f)`.
+/// A problem P that can be sorted has `argument`, `section_of_many` (which has combine()), `most_calls(input)` and `each_call(input, f)`; if its calls are
+/// not sorted by records, also `sorted_by` and `apply_sorted(table, input, n_pes, argument)`.
 template <class P>
 class sorted_calls {
   using argument = typename P::argument;
+  using number = typename sorted_by<P>::type;
 
  public:
   /// Makes the calls of `in` in a table of P::record with a lock each. Thread: the program's.
@@ -70,17 +93,17 @@ class sorted_calls {
     gravel_copy(&n, count_->data(), sizeof(n));
     if (n == 0) return;
     reduce(n);
-    gravel_launch(apply_calls<P, Slot>, blocks_to_fill_device(), lanes_of_block, table, list(reduced_));
+    gravel_launch(apply_calls<P, Slot>, blocks_to_fill_device(), lanes_of_block, table, in, n_pes, list(reduced_));
   }
 
  private:
   struct calls {
-    std::unique_ptr<device_array<uint32_t>> numbers;
+    std::unique_ptr<device_array<number>> numbers;
     std::unique_ptr<device_array<argument>> arguments;
     explicit calls(uint64_t n = 0)
-        : numbers(std::make_unique<device_array<uint32_t>>(n)), arguments(std::make_unique<device_array<argument>>(n)) {}
+        : numbers(std::make_unique<device_array<number>>(n)), arguments(std::make_unique<device_array<argument>>(n)) {}
   };
-  call_list<argument> list(const calls& c) { return {c.numbers->data(), c.arguments->data(), count_->data()}; }
+  calls_of<P> list(const calls& c) { return {c.numbers->data(), c.arguments->data(), count_->data()}; }
 
 #if GRAVEL_CUDA
   static void check(cudaError_t status) {
@@ -111,7 +134,7 @@ class sorted_calls {
   void reduce(uint64_t n) {
     std::vector<uint64_t> order(n);
     std::iota(order.begin(), order.end(), uint64_t{0});
-    const uint32_t* const numbers = written_.numbers->data();
+    const number* const numbers = written_.numbers->data();
     std::stable_sort(order.begin(), order.end(), [&](uint64_t a, uint64_t b) { return numbers[a] < numbers[b]; });
     uint64_t runs = 0;
     for (const uint64_t i : order) {

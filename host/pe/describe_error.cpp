@@ -62,6 +62,8 @@ std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_by
     return fmt::format("a message for server {} of a service: it has servers 0 to {}", found.offset, found.bytes - 1);
   if (fault == message_fault::bad_key)
     return fmt::format("a critical section of servers was called with key {}: they have keys 0 to {}", found.offset, found.bytes - 1);
+  if (fault == message_fault::bad_slot)
+    return fmt::format("a critical section is to put its answer where there is no room for it: {}, or misaligned", place);
   if (fault == message_fault::other_reduction) return text_of_other_reduction(found);
   if (fault == message_fault::bad_reduction) return text_of_bad_reduction(found);
   if (fault == message_fault::link_closed)

@@ -79,6 +79,7 @@ const char* name_of(message_fault fault) {
                                           "another collective of kernels",
                                           "no such server",
                                           "no such key",
+                                          "no room for an answer",
                                           "another reduction",
                                           "a reduction that cannot be",
                                           "no such PE for a task",

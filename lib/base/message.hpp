@@ -223,7 +223,8 @@ enum class message_fault : uint8_t {
   bad_shared,
   other_collective,
   bad_server,
-  bad_key,
+  bad_key,  ///< of lib/server, as the next
+  bad_slot,
   other_reduction,
   bad_reduction,
   task_pe,  ///< of lib/task, as those that follow

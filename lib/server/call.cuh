@@ -38,32 +38,38 @@ template <class S, class Record, class... Sections>
 struct section_call {
   using handle_type = gravel_server_handle<Record, Sections...>;
   using layout = call_layout<Record, Sections...>;
-  using traits = section_traits<Record, S>;
-  static constexpr uint32_t n = traits::keys, kind = layout::template kind_of<S>();
+  static constexpr uint32_t kind = layout::template kind_of<S>();
   static_assert(kind < layout::sections, "these servers do not have this section");
+  using traits = section_traits<Record, std::conditional_t<(kind < layout::sections), S, typename first_type<Sections...>::type>>;
+  static constexpr uint32_t n = traits::keys;
   uint32_t keys[n];
   typename layout::message m;
 
   /// `p`: keys, then arguments. False: a key is none.
   template <class... P>
-  GRAVEL_DEVICE bool write(const handle_type& to, P... p) {
-    for (uint32_t i = 0; i < layout::words; ++i) m.word[i] = 0;
-    split<0>(p...);
-    for (uint32_t i = 0; i < n; ++i)
-      if (keys[i] >= to.table.keys) {
-        report_error(to.service.g, message_fault::bad_key, op::am, to.table.my_pe, keys[i], to.table.keys);
+  GRAVEL_DEVICE bool write([[maybe_unused]] const handle_type& to, [[maybe_unused]] P... p) {
+    static_assert(kind == layout::sections || sizeof...(P) == n + traits::arguments::count,
+                  "the section takes another number of keys or arguments");
+    if constexpr (sizeof...(P) == n + traits::arguments::count) {
+      for (uint32_t i = 0; i < layout::words; ++i) m.word[i] = 0;
+      return split<0>(to, p...);
+    } else {
+      return false;
+    }
+  }
+  /// False: `slot` is not in this PE's heap, or misaligned.
+  GRAVEL_DEVICE bool ask([[maybe_unused]] const gravel_t& g, [[maybe_unused]] const typename traits::result* slot) {
+    static_assert(traits::answers, "this section answers nothing");
+    if constexpr (traits::answers) {
+      const auto offset = static_cast<uint64_t>(reinterpret_cast<const char*>(slot) - g.heap);
+      if (!lies_in_heap(offset, sizeof(*slot), g.heap_bytes) || offset % sizeof(*slot) != 0) {
+        report_error(g, message_fault::bad_slot, op::am, g.my_pe, offset, sizeof(*slot));
         return false;
       }
-    return true;
-  }
-  /// False: `slot` is not in this PE's heap.
-  GRAVEL_DEVICE bool ask(const gravel_t& g, const typename traits::result* slot) {
-    static_assert(traits::answers, "this section answers nothing");
-    uint64_t offset;
-    if (!locate_destination(g, slot, sizeof(*slot), sizeof(*slot), op::am, &offset)) return false;
-    const uint64_t where = uint64_t{g.my_pe} << 40 | (offset + 1);
-    m.word[layout::at_slot] = static_cast<uint32_t>(where);
-    m.word[layout::at_slot + 1] = static_cast<uint32_t>(where >> 32);
+      const uint64_t where = uint64_t{g.my_pe} << 40 | (offset + 1);
+      m.word[layout::at_slot] = static_cast<uint32_t>(where);
+      m.word[layout::at_slot + 1] = static_cast<uint32_t>(where >> 32);
+    }
     return true;
   }
   GRAVEL_DEVICE uint32_t first_key() const {
@@ -176,14 +182,28 @@ struct section_call {
     return first;
   }
   template <uint32_t I, class... P>
-  GRAVEL_DEVICE void split(P... p) {
-    if constexpr (I == n) traits::write(m.word + layout::at_arguments, typename traits::arguments{}, p...);
-    else split_key<I>(p...);
+  GRAVEL_DEVICE bool split(const handle_type& to, P... p) {
+    if constexpr (I == n) {
+      traits::write(m.word + layout::at_arguments, typename traits::arguments{}, p...);
+      return true;
+    } else {
+      return split_key<I>(to, p...);
+    }
   }
-  template <uint32_t I, class... P>
-  GRAVEL_DEVICE void split_key(uint32_t key, P... p) {
-    keys[I] = key;
-    split<I + 1>(p...);
+  template <uint32_t I, class K, class... P>
+  GRAVEL_DEVICE bool split_key(const handle_type& to, K key, P... p) {
+    static_assert(std::is_integral_v<K> || std::is_enum_v<K>, "the keys of a section are whole numbers");
+    if constexpr (std::is_integral_v<K> || std::is_enum_v<K>) {
+      keys[I] = static_cast<uint32_t>(key);
+      // Below zero: larger than any.
+      if (const auto whole = static_cast<uint64_t>(key); (sizeof(K) > 4 ? whole : uint64_t{keys[I]}) >= to.table.keys) {
+        report_error(to.service.g, message_fault::bad_key, op::am, to.table.my_pe, whole, to.table.keys);
+        return false;
+      }
+      return split<I + 1>(to, p...);
+    } else {
+      return false;
+    }
   }
 };
 
@@ -247,12 +267,14 @@ struct server_sender {
   /// As gravel_server_call. Thread scope: lane, divergent.
   template <class S, class... P>
   GRAVEL_DEVICE void call(P... p) {
+    to_.check_open("gravel_server_sender::call");
     section_call<S, Record, Sections...> c;
     if (c.write(to_, p...)) pass(c);
   }
   /// As gravel_server_ask; but who waits for the answer before end() may wait for ever. Thread scope: lane, divergent.
   template <class S, class... P>
   GRAVEL_DEVICE bool ask(typename section_traits<Record, S>::result* slot, P... p) {
+    to_.check_open("gravel_server_sender::ask");
     section_call<S, Record, Sections...> c;
     return c.write(to_, p...) && c.ask(to_.service.g, slot) && pass(c);
   }

@@ -48,23 +48,93 @@ template <class Record, class F>
 struct section_operator {
   static constexpr bool known = false;
 };
-template <class Record, class S, class R, class... P>
-struct section_operator<Record, R (S::*)(P...) const> : section_parameters<Record, 0, P...> {
-  static constexpr bool known = true;
-  using result = R;
+template <class Record, bool CONST, class Result, class... P>
+struct known_section_operator : section_parameters<Record, 0, P...> {
+  static constexpr bool known = true, is_const = CONST;
+  using result = Result;
 };
+template <class Record, class S, class R, class... P>
+struct section_operator<Record, R (S::*)(P...)> : known_section_operator<Record, false, R, P...> {};
+template <class Record, class S, class R, class... P>
+struct section_operator<Record, R (S::*)(P...) noexcept> : known_section_operator<Record, false, R, P...> {};
+template <class Record, class S, class R, class... P>
+struct section_operator<Record, R (S::*)(P...) const> : known_section_operator<Record, true, R, P...> {};
+template <class Record, class S, class R, class... P>
+struct section_operator<Record, R (S::*)(P...) const noexcept> : known_section_operator<Record, true, R, P...> {};
 
 template <class S>
 constexpr bool has_combine = requires {
   &S::combine;
 };
+template <class S, class Arguments>
+constexpr bool combines_well = false;
+template <class S, class A>
+constexpr bool combines_well<S, section_arguments<A>> = requires(A a) {
+  requires std::is_same_v<decltype(S::combine(a, a)), A>;
+};
 
 /// Does the section say that it touches nothing but its records?
 template <class S>
 constexpr bool is_pure = [] {
-  if constexpr (requires { S::pure; }) return S::pure;
+  if constexpr (requires { typename std::bool_constant<S::pure>; }) return S::pure;
   else return false;
 }();
+
+enum class section_fault { none, no_operator, not_const, records, arguments, answer, combine, pure, made };
+
+/// The first rule that a section breaks.
+template <class Record, class S>
+constexpr section_fault fault_of_section() {
+  if constexpr (!requires { &S::operator(); }) return section_fault::no_operator;
+  else {
+    using call = section_operator<Record, decltype(&S::operator())>;
+    if constexpr (!call::known) return section_fault::no_operator;
+    else if constexpr (!call::is_const) return section_fault::not_const;
+    else if constexpr (call::keys < 1 || call::keys > 4) return section_fault::records;
+    else if constexpr (!call::trivial || !call::values) return section_fault::arguments;
+    else if constexpr (!is_value<std::conditional_t<std::is_void_v<typename call::result>, int, typename call::result>>)
+      return section_fault::answer;
+    else if constexpr (has_combine<S> &&
+                       (call::keys != 1 || !std::is_void_v<typename call::result> || !combines_well<S, typename call::arguments>))
+      return section_fault::combine;
+    else if constexpr (
+        requires { S::pure; } && !requires { typename std::bool_constant<S::pure>; })
+      return section_fault::pure;
+    else if constexpr (!std::is_default_constructible_v<S>) return section_fault::made;
+    else return section_fault::none;
+  }
+}
+
+/// Says what is wrong with a section, once, where servers are named. Others go on with one that has no fault, so that they bring no more errors.
+template <class Record, class S>
+struct section_check {
+  static constexpr section_fault fault = fault_of_section<Record, S>();
+  static constexpr bool good = true;
+  static_assert(fault != section_fault::no_operator, "a section has one operator(), neither overloaded nor a template");
+  static_assert(fault != section_fault::not_const, "a section's operator() is const: write const behind its parameters");
+  static_assert(fault != section_fault::records, "a section takes 1 to 4 records, by reference, before its arguments");
+  static_assert(fault != section_fault::arguments, "a section's arguments are values that are copied byte by byte");
+  static_assert(fault != section_fault::answer, "a section answers with an integer, an enumeration, a pointer, a float or a double");
+  static_assert(
+      fault != section_fault::combine,
+      "combine(a, b) is static, takes and returns the argument, and is for sections of one key and one argument that answer nothing");
+  static_assert(fault != section_fault::pure, "pure of a section is a static constexpr bool");
+  static_assert(fault != section_fault::made, "a section is made anew for each call: it needs a default constructor");
+};
+struct no_section {
+  template <class Record>
+  struct of {
+    GRAVEL_BOTH void operator()(Record&) const {}
+  };
+};
+template <class Record, class S, bool GOOD = fault_of_section<Record, S>() == section_fault::none>
+struct good_section {
+  using type = S;
+};
+template <class Record, class S>
+struct good_section<Record, S, false> {
+  using type = no_section::of<Record>;
+};
 
 template <class T>
 constexpr uint32_t words_of = (sizeof(T) + 3) / 4;
@@ -86,20 +156,15 @@ GRAVEL_BOTH T read_words(const uint32_t* from) {
   return result.value;
 }
 
-/// Which of its rules a section breaks, each as one line of the compiler; how its arguments lie in a message.
-template <class Record, class S>
+/// A section, and how its arguments lie in a message.
+template <class Record, class Named>
 struct section_traits {
+  using S = typename good_section<Record, Named>::type;
   using call = section_operator<Record, decltype(&S::operator())>;
-  static_assert(call::known, "a section has one operator(), const, neither overloaded nor a template");
-  static_assert(call::keys >= 1 && call::keys <= 4, "a section takes 1 to 4 records, by reference, before its arguments");
-  static_assert(call::trivial && call::values, "a section's arguments are values that are copied byte by byte");
-  using result = typename call::result;
+  using result = std::remove_cv_t<typename call::result>;
   using arguments = typename call::arguments;
   static constexpr uint32_t keys = call::keys;
-  static_assert(sizeof(std::conditional_t<std::is_void_v<result>, char, result>) <= 8, "a section answers with up to 8 bytes");
   static constexpr bool answers = !std::is_void_v<result>, combines = has_combine<S>, pure = is_pure<S>;
-  static_assert(!combines || (keys == 1 && !answers && arguments::count == 1),
-                "combine(a, b) is for sections of one key and one argument that answer nothing");
 
   template <class... A>
   GRAVEL_BOTH static constexpr uint32_t offset(section_arguments<A...>, uint32_t i) {
@@ -111,9 +176,8 @@ struct section_traits {
   static constexpr uint32_t words = offset(arguments{}, arguments::count);
 
   template <class... A, class... P>
-  GRAVEL_BOTH static void write(uint32_t* to, section_arguments<A...>, P... values) {
-    static_assert(sizeof...(A) == sizeof...(P), "the section takes another number of keys or arguments");
-    uint32_t i = 0;
+  GRAVEL_BOTH static void write([[maybe_unused]] uint32_t* to, section_arguments<A...>, P... values) {
+    [[maybe_unused]] uint32_t i = 0;
     ((write_words(to + offset(arguments{}, i++), static_cast<A>(values))), ...);
   }
   /// Runs the section with arguments that lie at `from`.
@@ -122,8 +186,8 @@ struct section_traits {
     return run_with(from, list, std::index_sequence_for<A...>(), records...);
   }
   template <class... A, size_t... I, class... R>
-  GRAVEL_BOTH static result run_with([[maybe_unused]] const uint32_t* from, section_arguments<A...> list, std::index_sequence<I...>,
-                                     R&... records) {
+  GRAVEL_BOTH static result run_with([[maybe_unused]] const uint32_t* from, [[maybe_unused]] section_arguments<A...> list,
+                                     std::index_sequence<I...>, R&... records) {
     return S{}(records..., read_words<A>(from + std::integral_constant<uint32_t, offset(list, I)>::value)...);
   }
 };
@@ -147,7 +211,6 @@ struct call_layout {
   static constexpr uint32_t keys = largest({section_traits<Record, Sections>::keys...});
   static constexpr bool nested = keys > 1, answers = (section_traits<Record, Sections>::answers || ...),
                         combines = (section_traits<Record, Sections>::combines || ...);
-  static_assert(std::is_trivially_copyable_v<Record> && std::is_default_constructible_v<Record>, "records are copied byte by byte");
 
   /// Kinds are the sections, in their order, and the message that gives a held key back.
   static constexpr uint32_t give_back = sections, kinds = sections + nested;
@@ -161,10 +224,9 @@ struct call_layout {
   static constexpr uint32_t at_ticket = 1, at_keys = at_ticket + nested, at_values = at_keys + (nested ? keys : 0),
                             at_slot = at_values + (nested ? keys - 1 : 0) * record_words, at_arguments = at_slot + (answers ? 2 : 0),
                             words = at_arguments + largest({section_traits<Record, Sections>::words...});
-  static_assert(words <= 32, "a call has up to 128 bytes: of nested sections the records, but one, travel with it");
-
+  static constexpr bool fits = words <= 32;
   struct message {
-    uint32_t word[words];
+    uint32_t word[fits ? words : 32];
   };
   template <class S>
   GRAVEL_BOTH static constexpr uint32_t kind_of() {

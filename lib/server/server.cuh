@@ -15,14 +15,23 @@
 
 namespace gravel {
 
+/// The name of servers is that of their first section.
+template <class S>
+struct name_of_section {
+  static constexpr const char* value = "";  // gravel_servers tells that it is missing
+};
+template <class S>
+requires has_name<S>
+struct name_of_section<S> {
+  static constexpr const char* value = S::name;
+};
+
 template <class Record, class... Sections>
 struct key_server {
   using layout = call_layout<Record, Sections...>;
   using message = typename layout::message;
   using here_type = gravel_server<key_server>;
-  static_assert(has_name<typename first_type<Sections...>::type>,
-                "the first section has a name: static constexpr const char* name = \"...\";");
-  static constexpr const char* name = first_type<Sections...>::type::name;
+  static constexpr const char* name = name_of_section<typename first_type<Sections...>::type>::value;
   static constexpr uint32_t threads = !GRAVEL_CUDA ? 64 : sizeof(message) <= 48 ? 512 : sizeof(message) <= 96 ? 256 : 128;
   static constexpr uint32_t warps = threads / 32, each = sizeof(message) <= 24 ? 2 : 1, window = threads * each;
   static constexpr uint32_t lock_words = 4096;         ///< of exclusion by locks, as in the paper

@@ -49,10 +49,17 @@ struct gravel_servers_options {
 /// members but handle() are collective. The program gives `delivery` to gravel_init. Thread: the program's.
 template <class Record, class... Sections>
 class gravel_servers {
+  static_assert((gravel::section_check<Record, Sections>::good && ...));
   using server = gravel::key_server<Record, Sections...>;
   using layout = typename server::layout;
   using table = gravel::server_table<layout>;
   using rooms = gravel::server_rooms<layout>;
+  static_assert(gravel::has_name<typename gravel::first_type<Sections...>::type>,
+                "the first section has a name: static constexpr const char* name = \"...\";");
+  static_assert(layout::fits, "a call has up to 128 bytes: of nested sections the records, but one, travel with it");
+  static_assert(std::is_trivially_copyable_v<Record>, "records are copied byte by byte");
+  static_assert(std::is_default_constructible_v<Record>, "a record needs a default constructor");
+  static_assert(alignof(Record) <= 16, "a record is aligned to up to 16 bytes");
 
  public:
   using delivery = gravel_service_delivery<server>;
@@ -70,6 +77,7 @@ class gravel_servers {
   explicit gravel_servers(const gravel_servers_options& how, const std::function<Record(uint32_t key)>& initial = {}) {
     const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
     check(how, n_pes);
+    check_alike(how);
     table_.keys = how.keys, table_.n_pes = n_pes, table_.my_pe = static_cast<uint32_t>(gravel_my_pe()), table_.servers = how.blocks;
     table_.by_locks = how.exclusion == gravel_exclusion::locks;
     const bool fits = fits_shared(how, n_pes);
@@ -91,7 +99,12 @@ class gravel_servers {
       gravel_copy(table_.slots, slots.data(), mine * sizeof(typename table::slot));
     }
     gravel_barrier_all();  // memory of all PEs is as it is to be before a server runs
-    service_.emplace(server{table_}, gravel_service_options{how.blocks, how.chunks, how.chunk_messages});
+    try {
+      service_.emplace(server{table_}, gravel_service_options{how.blocks, how.chunks, how.chunk_messages});
+    } catch (const gravel::error&) {  // on all PEs
+      free_memory();
+      throw;
+    }
   }
 
   /// For kernels of gravel_launch, until close().
@@ -120,8 +133,7 @@ class gravel_servers {
     if (!service_) return;
     service_->close();
     service_.reset();
-    gravel_free(table_.slots);
-    gravel_free(memory_);
+    free_memory();
   }
   /// close(), unless an exception is on its way.
   ~gravel_servers() noexcept(false) {
@@ -134,12 +146,15 @@ class gravel_servers {
   void check_open(const char* call) const {
     if (!service_) gravel::refuse_closed(call, handle_type::what, server::name);
   }
+  void free_memory() {
+    gravel_free(table_.slots);
+    gravel_free(memory_);
+  }
   static bool fits_shared(const gravel_servers_options& how, uint32_t n_pes) {
     const uint64_t each = (table::keys_of_pe(how.keys, n_pes) + how.blocks - 1) / how.blocks;
     return each <= server::shared_records;
   }
   static void check(const gravel_servers_options& how, uint32_t n_pes) {
-    const auto refuse = [](const std::string& why) { gravel::fail_text("servers '" + std::string(server::name) + "': " + why); };
     const uint64_t most = (uint64_t{1} << (32 - layout::bits)) - 1;  // numbers of all ones are nobody's
     if (how.keys == 0 || how.keys > uint64_t{1} << 32 || table::keys_of_pe(how.keys, n_pes) > most)
       refuse(std::to_string(how.keys) + " keys; there may be 1 to " + std::to_string(std::min(uint64_t{1} << 32, most * n_pes)));
@@ -151,6 +166,22 @@ class gravel_servers {
     if (how.data == gravel_server_data::shared && !fits_shared(how, n_pes))
       refuse("a server has shared memory for " + std::to_string(server::shared_records) +
              " records: more servers, fewer keys, or data = device");
+  }
+
+  [[noreturn]] static void refuse(const std::string& why) { gravel::fail_text("servers '" + std::string(server::name) + "': " + why); }
+  /// Services compare what is theirs.
+  static void check_alike(const gravel_servers_options& how) {
+    constexpr const char* names[] = {"keys", "exclusion", "data", "place", "calls"};
+    constexpr uint64_t n = std::size(names);
+    const uint64_t mine[n] = {how.keys, static_cast<uint64_t>(how.exclusion), static_cast<uint64_t>(how.data),
+                              static_cast<uint64_t>(how.place), how.calls};
+    const auto n_pes = static_cast<uint64_t>(gravel_n_pes());
+    std::vector<uint64_t> all(n * n_pes);
+    gravel_allgather(all.data(), mine, n);
+    for (uint64_t i = n; i < all.size(); ++i)
+      if (all[i] != all[i % n])
+        refuse("the PEs' options differ: " + std::string(names[i % n]) + " is " + std::to_string(all[i % n]) + " at PE 0, " +
+               std::to_string(all[i]) + " at PE " + std::to_string(i / n));
   }
 
   table table_{};
