@@ -23,7 +23,7 @@ constexpr const char* program_name = "links";
 struct bench_options {
   std::vector<std::string> parts{"transfer", "allreduce"};
   uint64_t bytes = GRAVEL_CUDA ? 256 << 20 : 1 << 18;
-  std::vector<uint32_t> packets, buffers{1, 2, 3}, channels, blocks;
+  std::vector<uint32_t> packets, copied, buffers{1, 2, 3}, channels, blocks;
   std::vector<uint64_t> sizes;
   uint32_t calls = GRAVEL_CUDA ? 20 : 3, repeat = 3;
   std::string nccl = "libnccl.so.2", json;
@@ -97,6 +97,8 @@ class transfers {
     for (const uint32_t packet : o_.packets)
       for (const uint32_t buffers : o_.buffers)
         for (const uint32_t blocks : o_.blocks) link("host", {.packet_bytes = packet, .buffers = buffers, .blocks = blocks});
+    for (const uint32_t packet : o_.copied)
+      for (const uint32_t buffers : o_.buffers) link("host, copies", {.packet_bytes = packet, .buffers = buffers, .copies_from = 1});
     for (const uint32_t channels : o_.channels)
       for (const uint32_t packet : o_.packets)
         for (const uint32_t buffers : o_.buffers)
@@ -149,6 +151,7 @@ class transfers {
   void link(const std::string& way, const gravel_link_options& how) {
     std::vector<double> seconds;
     uint64_t wrong = 0;
+    const bool by_host = way != "kernel";
     for (uint32_t i = 0; i < o_.repeat; ++i) {
       gravel_link link(gravel_device(0), gravel_device(last(), 1), how);
       const uint64_t none = 0;
@@ -160,11 +163,17 @@ class transfers {
                       link.handle(), came_);
       double mine = 0;
       if (gravel_my_pe() == 0) {
-        if (way == "host") gravel_wait(link.send(data_, o_.bytes));
+        if (by_host) gravel_wait(link.send(data_, o_.bytes));
         auto begin = std::chrono::steady_clock::now();
-        if (way == "host") {
+        if (by_host) {
           gravel_event done;
-          for (uint32_t c = 0; c < o_.calls; ++c) done = link.send(data_, o_.bytes);
+          // More copies than this are not put into a stream, but done by kernels.
+          const uint64_t packets = (o_.bytes + how.packet_bytes - 1) / how.packet_bytes;
+          const auto at_once = static_cast<uint32_t>(std::max<uint64_t>(1, 128 / packets));
+          for (uint32_t c = 0; c < o_.calls; ++c) {
+            done = link.send(data_, o_.bytes);
+            if (way == "host, copies" && (c + 1) % at_once == 0) gravel_wait(done);
+          }
           gravel_wait(done);
         } else {
           gravel_launch(link.is_direct() ? pour<gravel_direct_packet_sender> : pour<gravel_packet_sender>,
@@ -180,7 +189,7 @@ class transfers {
       seconds.push_back(gravel_broadcast(mine, 0));
       uint64_t came = 0;
       gravel_copy(&came, came_, sizeof(came));
-      wrong += gravel_broadcast(came, last()) != o_.bytes * (o_.calls + (way == "host"));
+      wrong += gravel_broadcast(came, last()) != o_.bytes * (o_.calls + by_host);
     }
     row(way, how, median(seconds), wrong);
   }
@@ -329,6 +338,7 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--bytes", o.bytes, "Of a transfer")->check(CLI::Range(uint64_t{16}, uint64_t{1} << 34))->capture_default_str();
   app.add_option("--packets", o.packets, "Bytes of a packet")->delimiter(',')->check(CLI::Range(1u, 1u << 27));
+  app.add_option("--copied", o.copied, "Bytes of a packet that a copy engine carries")->delimiter(',')->check(CLI::Range(1u, 1u << 27));
   app.add_option("--buffers", o.buffers, "Packets at the destination")->delimiter(',')->check(CLI::Range(1u, 1024u))->capture_default_str();
   app.add_option("--channels", o.channels, "Blocks, each with a channel of its own")->delimiter(',')->check(CLI::Range(1u, 512u));
   app.add_option("--blocks", o.blocks, "Most blocks of a kernel that sends for the host")->delimiter(',')->check(CLI::Range(1u, 512u));
@@ -340,17 +350,19 @@ int main(int argc, char** argv) {
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
     if (o.is_short)
-      o.bytes = 50'000, o.packets = {4096}, o.buffers = {2}, o.channels = {2}, o.blocks = {2}, o.sizes = {100'000}, o.calls = 2,
-      o.repeat = 1;
+      o.bytes = 50'000, o.packets = {4096}, o.copied = {4096}, o.buffers = {2}, o.channels = {2}, o.blocks = {2}, o.sizes = {100'000},
+      o.calls = 2, o.repeat = 1;
     if (o.packets.empty())
       o.packets = GRAVEL_CUDA ? std::vector<uint32_t>{65536, 262144, 1 << 20, 4 << 20} : std::vector<uint32_t>{4096, 65536};
+    if (o.copied.empty())
+      o.copied = GRAVEL_CUDA ? std::vector<uint32_t>{1 << 20, 4 << 20, 16 << 20, 64 << 20} : std::vector<uint32_t>{65536};
     if (o.channels.empty()) o.channels = {GRAVEL_CUDA ? 64u : 2u};
     if (o.blocks.empty()) o.blocks = {GRAVEL_CUDA ? 32u : 2u};
     if (o.sizes.empty()) o.sizes = GRAVEL_CUDA ? std::vector<uint64_t>{1 << 20, 16 << 20, 64 << 20} : std::vector<uint64_t>{1 << 16};
     for (uint64_t& bytes : o.sizes) bytes = bytes / 4 * 4;
     const auto largest = [](const auto& list) { return uint64_t{*std::max_element(list.begin(), list.end())}; };
     need_symmetric(2 * std::max(o.bytes, largest(o.sizes)) + 2 * largest(o.channels) * largest(o.buffers) * largest(o.packets) +
-                   (64 << 20));
+                   largest(o.buffers) * largest(o.copied) + (64 << 20));
     if (!o.json.empty()) need_writable(o.json);
   });
   gravel_init<>();

@@ -2,9 +2,12 @@
 // hosts, by streams and by kernels; routers of all policies; ends with full buffers; what cannot be is refused, or ends the job with a message (arguments of this
 // program). One source for the CPU backend and for GPUs.
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <cstring>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "host/pe/backend.hpp"
@@ -68,7 +71,8 @@ void by_hosts(const gravel_endpoint& source, const gravel_endpoint& destination,
   const std::vector<uint64_t> sizes{0, 1, packet_bytes, 3ull * packet_bytes + 5, 7, packet_bytes * 2ull, 2ull * packet_bytes - 1};
   const std::string what = text_of(source, destination) + ", " + std::to_string(buffers) + " buffers of " + std::to_string(packet_bytes);
   std::vector<std::unique_ptr<device_bytes>> sent;  // freed behind the link, which waits until all has left
-  gravel_link link(source, destination, packet_bytes, buffers);
+  // Large packets by a copy engine, where that can be, with some by kernels between them.
+  gravel_link link(source, destination, {.packet_bytes = packet_bytes, .buffers = buffers, .copies_from = 500});
   if (source.pe == me) {
     for (uint64_t i = 0; i < sizes.size(); ++i) {
       const auto all = bytes_of(static_cast<uint64_t>(source.pe), i, sizes[i]);
@@ -86,15 +90,21 @@ void by_hosts(const gravel_endpoint& source, const gravel_endpoint& destination,
     expect_error("was shut down", [&] { link.send(nullptr, 0); });
     expect_error("was shut down before", [&] { link.shutdown(); });
   }
+  if (destination.pe != me && buffers == 2)
+    expect_error("gravel_link: PE " + std::to_string(me) + " has no output here; there is " + text_of(destination),
+                 [&] { link.receive(); });
   if (destination.pe == me) {
     reading r;
     for (;;) {
-      const gravel_segment s = link.receive().get();
+      const gravel_pending_segment next = link.receive();
+      const gravel_segment s = next.get();
+      if (buffers == 2) expect_error("was taken before", [&] { next.get(); });
       if (s.empty()) break;
       if (destination.kind == gravel_endpoint::host)
         r.take(static_cast<uint64_t>(source.pe), reinterpret_cast<const unsigned char*>(s.data), s, sizes);
       else r.take(static_cast<uint64_t>(source.pe), copied(s).data(), s, sizes);
       link.release(s);
+      if (buffers == 2) expect_error("was released before, or is none of the link from", [&] { link.release(s); });
     }
     expect(r.wrong == 0 && r.number == sizes.size(), what + ": " + std::to_string(r.wrong) + " wrong, " + std::to_string(r.number) +
                                                          " of " + std::to_string(sizes.size()) + " segments came");
@@ -147,6 +157,54 @@ void by_streams(uint32_t buffers) {
   gravel_free(wrong);
 }
 
+__global__ void wait_then_copy(gravel_t g, gravel_event e, uint64_t* to, const uint64_t* from) {
+  gravel_wait(g, e);
+  *to = *from;
+}
+__global__ void store_word(uint64_t* to, uint64_t value) { *to = value; }
+/// What was sent may be reused when the host, a stream, or a kernel has waited for the event; and a segment is read when what it waits for has happened.
+void events() {
+  constexpr uint64_t sends = 3;
+  device_bytes memory(2 * sizeof(uint64_t));
+  auto* const word = reinterpret_cast<uint64_t*>(memory.get());
+  const gravel_stream_t makes = gravel_stream_create(), late = gravel_stream_create();
+  for (const uint32_t copies_from : {gravel_no_copies, 1u}) {
+    gravel_link link(gravel_device(0), gravel_device(n - 1, 1), {.packet_bytes = 8, .buffers = 3, .copies_from = copies_from});
+    auto* const flag = gravel_malloc<uint64_t>(sizeof(uint64_t));
+    if (me == 0) {
+      // Of its own stream: only the event keeps it from reading before `late` has stored.
+      const gravel_event stored{flag, 1};
+      const gravel_event first = link.send(word, 8, {.after = stored});
+      expect(!gravel_has_happened(first), "a segment was sent before what it waits for");
+      gravel_launch(store_word, gravel_launch_config{.grid = 1, .block = 1, .stream = late}, word, uint64_t{71});
+      gravel_launch(raise_event_in_stream<>, gravel_launch_config{.grid = 1, .block = 1, .stream = late}, stored);
+      gravel_wait(first, makes);  // a stream
+      gravel_launch(store_word, gravel_launch_config{.grid = 1, .block = 1, .stream = makes}, word, uint64_t{72});
+      const gravel_event second = link.send(word, 8, {.stream = makes});
+      gravel_launch(wait_then_copy, gravel_launch_config{.grid = 1, .block = 1, .stream = late}, gravel_handle(), second, word + 1, word);
+      gravel_stream_synchronize(late);
+      uint64_t seen = 0;
+      gravel_copy(&seen, word + 1, sizeof(seen));
+      expect(seen == 72, "a kernel waits for an event: it saw " + std::to_string(seen));
+      gravel_wait(second);  // the host
+      const uint64_t third = 73;
+      gravel_copy(word, &third, sizeof(third));
+      gravel_wait(link.send(word, 8));
+    }
+    for (uint64_t i = 0; me == n - 1 && i < sends; ++i) {
+      const gravel_segment s = link.receive().get();
+      const auto data = copied(s);
+      uint64_t value = 0;
+      std::memcpy(&value, data.data(), std::min<size_t>(data.size(), 8));
+      expect(value == 71 + i, "segment " + std::to_string(i) + " of events: " + std::to_string(value));
+      link.release(s);
+    }
+    gravel_free(flag);
+  }
+  gravel_stream_destroy(makes);
+  gravel_stream_destroy(late);
+}
+
 constexpr uint64_t kernel_bytes = 2500;
 /// Blocks send on their channels, each segments of its own; the memory of one is reused for the next.
 __global__ void send_by_blocks(gravel_link_handle h, char* memory, uint64_t segments, bool ends) {
@@ -178,7 +236,31 @@ __global__ void receive_by_blocks(gravel_link_handle h, uint64_t segments, bool 
   if (ends) bad += receiver.receive().has_come;
   if (bad) fetch_add<scope::device>(wrong, bad);
 }
-void by_kernels(uint32_t buffers) {
+/// The words of a channel are as if `packets` packets had gone over it, and had been read.
+__global__ void as_if_used(gravel_link_handle h, uint64_t packets, bool at_source, bool at_destination) {
+  const packet_ring& r = h.rings[blockIdx.x];
+  if (at_source) r.origin()->sent = packets;
+  if (at_destination) r.sink()->taken = packets;
+  for (uint64_t number = packets - r.buffers; number < packets; ++number) {
+    if (at_source) r.credit(number)->freed = number + 1;
+    if (at_destination) r.arrival(number)->word = packet_word::make(number, 5, true, false, false).value;
+  }
+}
+void packet_words() {
+  constexpr uint64_t wrap = 1ull << 32;
+  for (const uint64_t number : {uint64_t{0}, uint64_t{1}, wrap - 3, wrap - 2, wrap - 1, wrap, wrap + 1, 2 * wrap - 1, 5 * wrap})
+    for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, packet_word::most_bytes})
+      for (uint32_t flags = 0; flags < 8; ++flags) {
+        const packet_word word = packet_word::make(number, bytes, flags & 1, flags & 2, flags & 4);
+        bool right = word.is_of(number) && word.bytes() == bytes && word.is_last() == !!(flags & 1) &&
+                     word.has_metadata() == !!(flags & 2) && word.is_counted() == !!(flags & 4) && word.value != 0;
+        for (uint64_t far = 1; far <= ring_set::most_buffers; ++far)
+          right &= !word.is_of(number + far) && (number < far || !word.is_of(number - far));
+        expect(right, "the word of packet " + std::to_string(number));
+      }
+  expect(!packet_word{}.is_of(wrap - 1) && !packet_word{}.is_of(0), "no word is a packet's");
+}
+void by_kernels(uint32_t buffers, uint64_t packets_before = 0) {
   const uint32_t channels = 3;
   const uint64_t segments = 6;
   device_bytes memory(channels * kernel_bytes);
@@ -186,6 +268,10 @@ void by_kernels(uint32_t buffers) {
   {
     gravel_link link(gravel_device(0), gravel_device(n - 1, 7), {.packet_bytes = 700, .buffers = buffers, .channels = channels});
     const gravel_stream_t other = gravel_stream_create();
+    if (packets_before) {
+      gravel_launch(as_if_used, channels, 1, link.handle(), packets_before, me == 0, me == n - 1);
+      gravel_barrier_all();
+    }
     for (const bool ends : {false, true}) {  // the second kernels go on where the first ended
       if (me == 0)
         gravel_launch(send_by_blocks, gravel_launch_config{.grid = channels, .block = 32, .cooperative = true}, link.handle(), memory.get(),
@@ -200,7 +286,8 @@ void by_kernels(uint32_t buffers) {
   }
   uint64_t bad = 0;
   gravel_copy(&bad, wrong, sizeof(bad));
-  expect(bad == 0, "by kernels, " + std::to_string(buffers) + " buffers: " + std::to_string(bad) + " wrong");
+  expect(bad == 0, "by kernels, " + std::to_string(buffers) + " buffers, after " + std::to_string(packets_before) +
+                       " packets: " + std::to_string(bad) + " wrong");
   gravel_free(wrong);
 }
 
@@ -319,7 +406,8 @@ void routers(uint32_t packet_bytes, uint32_t buffers) {
   const auto all = gravel_all_devices();
   const std::string sizes = ", " + std::to_string(buffers) + " buffers of " + std::to_string(packet_bytes);
   const auto outputs = static_cast<uint32_t>(all.size());
-  const gravel_link_options how{.packet_bytes = packet_bytes, .buffers = buffers};
+  // With two buffers by kernels alone.
+  const gravel_link_options how{.packet_bytes = packet_bytes, .buffers = buffers, .copies_from = buffers == 2 ? gravel_no_copies : 1};
   {
     gravel_router router({gravel_device(0, 2), gravel_device(n - 1, 1)}, all, GRAVEL_BROADCAST, how);
     expect_times(through(router), outputs, "broadcast" + sizes);
@@ -352,6 +440,70 @@ void routers(uint32_t packet_bytes, uint32_t buffers) {
     gravel_router router({gravel_device(0), gravel_device(0, 1), gravel_device(n - 1, 2)}, {gravel_device(n / 2, 9)}, GRAVEL_GATHER, how);
     expect_times(through(router), 1, "gather" + sizes);
   }
+}
+/// Routers over links that were made before, of several buffers; one link is left alone.
+void routers_of_links() {
+  const auto all = gravel_all_devices();
+  const std::vector<gravel_endpoint> inputs{gravel_device(0, 2), gravel_device(n - 1, 1)};
+  std::vector<std::unique_ptr<gravel_link>> made;
+  std::vector<gravel_link*> links;
+  const auto open = [&](const std::vector<gravel_endpoint>& from, const std::vector<gravel_endpoint>& to, bool different) {
+    links.clear();
+    made.clear();
+    for (const auto& a : from)
+      for (const auto& b : to) {
+        const auto buffers = static_cast<uint32_t>(different ? 1 + made.size() % 3 : 2);
+        made.push_back(std::make_unique<gravel_link>(a, b, gravel_link_options{.packet_bytes = 1000, .buffers = buffers}));
+        links.push_back(made.back().get());
+      }
+  };
+  open(inputs, all, true);
+  gravel_link other(gravel_device(0, 7), gravel_device(0, 8), 64, 1);
+  links.insert(links.begin(), &other);
+  {
+    gravel_router router(links, inputs, all, GRAVEL_BROADCAST, {.copies_from = 1});
+    expect_error("another router has taken the link from device 2 of PE 0",
+                 [&] { gravel_router again(links, inputs, all, GRAVEL_BROADCAST); });
+    expect_error("a router has taken the link from device 2 of PE 0", [&] { made[0]->handle(); });
+    if (me == 0) expect_error("a router has taken", [&] { made[0]->send(nullptr, 0); });
+    expect_times(through(router), static_cast<uint32_t>(all.size()), "broadcast over links");
+  }
+  expect_error("the link from device 0 of PE 0 to device 9 of PE 0 is not among the links",
+               [&] { gravel_router router(links, {gravel_device(0)}, {gravel_device(0, 9)}, GRAVEL_SCATTER); });
+  open(inputs, all, true);
+  {
+    gravel_router router(links, inputs, all, GRAVEL_SCATTER);
+    expect_times(through(router), 1, "scatter over links");
+  }
+  made[0].reset();  // in any order
+  open({gravel_device(0, 2)}, all, true);
+  if (me == 0) made[0]->shutdown();
+  expect_error(me == 0 ? "has been used before" : "refused at another PE",
+               [&] { gravel_router router(links, {gravel_device(0, 2)}, all, GRAVEL_SCATTER); });
+  open({gravel_device(0, 2)}, {gravel_device(0, 1)}, false);
+  gravel_link larger(gravel_device(0, 2), gravel_device(0, 3), 2000, 2);
+  links.push_back(&larger);
+  expect_error("those of one router have one size", [&] {
+    gravel_router router(links, {gravel_device(0, 2)}, {gravel_device(0, 1), gravel_device(0, 3)}, GRAVEL_SCATTER);
+  });
+  std::vector<gravel_endpoint> next(all.begin() + 1, all.end());
+  next.push_back(all[0]);
+  links.clear();
+  made.clear();
+  for (size_t i = 0; n > 1 && i < all.size(); ++i) {
+    made.push_back(std::make_unique<gravel_link>(all[i], next[i], 256, 2));
+    links.push_back(made.back().get());
+  }
+  gravel_router ring(links, all, all, GRAVEL_RING);
+  auto* const sum = gravel_malloc<uint64_t>(3 * sizeof(uint64_t));
+  const std::vector<uint64_t> mine(3, 1);
+  gravel_copy(sum, mine.data(), 24);
+  gravel_allreduce(ring, sum, sum, 3);
+  std::vector<uint64_t> got(3);
+  gravel_copy(got.data(), sum, 24);
+  expect(got == std::vector<uint64_t>(3, static_cast<uint64_t>(n)), "allreduce over links: " + std::to_string(got[0]));
+  made.clear();  // the router keeps their memory
+  gravel_free(sum);
 }
 
 template <class T>
@@ -477,7 +629,10 @@ void refusals() {
   expect_error("is on the path twice", [&] { gravel_router({gravel_device(0), gravel_device(0, 1)}, {gravel_device(0, 1)}, GRAVEL_TREE); });
   gravel_link link(gravel_device(0), gravel_device(n - 1, 1), 64, 2);
   if (me == 0) expect_error("a segment of 2199023255552 bytes on the link from device 0 of PE 0", [&] { link.send(nullptr, 1ull << 41); });
-  if (me != n - 1) expect_error("is not one of PE " + std::to_string(me), [&] { link.receiver(); });
+  if (me == 0) expect_error("a segment of 9 bytes at nullptr on the link from device 0 of PE 0", [&] { link.send(nullptr, 9); });
+  gravel_segment nobodys;
+  nobodys.has_come = true;
+  if (me == n - 1) expect_error("is none of the link from device 0 of PE 0", [&] { link.release(nobodys); });
   gravel_router ring(all, all, GRAVEL_RING, gravel_path_options());
   float x[2];
   if (n > 1) expect_error("is not in the symmetric heap", [&] { gravel_allreduce(ring, x, x, 2); });
@@ -491,12 +646,50 @@ __global__ void send_after_end(gravel_link_handle h, uint32_t channel) {
   sender.shutdown();
   sender.send(nullptr, 0);
 }
-/// "closed", "channel": what a kernel does wrong.
+__global__ void send_packets_of(gravel_link_handle h, const char* data, uint32_t packets) {
+  gravel_packet_sender sender(h, 0);
+  for (uint32_t i = 0; i < packets; ++i) sender.send(data, 10);
+}
+__global__ void receive_packets(gravel_link_handle h, uint32_t packets) {
+  gravel_packet_receiver receiver(h, 0);
+  for (uint32_t i = 0; i < packets; ++i) receiver.receive();
+}
+/// "closed", "channel", "held": what a kernel does wrong. "thrown": an exception passes an open link, and is caught. "dies-WHAT": PE 0 is killed while PE 1
+/// waits: its host, a stream or a kernel for a packet, its kernels or copies for a buffer.
 int go_wrong(const std::string& what) {
-  gravel_link link(gravel_device(0), gravel_device(n - 1, 1), 64, 2);
-  if (me == 0) gravel_launch(send_after_end, 1, 32, link.handle(), what == "channel" ? 4u : 0u);
-  gravel_barrier_all();
-  for (;;) gravel_barrier_all();  // the job ends here
+  device_bytes memory(1000);
+  const gravel_stream_t stream = gravel_stream_create();
+  const gravel_launch_config in_stream{.grid = 1, .block = 32, .stream = stream};
+  try {
+    gravel_link link(gravel_device(0), gravel_device(1), 64, 2);
+    gravel_link back(gravel_device(1), gravel_device(0),
+                     {.packet_bytes = 64, .buffers = 2, .copies_from = what == "dies-copies" ? 1 : 65u});
+    if (what == "closed" || what == "channel") {
+      if (me == 0) gravel_launch(send_after_end, 1, 32, link.handle(), what == "channel" ? 4u : 0u);
+    } else if (what == "held") {
+      if (me == 0) gravel_launch(send_packets_of, 1, 32, link.handle(), memory.get(), 4u);
+      else gravel_launch(receive_packets, in_stream, link.handle(), 3u);
+    } else if (me == 0) {
+      if (what == "thrown") link.send(memory.get(), 1000);  // waits for buffers
+      if (what == "thrown") fail_text("something has gone wrong");
+      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+      std::raise(SIGKILL);
+    } else if (what == "dies-host") {
+      link.receive().get();
+    } else if (what == "dies-stream") {
+      link.receive().wait(stream);
+      gravel_stream_synchronize(stream);
+    } else if (what == "dies-kernel") {
+      gravel_launch(receive_packets, in_stream, link.handle(), 1u);
+      gravel_stream_synchronize(stream);
+    } else if (what == "dies-sends" || what == "dies-copies") {
+      gravel_wait(back.send(memory.get(), 1000));
+    }
+    for (;;) gravel_barrier_all();  // the job ends here
+  } catch (const error& e) {
+    std::fprintf(stderr, "caught: %s\n", e.what());
+    return 1;
+  }
 }
 
 }  // namespace
@@ -514,6 +707,12 @@ int main(int argc, char** argv) {
     routers(buffers == 2 ? 256 : 1000, buffers);
     paths(buffers == 2 ? 256 : 1000, buffers);
   }
+  packet_words();
+  // The low half of packets' numbers starts again from 0 among these.
+  by_kernels(2, (1ull << 32) - 4);
+  if (!is_short) by_kernels(1, (1ull << 32) - 1), by_kernels(3, (1ull << 32) - 9);
+  events();
+  routers_of_links();
   by_hosts(gravel_device(n - 1), gravel_host(0), 1000, 2);
   if (n > 1) by_hosts(gravel_host(n - 1, 3), gravel_device(0), 1000, 2);
   refusals();

@@ -361,6 +361,28 @@ TEST_CASE("shortest paths by rounds of the grid, and by many rounds in one kerne
   CHECK(advances > 0);
 }
 
+TEST_CASE("rows, edges and ghosts that cannot be are found before anything is written by them") {
+  const std::vector<uint64_t> own_of{3, 5};
+  const std::vector<uint64_t> offsets{0, 2, 2, 4};
+  const std::vector<uint32_t> targets{1, 3, 4, 2}, ghosts{vertex_code{4}.code(1, 4), vertex_code{4}.code(1, 0)};
+  const auto faults = [&](std::vector<uint64_t> rows, std::vector<uint32_t> ends, std::vector<uint32_t> others) {
+    graph_faults found;
+    const worklist_graph g{rows.data(), ends.data(), others.data(), vertex_code{4}, 3, others.size()};
+    simt::launch_options how{};
+    simt::launch(2, 32, how, [&] { find_faults(g, ends.size(), own_of.data(), 2, &found); });
+    return found;
+  };
+  const graph_faults none = faults(offsets, targets, ghosts);
+  CHECK((none.row == graph_faults::none && none.edge == graph_faults::none && none.ghost == graph_faults::none));
+  CHECK(faults({0, 2, 1, 4}, targets, ghosts).row == 1);
+  CHECK(faults({0, 2, 5, 4}, targets, ghosts).row == 1);
+  CHECK(faults({9, 2, 2, 4}, targets, ghosts).row == 0);
+  CHECK(faults(offsets, {1, 3, 5, 9}, ghosts).edge == 2);
+  CHECK(faults(offsets, {1, ~0u, 4, 2}, ghosts).edge == 1);
+  CHECK(faults(offsets, targets, {ghosts[0], vertex_code{4}.code(1, 5)}).ghost == 1);
+  CHECK(faults(offsets, targets, {vertex_code{4}.code(2, 0), ghosts[1]}).ghost == 0);
+}
+
 TEST_CASE("edges of length 0 in circles come to an end") {
   edge_list list = road_grid(5, 4, 1, 1, {.undirected = true});
   list.weights.assign(list.edges.size(), 0);

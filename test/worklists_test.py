@@ -1,13 +1,20 @@
 """A program of examples/worklists on small inputs: shapes of jobs, executions, seeds, routes; what it counts; what it says about bad input.
 Usage: worklists_test.py NAME PROGRAM UCX_RUN"""
 
+import contextlib
 import json
 import os
+import random
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
+
+sys.dont_write_bytecode = True
+from watched_job import Job  # noqa: E402
 
 NAME = sys.argv[1]
 PROGRAM, UCX_RUN = (str(Path(path).resolve()) for path in sys.argv[2:4])
@@ -125,6 +132,31 @@ class WorklistsTest(unittest.TestCase):
         self.good(1, 1, f"{options} --execution fused --fused-blocks 5", GRAVEL_CPU_SEED="5")
         self.good(1, 1, f"{options} --fused-most 3 --repeat 2")
         self.good(2, 1, f"{options} --execution asynchronous --capacity 32 --slack 0 --repeat 2")  # channels that overflow
+
+    @unittest.skipIf(NAME != "paths", "of paths")
+    def test_delays(self):
+        """The end is found neither too early nor never while processes stand still for some time, again and again: PEs and the aggregators, which carry what is under way."""
+        chance = random.Random(7)
+        for execution, variables in (("asynchronous", {}), ("asynchronous", {"GRAVEL_ROUTES": "peer"}), ("automatic", {})):
+            with self.subTest(execution=execution, **variables):
+                command = [UCX_RUN, "-n", "3", "--nodes", "2", "--timeout", "60", PROGRAM, *EXECUTIONS[NAME].split(), "--execution", execution, "--repeat", "10"]
+                job = Job(command, PROGRAM, GRAVEL_SYMMETRIC_SIZE="64M", **variables)
+                delays = 0
+                try:
+                    while job.process.poll() is None:
+                        processes = [*job.pes().values(), *job.aggregators().values()]
+                        for pid in chance.sample(processes, min(1, len(processes))):
+                            with contextlib.suppress(ProcessLookupError):
+                                os.kill(pid, signal.SIGSTOP)
+                                time.sleep(chance.uniform(0, 0.05))
+                                os.kill(pid, signal.SIGCONT)
+                                delays += 1
+                        time.sleep(chance.uniform(0, 0.02))
+                    self.assertEqual(job.end(30), (0, {}), job.text)
+                    self.assertIn(b"serial", job.out)
+                    self.assertGreater(delays, 3)
+                finally:
+                    job.clean_up()
 
     def test_json(self):
         told = self.told(2, 1, RUNS[NAME][0])

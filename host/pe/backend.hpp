@@ -68,6 +68,12 @@ class backend {
   virtual void unpin(void* memory) = 0;
   /// Copies between any two memories; returns when done. Does not wait for kernels.
   virtual void copy(void* to, const void* from, uint64_t bytes) = 0;
+  /// The same between device memory of this PE and memory that is mapped here, without a kernel: by a copy engine, behind what is in the stream (one of
+  /// create_stream; nullptr: the PE's own). Returns at once.
+  virtual void copy_in_stream(void* stream, void* to, const void* from, uint64_t bytes) {
+    (void)stream, (void)to, (void)from, (void)bytes;
+    fail_text("this backend has no streams");
+  }
   /// Reads `n` words that kernels, or other processes, may be counting up, each with all that was written before it.
   virtual void read_words(uint64_t* to, const uint64_t* from, uint64_t n) { copy(to, from, n * sizeof(uint64_t)); }
   /// Whether host threads must not load from there.

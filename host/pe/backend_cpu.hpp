@@ -103,6 +103,9 @@ class cpu_backend final : public backend, public cpu_launcher {
       std::memcpy(static_cast<char*>(to) + at, &value, word);
     }
   }
+  void copy_in_stream(void* stream, void* to, const void* from, uint64_t bytes) override {
+    launch(static_cast<cpu_stream*>(stream), {1, 1, ring_options_, [=] { std::memcpy(to, from, bytes); }});
+  }
   void read_words(uint64_t* to, const uint64_t* from, uint64_t n) override {
     for (uint64_t i = 0; i < n; ++i) to[i] = load_acquire(from + i);
   }

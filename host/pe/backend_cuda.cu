@@ -173,6 +173,9 @@ class cuda_backend final : public backend, public cuda_launcher {
     cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, copy_), "copying to or from the GPU");
     cuda_check(cudaStreamSynchronize(copy_), "copying to or from the GPU");
   }
+  void copy_in_stream(void* stream, void* to, const void* from, uint64_t bytes) override {
+    copy_behind(static_cast<cudaStream_t>(stream), to, from, bytes);
+  }
   bool is_device_memory(const void* at) override {
     const device_scope here(context_);
     cudaPointerAttributes a{};

@@ -70,6 +70,9 @@ std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_by
     return fmt::format("a kernel sends {} bytes on the link from PE {} to PE {} after its shutdown", found.bytes, found.offset, found.pe);
   if (fault == message_fault::link_channel)
     return fmt::format("a kernel uses channel {} of a link to PE {}: it has channels 0 to {}", found.offset, found.pe, found.bytes - 1);
+  if (fault == message_fault::link_held)
+    return fmt::format("a kernel waits for a packet on the link from PE {} to PE {} while it holds all {} buffers: release one before",
+                       found.pe, found.offset, found.bytes);
   if (fault == message_fault::task_pe)
     return fmt::format("a task for PE {}: the job has PEs 0 to {}", static_cast<int32_t>(found.offset), n_pes - 1);
   if (fault == message_fault::task_payload)

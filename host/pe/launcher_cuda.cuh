@@ -47,6 +47,14 @@ class cuda_launcher {
     starting.recorded = true;
   }
 
+  /// A copy behind what is in the stream. Whoever puts it there puts a kernel behind it, by which Gravel knows that the stream is busy.
+  void copy_behind(cudaStream_t stream, void* to, const void* from, uint64_t bytes) {
+    const device_scope here(context_);
+    if (!stream) stream = user_;
+    refuse_capture(stream);
+    cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "a copy engine's copy to a peer");
+  }
+
   /// Keeps the resolver resident without a kernel, until as many calls of end_hold().
   void hold() {
     const device_scope here(context_);

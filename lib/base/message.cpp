@@ -90,8 +90,9 @@ const char* name_of(message_fault fault) {
                                           "a command that is none",
                                           "a chain of tasks that is too long",
                                           "a send on a link after its shutdown",
-                                          "no such channel of a link"};
-  static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(message_fault::link_channel) + 1);
+                                          "no such channel of a link",
+                                          "a receive on a link all of whose buffers are held"};
+  static_assert(sizeof(names) / sizeof(*names) == static_cast<size_t>(message_fault::link_held) + 1);
   return names[static_cast<int>(fault)];
 }
 

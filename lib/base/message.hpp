@@ -234,8 +234,9 @@ enum class message_fault : uint8_t {
   unknown_task,
   task_words,
   task_chain,
-  link_closed,  ///< of lib/link, as the next
-  link_channel
+  link_closed,  ///< of lib/link, as those that follow
+  link_channel,
+  link_held
 };
 /// The caller may not make this call: nothing arrived, and the operation need not be wrong.
 GRAVEL_BOTH constexpr bool is_wrong_caller(message_fault fault) {

@@ -107,14 +107,20 @@ class basic_packet_receiver {
   basic_packet_receiver(const basic_packet_receiver&) = delete;
   basic_packet_receiver& operator=(const basic_packet_receiver&) = delete;
 
-  /// The next packet; waits for it. It lies where it came until release(); several may be held, as many as there are buffers.
+  /// The next packet; waits for it. It lies where it came until release(); several may be held, as many as there are buffers. Who holds them all would wait
+  /// in vain: that ends the job with a message.
   GRAVEL_DEVICE gravel_packet receive() {
+    if (held_ == ring_.buffers) {
+      if (threadIdx.x == 0) report_error(g_, message_fault::link_held, op::none, ring_.source, ring_.destination, ring_.buffers);
+      return {};
+    }
     const gravel_packet p = gravel::packet_for_block(g_, ring_, next_);
-    next_ += p.has_come;
+    next_ += p.has_come, held_ += p.has_come;
     return p;
   }
   GRAVEL_DEVICE void release(const gravel_packet& p) {
     if (!p.has_come) return;
+    held_ -= held_ != 0;  // it may be an earlier kernel's
     __syncthreads();
     if (threadIdx.x == 0) gravel::free_packet(g_, ring_, back_, p.what);
   }
@@ -124,6 +130,7 @@ class basic_packet_receiver {
   const gravel::packet_ring ring_;
   const There back_;
   uint64_t next_;
+  uint32_t held_ = 0;  ///< packets that this object has received, and not given back
 };
 
 }  // namespace gravel

@@ -1,5 +1,6 @@
 // gravel_receiver: the receiving end of a link, or an output of a router, as its host sees it.
 #pragma once
+#include <algorithm>
 #include <cstdlib>
 #include <deque>
 #include <string>
@@ -45,6 +46,7 @@ class gravel_receiver {
   }
   /// What nobody has received is dropped: sources do not wait for it.
   ~gravel_receiver() noexcept(false) {
+    if (handed_over_) return;
     for (const auto& [stream, event] : releases_) gravel_wait(event);
     const gravel_stream_t stream = own();
     for (const size_t e : edges_)
@@ -62,16 +64,19 @@ class gravel_receiver {
   /// The next segment, which may still have to come. As many may be pending, or not yet released, as the links to here have buffers. Throws gravel::error
   /// for more: they would be waited for in vain.
   gravel_pending_segment receive() {
-    const uint64_t most = uint64_t{rings_.shape().buffers} * edges_.size();
-    if (tickets_ - released_ >= most)
-      gravel::fail_text("gravel_receiver::receive: " + std::to_string(most) + " segments of " + text() +
+    if (pending_ + held_.size() >= buffers())
+      gravel::fail_text("gravel_receiver::receive: " + std::to_string(buffers()) + " segments of " + text() +
                         " are pending or not released, and there are no more buffers");
+    ++pending_;
     return {this, tickets_++};
   }
-  /// The segment's memory goes back to its link; `stream`: behind what is in it. Of the last segment, too, which is empty, it may be called.
+  /// The segment's memory goes back to its link; `stream`: behind what is in it. Of an empty segment, which is behind the last one, it does nothing. Throws
+  /// gravel::error for one that is not held.
   void release(const gravel_segment& segment, gravel_stream_t stream = nullptr) {
-    ++released_;
     if (segment.empty()) return;
+    const auto held = std::find(held_.begin(), held_.end(), held_packet{segment.input, segment.packet.number});
+    if (held == held_.end()) gravel::fail_text("gravel_receiver::release: the segment was released before, or is none of " + text());
+    held_.erase(held);
     if (is_of_host()) free_host_.push_back(segment.data);
     else start_release(segment.input, segment.packet, stream);
   }
@@ -82,12 +87,16 @@ class gravel_receiver {
     return ticket < first_ + found_.size();
   }
   gravel_segment get(uint64_t ticket) {
+    if (ticket < first_ || (ticket < first_ + found_.size() && found_[ticket - first_].is_taken))
+      gravel::fail_text("gravel_pending_segment::get: the segment was taken before, on " + text());
     for (gravel::relax wait; !is_ready(ticket); wait.attentively()) {
     }
     gravel_segment found = found_[ticket - first_];
     found_[ticket - first_].is_taken = true;
     while (!found_.empty() && found_.front().is_taken) found_.pop_front(), ++first_;
+    --pending_;
     if (!found.has_come) return found;
+    held_.push_back({found.input, found.packet.number});
     if (is_of_host()) bring_to_host(found);
     return found;
   }
@@ -105,11 +114,25 @@ class gravel_receiver {
     else gravel_launch(gravel::await_packet_in_stream<>, config, a);
   }
   bool is_direct() const { return direct_; }
+  bool was_used() const { return tickets_ != 0; }
+  /// Somebody else receives on these links from now on.
+  void hand_over() { handed_over_ = true; }
 
  private:
   struct found_segment : gravel_segment {
     bool is_taken = false;
   };
+  struct held_packet {
+    size_t input;
+    uint64_t number;
+    bool operator==(const held_packet&) const = default;
+  };
+  /// Of all links to here.
+  uint64_t buffers() const {
+    uint64_t all = 0;
+    for (const size_t e : edges_) all += rings_.ring(e).buffers;
+    return all;
+  }
   std::string text() const {
     const gravel::link_edge& e = rings_.edges()[edges_[0]];
     return edges_.size() == 1 ? gravel::text_of(e.source, e.destination) : "the router's output at " + gravel::text_of(e.destination);
@@ -177,11 +200,12 @@ class gravel_receiver {
   std::vector<bool> ended_;
   gravel::event_pool events_;
   size_t n_ended_ = 0, turn_ = 0;
-  uint64_t tickets_ = 0, released_ = 0;
-  std::deque<found_segment> found_;  ///< of tickets from first_ on
+  uint64_t tickets_ = 0, pending_ = 0;  ///< pending: those of which nobody has got the segment
+  std::vector<held_packet> held_;       ///< got, and not released
+  std::deque<found_segment> found_;     ///< of tickets from first_ on
   uint64_t first_ = 0;
   std::vector<char*> host_, free_host_;  ///< of a host endpoint: packets in its memory, and those that are free
-  bool direct_ = true;
+  bool direct_ = true, handed_over_ = false;
   gravel_stream_t own_ = nullptr;
   std::unordered_map<gravel_stream_t, gravel_event> releases_;  ///< the last one of each stream
 };

@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 #include <exception>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,10 +28,11 @@ struct ring_shape {
 };
 
 /// Memory at each PE, in this order: words of events, states of inputs, the table of rings, what lies at sources, what lies at destinations. At a destination
-/// links have the places of those that come to it, so that it is not the number of all links that counts.
+/// links have the places of those that come to it, so that it is not the number of all links that counts. Of rings that were made before the last two are theirs.
 class ring_set {
  public:
   static constexpr uint32_t most_buffers = 1024, most_channels = 512;
+  using rings_before = std::vector<std::shared_ptr<const ring_set>>;
 
   /// Collective. Throws gravel::error, on all PEs, for what cannot be, or if PEs differ. `what`: who opens it, for messages.
   ring_set(const std::string& what, std::vector<link_edge> edges, const ring_shape& shape)
@@ -43,24 +45,33 @@ class ring_set {
     for (const link_edge& e : edges_) place.push_back(incoming[static_cast<size_t>(e.destination.pe)]++);
     const uint32_t most_incoming = edges_.empty() ? 0 : *std::max_element(incoming.begin(), incoming.end());
     const auto n_edges = static_cast<uint32_t>(edges_.size());
-    const uint64_t states_at = packet_ring::padded((2ull * n_edges + 1) * event_pool::words * sizeof(uint64_t)),
-                   table_at = states_at + (n_edges + 1) * sizeof(send_state),
-                   credits_at = packet_ring::padded(table_at + uint64_t{n_edges} * shape_.channels * sizeof(packet_ring)),
-                   credits_each = packet_ring::credits_bytes(shape_.buffers),
+    const uint64_t credits_at = table_end(), credits_each = packet_ring::credits_bytes(shape_.buffers),
                    arrivals_at = credits_at + uint64_t{n_edges} * shape_.channels * credits_each,
                    arrivals_each = packet_ring::padded(packet_ring::arrivals_bytes(shape_.buffers, shape_.packet_bytes));
-    bytes_ = arrivals_at + uint64_t{most_incoming} * shape_.channels * arrivals_each;
-    memory_ = gravel_malloc<char>(bytes_);
-    states_ = reinterpret_cast<send_state*>(memory_ + states_at);
-    table_ = reinterpret_cast<packet_ring*>(memory_ + table_at);
+    take_memory(arrivals_at + uint64_t{most_incoming} * shape_.channels * arrivals_each);
     for (uint32_t i = 0; i < n_edges; ++i)
       for (uint32_t c = 0; c < shape_.channels; ++c)
         rings_.push_back({memory_ + arrivals_at + (uint64_t{place[i]} * shape_.channels + c) * arrivals_each,
                           memory_ + credits_at + (uint64_t{i} * shape_.channels + c) * credits_each, shape_.packet_bytes, shape_.buffers,
                           static_cast<uint32_t>(edges_[i].source.pe), static_cast<uint32_t>(edges_[i].destination.pe)});
-    if (!rings_.empty()) gravel_copy(table_, rings_.data(), rings_.size() * sizeof(packet_ring));
-    read_routes();
-    gravel_barrier_all();  // nobody writes into memory that is not yet as it must be
+    open();
+  }
+  /// The same of links that were made before, each of one edge, alike at all PEs: `edges` and their rings are theirs, in this order. Packets of all have one
+  /// size, as segments are cut for all outputs together. `channels`: of each, so many are used.
+  ring_set(const std::string& what, const rings_before& links, uint32_t channels) : links_(links), exceptions_(std::uncaught_exceptions()) {
+    for (const auto& link : links_) edges_.push_back(link->edges()[0]);
+    shape_ = links_[0]->shape();
+    shape_.channels = channels;
+    agree(what);
+    for (const auto& link : links_) {
+      if (link->shape().packet_bytes != shape_.packet_bytes)
+        fail_text(what + ": " + text_of(edges_[0].source, edges_[0].destination) + " has packets of " +
+                  std::to_string(shape_.packet_bytes) + " bytes, " + text_of(link->edges()[0].source, link->edges()[0].destination) +
+                  " of " + std::to_string(link->shape().packet_bytes) + ": those of one router have one size");
+      for (uint32_t c = 0; c < channels; ++c) rings_.push_back(link->ring(0, c));
+    }
+    take_memory(table_end());
+    open();
   }
   /// Frees the memory, unless an exception is on its way. No kernel that uses it may run.
   ~ring_set() noexcept(false) {
@@ -81,7 +92,9 @@ class ring_set {
   event_pool receiver_events(size_t edge) const { return pool(2 * edge + 1); }
 
   /// Is the memory of `pe` mapped for kernels of this PE? Otherwise what goes there goes through the aggregator.
-  bool reaches(int pe) const { return reached_[static_cast<size_t>(pe)]; }
+  bool reaches(int pe) const { return heaps_[static_cast<size_t>(pe)] != nullptr; }
+  /// Where `symmetric` lies in the memory of such a PE, for kernels and copies of this one.
+  char* at(int pe, const char* symmetric) const { return heaps_[static_cast<size_t>(pe)] + (symmetric - gravel_handle().heap); }
 
  private:
   /// What a PE says of the links.
@@ -90,6 +103,20 @@ class ring_set {
     ring_shape shape;
     uint32_t unused;
   };
+  uint64_t states_at() const { return packet_ring::padded((2 * edges_.size() + 1) * event_pool::words * sizeof(uint64_t)); }
+  uint64_t table_at() const { return states_at() + (edges_.size() + 1) * sizeof(send_state); }
+  uint64_t table_end() const { return packet_ring::padded(table_at() + edges_.size() * shape_.channels * sizeof(packet_ring)); }
+  void take_memory(uint64_t bytes) {
+    bytes_ = bytes;
+    memory_ = gravel_malloc<char>(bytes);
+    states_ = reinterpret_cast<send_state*>(memory_ + states_at());
+    table_ = reinterpret_cast<packet_ring*>(memory_ + table_at());
+  }
+  void open() {
+    if (!rings_.empty()) gravel_copy(table_, rings_.data(), rings_.size() * sizeof(packet_ring));
+    read_routes();
+    gravel_barrier_all();  // nobody writes into memory that is not yet as it must be
+  }
   event_pool pool(size_t number) const { return event_pool(reinterpret_cast<uint64_t*>(memory_) + number * event_pool::words); }
   void agree(const std::string& what) const {
     saying mine{0, edges_.size(), shape_, 0};
@@ -149,13 +176,14 @@ class ring_set {
     std::vector<peer_link> links(static_cast<size_t>(gravel_n_pes()));
     if (g.peers) gravel_copy(links.data(), g.peers, links.size() * sizeof(links[0]));
     for (size_t pe = 0; pe < links.size(); ++pe)
-      reached_.push_back((g.peers && links[pe].heap) || (static_cast<int>(pe) == gravel_my_pe() && g.self_in_place));
+      heaps_.push_back(static_cast<int>(pe) == gravel_my_pe() && g.self_in_place ? g.heap : links[pe].heap);
   }
 
   std::vector<link_edge> edges_;
   ring_shape shape_;
+  rings_before links_;
   std::vector<packet_ring> rings_;
-  std::vector<bool> reached_;
+  std::vector<char*> heaps_;  ///< of each PE, as it is mapped here; nullptr: it is not
   char* memory_ = nullptr;
   uint64_t bytes_ = 0;
   send_state* states_ = nullptr;

@@ -1,5 +1,6 @@
 // gravel_router and gravel_link: endpoints that are connected, and what a segment's way is.
 #pragma once
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,6 +28,9 @@ struct gravel_link_options {
   uint32_t buffers = 2;                                  ///< packets at a destination, 1 to 1024: 2 and 3 are double and triple buffering
   uint32_t channels = 1;                                 ///< for kernels that drive a link: rings for as many blocks, each with all buffers
   uint32_t blocks = GRAVEL_CUDA ? 32 : 2;                ///< most blocks of a kernel that sends for the host
+  /// Bytes of a packet from which on a copy engine carries it, where the destination's memory is mapped and the host knows whose packet it is: links, broadcast,
+  /// gather, equal shares. Multiprocessors stay free; a copy is preceded by a small kernel, so packets should be large.
+  uint32_t copies_from = gravel_no_copies;
   bool equal_shares = false;  ///< GRAVEL_SCATTER: packets go to outputs as they are counted, not as these have room
   /// GRAVEL_POINT_TO_POINT: numbers of the outputs that a segment of this size and metadata may go to. Nothing: all.
   std::function<std::vector<int>(uint64_t bytes, uint64_t metadata, const gravel_endpoint& source,
@@ -34,8 +38,12 @@ struct gravel_link_options {
       choose{};
 };
 
+class gravel_link;
+
 /// Endpoints connected by a policy. Open from its constructor to its destructor, which are collective. Thread: the program's.
 class gravel_router {
+  friend class gravel_link;
+
  public:
   /// Throws gravel::error, on all PEs, for what cannot be, or if PEs differ: it names the ends.
   gravel_router(std::vector<gravel_endpoint> inputs, std::vector<gravel_endpoint> outputs, gravel_policy policy,
@@ -44,18 +52,19 @@ class gravel_router {
         outputs_(std::move(outputs)),
         policy_(policy),
         how_(how),
-        rings_(std::make_unique<gravel::ring_set>(name, edges_of(inputs_, outputs_, policy, how),
+        name_(name),
+        rings_(std::make_shared<gravel::ring_set>(name, edges_of(inputs_, outputs_, policy, how),
                                                   gravel::ring_shape{how.packet_bytes, how.buffers, how.channels})) {
-    if (moves_segments()) {
-      make_ends();
-      return;
-    }
-    path_events_ = rings_->sender_events(rings_->edges().size());
-    bool reaches = true;
-    for (const gravel::link_edge& e : rings_->edges())
-      if (e.source.pe == gravel_my_pe()) reaches &= rings_->reaches(e.destination.pe);
-    directly_ = gravel_min_all(uint64_t{reaches}) != 0;
+    make_ends();
   }
+  /// Over links that are open, and have carried nothing yet: the buffers are theirs. There must be one for each pair that the policy connects, the same at all
+  /// PEs, all with packets of one size, and for chains, trees and rings with the same buffers and channels; others are left alone. The router takes
+  /// them: their own ends are not to be used any more. `how`: without packets, buffers and channels.
+  gravel_router(const std::vector<gravel_link*>& links, std::vector<gravel_endpoint> inputs, std::vector<gravel_endpoint> outputs,
+                gravel_policy policy, const gravel_link_options& how = {});
+
+  gravel_router(const gravel_router&) = delete;
+  gravel_router& operator=(const gravel_router&) = delete;
 
   /// Of an input or output of this PE, by its number; the PE's first without one. Throws gravel::error if it is another PE's.
   gravel_sender& input(int number = -1) { return *end_of(senders_, inputs_, number, "input"); }
@@ -129,6 +138,17 @@ class gravel_router {
   }
 
   void make_ends() {
+    if (moves_segments()) {
+      make_senders_and_receivers();
+      return;
+    }
+    path_events_ = rings_->sender_events(rings_->edges().size());
+    bool reaches = true;
+    for (const gravel::link_edge& e : rings_->edges())
+      if (e.source.pe == gravel_my_pe()) reaches &= rings_->reaches(e.destination.pe);
+    directly_ = gravel_min_all(uint64_t{reaches}) != 0;
+  }
+  void make_senders_and_receivers() {
     const auto n_out = static_cast<uint32_t>(outputs_.size());
     senders_.resize(inputs_.size());
     receivers_.resize(outputs_.size());
@@ -141,7 +161,7 @@ class gravel_router {
       gravel_sender::choice choose;
       if (how_.choose && policy_ == GRAVEL_POINT_TO_POINT)
         choose = [this, i](uint64_t bytes, uint64_t metadata) { return how_.choose(bytes, metadata, inputs_[i], outputs_); };
-      senders_[i] = std::make_unique<gravel_sender>(*rings_, i * n_out, n_out, way, how_.blocks, std::move(choose));
+      senders_[i] = std::make_unique<gravel_sender>(*rings_, i * n_out, n_out, way, how_.blocks, how_.copies_from, std::move(choose));
     }
     for (size_t o = 0; o < outputs_.size(); ++o) {
       if (outputs_[o].pe != gravel_my_pe()) continue;
@@ -150,17 +170,30 @@ class gravel_router {
       receivers_[o] = std::make_unique<gravel_receiver>(*rings_, std::move(edges));
     }
   }
+  void check_own() const {
+    if (taken_) gravel::fail_text(name_ + ": a router has taken " + gravel::text_of(inputs_[0], outputs_[0]) + ": use the router's ends");
+  }
+  void hand_over() {
+    taken_ = true;
+    for (const auto& end : senders_)
+      if (end) end->hand_over();
+    for (const auto& end : receivers_)
+      if (end) end->hand_over();
+  }
   template <class End>
-  static const std::unique_ptr<End>& end_of(const std::vector<std::unique_ptr<End>>& ends, const std::vector<gravel_endpoint>& at,
-                                            int number, const char* what) {
-    if (ends.empty())
-      gravel::fail_text(std::string("gravel_router: a chain, tree or ring has no ") + what + " of its own: it combines arrays");
+  const std::unique_ptr<End>& end_of(const std::vector<std::unique_ptr<End>>& ends, const std::vector<gravel_endpoint>& at, int number,
+                                     const std::string& what) const {
+    check_own();
+    if (ends.empty()) gravel::fail_text(name_ + ": a chain, tree or ring has no " + what + " of its own: it combines arrays");
     for (size_t i = 0; i < ends.size(); ++i)
       if (ends[i] && (number < 0 || static_cast<size_t>(number) == i)) return ends[i];
-    gravel::fail_text(
-        std::string("gravel_router: ") + what + " " + (number < 0 ? std::string("(any)") : std::to_string(number)) + " is not one of PE " +
-        std::to_string(gravel_my_pe()) + ", but of " +
-        (number >= 0 && static_cast<size_t>(number) < at.size() ? gravel::text_of(at[static_cast<size_t>(number)]) : "no PE"));
+    const std::string pe = "PE " + std::to_string(gravel_my_pe());
+    if (number >= 0)
+      gravel::fail_text(name_ + ": " + what + " " + std::to_string(number) + " is not one of " + pe + ", but of " +
+                        (static_cast<size_t>(number) < at.size() ? gravel::text_of(at[static_cast<size_t>(number)]) : "no PE"));
+    std::string all;
+    for (const gravel_endpoint& end : at) all += (all.empty() ? "" : ", ") + gravel::text_of(end);
+    gravel::fail_text(name_ + ": " + pe + " has no " + what + " here; there is " + all);
   }
 
   std::vector<gravel_endpoint> inputs_, outputs_;
@@ -168,7 +201,9 @@ class gravel_router {
   gravel_link_options how_;
   gravel::event_pool path_events_;
   bool directly_ = false;  ///< of a path: all its links are stored over
-  std::unique_ptr<gravel::ring_set> rings_;
+  std::string name_;
+  bool taken_ = false;  ///< of a link: a router uses its rings
+  std::shared_ptr<gravel::ring_set> rings_;
   std::vector<std::unique_ptr<gravel_sender>> senders_;
   std::vector<std::unique_ptr<gravel_receiver>>
       receivers_;  // end before senders, which wait until other PEs' receivers have, or have received all
@@ -192,11 +227,55 @@ class gravel_link {
   gravel_receiver& receiver() { return router_.output(); }
 
   /// For kernels that drive an end, block by block (lib/link/link_kernel.cuh); then the host does not use that end.
-  gravel_link_handle handle() const { return {gravel_handle(), router_.rings().device_ring(0), router_.options().channels}; }
+  gravel_link_handle handle() const {
+    router_.check_own();
+    return {gravel_handle(), router_.rings().device_ring(0), router_.options().channels};
+  }
   /// At the source's PE: is everything stored straight into the destination's memory?
   bool is_direct() { return sender().is_direct(); }
   uint64_t bytes() const { return router_.bytes(); }
 
  private:
+  friend class gravel_router;
   gravel_router router_;
 };
+
+inline gravel_router::gravel_router(const std::vector<gravel_link*>& links, std::vector<gravel_endpoint> inputs,
+                                    std::vector<gravel_endpoint> outputs, gravel_policy policy, const gravel_link_options& how)
+    : inputs_(std::move(inputs)), outputs_(std::move(outputs)), policy_(policy), how_(how), name_("gravel_router") {
+  gravel::ring_set::rings_before used;
+  std::string wrong;
+  how_.channels = 1;
+  how_.buffers = 2;  // of a ring; whether its links have as many is looked at below
+  for (const gravel::link_edge& e : edges_of(inputs_, outputs_, policy, how_)) {
+    const auto found = std::find_if(links.begin(), links.end(), [&](const gravel_link* l) {
+      return l->router_.inputs_[0] == e.source && l->router_.outputs_[0] == e.destination;
+    });
+    const std::string text = gravel::text_of(e.source, e.destination);
+    if (found == links.end()) gravel::fail_text(name_ + ": " + text + " is not among the links, and the policy needs it");
+    gravel_router& link = (*found)->router_;
+    if (link.taken_) gravel::fail_text(name_ + ": another router has taken " + text);
+    for (const auto& end : link.senders_)
+      if (end && end->was_used()) wrong = text + " has been used before";
+    for (const auto& end : link.receivers_)
+      if (end && end->was_used()) wrong = text + " has been used before";
+    if (policy == GRAVEL_RING && link.how_.buffers < 2) wrong = text + " has 1 buffer; links of a ring need 2";
+    const gravel::ring_shape &here = link.rings_->shape(), &first = used.empty() ? here : used[0]->shape();
+    if (!moves_segments() && (here.buffers != first.buffers || here.channels != first.channels))
+      wrong = text + " has other buffers or channels than others of the path";
+    used.push_back(link.rings_);
+  }
+  if (gravel_max_all(wrong.empty() ? 0u : 1u) != 0)
+    gravel::fail_text(name_ + ": " + (wrong.empty() ? std::string("refused at another PE") : wrong));
+  how_.channels = moves_segments() || used.empty() ? 1 : used[0]->shape().channels;
+  if (used.empty()) {  // one PE
+    rings_ = std::make_shared<gravel::ring_set>(name_, edge_list{}, gravel::ring_shape{16, 2, 1});
+  } else {
+    how_.packet_bytes = used[0]->shape().packet_bytes, how_.buffers = used[0]->shape().buffers;
+    rings_ = std::make_shared<gravel::ring_set>(name_, used, how_.channels);
+    for (const gravel::link_edge& e : rings_->edges())
+      for (gravel_link* l : links)
+        if (l->router_.inputs_[0] == e.source && l->router_.outputs_[0] == e.destination) l->router_.hand_over();
+  }
+  make_ends();
+}

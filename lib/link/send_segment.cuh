@@ -164,6 +164,28 @@ __global__ void __launch_bounds__(512) send_segment(const __grid_constant__ send
   raise_event(job.done);
 }
 
+/// What is between two copies of a copy engine: the packet that has been copied is told, and the next one's buffer waited for. Thread scope: lane.
+struct copied_packet {
+  const packet_ring* ring;  ///< in device memory; nullptr: there is none
+  uint64_t number, metadata;
+  packet_word word;
+};
+template <int = 0>
+__global__ void __launch_bounds__(32) between_copies(const __grid_constant__ gravel_t g, const __grid_constant__ copied_packet copied,
+                                                     const __grid_constant__ copied_packet next, gravel_event after, gravel_event done) {
+  if (threadIdx.x != 0) return;
+  await_event(after);
+  if (copied.ring) {
+    const packet_ring& r = *copied.ring;
+    const stored_heap there = stored_heap::of(g, r.destination);
+    if (copied.metadata) there.at(r.arrival(copied.number))->metadata = copied.metadata;
+    tell_packet(g, r, there, copied.number, copied.word);
+    r.origin()->sent = copied.number + 1;
+  }
+  if (next.ring) await_credit(*next.ring, next.number);
+  raise_event(done);
+}
+
 /// Nothing comes behind what was sent into these rings.
 template <int = 0>
 __global__ void __launch_bounds__(32)

@@ -2,12 +2,17 @@
 #pragma once
 #include <algorithm>
 #include <bit>
+#include <deque>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "lib/link/ring_set.cuh"
+
+/// gravel_link_options::copies_from: no packet is carried by a copy engine.
+constexpr uint32_t gravel_no_copies = ~0u;
 
 /// How a segment is sent.
 struct gravel_send_call {
@@ -24,18 +29,22 @@ class gravel_sender {
   using choice = std::function<std::vector<int>(uint64_t bytes, uint64_t metadata)>;
 
   /// `first_edge` to `first_edge + n_outputs` of `rings`, which all begin at one endpoint of this PE.
-  gravel_sender(gravel::ring_set& rings, size_t first_edge, uint32_t n_outputs, gravel::send_way way, uint32_t blocks, choice choose = {})
+  gravel_sender(gravel::ring_set& rings, size_t first_edge, uint32_t n_outputs, gravel::send_way way, uint32_t blocks, uint32_t copies_from,
+                choice choose = {})
       : rings_(rings),
         first_(first_edge),
         n_(n_outputs),
         way_(way),
         blocks_(blocks),
+        copies_from_(copies_from),
         choose_(std::move(choose)),
-        events_(rings.sender_events(first_edge)) {
+        events_(rings.sender_events(first_edge)),
+        exceptions_(std::uncaught_exceptions()) {
     for (size_t i = 0; i < n_; ++i) direct_ &= rings_.reaches(edge(i).destination.pe);
   }
-  /// Waits for what is on its way. If nobody has called shutdown() it does so.
+  /// Waits for what is on its way. If nobody has called shutdown() it does so. Where an exception passes it does neither: whoever would receive it may not come.
   ~gravel_sender() noexcept(false) {
+    if (std::uncaught_exceptions() != exceptions_) return;
     if (!closed_) shutdown();
     gravel_wait(last_);
     if (own_) gravel_stream_destroy(own_);
@@ -52,6 +61,7 @@ class gravel_sender {
     if (bytes > most_bytes)
       gravel::fail_text("gravel_sender::send: a segment of " + std::to_string(bytes) + " bytes on " + text() + "; there may be " +
                         std::to_string(most_bytes));
+    if (!data && bytes) gravel::fail_text("gravel_sender::send: a segment of " + std::to_string(bytes) + " bytes at nullptr on " + text());
     gravel::send_job job{static_cast<const char*>(data), bytes, how.metadata, chosen(bytes, how.metadata), way_, false, how.after, {}};
     if (way_ == gravel::send_way::one && std::has_single_bit(job.outputs)) job.way = gravel::send_way::all;
     if (edge(0).source.kind == gravel_endpoint::host) return send_from_host(job, how);
@@ -71,6 +81,9 @@ class gravel_sender {
     return last_ = done;
   }
   bool is_shut_down() const { return closed_; }
+  bool was_used() const { return closed_ || last_.word; }
+  /// Somebody else sends on these links from now on.
+  void hand_over() { closed_ = true; }
   /// Is everything stored straight into the destinations' memory? Otherwise it goes through the aggregator.
   bool is_direct() const { return direct_; }
 
@@ -102,6 +115,13 @@ class gravel_sender {
   gravel_event start(gravel::send_job job, gravel_stream_t stream) {
     stream = follow(stream);
     job.done = events_.take();
+    if (may_copy()) {
+      if (is_copied(job)) {
+        copy_packets(job, stream);
+        return last_ = job.done;
+      }
+      number_packets(job, [](auto...) {});
+    }
     const gravel::send_end end{gravel_handle(), rings_.device_ring(first_), n_, rings_.state(first_)};
     constexpr uint64_t each = GRAVEL_CUDA ? 16384 : 1024;  // bytes of a packet for which a block is worth while
     const uint64_t packet = std::min<uint64_t>(job.bytes, rings_.shape().packet_bytes);
@@ -113,6 +133,59 @@ class gravel_sender {
     if (direct_ && !job.after.word) gravel::launch_alone(kernel, config, end, job);
     else gravel_launch(kernel, config, end, job);
     return last_ = job.done;
+  }
+
+  /// Where packets go must be known here: the host then counts all of them.
+  bool may_copy() const {
+    return direct_ && copies_from_ != gravel_no_copies && way_ != gravel::send_way::any && way_ != gravel::send_way::one;
+  }
+  /// Does a copy engine carry it? The stream must have room: send() shall not wait for it.
+  bool is_copied(const gravel::send_job& job) {
+    constexpr uint64_t most = 256;  // copies, and kernels between them
+    if (std::min<uint64_t>(job.bytes, rings_.shape().packet_bytes) < copies_from_) return false;
+    const uint64_t steps = 2 * gravel::segment_cut{job.bytes, rings_.shape().packet_bytes}.packets() * n_;
+    for (; in_stream_ + steps > most && !copied_.empty() && gravel_has_happened(copied_.front().first); copied_.pop_front())
+      in_stream_ -= copied_.front().second;
+    if (in_stream_ + steps > most) return false;
+    copied_.emplace_back(job.done, steps);
+    in_stream_ += steps;
+    return true;
+  }
+  /// Numbers the packets of the segment, in the order of send_packets: each(output, number, packet of the segment, is it the last there).
+  template <class Each>
+  void number_packets(const gravel::send_job& job, const Each& each) {
+    if (next_.empty()) {  // kernels may have sent before
+      next_.resize(n_);
+      for (uint32_t i = 0; i < n_; ++i) gravel_copy(&next_[i], &rings_.ring(first_ + i).origin()->sent, sizeof(uint64_t));
+    }
+    const uint64_t packets = gravel::segment_cut{job.bytes, rings_.shape().packet_bytes}.packets();
+    for (uint64_t p = 0; p < packets; ++p)
+      for (uint32_t output = 0; output < n_; ++output) {
+        const auto share = gravel::packet_share::of(job, output, n_, packets);
+        if (share.begin + p < share.end) each(output, next_[output]++, share.begin + p, share.begin + p + 1 == share.end);
+      }
+  }
+  /// The segment by copies in the stream, each when its buffer is free.
+  void copy_packets(const gravel::send_job& job, gravel_stream_t stream) {
+    const gravel::segment_cut cut{job.bytes, rings_.shape().packet_bytes};
+    gravel_event after = job.after;
+    gravel::copied_packet before{};
+    const auto step = [&](const gravel::copied_packet& next, const gravel_event& done) {
+      const gravel_launch_config config{.grid = 1, .block = 32, .stream = stream};
+      if (after.word) gravel_launch(gravel::between_copies<>, config, gravel_handle(), before, next, after, done);
+      else gravel::launch_alone(gravel::between_copies<>, config, gravel_handle(), before, next, after, done);
+      after = {}, before = next;
+    };
+    number_packets(job, [&](uint32_t output, uint64_t number, uint64_t packet, bool is_last) {
+      const gravel::packet_ring& r = rings_.ring(first_ + output);
+      const uint64_t bytes = cut.size(packet);
+      const auto word = gravel::packet_word::make(number, bytes, is_last && !job.goes_on, job.metadata != 0, false);
+      step({rings_.device_ring(first_ + output), number, job.metadata, word}, {});
+      if (bytes)
+        gravel::current_backend().copy_in_stream(stream, rings_.at(static_cast<int>(r.destination), r.data(number)),
+                                                 job.from + cut.begin(packet), bytes);
+    });
+    step({}, job.done);
   }
 
   /// By way of device memory, as many packets as there are buffers under way. The last of them may be: `data` has been read.
@@ -147,8 +220,13 @@ class gravel_sender {
   uint32_t n_;
   gravel::send_way way_;
   uint32_t blocks_;
+  uint32_t copies_from_;  ///< bytes of a packet from which on a copy engine carries it
   choice choose_;
   gravel::event_pool events_;
+  int exceptions_;
+  std::vector<uint64_t> next_;                            ///< of each output: its next packet, if copies may carry it
+  std::deque<std::pair<gravel_event, uint64_t>> copied_;  ///< segments that may be under way, and their steps in streams
+  uint64_t in_stream_ = 0;                                ///< steps of all of them
   bool direct_ = true, closed_ = false;
   gravel_stream_t own_ = nullptr, last_stream_ = nullptr;
   gravel_event last_;

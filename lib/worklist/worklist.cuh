@@ -167,10 +167,36 @@ class gravel_worklist {
       wrong = "fused_blocks is " + std::to_string(options_.fused_blocks) + ", the most are " + std::to_string(gravel::most_meeting_blocks);
     else if (options_.ranks == 0 || options_.ranks > gravel::most_ranks || options_.capacity > 1u << 30)
       wrong = "ranks are 1 to " + std::to_string(gravel::most_ranks) + ", the capacity of each up to 2^30";
+    if (const std::string text = faults_of(graph, edges, wrong.empty()); wrong.empty()) wrong = text;
     const uint64_t mine = static_cast<uint64_t>(options_.execution) << 32 | options_.ranks;
     if (gravel_max_all(wrong.empty() ? 0u : 1u) != 0)
       gravel::fail_text("worklist: " + (wrong.empty() ? std::string("refused at another PE") : wrong));
     if (gravel_min_all(mine) != gravel_max_all(mine)) gravel::fail_text("worklist: PEs differ in execution or ranks");
+  }
+  /// What cannot be in the graph: kernels and other PEs' handlers would write where nothing of the worklist's is. Collective; `looks`: not only for others.
+  static std::string faults_of(const gravel::worklist_graph& graph, uint64_t edges, bool looks) {
+    std::vector<uint64_t> own(static_cast<size_t>(gravel_n_pes()));
+    gravel_allgather(own.data(), &graph.own, 1);
+    if (!looks) return {};
+    const gravel::device_array<uint64_t> own_of(own);
+    gravel::device_array<gravel::graph_faults> found(std::vector<gravel::graph_faults>(1));
+    gravel::launch_alone(gravel::find_faults<>,
+                         {.grid = gravel::vertex_blocks(std::max(edges, graph.vertices())), .block = gravel::vertex_threads}, graph, edges,
+                         own_of.data(), static_cast<uint32_t>(own.size()), found.data());
+    gravel_synchronize();
+    gravel::graph_faults first;
+    gravel_copy(&first, found.data(), sizeof(first));
+    constexpr uint64_t none = gravel::graph_faults::none;
+    if (first.row != none)
+      return "row " + std::to_string(first.row) + " ends before it begins, or behind the " + std::to_string(edges) + " edges";
+    if (first.edge != none)
+      return "edge " + std::to_string(first.edge) + " leads to a vertex beyond the " + std::to_string(graph.own) + " of this PE and its " +
+             std::to_string(graph.n_ghosts) + " ghosts";
+    if (first.ghost == none) return {};
+    uint32_t code = 0;
+    gravel_copy(&code, &graph.ghosts[first.ghost], sizeof(code));
+    return "ghost " + std::to_string(first.ghost) + " is vertex " + std::to_string(graph.codes.place(code)) + " of PE " +
+           std::to_string(graph.codes.owner(code)) + ", which there is not";
   }
   void need_start(const char* call) const {
     if (!started_) gravel::fail_text(std::string("worklist: ") + call + "() before start()");
