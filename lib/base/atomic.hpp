@@ -108,6 +108,12 @@ GRAVEL_BOTH bool compare_swap_acquire(T* word, T expected, T desired) {
   GRAVEL_ATOMIC((detail::ptx_swap_acquire<S>(word, expected, desired) == expected),
                 __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 }
+/// The same, release on success, too.
+template <scope S = scope::device, class T>
+GRAVEL_BOTH bool compare_swap_acq_rel(T* word, T expected, T desired) {
+  GRAVEL_ATOMIC((detail::ptx_swap_acq_rel<S>(word, expected, desired) == expected),
+                __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+}
 /// *word = max(*word, value), release; returns the larger of the two.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T raise_to(T* word, T value) {

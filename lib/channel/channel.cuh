@@ -10,7 +10,7 @@
 //                                                         done count of each chunk                    [K3] release
 //   whoever finds nothing offered
 //   reads how many of the chunk are committed             [K4] acquire
-//   ready: r -> behind those that are, by compare and swap
+//   ready: r -> behind those that are, by compare and swap [K9] acq_rel
 //   offered += so many, but for those that it takes       [K7] release
 //
 // An element is: available, reserved (ticket drawn), ready (committed, and so are all before it), taken, done. A chunk is 32 tickets, and has
@@ -23,8 +23,9 @@
 // before the tail, which only grows: were it read behind it, later tickets could stand for an earlier one that is not committed. What was
 // ready stays ready, so the compare and swap of `ready`, which only grows, may come behind that look (no ABA).
 //
-// What is taken is seen: as many were offered as tickets have been drawn from the head, and the last of those who took them has acquired, by
-// [K7], all that was ready up to there; [K8] hands that on to whoever draws later tickets.
+// What is taken is seen: whoever makes elements ready has acquired them, by [K4], and those before, by [K9]. As many were offered as tickets have been
+// drawn from the head, and the last of those who took them has acquired, by [K7], all that was ready up to there; [K8] hands that on to
+// whoever draws later tickets.
 //
 // The model is test/models/channel.pml; test/channel_test.cpp runs it under seeded schedules.
 #pragma once
@@ -208,7 +209,7 @@ struct channel {
         end = chunk + count;
         if (count > chunk_tickets || end <= at || load_relaxed<scope::device>(&state().tail) != end) end = at;
       }
-      if (end > at && compare_swap_acquire<scope::device>(&state().ready, at, end)) {
+      if (end > at && compare_swap_acq_rel<scope::device>(&state().ready, at, end)) {  // [K9]
         const auto n = static_cast<uint32_t>(end - at);
         mine = n < most ? n : most;
         if (n > mine) fetch_add_release<scope::device>(&state().offered, n - mine);  // [K7]
