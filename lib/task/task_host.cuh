@@ -122,6 +122,7 @@ class task_host {
       if (task.chain_words() != 0) send_next(q, copy_team::alone(), task);
     }
     current_backend().store_word(&slot->arrived, 0);
+    thread_fence();
     raise_task_signal(q.g, task.words[task_words::signal], task.signal_pe());
     free_slot(q, task.ring, task.ticket);
     fetch_add_release<scope::system>(&ended_, uint64_t{1});
