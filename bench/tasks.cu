@@ -92,6 +92,7 @@ __global__ void put_tasks(const __grid_constant__ gravel_task_handle q, board* a
   if (threadIdx.x == 0) to.all[0] = static_cast<uint64_t>(clock64()) - first, to.all[1] = nanoseconds_now() - begin;
 }
 __global__ void find_way_back(gravel_t g, board* at) { at->back = gravel_ptr(g, &at->answer, 0); }
+__global__ void find_way_there(gravel_t g, board* at, uint64_t* words, int pe) { at->back = gravel_ptr(g, words, pe); }
 /// Keeps the PE's workers resident.
 __global__ void stay(gravel_t g, board* at) { gravel_wait_until(g, &at->stop, GRAVEL_NE, 0); }
 
@@ -119,6 +120,46 @@ __global__ void pass_to_and_fro(uint64_t* words, uint32_t rounds, times to) {
     else to.ticks[n - 1] = static_cast<uint64_t>(clock64()) - start;
   }
   if (blockIdx.x == 0) to.all[0] = static_cast<uint64_t>(clock64()) - first, to.all[1] = nanoseconds_now() - begin;
+}
+
+/// What lies on a put's way, each by itself: how long one lane waits for it, in cycles, in the median of 64.
+enum class step : uint32_t { meet, load, ticket, fence, store_fence, all_store_fence, store_full_fence };
+constexpr const char* step_names[] = {"a block of 256 threads meets",
+                                      "a load, not from the cache",
+                                      "a ticket: a load and an addition at once",
+                                      "a fence of one lane, nothing stored",
+                                      "the same behind its store into the target",
+                                      "the same of all 256 threads, then they meet",
+                                      "a full fence behind a store, then a look"};
+constexpr uint32_t steps = 7, step_rounds = 64;
+__global__ void time_step(const __grid_constant__ gravel_task_handle q, step what, uint64_t* mine, uint64_t* there, times to) {
+  uint64_t seen = 0;
+  const uint64_t begin = nanoseconds_now(), first = static_cast<uint64_t>(clock64());
+  for (uint64_t i = 0; i < step_rounds; ++i) {
+    __syncthreads();
+    const uint64_t start = static_cast<uint64_t>(clock64());
+    if (threadIdx.x == 0) {
+      if (what == step::load) seen += load_relaxed(&mine[64]);
+      if (what == step::ticket) {
+        const slot_claim claim = take_ticket(q, q.g.my_pe);
+        seen += claim.ticket + claim.ended;
+      }
+      if (what == step::store_fence || what == step::store_full_fence) store_relaxed(there, i + seen % 2);
+      if (what == step::fence || what == step::store_fence) thread_fence();
+      if (what == step::store_full_fence) {
+        full_fence();
+        seen += load_relaxed(&mine[64]);
+      }
+    }
+    if (what == step::all_store_fence) {
+      store_relaxed(there + threadIdx.x, i);
+      thread_fence();
+      __syncthreads();
+    }
+    if (what == step::meet) __syncthreads();
+    if (threadIdx.x == 0) to.ticks[i] = static_cast<uint64_t>(clock64()) - start + (seen == ~uint64_t{0});  // it is waited for
+  }
+  if (threadIdx.x == 0) to.all[0] = static_cast<uint64_t>(clock64()) - first, to.all[1] = nanoseconds_now() - begin;
 }
 
 /// Microseconds, sorted.
@@ -171,16 +212,35 @@ int main(int argc, char** argv) {
     gravel_barrier_all();
   }
   const double echo = me == 0 ? part(microseconds(to.ticks, to, puts), 0.5) / 2 : 0;
-  if (me == 0)
-    std::printf("a put of a word, one way: %.2f us\n%-8s %7s %6s %9s %9s %9s %9s %9s\n", echo, "start", "bytes", "fenced", "min us",
-                "median us", "99 % us", "put us", "wrong");
+  if (me == 0) std::printf("a put of a word, one way: %.2f us\n", echo);
 
   gravel_launch(find_way_back, 1, 1, gravel_handle(), at);
   gravel_synchronize();
   auto* const back = reinterpret_cast<uint64_t*>(gravel_broadcast(reinterpret_cast<uint64_t>(read(&at->back)), last));
 
+  {  // A queue of its own: tickets are taken that nobody uses.
+    auto* const tickets = gravel_malloc<task_line>(sizeof(task_line) * static_cast<uint64_t>(last + 1));
+    gravel_launch(find_way_there, 1, 1, gravel_handle(), at, words, last);
+    gravel_synchronize();
+    uint64_t* const there = read(&at->back);
+    gravel_task_handle q{};
+    q.g = gravel_handle(), q.tickets = tickets;
+    for (uint32_t s = 0; s < steps; ++s) {
+      if (me == 0 && puts >= step_rounds)
+        for (int warm = 0; warm < 2; ++warm) {
+          gravel_launch(time_step, 1, 256, q, static_cast<step>(s), words, there ? there : words, to);
+          gravel_synchronize();
+        }
+      if (me == 0 && puts >= step_rounds)
+        std::printf("%-45s %6.2f us\n", step_names[s], part(microseconds(to.ticks, to, step_rounds), 0.5));
+      gravel_barrier_all();
+    }
+    gravel_free(tickets);
+  }
   {
     queue_type queue({.workers = workers, .slots = 64, .payload_bytes = most});
+    if (me == 0)
+      std::printf("%-8s %7s %6s %9s %9s %9s %9s %9s\n", "start", "bytes", "fenced", "min us", "median us", "99 % us", "put us", "wrong");
     for (way how : {way::warp, way::workers, way::host})
       for (bool fenced : {false, true})
         for (uint64_t bytes = 8; bytes <= most; bytes *= bytes == 8 ? 8 : 4) {

@@ -1,103 +1,86 @@
-// One put over the route `peer` (lib/task/task_order.cuh): how its payload, what its threads wrote before, and its words become visible, and who calls workers
-// that sleep. Stores wait in the buffer of their thread, and leave it in any order; a fence of a thread lets all leave that it knows of: its own, and those of the
-// threads that it has met since.
+// One put over the route `peer` (lib/task/task_order.cuh): when what its threads wrote is visible to who sees the command, and who calls workers that sleep.
+// What a thread stores waits at first, and becomes visible at any time, in any order. A fence makes visible what its thread knows of: what it has stored itself,
+// and what those had stored whom it has met since.
 //
-//   step here       in the code                                   label
-//   before[i] = 1   what thread i wrote before the put
-//   payload[i] = 1  open_order::stage, or in the words
-//   met             team.sync()
-//   fence           thread_fence() of the leader
-//   head, body      store_tagged; the leader's word is the head   [T1]
-//   full fence      full_fence() of the leader, before it looks at `asleep`
-//   looks           resident_worker::look, leave
+//   step here         in the code                                            label
+//   payload           open_order::stage, or the program before the put
+//   they meet         team.sync()
+//   fence             thread_fence() of the leader, in open_order::write
+//   word 0, word 1    store_tagged; word 0, which is looked at first, is the leader's   [T1]
+//   full fence        behind its word, before it looks at `asleep`
+//   worker            resident_worker::look, leave
 //
-// Claims: who has seen the head sees the payload and what was written before; the task runs, though the workers may go to sleep at any time.
+// Claims: who sees word 0 sees the payload of both threads, and word 1 when its tag is there; the task runs, whenever the workers go to sleep.
 //
-// BROKEN=1: each thread fences before the threads meet, and so not the payload.  BROKEN=2: the other thread writes the head.
-// BROKEN=3: no fence.              BROKEN=4: who sends looks at `asleep` without a full fence.
-// BROKEN=5: a worker does not look again when it has said that it sleeps.     BROKEN=6: a worker does not wait for the body.
+// BROKEN=1: the leader's fence is before the threads meet.   BROKEN=2: word 0 is the other thread's.   BROKEN=3: there is no fence.
+// BROKEN=4: no full fence before the look at `asleep`.       BROKEN=5: a worker that says that it sleeps does not look again.
+// BROKEN=6: a worker reads word 1 without its tag.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
 
-/* Visible to all; and stored, but in a buffer still. */
-bit payload[2], before[2], head, body, asleep;
-bit payload_waits[2], head_waits, body_waits, asleep_waits;
-bit has_written[2], leader_is_done, called, ran;
+bit payload_waits[2], word_waits[2];  /* stored, not visible */
+bit payload[2], word[2], asleep;      /* visible */
+bit has_stored[2], called, ran;
 
-/* What has been stored becomes visible at some time. */
+inline become_visible(waits, it) { if :: waits -> waits = 0; it = 1 :: else fi }
+
 active proctype memory() {
 end:
   do
-  :: payload_waits[0] -> atomic { payload[0] = 1; payload_waits[0] = 0 }
-  :: payload_waits[1] -> atomic { payload[1] = 1; payload_waits[1] = 0 }
-  :: head_waits -> atomic { head = 1; head_waits = 0 }
-  :: body_waits -> atomic { body = 1; body_waits = 0 }
-  :: asleep_waits -> atomic { asleep = 1; asleep_waits = 0 }
+  :: payload_waits[0] -> atomic { become_visible(payload_waits[0], payload[0]) }
+  :: payload_waits[1] -> atomic { become_visible(payload_waits[1], payload[1]) }
+  :: word_waits[0] -> atomic { become_visible(word_waits[0], word[0]) }
+  :: word_waits[1] -> atomic { become_visible(word_waits[1], word[1]) }
   od
 }
 
-#define VISIBLE(x) x##_waits = 0; x = 1
-inline drain(i) {
-  if :: payload_waits[i] -> payload_waits[i] = 0; payload[i] = 1 :: else fi
-}
+#define FENCE atomic { become_visible(payload_waits[0], payload[0]); become_visible(payload_waits[1], payload[1]) }
 
-proctype thread(byte me) {
-#if BROKEN == 1
-  atomic { drain(me) };
+active [2] proctype thread() {
+  byte me = _pid - 1;
+  byte mine;
+#if BROKEN == 2
+  mine = 1 - me;
+#else
+  mine = me;
 #endif
   payload_waits[me] = 1;
-  has_written[me] = 1;
-  (has_written[0] && has_written[1]);  /* they have met */
+#if BROKEN == 1
+  if :: me == 0 -> FENCE :: else fi;
+#endif
+  has_stored[me] = 1;
+  (has_stored[1 - me]);
+#if BROKEN != 1 && BROKEN != 3
+  if :: me == 0 -> FENCE :: else fi;
+#endif
+  word_waits[mine] = 1;
   if
   :: me == 0 ->
-#if BROKEN != 1 && BROKEN != 3
-     atomic { drain(0); drain(1) };
-#endif
-#if BROKEN == 2
-     body_waits = 1;
-#else
-     head_waits = 1;
-#endif
 #if BROKEN != 4
-     /* The leader's own stores. */
-     atomic { if :: head_waits -> head_waits = 0; head = 1 :: else fi; if :: BROKEN == 2 && body_waits -> body_waits = 0; body = 1 :: else fi };
+     atomic { become_visible(word_waits[mine], word[mine]) };
 #endif
-     if :: asleep -> called = 1 :: else fi;
-     leader_is_done = 1
-  :: else ->
-#if BROKEN == 2
-     head_waits = 1
-#else
-     body_waits = 1
-#endif
+     if :: asleep -> called = 1 :: else fi
+  :: else
   fi
 }
 
-proctype worker() {
-  bit sleeps;
-again:
+active proctype worker() {
   do
-  :: head -> break
-  :: !sleeps ->
-     /* The quantum is over: it says so, and looks once more. */
-     asleep_waits = 1;
-     atomic { if :: asleep_waits -> asleep_waits = 0 :: else fi; asleep = 1 };
-     sleeps = 1;
+  :: word[0] -> break
+  :: true ->  /* its quantum is over */
+     asleep = 1;  /* and a full fence */
 #if BROKEN != 5
-     if :: head -> break :: else fi;
+     if :: word[0] -> break :: else fi;
 #endif
      (called);
-     sleeps = 0; asleep = 0
+     asleep = 0
   od;
 #if BROKEN != 6
-  (body);
+  (word[1]);
 #endif
-  assert(body && payload[0] && payload[1]);
+  assert(word[1] && payload[0] && payload[1]);
   ran = 1
 }
 
-init {
-  atomic { run thread(0); run thread(1); run worker() };
-  (ran)
-}
+init { (ran) }
