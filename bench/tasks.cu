@@ -92,6 +92,7 @@ __global__ void put_tasks(const __grid_constant__ gravel_task_handle q, board* a
   if (threadIdx.x == 0) to.all[0] = static_cast<uint64_t>(clock64()) - first, to.all[1] = nanoseconds_now() - begin;
 }
 __global__ void find_way_back(gravel_t g, board* at) { at->back = gravel_ptr(g, &at->answer, 0); }
+__global__ void find_way_there(gravel_t g, board* at, uint64_t* words, int pe) { at->back = gravel_ptr(g, words, pe); }
 /// Keeps the PE's workers resident.
 __global__ void stay(gravel_t g, board* at) { gravel_wait_until(g, &at->stop, GRAVEL_NE, 0); }
 
@@ -119,6 +120,46 @@ __global__ void pass_to_and_fro(uint64_t* words, uint32_t rounds, times to) {
     else to.ticks[n - 1] = static_cast<uint64_t>(clock64()) - start;
   }
   if (blockIdx.x == 0) to.all[0] = static_cast<uint64_t>(clock64()) - first, to.all[1] = nanoseconds_now() - begin;
+}
+
+/// What lies on a put's way, each by itself: how long one lane waits for it, in cycles, in the median of 64.
+enum class step : uint32_t { meet, load, ticket, fence, store_fence, all_store_fence, store_full_fence };
+constexpr const char* step_names[] = {"a block of 256 threads meets, us",
+                                      "a load that no cache answers, us",
+                                      "a ticket (load and addition at once), us",
+                                      "a fence of one lane, nothing stored, us",
+                                      "the same behind its store into the target, us",
+                                      "the same of all 256 threads, and they meet, us",
+                                      "a full fence behind a store, then a load, us"};
+constexpr uint32_t steps = 7, step_rounds = 64;
+__global__ void time_step(const __grid_constant__ gravel_task_handle q, step what, uint64_t* mine, uint64_t* there, times to) {
+  uint64_t seen = 0;
+  const uint64_t begin = nanoseconds_now(), first = static_cast<uint64_t>(clock64());
+  for (uint64_t i = 0; i < step_rounds; ++i) {
+    __syncthreads();
+    const uint64_t start = static_cast<uint64_t>(clock64());
+    if (threadIdx.x == 0) {
+      if (what == step::load) seen += load_relaxed(&mine[64]);
+      if (what == step::ticket) {
+        const slot_claim claim = take_ticket(q, q.g.my_pe);
+        seen += claim.ticket + claim.ended;
+      }
+      if (what == step::store_fence || what == step::store_full_fence) store_relaxed(there, i + seen % 2);
+      if (what == step::fence || what == step::store_fence) thread_fence();
+      if (what == step::store_full_fence) {
+        full_fence();
+        seen += load_relaxed(&mine[64]);
+      }
+    }
+    if (what == step::all_store_fence) {
+      store_relaxed(there + threadIdx.x, i);
+      thread_fence();
+      __syncthreads();
+    }
+    if (what == step::meet) __syncthreads();
+    if (threadIdx.x == 0) to.ticks[i] = static_cast<uint64_t>(clock64()) - start + (seen == ~uint64_t{0});  // it is waited for
+  }
+  if (threadIdx.x == 0) to.all[0] = static_cast<uint64_t>(clock64()) - first, to.all[1] = nanoseconds_now() - begin;
 }
 
 /// Microseconds, sorted.
@@ -150,8 +191,16 @@ int main(int argc, char** argv) {
   app.add_option("--most", most, "bytes of the largest payload");
   app.add_option("--workers", workers, "resident blocks of each PE");
   app.add_option("--json", json, "write the results here as well");
-  parse_or_exit(app, argc, argv);
+  parse_or_exit(app, argc, argv, [&] {
+    if (!json.empty()) need_writable(json);
+  });
   gravel_init<gravel_task_delivery>();
+  std::string command = program_name;
+  for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
+  perf::report r(gravel_my_pe() == 0, command, json);
+  r.fact("hardware", current_backend().describe());
+  r.fact("pes", static_cast<uint64_t>(gravel_n_pes()));
+  r.fact("nodes", static_cast<uint64_t>(gravel_n_nodes()));
   const int me = gravel_my_pe(), last = gravel_n_pes() - 1;
   auto* const at = gravel_malloc<board>(sizeof(board));
   auto* const payload = gravel_malloc<uint64_t>(most);
@@ -171,16 +220,33 @@ int main(int argc, char** argv) {
     gravel_barrier_all();
   }
   const double echo = me == 0 ? part(microseconds(to.ticks, to, puts), 0.5) / 2 : 0;
-  if (me == 0)
-    std::printf("a put of a word, one way: %.2f us\n%-8s %7s %6s %9s %9s %9s %9s %9s\n", echo, "start", "bytes", "fenced", "min us",
-                "median us", "99 % us", "put us", "wrong");
+  r.fact("a put of a word, one way, us", echo);
 
   gravel_launch(find_way_back, 1, 1, gravel_handle(), at);
   gravel_synchronize();
   auto* const back = reinterpret_cast<uint64_t*>(gravel_broadcast(reinterpret_cast<uint64_t>(read(&at->back)), last));
 
+  {  // A queue of its own: tickets are taken that nobody uses.
+    auto* const tickets = gravel_malloc<task_line>(sizeof(task_line) * static_cast<uint64_t>(last + 1));
+    gravel_launch(find_way_there, 1, 1, gravel_handle(), at, words, last);
+    gravel_synchronize();
+    uint64_t* const there = read(&at->back);
+    gravel_task_handle q{};
+    q.g = gravel_handle(), q.tickets = tickets;
+    for (uint32_t s = 0; s < steps; ++s) {
+      if (me == 0 && puts >= step_rounds)
+        for (int warm = 0; warm < 2; ++warm) {
+          gravel_launch(time_step, 1, 256, q, static_cast<step>(s), words, there ? there : words, to);
+          gravel_synchronize();
+        }
+      if (me == 0 && puts >= step_rounds) r.fact(step_names[s], part(microseconds(to.ticks, to, step_rounds), 0.5));
+      gravel_barrier_all();
+    }
+    gravel_free(tickets);
+  }
   {
     queue_type queue({.workers = workers, .slots = 64, .payload_bytes = most});
+    r.title("tasks", "from the put to the task's first instruction, and until the put returns, microseconds");
     for (way how : {way::warp, way::workers, way::host})
       for (bool fenced : {false, true})
         for (uint64_t bytes = 8; bytes <= most; bytes *= bytes == 8 ? 8 : 4) {
@@ -206,11 +272,17 @@ int main(int argc, char** argv) {
           if (me != 0) continue;
           const auto us = microseconds(to.ticks, to, n), put = microseconds(to.returned, to, n);
           const char* const names[] = {"warp", "workers", "host"};
-          std::printf("%-8s %7lu %6d %9.2f %9.2f %9.2f %9.2f %9lu\n", names[static_cast<int>(how)], static_cast<unsigned long>(bytes),
-                      fenced, us[0] - echo, part(us, 0.5) - echo, part(us, 0.99) - echo, part(put, 0.5), static_cast<unsigned long>(wrong));
-          std::fflush(stdout);
+          r.row({{"start", "start", std::string(names[static_cast<int>(how)])},
+                 {"bytes", "bytes", bytes},
+                 {"fenced", "fenced", uint64_t{fenced}},
+                 {"least_us", "least", us[0] - echo},
+                 {"median_us", "median", part(us, 0.5) - echo},
+                 {"most_of_99_us", "99 %", part(us, 0.99) - echo},
+                 {"put_us", "put", part(put, 0.5)}},
+                {n * (bytes / 8), wrong});
         }
   }
+  r.finish();
   gravel_finalize();
   return right ? 0 : 1;
 }

@@ -12,6 +12,8 @@ ERRORS = {
     "target": "in no heap of",
     "room": "all 8 slots there are taken, and the 8 for those that wait here",
     "dies": "PE 1",
+    "finalize": "gravel_finalize: service 'tasks' is still open",
+    "place": "in no heap of",
 }
 wrong = []
 for what, sentence in ERRORS.items():

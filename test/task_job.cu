@@ -126,7 +126,58 @@ struct slow {
     t.sync();
   }
 };
-using queue_type = gravel_task_queue<by_warp, by_blocks, by_launch, by_host, hop, branch, add, slow>;
+using queue_type = gravel_task_queue<by_warp, by_blocks, by_launch, by_host, hop, branch, add, slow,
+                                     gravel_accumulate_task<GRAVEL_SUM, float>, gravel_accumulate_task<GRAVEL_MAX, int32_t>>;
+
+/// Puts as late as the protocol allows: the first word of a command long before the others, or the command before the payload, of which the last byte comes last.
+struct late_sender {
+  const gravel_task_handle& q;
+  const gravel_t& g;
+};
+GRAVEL_DEVICE void pause() {
+  relax wait;
+  for (int i = 0; i < 20; ++i) wait();
+}
+/// Thread scope: a block of one thread.
+template <class Task, class... A>
+GRAVEL_DEVICE void gravel_task_put(const late_sender& late, int pe, board* at, const gravel_payload& p, gravel_signal done,
+                                   const A&... arguments) {
+  const gravel_task_handle& q = late.q;
+  const copy_team team = copy_team::block(q.g);
+  const auto to = static_cast<uint32_t>(pe);
+  task_order o;
+  if (!make_order<Task>(o, q, team, task_start::shaped, pe, at, p, done, arguments...)) return;
+  const slot_claim claim = take_ticket(q, to);
+  wait_for_slot(q, ring_to_pe(q, to), claim);
+  const uint64_t slot = q.memory.slot(ring_from_here(q), claim.ticket),
+                 tag = task_tag::make(claim.ticket, o.start, o.sent_words(), o.blocks);
+  const uint64_t asleep = q.memory.asleep(to), place = slot + sizeof(task_slot);
+  char* const heap = mapped_heap(q.g, pe);
+  if (!heap) {
+    send_command(q.g, o, to, asleep, slot, tag);
+    if (o.is_small()) return;
+    uint64_t sent = 0;
+    for (const gravel_task_source& part : {p.first, p.second})
+      for (uint64_t done_of_it = 0; done_of_it < part.bytes;) {
+        const uint64_t now = done_of_it + 1 < part.bytes ? part.bytes - done_of_it - 1 : 1;  // the last byte by itself
+        pause();
+        send_counted(q.g, team, place + sent, static_cast<const char*>(part.data) + done_of_it, now, slot + offsetof(task_slot, arrived),
+                     to);
+        gravel_flush(q.g);
+        sent += now, done_of_it += now;
+      }
+    return;
+  }
+  if (!o.is_small()) {
+    copy_bytes(team, heap + place, static_cast<const char*>(p.first.data), p.first.bytes);
+    copy_bytes(team, heap + place + p.first.bytes, static_cast<const char*>(p.second.data), p.second.bytes);
+  }
+  auto* const words = reinterpret_cast<tagged_word*>(heap + slot);
+  thread_fence();
+  for (uint32_t i = 0; i < o.sent_words(); ++i, pause()) store_tagged(words + i, word_of(o, o.payload, i), tag);
+  full_fence();
+  if (load_acquire(reinterpret_cast<const uint64_t*>(q.g.heap + asleep)) != 0) call_workers(q.g, to, asleep, slot);
+}
 
 /// Tasks `number` with number % gridDim.x == blockIdx.x, to PE number % PEs, each a quarter of the numbers of each kind.
 template <class Sender>
@@ -144,10 +195,12 @@ GRAVEL_BOTH void send_one(const Sender& q, board* at, const unsigned char* bytes
 }
 __global__ void send_all(gravel_task_handle q, board* at, unsigned char* memory, uint32_t tasks, gravel_signal done, uint32_t kinds) {
   unsigned char* const mine = memory + blockIdx.x * most;
+  const bool is_late = blockDim.x == 1;
   for (uint32_t number = blockIdx.x * 2; number < tasks; number += number % 2 ? 2 * gridDim.x - 1 : 1) {
     if (number / 2 % 4 == 3) continue;  // the host's
     for (uint32_t i = threadIdx.x; i < bytes_of(number); i += blockDim.x) mine[i] = byte_of(number, i);
-    send_one(q, at, mine, number, tasks, done, kinds);
+    if (is_late) send_one(late_sender{q, q.g}, at, mine, number, tasks, done, kinds);
+    else send_one(q, at, mine, number, tasks, done, kinds);
   }
 }
 
@@ -159,8 +212,8 @@ T read(const T* from) {
 }
 GRAVEL_BOTH uint32_t runs_of(uint32_t number, uint32_t kinds) { return number % kinds == 1 ? 3 : number % kinds == 2 ? 2 : 1; }
 
-/// `tasks` of each PE, by kernels and hosts, to all PEs.
-void each_once(const std::string& what, const gravel_task_queue_options& how, uint32_t tasks, uint32_t kinds) {
+/// `tasks` of each PE, by kernels and hosts, to all PEs; those of kernels by blocks of so many `threads`, 1: late.
+void each_once(const std::string& what, const gravel_task_queue_options& how, uint32_t tasks, uint32_t kinds, unsigned threads = 64) {
   const auto n = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
   const uint64_t bytes = sizeof(board) + uint64_t{n} * tasks * 4;
   auto* const at = gravel_malloc<board>(bytes);
@@ -172,7 +225,7 @@ void each_once(const std::string& what, const gravel_task_queue_options& how, ui
   gravel_barrier_all();
   {
     queue_type queue(how);
-    gravel_launch(send_all, grid, 64, queue.handle(), at, memory, tasks, done, kinds);
+    gravel_launch(send_all, grid, threads, queue.handle(), at, memory, tasks, done, kinds);
     std::vector<unsigned char> mine(most);
     for (uint32_t number = 6; number < tasks; number += number % 2 ? 7 : 1) {
       for (uint32_t i = 0; i < bytes_of(number); ++i) mine[i] = byte_of(number, i);
@@ -253,6 +306,46 @@ void chains(const gravel_task_queue_options& how) {
   gravel_free(words);
 }
 
+__global__ void accumulate(gravel_task_handle q, float* sums, int32_t* largest, float* source, int32_t* numbers, uint32_t n,
+                           gravel_signal done) {
+  for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
+    source[i] = static_cast<float>(i), numbers[i] = static_cast<int32_t>(i * (q.g.my_pe + 1));
+  __syncthreads();
+  for (int pe = 0; pe < gravel_n_pes(q.g); ++pe) {
+    gravel_task_accumulate(q, pe, sums, source, n, done);
+    gravel_task_accumulate<GRAVEL_MAX>(q, pe, largest, numbers, n, done);
+  }
+}
+/// Of all PEs' kernels and hosts, in tasks of 16 elements.
+void accumulates() {
+  constexpr uint32_t n = 100, pieces = (n + 15) / 16;
+  const auto pes = static_cast<uint32_t>(gravel_n_pes());
+  auto* const sums = gravel_malloc<float>(n * 4);
+  auto* const largest = gravel_malloc<int32_t>(n * 4);
+  auto* const source = gravel_malloc<float>(n * 4);
+  auto* const numbers = gravel_malloc<int32_t>(n * 4);
+  const gravel_signal done = gravel_new_signal();
+  const std::vector<float> ones(n, 1.0f);
+  {
+    queue_type queue({.workers = 2, .slots = 4, .payload_bytes = 64});
+    gravel_launch(accumulate, 1, 64, queue.handle(), sums, largest, source, numbers, n, done);
+    for (int pe = 0; pe < gravel_n_pes(); ++pe)
+      expect(gravel_task_accumulate(queue.host_handle(), pe, sums, ones.data(), n, done) == pieces, "accumulates: the number of tasks");
+    gravel_wait(done, 3 * pieces * pes);
+    std::vector<float> sum(n);
+    std::vector<int32_t> most_of_all(n);
+    gravel_copy(sum.data(), sums, n * 4);
+    gravel_copy(most_of_all.data(), largest, n * 4);
+    for (uint32_t i = 0; i < n; ++i)
+      expect(sum[i] == static_cast<float>(pes * (i + 1)) && most_of_all[i] == static_cast<int32_t>(i * pes),
+             "accumulates: element " + std::to_string(i));
+  }
+  expect(gravel_read(done) == 3 * pieces * pes, "accumulates: the signal is not exact");
+  gravel_free_signal(done);
+  for (void* memory : {static_cast<void*>(sums), static_cast<void*>(largest), static_cast<void*>(source), static_cast<void*>(numbers)})
+    gravel_free(memory);
+}
+
 void expect_refusal(const char* what, const std::vector<const char*>& words, const std::function<void()>& call) {
   std::string text = "(nothing)";
   try {
@@ -288,14 +381,16 @@ __global__ void send_wrong(gravel_task_handle q, board* at, uint64_t* gate, int 
   if (what == 2) gravel_task_put<by_warp>(q, last, at, {{at, 5000}}, {}, 0u, 1u);
   if (what == 3) gravel_task_put<by_warp>(q, last, reinterpret_cast<board*>(q.g.heap + q.g.heap_bytes), {}, {}, 0u, 1u);
   if (what == 4) gravel_task_put<branch>(q, last, at, {}, {}, 20u, uint64_t{1});
-  if (what == 5) gravel_task_put<slow>(q, last, gate, {}, {});
+  if (what == 5 || what == 6) gravel_task_put<slow>(q, last, gate, {}, {});
+  if (what == 7)
+    gravel_task_accumulate(q, last, reinterpret_cast<float*>(q.g.heap + q.g.heap_bytes) - 1, reinterpret_cast<const float*>(at), 2);
 }
-/// "unknown", "pe", "payload", "target": what a sender does wrong. "room": tasks that send more than there is room for. "dies": the last PE ends while a task
-/// runs there.
+/// "unknown", "pe", "payload", "target", "place": what a sender does wrong. "room": tasks that send more than there is room for. "dies": the last PE ends while a task
+/// runs there. "finalize": the program ends while one does.
 int go_wrong(const std::string& what) {
-  const char* const names[] = {"unknown", "pe", "payload", "target", "room", "dies"};
+  const char* const names[] = {"unknown", "pe", "payload", "target", "room", "dies", "finalize", "place"};
   int number = 0;
-  while (number < 6 && what != names[number]) ++number;
+  while (number < 8 && what != names[number]) ++number;
   auto* const at = gravel_malloc<board>(sizeof(board) + 64);
   auto* const gate = gravel_malloc<uint64_t>(8);
   const gravel_signal done = gravel_new_signal();
@@ -305,6 +400,7 @@ int go_wrong(const std::string& what) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     _exit(3);
   }
+  if (number == 6) gravel_finalize();  // a task runs, and more: the queue is open
   queue.wait();
   gravel_wait(done, 1);  // the job ends here
   return 0;
@@ -318,6 +414,8 @@ int main(int argc, char** argv) {
   const bool is_long = argc > 1 || GRAVEL_CUDA;
   each_once("roomy", {.workers = 3, .slots = 64, .payload_bytes = most}, is_long ? 4000 : 160, 4);
   each_once("narrow", {.workers = 2, .slots = 2, .payload_bytes = most}, is_long ? 4000 : 96, 2);
+  each_once("late", {.workers = 2, .slots = 4, .payload_bytes = most}, is_long ? 400 : 32, 4, 1);
+  accumulates();
   walks_and_trees({.workers = 2, .slots = is_long ? 1024u : 64u, .payload_bytes = 64}, is_long ? 100000 : 150, is_long ? 10 : 5);
   chains({.workers = 2});
   refusals();

@@ -97,6 +97,15 @@ GRAVEL_BOTH T fetch_add_release(T* word, T value) {
   GRAVEL_ATOMIC((detail::from_bits<T>(detail::ptx_add_release<S>(detail::raw(word), detail::to_bits(value)))),
                 __atomic_fetch_add(word, value, __ATOMIC_RELEASE))
 }
+/// As fetch_add_release, by who has called thread_fence() behind all that is to be seen.
+template <scope S = scope::device, class T>
+GRAVEL_BOTH void add_behind_fence(T* word, T value) {
+#if GRAVEL_ON_GPU
+  fetch_add<S>(word, value);
+#else
+  fetch_add_release<S>(word, value);
+#endif
+}
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T fetch_add_acq_rel(T* word, T value) {
   GRAVEL_ATOMIC((detail::from_bits<T>(detail::ptx_add_acq_rel<S>(detail::raw(word), detail::to_bits(value)))),

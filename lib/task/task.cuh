@@ -14,5 +14,6 @@
 //   gravel_task_put<axpy>(queue.host_handle(), pe, target, {{x, bytes}}, done, n, 2.0f);   // or queue.handle(), by a block of a kernel
 //   gravel_wait(done, 1);                                                           // at `pe`
 #pragma once
+#include "lib/task/accumulate_task.cuh"
 #include "lib/task/task_put.cuh"
 #include "lib/task/task_queue.cuh"

@@ -115,13 +115,14 @@ class task_host {
       if (task.counted())
         for (relax wait; look_at(q.g, &slot->arrived) != task.counted(); wait.attentively()) {  // [T3]
         }
-      if (task.inlined()) std::memcpy(payload.data(), task.words + task_words::payload, task.bytes());
-      else gravel_copy(payload.data(), slot->payload(), task.bytes());
+      if (task.bytes() != 0 && task.inlined()) std::memcpy(payload.data(), task.words + task_words::payload, task.bytes());
+      else if (task.bytes() != 0) gravel_copy(payload.data(), slot->payload(), task.bytes());
       const gravel_task_t t{q, copy_team::alone(), 0, 1, task.bytes(), static_cast<int>(task.sender_pe())};
       task_check<Task>::call::template call<Task>(t, target_of(q, task), payload.data(), task.words + task_words::arguments);
       if (task.chain_words() != 0) send_next(q, copy_team::alone(), task);
     }
     current_backend().store_word(&slot->arrived, 0);
+    thread_fence();
     raise_task_signal(q.g, task.words[task_words::signal], task.signal_pe());
     free_slot(q, task.ring, task.ticket);
     fetch_add_release<scope::system>(&ended_, uint64_t{1});

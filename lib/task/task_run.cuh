@@ -22,34 +22,36 @@ GRAVEL_BOTH bool check_task(const gravel_task_handle& q, const open_task& task) 
   return good;
 }
 
-/// Adds 1 to a signal, behind what the calling thread has acquired. Thread scope: lane, or a host thread.
+// The end of a task, behind a fence of who calls: one for all that then tells it. Thread scope of all: lane, or a host thread.
+
+/// Adds 1 to a signal.
 GRAVEL_BOTH void raise_task_signal(const gravel_t& g, uint64_t offset, uint32_t pe) {
   if (offset == task_words::none) return;
   auto* const here = reinterpret_cast<uint64_t*>(g.heap + offset);
   if (char* const heap = mapped_heap(g, static_cast<int>(pe))) {
-    fetch_add_release<scope::system>(reinterpret_cast<uint64_t*>(heap + offset), uint64_t{1});
+    add_behind_fence<scope::system>(reinterpret_cast<uint64_t*>(heap + offset), uint64_t{1});
   } else {
     gravel_inc(g, here, static_cast<int>(pe));
     gravel_flush(g);
   }
 }
 
-/// A task has ended: its slot is free, and its sender may know [T2]. Thread scope: lane, or a host thread.
+/// Its slot is free, and its sender may know [T2] release.
 GRAVEL_BOTH void free_slot(const gravel_task_handle& q, uint32_t ring, uint64_t ticket) {
   const uint32_t n = q.g.n_pes, me = q.g.my_pe;
   const uint32_t pe = ring < n ? ring : ring < 2 * n ? ring - n : me;
   const uint32_t credits = ring < n ? me : ring < 2 * n ? n + me : ring;
   auto* const here = reinterpret_cast<uint64_t*>(q.g.heap + q.memory.done(credits, ticket));
   if (char* const heap = mapped_heap(q.g, static_cast<int>(pe))) {
-    store_release(reinterpret_cast<uint64_t*>(heap + q.memory.done(credits, ticket)), ticket + 1);
+    store_behind_fence(reinterpret_cast<uint64_t*>(heap + q.memory.done(credits, ticket)), ticket + 1);
   } else {
     gravel_put(q.g, here, ticket + 1, static_cast<int>(pe));
     if ((ticket & (q.memory.shape.slots / 2 - 1)) == 0) gravel_flush(q.g);
   }
 }
-/// One of those that are counted to tell the end of all. Thread scope: lane.
+/// One of those that are counted to tell the end of all.
 GRAVEL_DEVICE void count_ended(const gravel_task_handle& q) {
-  fetch_add_release<scope::device>(reinterpret_cast<uint64_t*>(q.g.heap + q.memory.line(task_memory::ended)), uint64_t{1});
+  add_behind_fence<scope::device>(reinterpret_cast<uint64_t*>(q.g.heap + q.memory.line(task_memory::ended)), uint64_t{1});
 }
 
 template <class Task>
@@ -101,8 +103,7 @@ GRAVEL_DEVICE void run_open(const gravel_task_handle& q, const copy_team& team, 
     if (task.is_good && !run_block<Tasks...>(t, task, target_of(q, task), payload) && team.is_leader())
       report_error(q.g, message_fault::unknown_task, op::none, task.sender_pe(), task.id(), 0);
   }
-  thread_fence();  // what each has written, before the signal
-  team.sync();
+  team.sync();  // what the others of the team have written, the leader's fence covers
   bool is_last = true;
   if (team.is_leader() && blocks != 1) is_last = fetch_add_acq_rel<scope::device>(&slot->ended, uint64_t{ran}) + ran == blocks;
   if (task.chain_words() != 0) {
@@ -113,6 +114,7 @@ GRAVEL_DEVICE void run_open(const gravel_task_handle& q, const copy_team& team, 
   if (!team.is_leader() || !is_last) return;
   store_relaxed(&slot->ended, uint64_t{0});
   store_relaxed(&slot->arrived, uint64_t{0});
+  thread_fence();
   raise_task_signal(q.g, task.words[task_words::signal], task.signal_pe());
   free_slot(q, task.ring, task.ticket);
   count_ended(q);

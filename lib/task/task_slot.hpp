@@ -8,9 +8,10 @@
 //   ticket = tickets++ (in its own memory)                    look at the first tag of each ring's next slot   [T1] acquire
 //   wait until done[ticket % slots] is ticket - slots + 1     the ticket's: is it mine? no: next. later: it was not mine. next
 //     [T2] acquire                                            read the words, each until its tag is the ticket's
-//   payload; fence, if it does not fit into words             [staged: wait until `arrived` is what the command says  [T3] acquire]
-//   words with tags  [T1] release                             run; the last block to end: signal, done[ticket % slots] = ticket + 1  [T2] release
+//   payload; its threads meet; the leader's fence             [staged: wait until `arrived` is what the command says  [T3] acquire]
+//   words with tags; the first is the leader's  [T1] release  run; the last block to end: signal, done[ticket % slots] = ticket + 1  [T2] release
 //
+// What the leader's fence is for: a payload that is not in the words, and what was written before the put if the handle says so.
 // Over the route `net` the pieces of the payload count their bytes in `arrived` [T3], and the command is an active message, whose handler writes the words.
 // Invariants: a slot is written only when all workers that have a part in its last task have ended theirs. A worker that finds a later tag than
 // that of its ticket had no part in it: its own would have kept the slot. Tickets only grow; tags are their lower halves.

@@ -104,7 +104,7 @@ class resident_worker {
     if (team.is_leader()) store_relaxed<scope::device>(&here_.near.tickets, ++s_.taken);  // for the watchdog of services
     run_open<Tasks...>(q_, team, task, rank_of(task.ticket), gridDim.x);
     if (team.is_leader()) {
-      store_release<scope::device>(&here_.near_done, s_.taken);
+      store_behind_fence<scope::device>(&here_.near_done, s_.taken);
       ++s_.next[task.ring];
     }
     team.sync();
@@ -150,6 +150,7 @@ class resident_worker {
     if (!sent) return idle_();
     idle_.reset();
     if (team.is_leader()) {
+      thread_fence();
       free_slot(q_, task.ring, task.ticket);
       count_ended(q_);
       ++s_.next[task.ring];

@@ -4,9 +4,9 @@
 // tasks concern them; of three tasks the second has two blocks, one for each worker, the others have one.
 //
 //   step here        in the code                                  label
-//   wait for done    claim_slot                                   [T2] acquire
-//   head, body       open_order::fill                             [T1]
-//   compare the tag  task_worker::look, concerns_me
+//   wait for done    wait_for_slot                                [T2] acquire
+//   head, body       open_order::write (task_put.pml has its fences)   [T1]
+//   compare the tag  resident_worker::look, concerns_me
 //   wait for body    read_words                                   [T1]
 //   ended, done      run_open, free_slot                          [T2] release
 //
