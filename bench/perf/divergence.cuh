@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(BLOCK) diverge_predicated(gravel_t g, divergen
     const uint32_t updates = item < job.items ? job.updates_of(seed) : 0;
     if (threadIdx.x == 0) most = 0;
     __syncthreads();
-    if (updates) raise_to(&most, updates);
+    if (updates) raise_to<scope::shared>(&most, updates);
     __syncthreads();
     const uint32_t rounds = most;
     for (uint32_t u = 0; u < rounds; ++u) {

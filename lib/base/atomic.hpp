@@ -12,7 +12,8 @@
 namespace gravel {
 
 /// Who takes part: the lanes of a block, all kernels of one GPU, or GPU and CPU together. `shared`: the lanes of a block, by words in its
-/// shared memory, which the instructions then need not find out.
+/// shared memory, which the instructions then need not find out. Words of `device` and `system` are not in shared memory, nor on a stack: atomics
+/// with an answer (fetch_add and the like) fault there.
 enum class scope { shared, block, device, system };
 
 #if !GRAVEL_CUDA

@@ -42,6 +42,14 @@ __device__ __forceinline__ uint64_t place(const T* at) {
   else if constexpr (S == scope::device) asm volatile(before ".gpu." after __VA_ARGS__);   \
   else asm volatile(before ".sys." after __VA_ARGS__)
 
+/// The same of an instruction that reads and writes. It says that words of the device and the system are in global memory: of an address of any kind
+/// a thread would wait for the answer, also where nobody wants it, to see whether the word was in shared memory, and would have a loop for that case.
+#define GRAVEL_PTX_ATOMIC(before, after, ...)                                                   \
+  if constexpr (S == scope::shared) asm volatile(before ".cta.shared." after __VA_ARGS__);      \
+  else if constexpr (S == scope::block) asm volatile(before ".cta." after __VA_ARGS__);         \
+  else if constexpr (S == scope::device) asm volatile(before ".gpu.global." after __VA_ARGS__); \
+  else asm volatile(before ".sys.global." after __VA_ARGS__)
+
 #define GRAVEL_PTX_LOAD(name, instruction, word, type, letter)                                               \
   template <scope S>                                                                                         \
   __device__ __forceinline__ word name(const word* at) {                                                     \
@@ -54,21 +62,21 @@ __device__ __forceinline__ uint64_t place(const T* at) {
   __device__ __forceinline__ void name(word* at, word value) {                                            \
     GRAVEL_PTX_IN_SCOPE(instruction, type " [%0], %1;", : : "l"(place<S>(at)), letter(value) : "memory"); \
   }
-#define GRAVEL_PTX_UPDATE(name, instruction, word, type, letter)                                                              \
-  template <scope S>                                                                                                          \
-  __device__ __forceinline__ word name(word* at, word value) {                                                                \
-    word old;                                                                                                                 \
-    GRAVEL_PTX_IN_SCOPE(instruction, type " %0, [%1], %2;", : "=" letter(old) : "l"(place<S>(at)), letter(value) : "memory"); \
-    return old;                                                                                                               \
+#define GRAVEL_PTX_UPDATE(name, instruction, word, type, letter)                                                            \
+  template <scope S>                                                                                                        \
+  __device__ __forceinline__ word name(word* at, word value) {                                                              \
+    word old;                                                                                                               \
+    GRAVEL_PTX_ATOMIC(instruction, type " %0, [%1], %2;", : "=" letter(old) : "l"(place<S>(at)), letter(value) : "memory"); \
+    return old;                                                                                                             \
   }
 #define GRAVEL_PTX_SWAP(name, instruction, word, type, letter)                  \
   template <scope S>                                                            \
   __device__ __forceinline__ word name(word* at, word expected, word desired) { \
     word old;                                                                   \
-    GRAVEL_PTX_IN_SCOPE(instruction, type " %0, [%1], %2, %3;",                 \
-                        : "=" letter(old)                                       \
-                        : "l"(place<S>(at)), letter(expected), letter(desired)  \
-                        : "memory");                                            \
+    GRAVEL_PTX_ATOMIC(instruction, type " %0, [%1], %2, %3;",                   \
+                      : "=" letter(old)                                         \
+                      : "l"(place<S>(at)), letter(expected), letter(desired)    \
+                      : "memory");                                              \
     return old;                                                                 \
   }
 

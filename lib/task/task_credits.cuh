@@ -25,15 +25,7 @@ GRAVEL_BOTH slot_claim take_ticket(const gravel_task_handle& q, uint32_t line) {
   task_line& mine = q.tickets[line];
   slot_claim claim;
   claim.ended = load_acquire_later<scope::device>(&mine.ended);
-#if GRAVEL_ON_GPU
-  // By an address of any kind the instruction would have to be waited for: whether it was shared memory.
-  asm volatile("{ .reg .u64 at; cvta.to.global.u64 at, %1; atom.global.add.relaxed.gpu.u64 %0, [at], 1; }"
-               : "=l"(claim.ticket)
-               : "l"(&mine.tickets)
-               : "memory");
-#else
   claim.ticket = fetch_add<scope::device>(&mine.tickets, uint64_t{1});
-#endif
   return claim;
 }
 /// Waits until its slot is free. Nothing is stored into the slot before that. Thread scope: as take_ticket.
