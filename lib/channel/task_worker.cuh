@@ -48,6 +48,8 @@ class task_worker {
 
   /// Until the end, or until `batches` have been taken out of channels and what came of them in shared memory is done.
   GRAVEL_DEVICE void work(uint32_t batches) {
+    const bool in_rounds = batches != ~0u;
+    uint32_t refused = 0;
     relax idle;
     for (bool small = false;; small = !small) {  // first what is large, then what there is
       while (own_.run(small ? 0 : 3)) small = false, idle.reset();
@@ -68,9 +70,11 @@ class task_worker {
         if (looks) seen_ = live, skipped_ = 0;
         if (looks && choose(small ? 1 : view_.width)) {
           if (!hands_out_ || !hand_out()) run_found();
-          --batches, small = true, idle.reset();
+          --batches, small = true, idle.reset(), refused = 0;
           continue;
         }
+        // What is here may lack room that comes back only with what other PEs bring between rounds: then the round ends.
+        if (in_rounds && looks && small && !found_nothing_ && ++refused == most_refused) batches = 0;
         if (small && (live & graph_words::live_mask) == 0) break;
         if (small && found_nothing_ && !hands_out_) starve();
       }
@@ -334,6 +338,7 @@ class task_worker {
   }
 
   static constexpr uint32_t none = ~0u;
+  static constexpr uint32_t most_refused = 64;  ///< searches in vain, one behind the other
   /// A batch that was taken out of a channel, or one frame whose inputs have come.
   struct found {
     uint32_t channel, promised;  ///< depth * types + type; tasks for whose children there is room
