@@ -93,7 +93,8 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
     uint64_t stop;      ///< not 0: a task did something wrong, somewhere
   };
 
-  /// With frames for what may be lent: whatever waits for other PEs, what is here can go on, so that a round ends.
+  /// With frames for what may be lent, so that what is here can go on. Where it cannot, as a frame that waits for another PE holds those behind it, the
+  /// round ends (task_worker::work), and the next one begins with what others have brought.
   static gravel_task_options in_rounds(gravel_task_options options, const gravel_shared_options& how) {
     options.dispatch = gravel_dispatch::host;
     if (gravel_n_pes() > 1) options.frames += how.guests;
