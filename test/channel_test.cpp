@@ -260,6 +260,80 @@ TEST_CASE("room is all or nothing, comes back in the order of tickets, and is pr
   CHECK(r.c.state().room == 40);
 }
 
+TEST_CASE("a warp collects the room of up to 32 chunks at once, and stops before the first that is not done") {
+  struct row {
+    uint32_t hole, expected;  // the first ticket of what is not done, and freed by one look
+  };
+  for (const row& at : {row{0, 0}, {5 * 32 + 7, 5 * 32 + 7}, {31 * 32, 31 * 32}, {32 * 32 + 9, 32 * 32}, {40 * 32, 32 * 32}})
+    for (uint64_t laps : {uint64_t{0}, uint64_t{7}, (uint64_t{1} << 27) - 1}) {
+      rig<uint8_t> r(64 * 32 - 31, laps);
+      simt::launch(1, 32, {}, [&] {
+        const lane_group warp = lane_group::converged_warp(threadIdx.x, 32);
+        const channel_reservation all = r.c.reserve(warp, 48);
+        r.c.commit(warp, all);
+        for (channel_batch b; (b = r.c.take(warp, 32)).count != 0;) {
+          const uint64_t begin = b.first - r.base, end = begin + b.count;
+          // Of the chunk with the hole, what lies before that; of all others everything, also of those behind it.
+          if (end <= at.hole || begin / 32 > at.hole / 32) r.c.free(warp, b);
+          else if (begin < at.hole) r.c.free(warp, {b.first, static_cast<uint32_t>(at.hole - begin)});
+        }
+        CHECK(r.c.space.refresh(warp) == (at.expected != 0));
+        warp.sync();
+        if (warp.is_leader()) {
+          CHECK(r.c.state().freed - r.base == at.expected);
+          CHECK(r.c.state().room == r.capacity - 48 * 32 + at.expected);
+        }
+        warp.sync();
+        while (r.c.space.refresh(warp)) {
+        }
+        if (warp.is_leader()) CHECK(r.c.state().freed - r.base == at.hole);
+      });
+    }
+}
+
+TEST_CASE("warps and single lanes at one channel, under 40 schedules") {
+  constexpr uint32_t each = 6;
+  for (uint32_t capacity : {33u, 97u, 1024u})
+    for (uint64_t seed = 0; seed <= 40; ++seed) {
+      INFO("capacity " << capacity << ", seed " << seed);
+      rig<uint8_t> r(capacity, 7);
+      constexpr uint32_t total = 32 * each + 5 * each;  // a warp, and five lanes that are alone
+      std::vector<uint32_t> seen(total);
+      uint32_t taken = 0;
+      simt::launch_options options{};
+      options.seed = seed;
+      simt::launch(1, 64, options, [&] {
+        const bool by_warp = threadIdx.x < 32;
+        const uint32_t lane = threadIdx.x % 32;
+        if (!by_warp && lane >= 5) return;
+        const lane_group group = by_warp ? lane_group::converged_warp(threadIdx.x, 64) : lane_group::of(1u << lane);
+        const uint32_t mine = by_warp ? lane * each : (32 + lane) * each;
+        uint32_t sent = 0;
+        for (uint32_t rounds = 0; group.from_leader(load_relaxed(&taken)) < total; ++rounds) {
+          if (rounds > 100'000) fail("{} of {} elements come through", taken, total);
+          if (sent < each) {
+            const channel_reservation room = r.c.reserve(group, 1);
+            if (room.granted) r.c.write(room.mine, {mine + sent, 0, 0});
+            r.c.commit(group, room);
+            sent += room.granted;
+          }
+          const channel_batch b = r.c.take(group, group.size());
+          if (group.rank() < b.count) {
+            const uint32_t n = r.c.read(b.first + group.rank()).producer;
+            if (n >= total || ++seen[n] != 1) fail("element {} comes twice, or was never sent", n);
+          }
+          r.c.free(group, b);
+          if (group.is_leader()) fetch_add(&taken, b.count);
+          if (b.count == 0) relax{}();
+        }
+      });
+      for (uint32_t n : seen) REQUIRE(n == 1);
+      while (r.c.space.refresh()) {
+      }
+      REQUIRE(r.c.state().room == capacity);
+    }
+}
+
 TEST_CASE("elements of any size are columns of words") {
   struct wide {
     uint64_t a;

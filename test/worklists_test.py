@@ -128,6 +128,9 @@ class WorklistsTest(unittest.TestCase):
         for pes, nodes in SHAPES[:3]:
             for execution in ("rounds", "fused", "asynchronous"):
                 self.good(pes, nodes, f"{options} --execution {execution}")
+        # Several threads of an aggregator: messages overtake each other.
+        narrow = " --delta 30" if NAME == "paths" else ""
+        self.good(2, 2, f"{options}{narrow} --execution asynchronous --repeat 3", GRAVEL_AGGREGATOR_THREADS="4")
         self.good(1, 1, f"{options} --execution fused --fused-blocks 1")
         self.good(1, 1, f"{options} --execution fused --fused-blocks 5", GRAVEL_CPU_SEED="5")
         self.good(1, 1, f"{options} --fused-most 3 --repeat 2")

@@ -105,12 +105,8 @@ struct channel {
   template <class Group>
   GRAVEL_BOTH channel_reservation reserve(const Group& group, uint32_t n) const {
     const group_sum sum = group_sum::of(group, n);
-    channel_reservation r{0, 0, sum.total, false};
-    if (group.is_leader()) {
-      r.granted = take_room(sum.total);
-      if (r.granted) r.first = space.draw(sum.total);
-    }
-    r.granted = group.from_leader(static_cast<uint32_t>(r.granted)) != 0;
+    channel_reservation r{0, 0, sum.total, space.take_room(group, sum.total)};
+    if (r.granted && group.is_leader()) r.first = space.draw(sum.total);
     r.first = group.from_leader(r.first);
     r.mine = r.first + sum.before;
     return r;
@@ -196,18 +192,13 @@ struct channel {
   template <class Group>
   GRAVEL_BOTH uint32_t offer(const Group& group, uint32_t most) const {
     const uint64_t at = group.from_leader(load_relaxed<scope::device>(&state().ready)), chunk = at / chunk_tickets * chunk_tickets;
-    const uint32_t looked_at = group.is_whole_warp() ? (committed.chunks < 32 ? committed.chunks : 32) : 1;
-    uint32_t count = 0;
-    if (group.rank() < looked_at) count = committed.count(chunk + uint64_t{group.rank()} * chunk_tickets);  // [K4]
-    const uint32_t all_committed = group.ballot(count == chunk_tickets);
-    const uint32_t full = lane_group::popcount(looked_at == 1 ? all_committed : all_committed & ~(all_committed + 1));  // before a gap
-    uint64_t end = chunk + uint64_t{full} * chunk_tickets;
-    group.sync();  // the leader has acquired what the others have
+    const counted_chunks seen = committed.look(group, at);  // [K4]
+    uint64_t end = chunk + uint64_t{seen.full} * chunk_tickets;
     uint32_t mine = 0;
     if (group.is_leader()) {
-      if (full == 0) {  // more than there are in a chunk: others were faster
-        end = chunk + count;
-        if (count > chunk_tickets || end <= at || load_relaxed<scope::device>(&state().tail) != end) end = at;
+      if (seen.full == 0) {  // more than there are in a chunk: others were faster
+        end = chunk + seen.behind;
+        if (seen.behind > chunk_tickets || end <= at || load_relaxed<scope::device>(&state().tail) != end) end = at;
       }
       if (end > at && compare_swap_acq_rel<scope::device>(&state().ready, at, end)) {  // [K9]
         const auto n = static_cast<uint32_t>(end - at);

@@ -182,7 +182,7 @@ class task_exchange {
       outbox.free(warp_, b);
       if (warp_.is_leader()) s_.words->borrowed -= b.count;
     }
-    if (warp_.is_leader()) outbox.space.refresh();
+    outbox.space.refresh(warp_);
     warp_.sync();
   }
 

@@ -22,6 +22,7 @@
 #pragma once
 #include <cstdint>
 
+#include "device/lane_group.cuh"
 #include "lib/base/atomic.hpp"
 #include "lib/base/platform.hpp"
 
@@ -38,6 +39,12 @@ struct slots_words {
       128) uint64_t freed;  ///< tickets whose room has come back: of the chunk in which it lies so many are done, of those before it all
 };
 
+/// So many chunks in a row are counted whole, and of the one behind them, if it was looked at, so many tickets (more than 32: whoever asks is
+/// late).
+struct counted_chunks {
+  uint32_t full, behind;
+};
+
 /// A sequence word counts what has been done, ever, with the tickets of its 32 slots. How many of those in the round of a ticket?
 template <class Word>
 struct sequence {
@@ -49,9 +56,24 @@ struct sequence {
   /// 0 to 32; more: the chunk is in a later round, and whoever asks is late.
   GRAVEL_BOTH uint32_t count(uint64_t ticket) const { return static_cast<Word>(load_acquire<scope::device>(of(ticket)) - before(ticket)); }
   GRAVEL_BOTH void add(uint64_t ticket, uint32_t n) const { fetch_add_release<scope::device>(of(ticket), static_cast<Word>(n)); }
+
+  /// Looks at the chunk of a ticket and those behind it: a warp at 32 at once, another group at this one alone. The leader has acquired what
+  /// the others have seen. Thread scope: the group, converged.
+  template <class Group>
+  GRAVEL_BOTH counted_chunks look(const Group& group, uint64_t ticket) const {
+    const uint32_t looked_at = !group.is_whole_warp() ? 1 : chunks < 32 ? chunks : 32;
+    const uint64_t first = ticket / chunk_tickets * chunk_tickets;
+    uint32_t n = 0;
+    if (group.rank() < looked_at) n = count(first + uint64_t{group.rank()} * chunk_tickets);
+    const uint32_t whole = group.ballot(n == chunk_tickets);
+    group.sync();
+    if (looked_at == 1) return whole ? counted_chunks{1, 0} : counted_chunks{0, group.from_leader(n)};
+    const uint32_t full = lane_group::popcount(whole & ~(whole + 1));  // before a gap
+    return {full, full < looked_at ? group.from_lane(n, full) : 0};
+  }
 };
 
-/// Plain data; the memory is the owner's. Thread scope of all: lane.
+/// Plain data; the memory is the owner's. Thread scope: lane, where nothing else is said.
 template <class Word = uint32_t>
 struct slots {
   slots_words* state;
@@ -72,6 +94,21 @@ struct slots {
     while (has_room(n))
       if (take_room_now(n)) return true;
     return false;
+  }
+  /// The same for a group: what a warp finds to be done in 32 chunks comes back at once. Thread scope: the group, converged.
+  template <class Group>
+  GRAVEL_BOTH bool take_room(const Group& group, uint32_t n) const {
+    enum : uint32_t { taken, others_were_faster, too_little };
+    for (;;) {
+      uint32_t found = taken;
+      if (group.is_leader() && n != 0) {
+        if (!is_enough(load_relaxed<scope::device>(&state->room), n)) found = too_little;
+        else if (!take_room_now(n)) found = others_were_faster;
+      }
+      found = group.from_leader(found);
+      if (found == taken) return true;
+      if (found == too_little && !refresh(group)) return false;
+    }
   }
   /// A moment later it may be otherwise.
   GRAVEL_BOTH bool has_room(uint32_t n) const {
@@ -101,16 +138,27 @@ struct slots {
     bool more = false;
     for (uint64_t freed = load_relaxed<scope::device>(&state->freed);;) {
       const uint32_t n = done.count(freed);  // [K3]
-      const uint64_t to = freed / chunk_tickets * chunk_tickets + (n < chunk_tickets ? n : chunk_tickets);
-      if (to <= freed) return more;
-      if (compare_swap_acquire<scope::device>(&state->freed, freed, to)) {
-        give_room(static_cast<uint32_t>(to - freed));
-        freed = to;
-      } else {
-        freed = load_relaxed<scope::device>(&state->freed);
-      }
+      if (!collect(freed, {0, n})) return more;
+      freed = load_relaxed<scope::device>(&state->freed);
       more = true;
     }
+  }
+  /// The same, of as many chunks as the group looks at. Thread scope: the group, converged.
+  template <class Group>
+  GRAVEL_BOTH bool refresh(const Group& group) const {
+    const uint64_t freed = group.from_leader(load_relaxed<scope::device>(&state->freed));
+    const counted_chunks seen = done.look(group, freed);  // [K3]
+    return group.from_leader(static_cast<uint32_t>(group.is_leader() && collect(freed, seen))) != 0;
+  }
+
+ private:
+  /// False: nothing more is done than was known.
+  GRAVEL_BOTH bool collect(uint64_t freed, const counted_chunks& seen) const {
+    const uint64_t whole = freed / chunk_tickets * chunk_tickets + uint64_t{seen.full} * chunk_tickets;
+    const uint64_t to = whole + (seen.behind < chunk_tickets ? seen.behind : chunk_tickets);
+    if (to <= freed) return false;
+    if (compare_swap_acquire<scope::device>(&state->freed, freed, to)) give_room(static_cast<uint32_t>(to - freed));
+    return true;
   }
 };
 

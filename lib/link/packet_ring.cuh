@@ -118,6 +118,11 @@ __device__ GRAVEL_NOINLINE inline void put_word(const gravel_t& g, uint64_t* at,
   gravel_put(g, at, value, static_cast<int>(pe));
   gravel_flush(g);
 }
+/// The same where a later message may overtake this one: the larger value stays.
+__device__ GRAVEL_NOINLINE inline void raise_word(const gravel_t& g, uint64_t* at, uint64_t value, uint32_t pe) {
+  gravel_max(g, at, value, static_cast<int>(pe));
+  gravel_flush(g);
+}
 /// The word of a packet, behind what was stored before.
 template <class There>
 GRAVEL_DEVICE void tell_packet(const gravel_t& g, const packet_ring& r, const There& there, uint64_t number, packet_word word) {
@@ -250,7 +255,7 @@ GRAVEL_DEVICE void free_packet(const gravel_t& g, const packet_ring& r, const Th
   if (p.word.is_counted()) store_relaxed(counted, *counted + p.word.counted_bytes());
   uint64_t* const at = &r.credit(p.number)->freed;
   if (back.is_mapped()) return store_release(back.at(at), p.number + 1);  // [L5]
-  put_word(g, at, p.number + 1, r.source);                                // [L5]
+  raise_word(g, at, p.number + 1, r.source);                              // [L5]
 }
 
 }  // namespace gravel

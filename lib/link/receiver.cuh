@@ -28,8 +28,8 @@ __global__ void __launch_bounds__(32) free_for_ever(const __grid_constant__ grav
     const far_heap back = far_heap::of(g, r.source);
     for (uint32_t i = threadIdx.x; i < r.buffers; i += blockDim.x) {
       uint64_t* const at = &r.credit(i)->freed;
-      if (back.is_mapped()) store_release(back.at(at), ~uint64_t{0});  // [L5]
-      else gravel_put(g, at, ~uint64_t{0}, static_cast<int>(r.source));
+      if (back.is_mapped()) store_release(back.at(at), ~uint64_t{0});    // [L5]
+      else gravel_max(g, at, ~uint64_t{0}, static_cast<int>(r.source));  // it may overtake one that freed a packet
     }
   }
   if (threadIdx.x == 0) gravel_flush(g);

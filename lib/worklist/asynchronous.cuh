@@ -38,12 +38,18 @@ struct wave_word {
   GRAVEL_BOTH static bool is_of(uint64_t word, uint64_t wave) { return (word & 0xff) == (wave & 0xff); }
   GRAVEL_BOTH static uint64_t count(uint64_t word) { return word >> 8; }
 };
+/// The lowest rank of which a PE may have something; no_rank: it has nothing. Puts may overtake each other, also those of one word; so what is said later is
+/// the larger number, and it is brought by gravel_max.
+constexpr uint32_t no_rank = ~0u;
+struct lowest_word {
+  GRAVEL_BOTH static uint64_t of(uint32_t telling, uint32_t rank) { return uint64_t{telling} << 32 | rank; }
+  GRAVEL_BOTH static uint32_t rank(uint64_t word) { return static_cast<uint32_t>(word); }
+};
 /// What one PE says, at each other; written by it alone. Symmetric.
 struct wave_report {
-  uint64_t received[2], sent[2];  ///< of even and odd waves
-  uint64_t lowest;                ///< rank of which it may have something; no_rank: it has nothing
+  uint64_t received[2], sent[2];  ///< of even and odd waves; a word of wave k + 2 is sent when all have seen that of wave k
+  uint64_t lowest;                ///< 0 when a run begins
 };
-constexpr uint32_t no_rank = ~0u;
 
 struct asynchronous_words {
   alignas(128) uint64_t pending;   ///< entries that are not done
@@ -170,7 +176,7 @@ GRAVEL_DEVICE void keep_watch(const gravel_t& g, const asynchronous_view& a) {
   asynchronous_words& words = *a.words;
   const uint32_t lane = threadIdx.x;
   uint64_t wave = words.wave + 1, received_before = ~uint64_t{0};
-  uint32_t told = no_rank - 1;
+  uint32_t told = no_rank - 1, tellings = 0;
   bool reported = false;
   for (relax wait;; wait.attentively()) {
     const uint64_t received = load_acquire<scope::device>(&words.received);        // [W2]
@@ -182,7 +188,8 @@ GRAVEL_DEVICE void keep_watch(const gravel_t& g, const asynchronous_view& a) {
     const uint32_t lowest = __shfl_sync(~0u, idle ? no_rank : load_relaxed<scope::device>(&words.base), 0);
     if (lowest != told) {
       told = lowest;
-      for (uint32_t pe = lane; pe < g.n_pes; pe += 32) gravel_put(g, &a.reports[g.my_pe].lowest, uint64_t{lowest}, static_cast<int>(pe));
+      const uint64_t word = lowest_word::of(++tellings, lowest);
+      for (uint32_t pe = lane; pe < g.n_pes; pe += 32) gravel_max(g, &a.reports[g.my_pe].lowest, word, static_cast<int>(pe));
     }
     if (!reported && __shfl_sync(~0u, idle, 0)) {
       const uint64_t r = __shfl_sync(~0u, received, 0), s = __shfl_sync(~0u, load_relaxed<scope::device>(&words.sent), 0);
@@ -200,7 +207,7 @@ GRAVEL_DEVICE void keep_watch(const gravel_t& g, const asynchronous_view& a) {
       const uint64_t theirs = look_at(g, &a.reports[pe].received[wave % 2]), out = look_at(g, &a.reports[pe].sent[wave % 2]);
       all = all && wave_word::is_of(theirs, wave) && wave_word::is_of(out, wave);
       r += wave_word::count(theirs), s += wave_word::count(out);
-      const auto rank = static_cast<uint32_t>(look_at(g, &a.reports[pe].lowest));
+      const uint32_t rank = lowest_word::rank(look_at(g, &a.reports[pe].lowest));
       least = rank < least ? rank : least;
     }
     least = __reduce_min_sync(~0u, least);

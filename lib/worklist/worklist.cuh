@@ -252,6 +252,10 @@ class gravel_worklist {
     here.wave = before.wave;
     here.allowed = gravel::no_rank;
     gravel_copy(ranked_.words, &here, sizeof(here));
+    std::vector<gravel::wave_report> reports(static_cast<size_t>(gravel_n_pes()));
+    gravel_copy(reports.data(), ranked_.reports, reports.size() * sizeof(gravel::wave_report));
+    for (gravel::wave_report& r : reports) r.lowest = 0;
+    gravel_copy(ranked_.reports, reports.data(), reports.size() * sizeof(gravel::wave_report));
     gravel::worklist_words lists = words();
     launch_for(lists.near_size[lists.near_turn] + lists.far_size[lists.far_turn], gravel::lists_to_ranks<Program>, view_, ranked_);
     lists = words();
