@@ -131,21 +131,22 @@ class WorklistsTest(unittest.TestCase):
         self.good(1, 1, f"{options} --execution fused --fused-blocks 1")
         self.good(1, 1, f"{options} --execution fused --fused-blocks 5", GRAVEL_CPU_SEED="5")
         self.good(1, 1, f"{options} --fused-most 3 --repeat 2")
+        self.good(3, 2, f"{options} --execution fused --repeat 2", GRAVEL_CPU_SEED="6")
         self.good(2, 1, f"{options} --execution asynchronous --capacity 32 --slack 0 --repeat 2")  # channels that overflow
 
     @unittest.skipIf(NAME != "paths", "of paths")
     def test_delays(self):
         """The end is found neither too early nor never while processes stand still for some time, again and again: PEs and the aggregators, which carry what is under way."""
         chance = random.Random(7)
-        for execution, variables in (("asynchronous", {}), ("asynchronous", {"GRAVEL_ROUTES": "peer"}), ("automatic", {})):
+        for execution, repeat, variables in (("asynchronous", 4, {}), ("asynchronous", 4, {"GRAVEL_ROUTES": "peer"}), ("automatic", 60, {}), ("fused", 15, {})):
             with self.subTest(execution=execution, **variables):
-                command = [UCX_RUN, "-n", "3", "--nodes", "2", "--timeout", "60", PROGRAM, *EXECUTIONS[NAME].split(), "--execution", execution, "--repeat", "10"]
+                command = [UCX_RUN, "-n", "3", "--nodes", "2", "--timeout", "60", PROGRAM, *EXECUTIONS[NAME].split(), "--execution", execution, "--repeat", str(repeat)]
                 job = Job(command, PROGRAM, GRAVEL_SYMMETRIC_SIZE="64M", **variables)
                 delays = 0
                 try:
                     while job.process.poll() is None:
                         processes = [*job.pes().values(), *job.aggregators().values()]
-                        for pid in chance.sample(processes, min(1, len(processes))):
+                        for pid in chance.sample(processes, min(1, len(processes)) if delays < 40 else 0):
                             with contextlib.suppress(ProcessLookupError):
                                 os.kill(pid, signal.SIGSTOP)
                                 time.sleep(chance.uniform(0, 0.05))
@@ -157,6 +158,22 @@ class WorklistsTest(unittest.TestCase):
                     self.assertGreater(delays, 3)
                 finally:
                     job.clean_up()
+
+    @unittest.skipIf(NAME == "components", "has none")
+    def test_one_kernel_for_the_rounds_of_all(self):
+        """Of several PEs, too: the number of kernels does not grow with that of rounds, and the same is done as by way of the hosts."""
+        rounds, fused = (self.told(3, 2, f"{EXECUTIONS[NAME]} --execution {how}") for how in ("rounds", "fused"))
+        self.assertGreater(rounds["kernels"], 3 * rounds["rounds"])
+        self.assertGreater(fused["rounds"], 5)
+        self.assertLess(fused["kernels"], rounds["kernels"] / 4)
+        self.assertAlmostEqual(fused["exchanges"], rounds["exchanges"], delta=3 if NAME == "ranks" else 0)  # the order of sums differs
+        self.assertGreater(fused["sent"], 0)
+
+    @unittest.skipIf(NAME not in ("bfs", "paths"), "of bfs and paths")
+    def test_hubs_are_divided_in_all_executions(self):
+        for pes in (1, 2):
+            for execution in ("rounds", "fused", "asynchronous"):
+                self.assertGreater(self.told(pes, 1, f"--rmat 6 --edges-per-vertex 128 {'--no-pull' if NAME == 'bfs' else ''} --execution {execution}")["pieces"], 0)
 
     def test_json(self):
         told = self.told(2, 1, RUNS[NAME][0])
