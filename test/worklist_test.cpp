@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/simt.hpp"
+#include "examples/worklists/pull.cuh"
 #include "lib/base/mix.hpp"
 #include "lib/graph/graph.hpp"
 #include "test/catch.hpp"
@@ -512,4 +513,69 @@ TEST_CASE("priorities save work on a road-like grid") {
     INFO(expanded[0] << " without priorities, " << expanded[1] << " with them");
     CHECK(expanded[1] < expanded[0]);
   }
+}
+
+TEST_CASE("the check by Graph500's rules accepts a search, and finds every mistake that is planted") {
+  edge_list list = rmat(6, 8, 5, {.undirected = true});
+  for (uint64_t i = 0; i < 100; ++i) list.edges.push_back({1, i % 50}), list.edges.push_back({i % 50, 1});  // a long row
+  list.total_edges = list.edges.size();
+  list.vertices += 2;  // that nothing reaches
+  const problem p(list);
+  const uint64_t n = p.rows.rows(), source = 5;
+  rig r(p, n, 0, 3);
+  r.work(source, false);
+  r.check_result(source);
+  const std::vector<uint32_t> words = r.words;
+  std::vector<uint32_t> levels = words, parents(n, no_parent);
+  bits_view bits{};
+  bits.own = n, bits.parents = parents.data(), bits.levels = levels.data();
+  std::vector<row_part> parts(n + p.targets.size() / row_piece);
+  uint32_t n_parts = 0;
+  r.launch(2, 32, false, [&] { look_for_parents(r.view, bits, source, parts.data(), &n_parts); });
+  CHECK(n_parts > 0);
+  r.launch(2, 32, false, [&] { search_long_rows(r.view, bits, parts.data(), &n_parts); });
+  const auto mistakes = [&](uint64_t from) {
+    uint64_t counts[4] = {};
+    r.launch(2, 32, false, [&] { check_search(r.view, bits, from, counts); });
+    return counts[0];
+  };
+  REQUIRE(mistakes(source) == 0);
+  const std::vector<uint32_t> right = parents;
+  const auto level = [&](uint64_t v) { return least_keys::key_of(words[v]); };
+  const auto vertex = [&](auto condition) {
+    for (uint32_t v = 0; v < n; ++v)
+      if (condition(v)) return v;
+    FAIL("no vertex for this");
+    return 0u;
+  };
+  const auto is_neighbour = [&](uint64_t v, uint32_t u) {
+    return std::count(p.targets.begin() + static_cast<int64_t>(p.rows.offsets[v]),
+                      p.targets.begin() + static_cast<int64_t>(p.rows.offsets[v + 1]), u) > 0;
+  };
+  const auto found = [&](uint32_t v) { return level(v) != least_keys::unreached; };
+  const auto with_parent = [&](uint32_t v, uint32_t parent) {
+    parents[v] = parent;
+    const uint64_t count = mistakes(source);
+    parents = right;
+    return count;
+  };
+  const auto with_word = [&](uint32_t v, uint32_t word) {
+    levels[v] = r.words[v] = word;
+    const uint64_t count = mistakes(source);
+    levels = r.words = words;
+    return count;
+  };
+  const uint32_t deep = vertex([&](uint32_t v) { return found(v) && level(v) == 2; });
+  CHECK(with_parent(deep, no_parent) > 0);
+  CHECK(with_parent(deep, vertex([&](uint32_t u) { return found(u) && level(u) == 1 && !is_neighbour(deep, u); })) > 0);  // no edge
+  for (uint32_t v = 0; v < n; ++v)  // a neighbour, but of the same level: circles would be such
+    for (uint32_t u = 0; u < n && found(v) && v != source; ++u)
+      if (level(u) == level(v) && is_neighbour(v, u) && with_parent(v, u) == 0) FAIL("parent " << u << " of " << v);
+  for (const uint32_t wrong : {0u, level(deep) + 2, least_keys::unreached}) CHECK(with_word(deep, least_keys::word_of(wrong, false)) > 0);
+  CHECK(with_word(deep, words[deep] | 1) > 0);  // still waits
+  CHECK(with_word(vertex([&](uint32_t v) { return !found(v) && p.rows.degree(v) == 0; }), least_keys::word_of(1, false)) > 0);
+  CHECK(with_word(source, least_keys::word_of(1, false)) > 0);
+  CHECK(mistakes(deep) > 0);  // from another source
+  levels[deep] = least_keys::word_of(1, false);
+  CHECK(mistakes(source) > 0);  // levels that are not the worklist's
 }

@@ -14,7 +14,7 @@ import unittest
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-from watched_job import Job  # noqa: E402
+from watched_job import Job, wait_for  # noqa: E402
 
 NAME = sys.argv[1]
 PROGRAM, UCX_RUN = (str(Path(path).resolve()) for path in sys.argv[2:4])
@@ -132,6 +132,8 @@ class WorklistsTest(unittest.TestCase):
         self.good(1, 1, f"{options} --execution fused --fused-blocks 5", GRAVEL_CPU_SEED="5")
         self.good(1, 1, f"{options} --fused-most 3 --repeat 2")
         self.good(3, 2, f"{options} --execution fused --repeat 2", GRAVEL_CPU_SEED="6")
+        self.good(2, 1, f"{options} --execution asynchronous --blocks 1")
+        self.good(2, 1, f"{options} --execution asynchronous --capacity 1 --slack 0")
         self.good(2, 1, f"{options} --execution asynchronous --capacity 32 --slack 0 --repeat 2")  # channels that overflow
 
     @unittest.skipIf(NAME != "paths", "of paths")
@@ -156,6 +158,24 @@ class WorklistsTest(unittest.TestCase):
                     self.assertEqual(job.end(30), (0, {}), job.text)
                     self.assertIn(b"serial", job.out)
                     self.assertGreater(delays, 3)
+                finally:
+                    job.clean_up()
+
+    @unittest.skipIf(NAME != "paths", "of paths")
+    def test_killed(self):
+        """Whoever dies while kernels of all PEs wait for each other: the job ends, tells who it was, and leaves nothing."""
+        for number, (execution, routes) in enumerate((("asynchronous", "net"), ("fused", "peer"), ("fused", "net"))):
+            with self.subTest(execution=execution, routes=routes):
+                command = [UCX_RUN, "-n", "3", "--timeout", "60", PROGRAM, *EXECUTIONS[NAME].split(), "--execution", execution, "--repeat", "1000"]
+                job = Job(command, PROGRAM, GRAVEL_SYMMETRIC_SIZE="64M", GRAVEL_ROUTES=routes)
+                try:
+                    self.assertTrue(wait_for(lambda: b"graph:" in job.out, 30), job.text)  # it says so before the first run
+                    time.sleep(0.1)
+                    os.kill(job.pes()[number % 3], signal.SIGKILL)
+                    status, left = job.end()
+                    self.assertEqual((status in (None, 0), left), (False, {}), job.text)
+                    self.assertIn(f"PE {number % 3}", job.text)
+                    self.assertEqual(job.leftovers(), set())
                 finally:
                     job.clean_up()
 

@@ -143,9 +143,12 @@ class gravel_worklist {
   bool run(uint64_t most_edges = ~uint64_t{0}) {
     need_start("run");
     most_edges_ = most_edges;
+    const bool limited = most_edges != ~uint64_t{0};
+    if (const auto pes = static_cast<uint64_t>(gravel_n_pes()); pes > 1 && gravel_sum_all(uint64_t{limited}) % pes != 0)
+      gravel::fail_text("worklist: run(most_edges) at some PEs, and run() at others");
     bool goes_on = true;
     if (options_.execution == gravel_execution::asynchronous) run_asynchronously();
-    if (rounds_ && most_edges == ~uint64_t{0}) run_rounds_of_all();
+    if (rounds_ && !limited) run_rounds_of_all();
     do {
       do goes_on = expand_here();
       while (goes_on && exchange());
@@ -253,7 +256,8 @@ class gravel_worklist {
   }
   uint64_t bytes_of_pieces() const { return ranked_.pieces_room ? gravel::channel<gravel::edge_piece>::bytes(ranked_.pieces_room) : 0; }
   unsigned resident_blocks() const {
-    if (options_.blocks) return options_.blocks;
+    // One warp of the asynchronous kernel keeps the watch; another must work.
+    if (options_.blocks) return std::max(options_.blocks, gravel::vertex_threads > 32 ? 1u : 2u);
     return !GRAVEL_CUDA ? 3 : gravel_n_pes() == 1 ? 132 : 64;
   }
   void run_asynchronously() {
