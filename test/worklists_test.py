@@ -204,8 +204,8 @@ class WorklistsTest(unittest.TestCase):
 
     @unittest.skipIf(NAME != "paths", "of paths")
     def test_priorities_save_work(self):
-        for execution in ("rounds", "fused"):
-            with_them, without = (self.told(1, 1, f"--grid 40 30 --kept 0.9 --execution {execution} {how}") for how in ("", "--no-priority"))
+        for pes, execution in ((1, "rounds"), (1, "fused"), (2, "rounds"), (2, "fused")):
+            with_them, without = (self.told(pes, 1, f"--grid 40 30 --kept 0.9 --execution {execution} {how}") for how in ("", "--no-priority"))
             self.assertGreater(without["expanded"], 1.5 * with_them["expanded"])
             self.assertEqual(without["farthest"], with_them["farthest"])
 
