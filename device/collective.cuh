@@ -43,9 +43,10 @@ GRAVEL_DEVICE void meet_as_block(const gravel_t& g, other_call what) {
   __syncthreads();
 }
 
-/// The block that comes last meets the other PEs for all of its grid. The blocks' words are not reset by anybody else: no block comes
-/// again before `grids_met` has changed, which each has read before it came.
-GRAVEL_DEVICE void meet_as_grid(const gravel_t& g, other_call what) {
+/// The blocks of a cooperative grid come together; the leader of the one that comes last calls `last` for all of them, before any goes on. The blocks'
+/// words are not reset by anybody else: no block comes again before `grids_met` has changed, which each has read before it came. Thread scope: all blocks.
+template <class F>
+GRAVEL_DEVICE void join_blocks(const gravel_t& g, F last) {
   thread_fence();  // what each thread did in this PE's own memory and in peers'
   __syncthreads();
   if (copy_team::block(g).is_leader()) {
@@ -53,8 +54,7 @@ GRAVEL_DEVICE void meet_as_grid(const gravel_t& g, other_call what) {
     const uint64_t before = load_relaxed<scope::device>(&mine->grids_met), blocks = uint64_t{gridDim.x} * gridDim.y * gridDim.z;
     if (fetch_add_acq_rel<scope::device>(&mine->arrived, uint64_t{1}) + 1 == blocks) {  // [M1]
       store_relaxed<scope::device>(&mine->arrived, uint64_t{0});
-      gravel_quiet(g);
-      meet(g, what);
+      last();
       store_release<scope::device>(&mine->grids_met, before + 1);  // [M2]
     } else {
       for (relax wait; load_acquire<scope::device>(&mine->grids_met) == before; wait.attentively()) {  // [M2]
@@ -62,6 +62,13 @@ GRAVEL_DEVICE void meet_as_grid(const gravel_t& g, other_call what) {
     }
   }
   __syncthreads();
+}
+/// The last block meets the other PEs for all of its grid.
+GRAVEL_DEVICE void meet_as_grid(const gravel_t& g, other_call what) {
+  join_blocks(g, [&g, what] {
+    gravel_quiet(g);
+    meet(g, what);
+  });
 }
 
 template <class T>

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device/simt.hpp"
+#include "examples/worklists/pull.cuh"
 #include "lib/base/mix.hpp"
 #include "lib/graph/graph.hpp"
 #include "test/catch.hpp"
@@ -18,7 +19,7 @@ using namespace gravel;
 
 namespace {
 
-/// Distances of whole-numbered lengths. `times`: how often each vertex was expanded.
+/// Distances of whole-numbered lengths. `times`: how often each vertex was expanded; `followers`, if there: for each edge a bit for each warp that followed it.
 struct walk {
   static constexpr const char* name = "walk";
   using state = least_keys;
@@ -26,13 +27,17 @@ struct walk {
   const uint32_t* lengths;
   uint32_t* times;
   uint32_t delta;  ///< 0: all are near; never: the limit does not move by itself
+  uint64_t* followers = nullptr;
   static constexpr uint32_t never = ~0u;
 
   GRAVEL_DEVICE uint32_t begin(uint32_t v, uint32_t key, uint64_t) const {
     atomicAdd(&times[v], 1u);
     return key;
   }
-  GRAVEL_DEVICE uint32_t along(uint32_t from, uint64_t edge) const { return from + lengths[edge]; }
+  GRAVEL_DEVICE uint32_t along(uint32_t from, uint64_t edge) const {
+    if (followers) atomicOr(reinterpret_cast<unsigned long long*>(&followers[edge]), 1ull << (blockIdx.x * blockDim.x + threadIdx.x) / 32);
+    return from + lengths[edge];
+  }
   GRAVEL_BOTH uint32_t limit_after(uint32_t key) const {
     if (delta == never) return key;
     return delta == 0 || key >= least_keys::unreached - delta ? least_keys::unreached : key + delta;
@@ -66,6 +71,25 @@ struct problem {
         if (here + lengths[e] < key[targets[e]]) next.emplace(key[targets[e]] = here + lengths[e], targets[e]);
     }
     return key;
+  }
+};
+
+/// What the asynchronous kernel needs beside a rig.
+struct channels_of_ranks {
+  std::vector<char> memory;
+  asynchronous_words words{};
+  asynchronous_view view{};
+
+  channels_of_ranks(uint32_t ranks, uint32_t capacity, uint32_t pieces_room) {
+    view.words = &words;
+    view.n_ranks = ranks, view.capacity = capacity, view.slack = 8, view.pieces_room = pieces_room;
+    view.stride = channel<uint32_t>::bytes(capacity);
+    memory.resize(view.stride * ranks + channel<edge_piece>::bytes(pieces_room) + 128);
+    view.memory = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(memory.data()) + 127) / 128 * 128);
+    view.piece_memory = view.memory + view.stride * ranks;
+    for (uint32_t r = 0; r < ranks; ++r) view.of(r).state().room = capacity;
+    if (pieces_room) view.pieces().state().room = pieces_room;
+    words.allowed = no_rank;
   }
 };
 
@@ -136,6 +160,20 @@ struct rig {
         advance();
       }
     }
+  }
+  /// By the asynchronous kernel; what finds no room by rounds of the grid.
+  void work_without_rounds(uint32_t source, channels_of_ranks& channels, unsigned blocks) {
+    gravel_t g{};
+    g.n_pes = 1;
+    launch(1, 32, false, [&] { offer_one(view, source, 0); });
+    launch(1, 32, false, [&] { lists_to_ranks(view, channels.view); });
+    shared.near_size[shared.near_turn] = shared.far_size[shared.far_turn] = 0;
+    launch(blocks, 64, true, [&] { work_asynchronously(g, view, channels.view); });
+    REQUIRE(channels.words.pending == 0);
+    for (uint32_t r = 0; r < channels.view.n_ranks; ++r) REQUIRE(channels.view.of(r).waiting() == 0);
+    if (channels.words.overflows) launch(2, 32, false, [&] { collect_waiting(view); });
+    check_lists();
+    while (near() || far()) near() ? grid_round() : advance();
   }
   void advance() {
     launch(1, 32, false, [this] { find_least(view); });
@@ -418,6 +456,36 @@ TEST_CASE("hubs are left to the grid, in pieces") {
   }
 }
 
+TEST_CASE("without rounds hubs are worked on by several warps, and what finds no room by the one that took them") {
+  edge_list list = rmat(5, 8, 2, {.undirected = true});
+  for (uint64_t i = 0; i < 1500; ++i) list.edges.push_back({3, i % 32}), list.edges.push_back({i % 32, 9});
+  list.total_edges = list.edges.size();
+  const problem two_hubs = problem::weighted(list), one_hub = star(1500), none = star(hub_edges - 1);
+  for (const problem* const p : {&two_hubs, &one_hub, &none}) {
+    uint32_t several = 0;
+    for (uint64_t seed = 1; seed <= of_seeds(6); ++seed)
+      for (const uint32_t room : {0u, 1u, 3u, 40u}) {
+        INFO(p->rows.rows() << " vertices, seed " << seed << ", room for " << room << " pieces");
+        rig r(*p, p->rows.rows(), 90, seed);
+        std::vector<uint64_t> followers(p->targets.size());
+        r.view.program.followers = followers.data();
+        channels_of_ranks channels(4, 64, room);
+        r.work_without_rounds(3, channels, 3);
+        r.check_result(3);
+        uint64_t edges = 0, warps = 0;
+        for (uint64_t v = 0; v < p->rows.rows(); ++v)
+          for (uint64_t e = p->rows.offsets[v]; e < p->rows.offsets[v + 1]; ++e) {
+            edges += r.times[v] != 0 && followers[e] == 0;
+            if (p->rows.degree(v) >= hub_edges) warps |= followers[e];
+          }
+        CHECK(edges == 0);  // that nobody followed
+        CHECK((r.shared.pieces > 0) == (p != &none && room > 0));
+        several += room == 40 && (warps & (warps - 1)) != 0;
+      }
+    CHECK((several > 0) == (p != &none));
+  }
+}
+
 TEST_CASE("ghosts wait in the remote list, each once, with the best that this PE has for them") {
   const problem p = problem::weighted(road_grid(12, 12, 1, 2, {.undirected = true}));
   for (uint64_t seed = 1; seed <= of_seeds(4); ++seed)
@@ -445,4 +513,69 @@ TEST_CASE("priorities save work on a road-like grid") {
     INFO(expanded[0] << " without priorities, " << expanded[1] << " with them");
     CHECK(expanded[1] < expanded[0]);
   }
+}
+
+TEST_CASE("the check by Graph500's rules accepts a search, and finds every mistake that is planted") {
+  edge_list list = rmat(6, 8, 5, {.undirected = true});
+  for (uint64_t i = 0; i < 100; ++i) list.edges.push_back({1, i % 50}), list.edges.push_back({i % 50, 1});  // a long row
+  list.total_edges = list.edges.size();
+  list.vertices += 2;  // that nothing reaches
+  const problem p(list);
+  const uint64_t n = p.rows.rows(), source = 5;
+  rig r(p, n, 0, 3);
+  r.work(source, false);
+  r.check_result(source);
+  const std::vector<uint32_t> words = r.words;
+  std::vector<uint32_t> levels = words, parents(n, no_parent);
+  bits_view bits{};
+  bits.own = n, bits.parents = parents.data(), bits.levels = levels.data();
+  std::vector<row_part> parts(n + p.targets.size() / row_piece);
+  uint32_t n_parts = 0;
+  r.launch(2, 32, false, [&] { look_for_parents(r.view, bits, source, parts.data(), &n_parts); });
+  CHECK(n_parts > 0);
+  r.launch(2, 32, false, [&] { search_long_rows(r.view, bits, parts.data(), &n_parts); });
+  const auto mistakes = [&](uint64_t from) {
+    uint64_t counts[4] = {};
+    r.launch(2, 32, false, [&] { check_search(r.view, bits, from, counts); });
+    return counts[0];
+  };
+  REQUIRE(mistakes(source) == 0);
+  const std::vector<uint32_t> right = parents;
+  const auto level = [&](uint64_t v) { return least_keys::key_of(words[v]); };
+  const auto vertex = [&](auto condition) {
+    for (uint32_t v = 0; v < n; ++v)
+      if (condition(v)) return v;
+    FAIL("no vertex for this");
+    return 0u;
+  };
+  const auto is_neighbour = [&](uint64_t v, uint32_t u) {
+    return std::count(p.targets.begin() + static_cast<int64_t>(p.rows.offsets[v]),
+                      p.targets.begin() + static_cast<int64_t>(p.rows.offsets[v + 1]), u) > 0;
+  };
+  const auto found = [&](uint32_t v) { return level(v) != least_keys::unreached; };
+  const auto with_parent = [&](uint32_t v, uint32_t parent) {
+    parents[v] = parent;
+    const uint64_t count = mistakes(source);
+    parents = right;
+    return count;
+  };
+  const auto with_word = [&](uint32_t v, uint32_t word) {
+    levels[v] = r.words[v] = word;
+    const uint64_t count = mistakes(source);
+    levels = r.words = words;
+    return count;
+  };
+  const uint32_t deep = vertex([&](uint32_t v) { return found(v) && level(v) == 2; });
+  CHECK(with_parent(deep, no_parent) > 0);
+  CHECK(with_parent(deep, vertex([&](uint32_t u) { return found(u) && level(u) == 1 && !is_neighbour(deep, u); })) > 0);  // no edge
+  for (uint32_t v = 0; v < n; ++v)  // a neighbour, but of the same level: circles would be such
+    for (uint32_t u = 0; u < n && found(v) && v != source; ++u)
+      if (level(u) == level(v) && is_neighbour(v, u) && with_parent(v, u) == 0) FAIL("parent " << u << " of " << v);
+  for (const uint32_t wrong : {0u, level(deep) + 2, least_keys::unreached}) CHECK(with_word(deep, least_keys::word_of(wrong, false)) > 0);
+  CHECK(with_word(deep, words[deep] | 1) > 0);  // still waits
+  CHECK(with_word(vertex([&](uint32_t v) { return !found(v) && p.rows.degree(v) == 0; }), least_keys::word_of(1, false)) > 0);
+  CHECK(with_word(source, least_keys::word_of(1, false)) > 0);
+  CHECK(mistakes(deep) > 0);  // from another source
+  levels[deep] = least_keys::word_of(1, false);
+  CHECK(mistakes(source) > 0);  // levels that are not the worklist's
 }

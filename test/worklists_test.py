@@ -14,7 +14,7 @@ import unittest
 from pathlib import Path
 
 sys.dont_write_bytecode = True
-from watched_job import Job  # noqa: E402
+from watched_job import Job, wait_for  # noqa: E402
 
 NAME = sys.argv[1]
 PROGRAM, UCX_RUN = (str(Path(path).resolve()) for path in sys.argv[2:4])
@@ -134,21 +134,24 @@ class WorklistsTest(unittest.TestCase):
         self.good(1, 1, f"{options} --execution fused --fused-blocks 1")
         self.good(1, 1, f"{options} --execution fused --fused-blocks 5", GRAVEL_CPU_SEED="5")
         self.good(1, 1, f"{options} --fused-most 3 --repeat 2")
+        self.good(3, 2, f"{options} --execution fused --repeat 2", GRAVEL_CPU_SEED="6")
+        self.good(2, 1, f"{options} --execution asynchronous --blocks 1")
+        self.good(2, 1, f"{options} --execution asynchronous --capacity 1 --slack 0")
         self.good(2, 1, f"{options} --execution asynchronous --capacity 32 --slack 0 --repeat 2")  # channels that overflow
 
     @unittest.skipIf(NAME != "paths", "of paths")
     def test_delays(self):
         """The end is found neither too early nor never while processes stand still for some time, again and again: PEs and the aggregators, which carry what is under way."""
         chance = random.Random(7)
-        for execution, variables in (("asynchronous", {}), ("asynchronous", {"GRAVEL_ROUTES": "peer"}), ("automatic", {})):
+        for execution, repeat, variables in (("asynchronous", 4, {}), ("asynchronous", 4, {"GRAVEL_ROUTES": "peer"}), ("automatic", 60, {}), ("fused", 15, {})):
             with self.subTest(execution=execution, **variables):
-                command = [UCX_RUN, "-n", "3", "--nodes", "2", "--timeout", "60", PROGRAM, *EXECUTIONS[NAME].split(), "--execution", execution, "--repeat", "10"]
+                command = [UCX_RUN, "-n", "3", "--nodes", "2", "--timeout", "60", PROGRAM, *EXECUTIONS[NAME].split(), "--execution", execution, "--repeat", str(repeat)]
                 job = Job(command, PROGRAM, GRAVEL_SYMMETRIC_SIZE="64M", **variables)
                 delays = 0
                 try:
                     while job.process.poll() is None:
                         processes = [*job.pes().values(), *job.aggregators().values()]
-                        for pid in chance.sample(processes, min(1, len(processes))):
+                        for pid in chance.sample(processes, min(1, len(processes)) if delays < 40 else 0):
                             with contextlib.suppress(ProcessLookupError):
                                 os.kill(pid, signal.SIGSTOP)
                                 time.sleep(chance.uniform(0, 0.05))
@@ -161,6 +164,40 @@ class WorklistsTest(unittest.TestCase):
                 finally:
                     job.clean_up()
 
+    @unittest.skipIf(NAME != "paths", "of paths")
+    def test_killed(self):
+        """Whoever dies while kernels of all PEs wait for each other: the job ends, tells who it was, and leaves nothing."""
+        for number, (execution, routes) in enumerate((("asynchronous", "net"), ("fused", "peer"), ("fused", "net"))):
+            with self.subTest(execution=execution, routes=routes):
+                command = [UCX_RUN, "-n", "3", "--timeout", "60", PROGRAM, *EXECUTIONS[NAME].split(), "--execution", execution, "--repeat", "1000"]
+                job = Job(command, PROGRAM, GRAVEL_SYMMETRIC_SIZE="64M", GRAVEL_ROUTES=routes)
+                try:
+                    self.assertTrue(wait_for(lambda: b"graph:" in job.out, 30), job.text)  # it says so before the first run
+                    time.sleep(0.1)
+                    os.kill(job.pes()[number % 3], signal.SIGKILL)
+                    status, left = job.end()
+                    self.assertEqual((status in (None, 0), left), (False, {}), job.text)
+                    self.assertIn(f"PE {number % 3}", job.text)
+                    self.assertEqual(job.leftovers(), set())
+                finally:
+                    job.clean_up()
+
+    @unittest.skipIf(NAME == "components", "has none")
+    def test_one_kernel_for_the_rounds_of_all(self):
+        """Of several PEs, too: the number of kernels does not grow with that of rounds, and the same is done as by way of the hosts."""
+        rounds, fused = (self.told(3, 2, f"{EXECUTIONS[NAME]} --execution {how}") for how in ("rounds", "fused"))
+        self.assertGreater(rounds["kernels"], 3 * rounds["rounds"])
+        self.assertGreater(fused["rounds"], 5)
+        self.assertLess(fused["kernels"], rounds["kernels"] / 4)
+        self.assertAlmostEqual(fused["exchanges"], rounds["exchanges"], delta=3 if NAME == "ranks" else 0)  # the order of sums differs
+        self.assertGreater(fused["sent"], 0)
+
+    @unittest.skipIf(NAME not in ("bfs", "paths"), "of bfs and paths")
+    def test_hubs_are_divided_in_all_executions(self):
+        for pes in (1, 2):
+            for execution in ("rounds", "fused", "asynchronous"):
+                self.assertGreater(self.told(pes, 1, f"--rmat 6 --edges-per-vertex 128 {'--no-pull' if NAME == 'bfs' else ''} --execution {execution}")["pieces"], 0)
+
     def test_json(self):
         told = self.told(2, 1, RUNS[NAME][0])
         self.assertEqual((told["program"], told["pes"], told["backend"]), (NAME, 2, "cpu"))
@@ -170,8 +207,8 @@ class WorklistsTest(unittest.TestCase):
 
     @unittest.skipIf(NAME != "paths", "of paths")
     def test_priorities_save_work(self):
-        for execution in ("rounds", "fused"):
-            with_them, without = (self.told(1, 1, f"--grid 40 30 --kept 0.9 --execution {execution} {how}") for how in ("", "--no-priority"))
+        for pes, execution in ((1, "rounds"), (1, "fused"), (2, "rounds"), (2, "fused")):
+            with_them, without = (self.told(pes, 1, f"--grid 40 30 --kept 0.9 --execution {execution} {how}") for how in ("", "--no-priority"))
             self.assertGreater(without["expanded"], 1.5 * with_them["expanded"])
             self.assertEqual(without["farthest"], with_them["farthest"])
 

@@ -51,9 +51,13 @@ struct worklist_program_options {
 /// What a run did, at all PEs together. The constructor is collective.
 struct run_summary {
   explicit run_summary(const gravel_worklist_counts& here)
-      : here(here), expanded(gravel_sum_all(here.expanded)), followed(gravel_sum_all(here.edges)), sent(gravel_sum_all(here.sent)) {}
+      : here(here),
+        expanded(gravel_sum_all(here.expanded)),
+        followed(gravel_sum_all(here.edges)),
+        sent(gravel_sum_all(here.sent)),
+        pieces(gravel_sum_all(here.pieces)) {}
   gravel_worklist_counts here;  ///< at this PE; rounds and exchanges are alike or nearly so
-  uint64_t expanded, followed, sent;
+  uint64_t expanded, followed, sent, pieces;
 };
 /// The graph as a whole. The constructor is collective.
 struct graph_summary {
@@ -78,7 +82,9 @@ inline fact_list facts_of_run(const char* program, const graph_input& input, con
                   {"edges_followed", run.followed},
                   {"sent", run.sent},
                   {"rounds", run.here.rounds},
-                  {"exchanges", run.here.exchanges}};
+                  {"exchanges", run.here.exchanges},
+                  {"kernels", run.here.launches},
+                  {"pieces", run.pieces}};
   facts.insert(facts.end(), own.begin(), own.end());
   return facts;
 }

@@ -20,6 +20,10 @@
 //
 // A PE may be one wave ahead of another that has not yet read its words, but not two: two sets are used in turn. Each word carries its wave's number.
 //
+// Hubs are cut up: the warp that has taken one keeps a piece of its edges, and puts the others into a channel of their own, which all warps look at first.
+// Pieces are counted in `pending` like entries, before the hub's own entry is done; for the end they are entries that an entry has made. Where there is no
+// room for them the warp follows all edges itself.
+//
 // What finds no room in a channel is dropped, but stays marked at its vertex (lib/worklist/vertex_words.cuh): behind the end all vertices are
 // looked through, and rounds do the rest. The model of the end is test/models/worklist_end.pml.
 #pragma once
@@ -64,6 +68,13 @@ struct asynchronous_words {
 
 constexpr uint32_t most_ranks = 32;
 
+/// Some of a hub's edges, for any warp, and what they pass on.
+struct edge_piece {
+  uint64_t begin, end, from;
+};
+/// Edges of a piece, at least. On the CPU backend fewer, so that small graphs have many.
+constexpr uint64_t edges_of_piece = GRAVEL_CUDA ? 1024 : 128;
+
 /// What the asynchronous kernel has beside the view. Plain data; in device memory, too, for handlers.
 struct asynchronous_view {
   asynchronous_words* words;
@@ -72,7 +83,10 @@ struct asynchronous_view {
   uint32_t n_ranks, capacity;
   uint32_t slack;        ///< ranks beyond the lowest of all PEs that are taken
   wave_report* reports;  ///< [PE] symmetric; of the PE itself, too
+  char* piece_memory;    ///< of their channel
+  uint32_t pieces_room;  ///< 0: the graph has no hubs
 
+  GRAVEL_BOTH channel<edge_piece> pieces() const { return channel<edge_piece>::in(piece_memory, pieces_room); }
   GRAVEL_BOTH channel<uint32_t> of(uint32_t rank) const { return channel<uint32_t>::in(memory + rank % n_ranks * stride, capacity); }
   /// Where something of this rank goes.
   GRAVEL_DEVICE uint32_t place_for(uint32_t rank) const {
@@ -141,6 +155,57 @@ struct worklist_inbox {
   asynchronous_view a;
 };
 
+/// Puts the edges of each lane that has a hub into the channel of pieces, but for the first piece, which ends where this returns. Thread scope: warp,
+/// converged.
+template <class Program>
+GRAVEL_DEVICE uint64_t pass_on_pieces(const worklist_view<Program>& w, const asynchronous_view& a, uint64_t begin, uint64_t end,
+                                      typename worklist_view<Program>::value from) {
+  if (a.pieces_room == 0) return end;
+  const lane_group warp = lane_group::of(~0u);
+  const channel<edge_piece> pieces = a.pieces();
+  const uint32_t lane = threadIdx.x % 32;
+  for (unsigned rest = __ballot_sync(~0u, end - begin >= hub_edges); rest; rest &= rest - 1) {
+    const int of = __ffs(static_cast<int>(rest)) - 1;
+    const uint64_t first = __shfl_sync(~0u, begin, of), last = __shfl_sync(~0u, end, of), passed = __shfl_sync(~0u, to_word(from), of);
+    // No more than there may ever be room for.
+    const uint64_t least = (last - first + a.pieces_room) / (uint64_t{a.pieces_room} + 1),
+                   each = least < edges_of_piece ? edges_of_piece : least;
+    const auto others = static_cast<uint32_t>((last - first - 1) / each);
+    const channel_reservation r = pieces.reserve(warp, lane == 0 ? others : 0);
+    if (!r.granted || others == 0) continue;
+    if (lane == 0) {
+      fetch_add<scope::device>(&a.words->pending, uint64_t{others});  // before anybody can see them
+      fetch_add<scope::device>(&w.words->pieces, uint64_t{others});
+    }
+    __syncwarp();
+    for (uint32_t k = lane; k < others; k += 32) {
+      const uint64_t at = first + (k + 1) * each;
+      pieces.write(r.first + k, {at, last - at < each ? last : at + each, passed});
+    }
+    pieces.commit(warp, r);
+    if (lane == static_cast<uint32_t>(of)) end = first + each;
+  }
+  return end;
+}
+/// Follows a piece of somebody's hub. False: there was none. Thread scope: warp, converged.
+template <class Program>
+GRAVEL_DEVICE bool follow_piece(const worklist_view<Program>& w, const asynchronous_view& a) {
+  if (a.pieces_room == 0) return false;
+  const lane_group warp = lane_group::of(~0u);
+  const channel<edge_piece> pieces = a.pieces();
+  if (__shfl_sync(~0u, pieces.waiting(), 0) == 0) return false;
+  const channel_batch batch = pieces.take(warp, 1);
+  if (batch.count == 0) return false;
+  const edge_piece piece = pieces.read(batch.first);
+  pieces.free(warp, batch);
+  const bool mine = threadIdx.x % 32 == 0;
+  deal_out<true>(w, ranked_lists<Program>{w, a}, mine ? piece.begin : 0, mine ? piece.end : 0,
+                 from_word<typename worklist_view<Program>::value>(piece.from));
+  __syncwarp();
+  if (mine) fetch_add_release<scope::device>(&a.words->pending, ~uint64_t{0});  // [W3]
+  return true;
+}
+
 /// Expands up to 32 vertices that the warp has taken; ghosts are sent. Thread scope: warp, converged.
 template <class Program>
 GRAVEL_DEVICE void expand_taken(const gravel_t& g, const worklist_view<Program>& w, const asynchronous_view& a, bool have, uint32_t v,
@@ -167,6 +232,7 @@ GRAVEL_DEVICE void expand_taken(const gravel_t& g, const worklist_view<Program>&
     from = w.program.begin(v, from, end - begin);
     ++done.expanded, done.edges += end - begin;
   }
+  end = pass_on_pieces(w, a, begin, end, from);
   deal_out<true>(w, lists, begin, end, from);
 }
 
@@ -241,6 +307,10 @@ __global__ void __launch_bounds__(256)
   while (true) {
     const uint32_t over = __shfl_sync(~0u, load_acquire<scope::device>(&a.words->ended), 0);  // [W4]
     if (over != 0) break;
+    if (follow_piece(w, a)) {
+      wait.reset();
+      continue;
+    }
     const uint32_t base = __shfl_sync(~0u, load_relaxed<scope::device>(&a.words->base), 0),
                    allowed = __shfl_sync(~0u, load_relaxed<scope::device>(&a.words->allowed), 0);
     // Each lane looks at one channel; the lowest that has something is the one.

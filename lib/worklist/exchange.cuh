@@ -45,10 +45,9 @@ struct gravel_worklist_delivery {
 
 namespace gravel {
 
-/// Sends what the ghosts of the remote list have to the owners.
+/// Sends what the ghosts of the remote list have to the owners. Thread scope: all blocks.
 template <class Program, class Sender>
-__global__ void send_remote(const __grid_constant__ gravel_t g, const __grid_constant__ worklist_view<Program> w) {
-  __shared__ Sender sender;
+GRAVEL_DEVICE void send_ghosts(const gravel_t& g, const worklist_view<Program>& w, Sender& sender) {
   sender.begin(g);
   const uint32_t size = w.words->remote_size;
   uint32_t sent = 0;
@@ -62,6 +61,11 @@ __global__ void send_remote(const __grid_constant__ gravel_t g, const __grid_con
   }
   if (sent) fetch_add<scope::device>(&w.words->sent, uint64_t{sent});
   sender.end();
+}
+template <class Program, class Sender>
+__global__ void send_remote(const __grid_constant__ gravel_t g, const __grid_constant__ worklist_view<Program> w) {
+  __shared__ Sender sender;
+  send_ghosts(g, w, sender);
 }
 
 /// Behind send_remote, before others' messages may come for the next round. One thread.

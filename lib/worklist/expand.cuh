@@ -118,13 +118,12 @@ GRAVEL_DEVICE void cut_up(const worklist_view<Program>& w, bool hub, uint32_t v,
   for (uint32_t k = 0; k < pieces; ++k) w.hubs[at++] = {v, k, to_word(from)};
 }
 
-/// One round of the whole grid: expands the current near list, and fills the other one. Blocks of any number of whole warps.
+/// One round of the whole grid, but for hubs: expands the current near list, and fills the other one. Thread scope: all blocks, of any number of whole warps.
 template <class Program>
-__global__ void __launch_bounds__(256) expand_near(const __grid_constant__ worklist_view<Program> w) {
+GRAVEL_DEVICE void expand_near_list(const worklist_view<Program>& w, work_done& done) {
   using view = worklist_view<Program>;
   const uint32_t turn = w.words->near_turn, size = w.words->near_size[turn], lane = threadIdx.x % 32;
   const device_lists<Program> lists{w, 1 - turn, w.words->far_turn, w.words->limit};
-  work_done done;
   for (uint32_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < size; of_warp += gridDim.x * blockDim.x) {
     uint64_t begin = 0, end = 0;
     typename view::value from{};
@@ -140,12 +139,17 @@ __global__ void __launch_bounds__(256) expand_near(const __grid_constant__ workl
     if (hub) end = begin;
     deal_out<true>(w, lists, begin, end, from);
   }
+}
+template <class Program>
+__global__ void __launch_bounds__(256) expand_near(const __grid_constant__ worklist_view<Program> w) {
+  work_done done;
+  expand_near_list(w, done);
   done.tell(w.words);
 }
 
-/// The hubs that expand_near found: a block for each piece.
+/// The hubs that expand_near_list found: a block for each piece. Thread scope: all blocks.
 template <class Program>
-__global__ void __launch_bounds__(256) expand_hubs(const __grid_constant__ worklist_view<Program> w) {
+GRAVEL_DEVICE void expand_pieces(const worklist_view<Program>& w) {
   using value = typename worklist_view<Program>::value;
   const uint32_t pieces = w.words->hub_size, lane = threadIdx.x % 32;
   const device_lists<Program> lists{w, 1 - w.words->near_turn, w.words->far_turn, w.words->limit};
@@ -165,15 +169,22 @@ __global__ void __launch_bounds__(256) expand_hubs(const __grid_constant__ workl
     }
   }
 }
+template <class Program>
+__global__ void __launch_bounds__(256) expand_hubs(const __grid_constant__ worklist_view<Program> w) {
+  expand_pieces(w);
+}
 
 /// The other near list is the current one from now on. One thread.
-template <class Program>
-__global__ void turn_over(const __grid_constant__ worklist_view<Program> w) {
-  worklist_words& words = *w.words;
+GRAVEL_DEVICE void turn_near_over(worklist_words& words) {
   words.near_size[words.near_turn] = 0;
   words.near_turn = 1 - words.near_turn;
+  words.pieces += words.hub_size;
   words.hub_size = 0;
   ++words.rounds;
+}
+template <class Program>
+__global__ void turn_over(const __grid_constant__ worklist_view<Program> w) {
+  turn_near_over(*w.words);
 }
 
 }  // namespace gravel

@@ -65,9 +65,9 @@ template <class T>
 __global__ void fill_words(T* words, uint64_t count, T value) {
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += uint64_t{gridDim.x} * blockDim.x) words[i] = value;
 }
-/// The least key of the far list.
+/// The least key of the far list. Thread scope: all blocks.
 template <class Program>
-__global__ void find_least(const __grid_constant__ worklist_view<Program> w) {
+GRAVEL_DEVICE void look_for_least(const worklist_view<Program>& w) {
   if constexpr (worklist_view<Program>::state::is_ordered) {
     const uint32_t turn = w.words->far_turn, size = w.words->far_size[turn];
     uint32_t least = ~0u;
@@ -78,9 +78,13 @@ __global__ void find_least(const __grid_constant__ worklist_view<Program> w) {
     if (least != ~0u) atomicMin(&w.words->least, least);
   }
 }
-/// What waits below `limit` becomes near, what waits beyond it goes into the other far list. set_limit comes behind it.
 template <class Program>
-__global__ void split_far(const __grid_constant__ worklist_view<Program> w, uint32_t limit) {
+__global__ void find_least(const __grid_constant__ worklist_view<Program> w) {
+  look_for_least(w);
+}
+/// What waits below `limit` becomes near, what waits beyond it goes into the other far list. begin_limit comes behind it. Thread scope: all blocks.
+template <class Program>
+GRAVEL_DEVICE void split_far_list(const worklist_view<Program>& w, uint32_t limit) {
   if constexpr (worklist_view<Program>::state::is_ordered) {
     const uint32_t turn = w.words->far_turn, size = w.words->far_size[turn], lane = threadIdx.x % 32;
     const device_lists<Program> lists{w, w.words->near_turn, 1 - turn, limit};
@@ -93,6 +97,10 @@ __global__ void split_far(const __grid_constant__ worklist_view<Program> w, uint
     }
   }
 }
+template <class Program>
+__global__ void split_far(const __grid_constant__ worklist_view<Program> w, uint32_t limit) {
+  split_far_list(w, limit);
+}
 /// Adds up the edges of the vertices that are near.
 template <class Program>
 __global__ void count_near_edges(const __grid_constant__ worklist_view<Program> w) {
@@ -103,14 +111,16 @@ __global__ void count_near_edges(const __grid_constant__ worklist_view<Program> 
   for (int step = 16; step; step /= 2) edges += __shfl_xor_sync(~0u, edges, step);
   if (threadIdx.x % 32 == 0 && edges) fetch_add<scope::device>(&w.words->near_edges, edges);
 }
-/// Behind split_far. One thread.
-template <class Program>
-__global__ void set_limit(const __grid_constant__ worklist_view<Program> w, uint32_t limit) {
-  worklist_words& words = *w.words;
+/// Behind split_far_list. One thread.
+GRAVEL_DEVICE void begin_limit(worklist_words& words, uint32_t limit) {
   words.far_size[words.far_turn] = 0;
   words.far_turn = 1 - words.far_turn;
   words.limit = limit;
   words.least = ~0u;
+}
+template <class Program>
+__global__ void set_limit(const __grid_constant__ worklist_view<Program> w, uint32_t limit) {
+  begin_limit(*w.words, limit);
 }
 
 }  // namespace gravel

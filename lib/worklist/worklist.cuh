@@ -18,12 +18,13 @@
 #include "lib/worklist/exchange.cuh"
 #include "lib/worklist/fused.cuh"
 #include "lib/worklist/list_kernels.cuh"
+#include "lib/worklist/rounds_of_all.cuh"
 
 /// How a worklist is worked off.
 enum class gravel_execution {
-  automatic,     ///< rounds of the whole grid, or, while the list is narrow, many rounds in one kernel of a few blocks
-  rounds,        ///< rounds of the whole grid alone
-  fused,         ///< as automatic, but wide lists are left to the grid only where they find no room
+  automatic,  ///< rounds of the whole grid, or, while the list is narrow, many rounds in one kernel of a few blocks
+  rounds,     ///< rounds of the whole grid alone
+  fused,  ///< as automatic, but wide lists are left to the grid only where they find no room; of several PEs one kernel for all rounds (rounds_of_all.cuh)
   asynchronous,  ///< one kernel without rounds, from the first vertex to the last, at all PEs (lib/worklist/asynchronous.cuh)
 };
 
@@ -34,7 +35,8 @@ struct gravel_worklist_options {
   uint32_t ranks = 16;        ///< asynchronous: channels, 1 to 32
   uint32_t capacity = 0;      ///< of each, 1 to 2^30 vertices; 0: twice as many as the PE has, ghosts included
   uint32_t slack = 8;         ///< ranks beyond the lowest of all PEs that a PE takes
-  uint32_t blocks = 0;        ///< asynchronous; 0: one for half of the multiprocessors, or as many as there are if no other PE sends
+  uint32_t blocks =
+      0;  ///< asynchronous, and fused with several PEs; 0: one for half of the multiprocessors, or as many as there are if no other PE sends
 };
 
 /// What run() did at this PE.
@@ -42,6 +44,7 @@ struct gravel_worklist_counts {
   uint64_t expanded = 0;    ///< vertices; one that is improved later counts again
   uint64_t edges = 0;       ///< that were followed
   uint64_t sent = 0;        ///< values, to other PEs
+  uint64_t pieces = 0;      ///< of vertices with many edges, that were given to blocks, or in asynchronous runs to other warps
   uint64_t rounds = 0;      ///< in which a list was expanded
   uint64_t exchanges = 0;   ///< between PEs
   uint64_t launches = 0;    ///< of kernels
@@ -81,14 +84,16 @@ class gravel_worklist {
     view_.hubs = hubs_.data();
     view_.words = shared_.data();
     view_.reports = reinterpret_cast<gravel::block_report(*)[gravel::most_meeting_blocks]>(reports_.data());
+    launch_for(graph.own, gravel::find_hubs<Program>, view_);
+    has_hubs_ = words().hub_size != 0;
     gravel::worklist_inbox<Program> inbox{view_, {}};
     if (options_.execution == gravel_execution::asynchronous) {
-      open_ranks();
+      open_ranks(edges);
       inbox.a = ranked_;
     }
     gravel_copy(inbox_.data(), &inbox, sizeof(inbox));
-    launch_for(graph.own, gravel::find_hubs<Program>, view_);
-    has_hubs_ = words().hub_size != 0;
+    if (options_.execution == gravel_execution::fused && gravel_n_pes() > 1)
+      rounds_ = gravel_malloc<gravel::round_report>(static_cast<uint64_t>(gravel_n_pes()) * sizeof(gravel::round_report));
     gravel_set_context<gravel_worklist_delivery<Program>>(inbox_.data());
     gravel_barrier_all();
     is_open = true;
@@ -96,7 +101,9 @@ class gravel_worklist {
   ~gravel_worklist() {
     is_open = false;
     // Where an exception passes, other PEs may not be here; gravel_finalize frees it, too.
-    if (ranked_.reports && std::uncaught_exceptions() == exceptions_) gravel_free(ranked_.reports);
+    if (std::uncaught_exceptions() != exceptions_) return;
+    if (ranked_.reports) gravel_free(ranked_.reports);
+    if (rounds_) gravel_free(rounds_);
   }
   gravel_worklist(const gravel_worklist&) = delete;
   gravel_worklist& operator=(const gravel_worklist&) = delete;
@@ -132,18 +139,23 @@ class gravel_worklist {
   /// Works until no vertex waits at any PE and nothing is under way. Or, where a program has a better way for many vertices, until those that are
   /// near have more than `most_edges` edges in all: false then, and the values of all others are final if the limit goes from value to value
   /// (limit_after), or there is one PE and it does not end. Collective.
-  /// `most_edges` does not count for the asynchronous kernel.
+  /// `most_edges` does not count for the asynchronous kernel; with it rounds of several PEs go through their hosts.
   bool run(uint64_t most_edges = ~uint64_t{0}) {
     need_start("run");
     most_edges_ = most_edges;
+    const bool limited = most_edges != ~uint64_t{0};
+    if (const auto pes = static_cast<uint64_t>(gravel_n_pes()); pes > 1 && gravel_sum_all(uint64_t{limited}) % pes != 0)
+      gravel::fail_text("worklist: run(most_edges) at some PEs, and run() at others");
     bool goes_on = true;
     if (options_.execution == gravel_execution::asynchronous) run_asynchronously();
+    if (rounds_ && !limited) run_rounds_of_all();
     do {
       do goes_on = expand_here();
       while (goes_on && exchange());
     } while (goes_on && advance() && (goes_on = gravel_n_pes() == 1 || !is_too_wide()));
     const gravel::worklist_words here = words();
     counts_.expanded = here.expanded, counts_.edges = here.edges, counts_.sent = here.sent, counts_.rounds = here.rounds;
+    counts_.pieces = here.pieces;
     return goes_on;
   }
   const gravel_worklist_counts& counts() const { return counts_; }
@@ -226,26 +238,32 @@ class gravel_worklist {
   }
 
   /// Channels for the asynchronous kernel.
-  void open_ranks() {
-    constexpr uint32_t most = 1u << 30;
+  void open_ranks(uint64_t edges) {
+    constexpr uint64_t most = 1u << 30;
     const uint64_t vertices = std::max<uint64_t>(view_.graph.vertices(), 32);
     ranked_.n_ranks = options_.ranks;
-    ranked_.capacity = options_.capacity ? options_.capacity : static_cast<uint32_t>(std::min<uint64_t>(2 * vertices, most));
+    ranked_.capacity = options_.capacity ? options_.capacity : static_cast<uint32_t>(std::min(2 * vertices, most));
     ranked_.slack = options_.slack;
     ranked_.stride = (gravel::channel<uint32_t>::bytes(ranked_.capacity) + 127) / 128 * 128;
-    channels_ = gravel::device_array<char>(ranked_.stride * ranked_.n_ranks + 128);
+    const uint64_t pieces = options_.capacity ? options_.capacity : std::min(2 * (edges / gravel::edges_of_piece) + 32, most);
+    ranked_.pieces_room = has_hubs_ ? static_cast<uint32_t>(pieces) : 0;
+    channels_ = gravel::device_array<char>(ranked_.stride * ranked_.n_ranks + bytes_of_pieces() + 128);
     ranked_.memory = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(channels_.data()) + 127) / 128 * 128);
+    ranked_.piece_memory = ranked_.memory + ranked_.stride * ranked_.n_ranks;
     ranked_words_ = gravel::device_array<gravel::asynchronous_words>(std::vector<gravel::asynchronous_words>(1));
     ranked_.words = ranked_words_.data();
     ranked_.reports = gravel_malloc<gravel::wave_report>(static_cast<uint64_t>(gravel_n_pes()) * sizeof(gravel::wave_report));
   }
-  unsigned asynchronous_blocks() const {
-    if (options_.blocks) return options_.blocks;
+  uint64_t bytes_of_pieces() const { return ranked_.pieces_room ? gravel::channel<gravel::edge_piece>::bytes(ranked_.pieces_room) : 0; }
+  unsigned resident_blocks() const {
+    // One warp of the asynchronous kernel keeps the watch; another must work.
+    if (options_.blocks) return std::max(options_.blocks, gravel::vertex_threads > 32 ? 1u : 2u);
     return !GRAVEL_CUDA ? 3 : gravel_n_pes() == 1 ? 132 : 64;
   }
   void run_asynchronously() {
-    gravel::current_backend().zero(ranked_.memory, ranked_.stride * ranked_.n_ranks);
+    gravel::current_backend().zero(ranked_.memory, ranked_.stride * ranked_.n_ranks + bytes_of_pieces());
     for (uint32_t r = 0; r < ranked_.n_ranks; ++r) gravel_copy(&ranked_.of(r).state().room, &ranked_.capacity, sizeof(uint32_t));
+    if (ranked_.pieces_room) gravel_copy(&ranked_.pieces().state().room, &ranked_.pieces_room, sizeof(uint32_t));
     gravel::asynchronous_words here{};
     gravel::asynchronous_words before;
     gravel_copy(&before, ranked_.words, sizeof(before));
@@ -264,7 +282,7 @@ class gravel_worklist {
     set_words(lists);
     gravel_barrier_all();  // all take what others send
     ++counts_.launches;
-    const gravel_launch_config how{.grid = asynchronous_blocks(), .block = gravel::vertex_threads, .cooperative = true};
+    const gravel_launch_config how{.grid = resident_blocks(), .block = gravel::vertex_threads, .cooperative = true};
     if (gravel_n_pes() == 1) gravel::launch_alone(gravel::work_asynchronously<Program>, how, gravel_handle(), view_, ranked_);
     else gravel_launch(gravel::work_asynchronously<Program>, how, gravel_handle(), view_, ranked_);
     gravel_barrier_all();
@@ -274,6 +292,15 @@ class gravel_worklist {
     gravel_copy(&here, ranked_.words, sizeof(here));
     if ((counts_.overflowed = gravel_max_all(here.overflows) != 0))
       launch_for(view_.graph.vertices(), gravel::collect_waiting<Program>, view_);
+  }
+  /// Until no PE has anything.
+  void run_rounds_of_all() {
+    const uint32_t before = words().exchanges;
+    ++counts_.launches;
+    gravel_launch(gravel::run_rounds_of_all<Program, gravel_block_sender<gravel::vertex_threads>>,
+                  gravel_launch_config{.grid = resident_blocks(), .block = gravel::vertex_threads, .cooperative = true}, gravel_handle(),
+                  view_, rounds_);
+    counts_.exchanges += words().exchanges - before;
   }
   /// Edges of this PE's vertices that are near.
   uint64_t near_edges() {
@@ -370,6 +397,7 @@ class gravel_worklist {
   gravel::device_array<char> channels_;
   gravel::device_array<gravel::asynchronous_words> ranked_words_;
   gravel::asynchronous_view ranked_{};
+  gravel::round_report* rounds_ = nullptr;  ///< fused, of several PEs
   view view_{};
   int exceptions_;
 };

@@ -42,8 +42,10 @@ struct worklist_words {
   uint32_t least;                ///< of the far list, when it was looked for
   uint32_t epoch;                ///< meetings of blocks so far
   uint32_t rounds;
+  uint32_t exchanges;              ///< in the kernel of all PEs' rounds
   uint32_t asynchronous;           ///< the asynchronous kernel runs: what comes from other PEs goes into its channels
   uint64_t expanded, edges, sent;  ///< vertices that were expanded, edges followed, values sent to other PEs
+  uint64_t pieces;                 ///< of hubs, that were dealt out
   uint64_t near_edges;             ///< of the vertices that are near, when they were counted
 };
 
