@@ -130,17 +130,18 @@ struct call_source {
   GRAVEL_BOTH int32_t amount(uint64_t random) const { return static_cast<int32_t>(random >> 40 & 0xff) - 100; }
 };
 
+template <class Sender>
 __global__ void call_plain(plain::handle_type bank, call_source from, uint32_t* answers) {
-  __shared__ plain::sender out;
+  __shared__ Sender out;
   out.begin(bank);
   const uint32_t lane = blockIdx.x * blockDim.x + threadIdx.x, pe = bank.table.my_pe, who = 1 + pe * gridDim.x * blockDim.x + lane;
   for (uint32_t i = 0; i < from.each; ++i) {
     const uint64_t r = from.random(pe, lane, i);
     const uint32_t key = from.key(r, 0);
     switch (r % 4) {  // lanes are not together
-      case 0: out.call<deposit>(key, from.amount(r), who); break;
-      case 1: out.call<add>(key, from.amount(r)); break;
-      case 2: out.ask<draw>(&answers[lane * from.each + i], key, who); break;
+      case 0: out.template call<deposit>(key, from.amount(r), who); break;
+      case 1: out.template call<add>(key, from.amount(r)); break;
+      case 2: out.template ask<draw>(&answers[lane * from.each + i], key, who); break;
       default: gravel_server_call<deposit>(bank, key, from.amount(r), who);
     }
   }
@@ -214,6 +215,7 @@ struct marks {
   }
 };
 
+template <class Sender = plain::sender>
 void run_plain(const std::string& what, gravel_servers_options how, uint32_t stride, uint32_t each, uint64_t seed) {
   const call_source from{seed, (how.keys + stride - 1) / stride, stride, each};
   const uint32_t n_pes = static_cast<uint32_t>(gravel_n_pes()), all_lanes = blocks * lanes;
@@ -232,7 +234,7 @@ void run_plain(const std::string& what, gravel_servers_options how, uint32_t str
   {
     plain servers(how, inside.initial());
     tell("  open");
-    gravel_launch(call_plain, blocks, lanes, servers.handle(), from, answers);
+    gravel_launch(call_plain<Sender>, blocks, lanes, servers.handle(), from, answers);
     gravel_synchronize();
     tell("  kernel");
     compare(what, servers, all);
@@ -337,7 +339,7 @@ void close_at_once(uint32_t each, uint64_t seed) {
   gravel_copy(answers, got.data(), n * sizeof(uint32_t));
   plain servers({.keys = keys, .blocks = 2, .data = gravel_server_data::device, .place = gravel_server_place::server, .chunks = 2},
                 inside.initial());
-  gravel_launch(call_plain, blocks, lanes, servers.handle(), from, answers);
+  gravel_launch(call_plain<plain::sender>, blocks, lanes, servers.handle(), from, answers);
   gravel_synchronize();
   servers.close();
   gravel_copy(got.data(), answers, n * sizeof(uint32_t));
@@ -403,6 +405,9 @@ int main(int argc, char** argv) {
               {.keys = 1, .blocks = 1, .exclusion = by, .data = data::device, .place = place::server, .chunks = 2}, 1, each, seed++);
     run_plain(how + "few keys in place", {.keys = 7, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each, seed++);
     run_plain(how + "many keys", {.keys = 100'000, .blocks = 2, .exclusion = by, .chunks = 4, .chunk_messages = 32}, 1, each, seed++);
+    run_plain<plain::combining_sender>(how + "combined in blocks", {.keys = 5, .blocks = 2, .exclusion = by}, 1, each, seed++);
+    run_plain<plain::combining_sender>(how + "combined in blocks, in place",
+                                       {.keys = 1000, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each, seed++);
 
     run_nested(how + "nested, one key", {.keys = 1, .blocks = 1, .exclusion = by, .calls = 32}, 1, each, seed++);
     run_nested(how + "nested, opposite", {.keys = 2, .blocks = 2, .exclusion = by, .calls = 32, .chunks = 2}, 1, each, seed++);
