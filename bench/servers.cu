@@ -108,7 +108,7 @@ struct bench_of_problem {
   }
 };
 
-// Records of 4 and 16 bytes are a word with their lock or nearly, those of 64 are not in a server's registers; calls of 8 to 68 bytes.
+// Records of up to 32 bytes are in registers while their calls run, those of 64 are not; those of 5 to 12 (counters) are a word with their lock.
 using words_1_1 = words_problem<1, 1>;
 using words_4_1 = words_problem<4, 1>;
 using words_4_4 = words_problem<4, 4>;
