@@ -49,7 +49,8 @@ __global__ void ask_servers(typename Asking::servers::handle_type to, uint32_t* 
     *wrong += load_relaxed<scope::system>(slot) != i;
   }
 }
-inline __global__ void ask_locks(locked_record<number_drawn>* table, uint32_t n, uint64_t* ns, uint32_t* wrong) {
+template <class Record>
+__global__ void ask_locks(locked_record<Record>* table, uint32_t n, uint64_t* ns, uint32_t* wrong) {
   for (uint32_t i = 0; i < n; ++i) {
     const uint64_t begin = globaltimer_ns();
     uint32_t answer = no_answer;
@@ -89,7 +90,7 @@ class latency_bench {
       ask<asking_two>("two keys, servers of the next PE", data::device, place::server, 1);
     }
     clear();
-    gravel_launch(ask_locks, 1, 1, table_, n_, ns_, wrong_);
+    gravel_launch(ask_locks<number_drawn>, 1, 1, table_, n_, ns_, wrong_);
     tell("lock in global memory");
   }
 

@@ -13,8 +13,12 @@ struct some_words {
 /// Adds to all words of the record what the words of the argument say, over and over.
 template <uint32_t WORDS, uint32_t GIVEN>
 struct add_words {
-  static constexpr char digit(uint32_t d) { return static_cast<char>('0' + d % 10); }
-  static constexpr char name[] = {'a', 'd', 'd', digit(WORDS / 10), digit(WORDS), '_', digit(GIVEN / 10), digit(GIVEN), '\0'};
+  static constexpr const char* name = WORDS == 1   ? "add_1_1"
+                                      : WORDS == 4 ? GIVEN == 1 ? "add_4_1" : "add_4_4"
+                                      : GIVEN == 1 ? "add_16_1"
+                                                   : "add_16_16";
+  static_assert(WORDS == 1 || WORDS == 4 || WORDS == 16);
+  static_assert(GIVEN == 1 || GIVEN == WORDS);
   static constexpr bool pure = true;
   GRAVEL_HANDLER void operator()(some_words<WORDS>& record, some_words<GIVEN> more) const {
     GRAVEL_UNROLL

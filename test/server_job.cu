@@ -113,7 +113,7 @@ struct hand_on {
     d.balance += 2 * amount;
   }
 };
-using nested = gravel_servers<account, visit, transfer, split, hand_on>;
+using nested = gravel_servers<account, visit, transfer, split, hand_on, add>;
 
 unsigned blocks = GRAVEL_CUDA ? 32 : 2, lanes = GRAVEL_CUDA ? 128 : 32;  // of each PE's kernel
 
@@ -127,6 +127,7 @@ struct call_source {
     return mix(seed ^ mix(uint64_t{pe} << 48 | uint64_t{lane} << 24 | i));
   }
   GRAVEL_BOTH uint32_t key(uint64_t random, uint32_t which) const { return static_cast<uint32_t>(mix(random + which) % keys) * stride; }
+  GRAVEL_BOTH bool adds(uint64_t random) const { return random >> 50 & 1; }
   GRAVEL_BOTH int32_t amount(uint64_t random) const { return static_cast<int32_t>(random >> 40 & 0xff) - 100; }
 };
 
@@ -149,14 +150,17 @@ __global__ void call_plain(plain::handle_type bank, call_source from, uint32_t* 
 }
 
 __global__ void call_nested(nested::handle_type bank, call_source from, uint32_t* answers) {
-  __shared__ nested::sender out;
+  __shared__ nested::combining_sender out;
   out.begin(bank);
   const uint32_t lane = blockIdx.x * blockDim.x + threadIdx.x, pe = bank.table.my_pe, who = 1 + pe * gridDim.x * blockDim.x + lane;
   for (uint32_t i = 0; i < from.each; ++i) {
     const uint64_t r = from.random(pe, lane, i);
     const uint32_t a = from.key(r, 0), b = from.key(r, 1), c = from.key(r, 2), d = from.key(r, 3);
     switch (r % 5) {
-      case 0: out.call<visit>(a, from.amount(r)); break;
+      case 0:
+        if (from.adds(r)) out.call<add>(a, from.amount(r));
+        else out.call<visit>(a, from.amount(r));
+        break;
       case 1: out.call<split>(a, b, c, from.amount(r)); break;
       case 2: out.call<hand_on>(a, b, c, d, from.amount(r)); break;
       case 3: out.ask<transfer>(&answers[lane * from.each + i], a, b, from.amount(r), who); break;
@@ -271,7 +275,7 @@ void run_nested(const std::string& what, gravel_servers_options how, uint32_t st
                         *const d = &all[from.key(r, 3)];
         const int32_t amount = from.amount(r);
         switch (r % 5) {
-          case 0: a->balance += amount, ++a->calls; break;
+          case 0: a->balance += amount, a->calls += !from.adds(r); break;
           case 1:
             a->balance -= amount, b->balance += amount / 3, c->balance += amount - amount / 3, ++a->calls, ++b->calls, ++c->calls;
             break;
