@@ -1,11 +1,14 @@
 // Critical sections within each GPU: servers, in all their ways, and their rivals (locks in global memory, atomic operations), over numbers of keys and
-// how unevenly they are called for. Each run is compared with the same calls made by atomic operations, whose result does not depend on the order.
+// how unevenly they are called for; over words of a record and of a call; and how long one call takes. Each run is compared with the same calls made by
+// atomic operations, whose result does not depend on the order.
 #include <algorithm>
 #include <chrono>
 #include <string>
 #include <vector>
 
 #include "bench/perf/report.hpp"
+#include "bench/server_latency.hpp"
+#include "bench/server_words.hpp"
 #include "examples/program.hpp"
 #include "examples/servers/bank.hpp"
 #include "examples/servers/counters.hpp"
@@ -20,11 +23,14 @@ using namespace gravel;
 constexpr const char* program_name = "servers";
 
 struct bench_options {
-  std::vector<std::string> problems{"counters", "bank"},
-      methods{"servers", "owners", "locks", "in-place", "combine", "try-lock", "backoff", "sort", "atomics"};
+  std::vector<std::string> parts{"rates", "words", "latency"}, problems{"counters", "bank"},
+      methods{"servers", "owners", "locks", "in-place", "combine", "combine-block", "try-lock", "backoff", "sort", "atomics"};
   std::vector<uint64_t> keys =
       GRAVEL_CUDA ? std::vector<uint64_t>{1, 16, 1024, 65536, 1 << 20, 1 << 26} : std::vector<uint64_t>{1, 16, 1024};
   std::vector<double> zipf{0, 0.8, 1, 1.2};
+  std::vector<uint64_t> words_keys = GRAVEL_CUDA ? std::vector<uint64_t>{16, 65536, 1 << 20} : std::vector<uint64_t>{16, 1024};
+  std::vector<double> words_zipf{0, 1};
+  uint32_t iterations = GRAVEL_CUDA ? 10000 : 100;
   std::vector<uint32_t> blocks{GRAVEL_CUDA ? 24 : 2};
   uint64_t calls = GRAVEL_CUDA ? uint64_t{1} << 28 : 20'000, first = GRAVEL_CUDA ? 1 << 14 : 1000;
   uint32_t under_way = 16384, repeat = 3;
@@ -63,23 +69,28 @@ struct bench_of_problem {
     for (size_t i = 0; i < records.size(); ++i) wrong += !(records[i] == expected[i]);
     wrong = gravel_sum_all(wrong);
     std::sort(rates.begin(), rates.end());
-    r.row({{"problem", "problem", std::string(P::name)},
-           {"keys", "keys", keys},
-           {"zipf", "Zipf", exponent},
-           {"method", "method", std::string(name.name)},
-           {"blocks", "servers", uint64_t{uses_servers(m) ? blocks : 0}},
-           {"million_calls_per_s", "M calls/s", rates[rates.size() / 2] / 1e6},
-           {"calls", "calls a run", n}},
-          {made, wrong});
+    std::vector<perf::cell> cells{{"problem", "problem", std::string(P::name)}};
+    if constexpr (requires { P::words; }) {
+      cells.push_back({"words", "words", uint64_t{P::words}});
+      cells.push_back({"words_given", "words given", uint64_t{P::given}});
+    }
+    cells.insert(cells.end(), {{"keys", "keys", keys},
+                               {"zipf", "Zipf", exponent},
+                               {"method", "method", std::string(name.name)},
+                               {"blocks", "servers", uint64_t{uses_servers(m) ? blocks : 0}},
+                               {"million_calls_per_s", "M calls/s", rates[rates.size() / 2] / 1e6},
+                               {"calls", "calls a run", n}});
+    r.row(std::move(cells), {made, wrong});
   }
 
   void run() {
     const auto n_pes = static_cast<uint32_t>(gravel_n_pes()), me = static_cast<uint32_t>(gravel_my_pe());
     const uint64_t calls = o.calls / P::keys_of_call;
     device_array<uint32_t> drawn(calls * P::keys_of_call);
-    for (const uint64_t keys : o.keys) {
+    const bool is_words = requires { P::words; };
+    for (const uint64_t keys : is_words ? o.words_keys : o.keys) {
       if (keys < n_pes) continue;  // each PE calls for keys of its own
-      for (const double exponent : o.zipf) {
+      for (const double exponent : is_words ? o.words_zipf : o.zipf) {
         if (keys == 1 && exponent != o.zipf.front()) continue;
         gravel_launch(draw_keys<key_source>, blocks_to_fill_device(), lanes_of_block, key_source{keys, exponent, 1 + me, n_pes, me, true},
                       drawn.data(), calls * P::keys_of_call);
@@ -97,15 +108,28 @@ struct bench_of_problem {
   }
 };
 
+// Records of up to 32 bytes are in registers while their calls run, those of 64 are not; those of 5 to 12 (counters) are a word with their lock.
+using words_1_1 = words_problem<1, 1>;
+using words_4_1 = words_problem<4, 1>;
+using words_4_4 = words_problem<4, 4>;
+using words_16_1 = words_problem<16, 1>;
+using words_16_16 = words_problem<16, 16>;
+
 int main(int argc, char** argv) {
   bench_options o;
   CLI::App app("Critical sections a second: servers, locks in global memory, atomic operations.", program_name);
+  app.add_option("--parts", o.parts, "rates: of problems; words: the same over words of a record and words given; latency: of one call")
+      ->delimiter(',')
+      ->capture_default_str();
   app.add_option("--problems", o.problems, "counters: three words of one key; bank: two keys")->delimiter(',')->capture_default_str();
-  app.add_option("--methods", o.methods, "Of servers, owners, locks, in-place, combine, try-lock, backoff, sort, atomics")
+  app.add_option("--methods", o.methods, "Of servers, owners, locks, in-place, combine, combine-block, try-lock, backoff, sort, atomics")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--keys", o.keys, "Numbers of keys, of all PEs together")->delimiter(',')->capture_default_str();
   app.add_option("--zipf", o.zipf, "Exponents of their distribution; 0: uniform")->delimiter(',')->capture_default_str();
+  app.add_option("--words-keys", o.words_keys, "The same for words")->delimiter(',')->capture_default_str();
+  app.add_option("--words-zipf", o.words_zipf, "The same for words")->delimiter(',')->capture_default_str();
+  app.add_option("--iterations", o.iterations, "Calls whose latency is taken")->check(CLI::Range(1, 1 << 24))->capture_default_str();
   app.add_option("--blocks", o.blocks, "Numbers of servers")->delimiter(',')->capture_default_str();
   app.add_option("--calls", o.calls, "Keys that are drawn: at most so many calls a run (half as many of two keys)")->capture_default_str();
   app.add_option("--milliseconds", o.milliseconds, "A run has so many calls that it takes so long, or all")->capture_default_str();
@@ -117,7 +141,12 @@ int main(int argc, char** argv) {
     for (const auto& m : o.methods)
       if (std::none_of(std::begin(contest_names), std::end(contest_names), [&](const auto& n) { return m == n.name; }))
         fail_text("there is no method '" + m + "'");
+    for (const auto& p : o.parts)
+      if (p != "rates" && p != "words" && p != "latency") fail_text("there is no part '" + p + "'");
     if (o.is_short) {
+      o.words_keys = {40};
+      o.words_zipf = {1};
+      o.iterations = 20;
       o.keys = {4, 3000};
       o.zipf = {0, 1};
       o.blocks = {2};
@@ -126,22 +155,43 @@ int main(int argc, char** argv) {
       o.repeat = 1;
       o.milliseconds = 1;
     }
-    uint64_t most = 0;
-    for (const uint64_t k : o.keys) most = std::max(most, k);
-    need_symmetric(contest<bank_problem>::bytes(most, o.under_way, 64) + (most + 1) * sizeof(locked_record<bank_account>) + (64 << 10));
+    const auto most_of = [](const std::vector<uint64_t>& keys) { return *std::max_element(keys.begin(), keys.end()); };
+    need_symmetric(std::max({contest<bank_problem>::bytes(most_of(o.keys), o.under_way, 64) +
+                                 (most_of(o.keys) + 1) * sizeof(locked_record<bank_account>),
+                             contest<words_16_16>::bytes(most_of(o.words_keys), o.under_way, 64) +
+                                 (most_of(o.words_keys) + 1) * sizeof(locked_record<words_16_16::record>),
+                             latency_bench::bytes(o.iterations)}) +
+                   (64 << 10));
     if (!o.json.empty()) need_writable(o.json);
   });
-  gravel_init<counters_problem::servers::delivery, counters_problem::combining::delivery, bank_problem::servers::delivery>();
+  gravel_init<counters_problem::servers::delivery, counters_problem::combining::delivery, bank_problem::servers::delivery,
+              words_1_1::servers::delivery, words_4_1::servers::delivery, words_4_4::servers::delivery, words_16_1::servers::delivery,
+              words_16_16::servers::delivery, asking_one::servers::delivery, asking_two::servers::delivery>();
   std::string command = program_name;
   for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
   perf::report r(gravel_my_pe() == 0, command, o.json);
   r.fact("hardware", current_backend().describe());
   r.fact("pes", static_cast<uint64_t>(gravel_n_pes()));
-  r.title("servers", "critical sections of each PE for keys of its own");
-  for (const auto& p : o.problems) {
-    if (p == counters_problem::name) bench_of_problem<counters_problem>{o, r}.run();
-    else if (p == bank_problem::name) bench_of_problem<bank_problem>{o, r}.run();
-    else fail_text("there is no problem '" + p + "'");
+  const auto has_part = [&](const char* name) { return std::find(o.parts.begin(), o.parts.end(), name) != o.parts.end(); };
+  if (has_part("rates")) {
+    r.title("servers", "critical sections of each PE for keys of its own");
+    for (const auto& p : o.problems) {
+      if (p == counters_problem::name) bench_of_problem<counters_problem>{o, r}.run();
+      else if (p == bank_problem::name) bench_of_problem<bank_problem>{o, r}.run();
+      else fail_text("there is no problem '" + p + "'");
+    }
+  }
+  if (has_part("words")) {
+    r.title("words", "sections that change so many words of 4 bytes, and are given so many");
+    bench_of_problem<words_1_1>{o, r}.run();
+    bench_of_problem<words_4_1>{o, r}.run();
+    bench_of_problem<words_4_4>{o, r}.run();
+    bench_of_problem<words_16_1>{o, r}.run();
+    bench_of_problem<words_16_16>{o, r}.run();
+  }
+  if (has_part("latency")) {
+    r.title("latency", "one lane of each PE asks a section and waits for the answer");
+    latency_bench(r, o.blocks.front(), o.iterations).run();
   }
   r.finish();
   const bool right = gravel_min_all(uint64_t{r.right()}) != 0;

@@ -29,8 +29,8 @@ struct gravel_service_sender {
   static_assert(HALF >= 32 && (HALF & (HALF - 1)) == 0 && HALF * sizeof(message) % 16 == 0, "HALF is a power of two, at least 32");
   static_assert(SERVERS * 2 * HALF * sizeof(message) <= 220 * 1024, "this gravel_service_sender does not fit the shared memory of a block");
 
-  /// Thread scope: block, converged.
-  GRAVEL_DEVICE void begin(const gravel_service_handle<Server>& to) {
+  /// `first`: where the bins' positions begin, less what is no whole half: tests of their wrap. Thread scope: block, converged.
+  GRAVEL_DEVICE void begin(const gravel_service_handle<Server>& to, uint32_t first = 0) {
     gravel::check_open(to.g, to.opening, "gravel_service_sender", "service", Server::name);
     __syncthreads();
     const uint32_t rank = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), size = blockDim.x * blockDim.y * blockDim.z;
@@ -38,7 +38,7 @@ struct gravel_service_sender {
       to_ = to;
       gathers_ = to.servers() <= SERVERS && HALF <= to.view.shape.chunk_messages && !to.in_server;
     }
-    for (uint32_t b = rank; b < SERVERS; b += size) bin_[b] = {0, {0, 0}, {0, 1}};
+    for (uint32_t b = rank; b < SERVERS; b += size) bin_[b] = empty_bin(first / HALF);
     __syncthreads();
   }
 
@@ -76,7 +76,7 @@ struct gravel_service_sender {
       const uint64_t ticket = claim(server);
       copy(ring, ticket, server, generation & 1, 0, 1, n);
       ring.publish(ticket, service_row<message>(n));
-      b = {0, {0, 0}, {0, 1}};
+      b = empty_bin(0);
     }
     __syncthreads();
   }
@@ -85,6 +85,11 @@ struct gravel_service_sender {
   struct bin {
     uint32_t reserved, written[2], holds[2];
   };
+  static constexpr uint32_t last_generation = ~0u / HALF;  ///< places are 32 bits wide: 0 comes next
+  GRAVEL_DEVICE static bin empty_bin(uint32_t generation) {
+    const uint32_t next = (generation + 1) & last_generation;
+    return {generation * HALF, {0, 0}, {generation & 1 ? next : generation, generation & 1 ? generation : next}};
+  }
   GRAVEL_DEVICE message* of(uint32_t server, uint32_t which) { return reinterpret_cast<message*>(messages_[server][which]); }
   GRAVEL_DEVICE uint64_t claim(uint32_t server) {
     using namespace gravel;
@@ -120,7 +125,7 @@ struct gravel_service_sender {
       if (leaves) {
         bin& b = bin_[server];
         store_relaxed<scope::shared>(&b.written[generation & 1], 0u);
-        store_release<scope::shared>(&b.holds[generation & 1], (generation + 2) & (~0u / HALF));  // [B6]; places are 32 bits wide
+        store_release<scope::shared>(&b.holds[generation & 1], (generation + 2) & last_generation);  // [B6]
         to_.view.near(server).publish(ticket, service_row<message>(HALF));
         full = false;
       }

@@ -113,7 +113,7 @@ struct hand_on {
     d.balance += 2 * amount;
   }
 };
-using nested = gravel_servers<account, visit, transfer, split, hand_on>;
+using nested = gravel_servers<account, visit, transfer, split, hand_on, add>;
 
 unsigned blocks = GRAVEL_CUDA ? 32 : 2, lanes = GRAVEL_CUDA ? 128 : 32;  // of each PE's kernel
 
@@ -127,20 +127,22 @@ struct call_source {
     return mix(seed ^ mix(uint64_t{pe} << 48 | uint64_t{lane} << 24 | i));
   }
   GRAVEL_BOTH uint32_t key(uint64_t random, uint32_t which) const { return static_cast<uint32_t>(mix(random + which) % keys) * stride; }
+  GRAVEL_BOTH bool adds(uint64_t random) const { return random >> 50 & 1; }
   GRAVEL_BOTH int32_t amount(uint64_t random) const { return static_cast<int32_t>(random >> 40 & 0xff) - 100; }
 };
 
+template <class Sender>
 __global__ void call_plain(plain::handle_type bank, call_source from, uint32_t* answers) {
-  __shared__ plain::sender out;
+  __shared__ Sender out;
   out.begin(bank);
   const uint32_t lane = blockIdx.x * blockDim.x + threadIdx.x, pe = bank.table.my_pe, who = 1 + pe * gridDim.x * blockDim.x + lane;
   for (uint32_t i = 0; i < from.each; ++i) {
     const uint64_t r = from.random(pe, lane, i);
     const uint32_t key = from.key(r, 0);
     switch (r % 4) {  // lanes are not together
-      case 0: out.call<deposit>(key, from.amount(r), who); break;
-      case 1: out.call<add>(key, from.amount(r)); break;
-      case 2: out.ask<draw>(&answers[lane * from.each + i], key, who); break;
+      case 0: out.template call<deposit>(key, from.amount(r), who); break;
+      case 1: out.template call<add>(key, from.amount(r)); break;
+      case 2: out.template ask<draw>(&answers[lane * from.each + i], key, who); break;
       default: gravel_server_call<deposit>(bank, key, from.amount(r), who);
     }
   }
@@ -148,14 +150,17 @@ __global__ void call_plain(plain::handle_type bank, call_source from, uint32_t* 
 }
 
 __global__ void call_nested(nested::handle_type bank, call_source from, uint32_t* answers) {
-  __shared__ nested::sender out;
+  __shared__ nested::combining_sender out;
   out.begin(bank);
   const uint32_t lane = blockIdx.x * blockDim.x + threadIdx.x, pe = bank.table.my_pe, who = 1 + pe * gridDim.x * blockDim.x + lane;
   for (uint32_t i = 0; i < from.each; ++i) {
     const uint64_t r = from.random(pe, lane, i);
     const uint32_t a = from.key(r, 0), b = from.key(r, 1), c = from.key(r, 2), d = from.key(r, 3);
     switch (r % 5) {
-      case 0: out.call<visit>(a, from.amount(r)); break;
+      case 0:
+        if (from.adds(r)) out.call<add>(a, from.amount(r));
+        else out.call<visit>(a, from.amount(r));
+        break;
       case 1: out.call<split>(a, b, c, from.amount(r)); break;
       case 2: out.call<hand_on>(a, b, c, d, from.amount(r)); break;
       case 3: out.ask<transfer>(&answers[lane * from.each + i], a, b, from.amount(r), who); break;
@@ -214,6 +219,7 @@ struct marks {
   }
 };
 
+template <class Sender = plain::sender>
 void run_plain(const std::string& what, gravel_servers_options how, uint32_t stride, uint32_t each, uint64_t seed) {
   const call_source from{seed, (how.keys + stride - 1) / stride, stride, each};
   const uint32_t n_pes = static_cast<uint32_t>(gravel_n_pes()), all_lanes = blocks * lanes;
@@ -232,7 +238,7 @@ void run_plain(const std::string& what, gravel_servers_options how, uint32_t str
   {
     plain servers(how, inside.initial());
     tell("  open");
-    gravel_launch(call_plain, blocks, lanes, servers.handle(), from, answers);
+    gravel_launch(call_plain<Sender>, blocks, lanes, servers.handle(), from, answers);
     gravel_synchronize();
     tell("  kernel");
     compare(what, servers, all);
@@ -269,7 +275,7 @@ void run_nested(const std::string& what, gravel_servers_options how, uint32_t st
                         *const d = &all[from.key(r, 3)];
         const int32_t amount = from.amount(r);
         switch (r % 5) {
-          case 0: a->balance += amount, ++a->calls; break;
+          case 0: a->balance += amount, a->calls += !from.adds(r); break;
           case 1:
             a->balance -= amount, b->balance += amount / 3, c->balance += amount - amount / 3, ++a->calls, ++b->calls, ++c->calls;
             break;
@@ -337,7 +343,7 @@ void close_at_once(uint32_t each, uint64_t seed) {
   gravel_copy(answers, got.data(), n * sizeof(uint32_t));
   plain servers({.keys = keys, .blocks = 2, .data = gravel_server_data::device, .place = gravel_server_place::server, .chunks = 2},
                 inside.initial());
-  gravel_launch(call_plain, blocks, lanes, servers.handle(), from, answers);
+  gravel_launch(call_plain<plain::sender>, blocks, lanes, servers.handle(), from, answers);
   gravel_synchronize();
   servers.close();
   gravel_copy(got.data(), answers, n * sizeof(uint32_t));
@@ -403,6 +409,9 @@ int main(int argc, char** argv) {
               {.keys = 1, .blocks = 1, .exclusion = by, .data = data::device, .place = place::server, .chunks = 2}, 1, each, seed++);
     run_plain(how + "few keys in place", {.keys = 7, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each, seed++);
     run_plain(how + "many keys", {.keys = 100'000, .blocks = 2, .exclusion = by, .chunks = 4, .chunk_messages = 32}, 1, each, seed++);
+    run_plain<plain::combining_sender>(how + "combined in blocks", {.keys = 5, .blocks = 2, .exclusion = by}, 1, each, seed++);
+    run_plain<plain::combining_sender>(how + "combined in blocks, in place",
+                                       {.keys = 1000, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each, seed++);
 
     run_nested(how + "nested, one key", {.keys = 1, .blocks = 1, .exclusion = by, .calls = 32}, 1, each, seed++);
     run_nested(how + "nested, opposite", {.keys = 2, .blocks = 2, .exclusion = by, .calls = 32, .chunks = 2}, 1, each, seed++);

@@ -311,7 +311,7 @@ TEST_CASE("whichever lanes of a warp call") {
       how.threads = 1;
       how.seed = seed;
       simt::launch(1, 32, how, [&] {
-        __shared__ server_sender<2, account, deposit, add_up> out;
+        __shared__ server_sender<2, 0, account, deposit, add_up> out;
         out.begin(r.handle);
         for (uint32_t i = 0; i < masks.size(); ++i) {
           if (!(masks[i] >> threadIdx.x & 1)) continue;
@@ -330,6 +330,147 @@ TEST_CASE("whichever lanes of a warp call") {
     for (uint32_t key = 0; key < keys; ++key) CHECK(r.slots[key].record.balance == expected[key]);
     CHECK(r.error.code == 0);
   }
+}
+
+/// What a block calls, and what of it is added: a bit for each lane, and how many.
+struct gather_up {
+  static constexpr const char* name = "gather_up";
+  void operator()(account& a, uint64_t more) const { a.balance += static_cast<int64_t>(more); }
+  static uint64_t combine(uint64_t a, uint64_t b) {
+    interleave_point();  // whoever else has the place may be here too
+    return a + b;
+  }
+};
+
+/// 64 lanes add 2^32 + their number to keys of a table of so many places; what leaves it is counted. Returns how many calls left.
+template <uint32_t PLACES>
+uint32_t fill_table(uint64_t seed, uint32_t keys, uint32_t each) {
+  constexpr uint32_t lanes = 64;
+  std::vector<uint64_t> made(keys), wanted(keys);
+  uint32_t left = 0;
+  simt::launch_options how{};
+  how.threads = 1;
+  how.seed = seed;
+  simt::launch(1, lanes, how, [&] {
+    __shared__ call_table<gather_up, account, PLACES> table;
+    const auto make = [&](uint32_t key, uint64_t value) { made[key] += value, ++left; };
+    for (uint32_t round = 0; round < 2; ++round) {
+      table.begin(threadIdx.x, lanes);
+      __syncthreads();
+      for (uint32_t i = 0; i < each; ++i) {
+        if (mixed(seed + 1, threadIdx.x, i) % 4 == 0) continue;  // lanes are not together
+        auto key = static_cast<uint32_t>(mixed(seed + round, threadIdx.x, i) % keys);
+        uint64_t value = (uint64_t{1} << 32) + threadIdx.x;
+        wanted[key] += value;
+        const lane_group group = lane_group::active();
+        const bool calls = i % 5 != 1 || threadIdx.x % 2;  // as if the other's were in this one
+        if (!calls) wanted[key] -= value;
+        if (!table.keep(group, calls, key, value) && calls) make(key, value);
+      }
+      __syncthreads();
+      table.empty(threadIdx.x, lanes, make);
+      __syncthreads();
+      table.empty(threadIdx.x, lanes, [&](uint32_t, uint64_t) { left += 1u << 30; });  // it is empty
+      __syncthreads();
+    }
+  });
+  CHECK(made == wanted);
+  return left;
+}
+
+TEST_CASE("calls of one key in a block become few, and none is lost") {
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    INFO("seed " << seed);
+    const uint32_t same = fill_table<8>(seed, 1, 6), in_one = fill_table<1>(seed, 1, 6);
+    CHECK(same < 400);  // of 500, all for one place at once; what finds it taken too often goes on alone
+    CHECK(in_one < 400);
+    if (seed == 0) CHECK(same == 2);
+    CHECK(fill_table<1>(seed, 2, 6) < 1u << 30);
+    CHECK(fill_table<4>(seed, 5, 6) < 1u << 30);
+    CHECK(fill_table<16>(seed, 100'000, 6) > 400);  // hardly two alike: given up
+    CHECK(fill_table<512>(seed, 300, 6) < 1u << 30);
+  }
+}
+
+TEST_CASE("a block keeps what many call for, and makes no table of the rest") {
+  using table_type = call_table<gather_up, account, 4>;
+  std::vector<uint32_t> left;
+  const auto calls = [&](const auto& key_of, uint32_t n) {
+    uint32_t passed = 0;
+    simt::launch(1, 1, {}, [&] {
+      __shared__ table_type table;
+      table.begin(0, 1);
+      for (uint32_t i = 0; i < n; ++i) {
+        uint32_t key = key_of(i);
+        uint64_t value = 1;
+        passed += !table.keep(lane_group::active(), true, key, value);
+      }
+      table.empty(0, 1, [&](uint32_t, uint64_t) { ++passed; });
+    });
+    return passed;
+  };
+  CHECK(calls([](uint32_t i) { return i; }, 1000) == 1000);
+  // Every second call is for key 7: it stays, whatever came before and comes between.
+  const uint32_t passed = calls([](uint32_t i) { return i % 2 ? 7u : i + 100; }, 1000);
+  CHECK(passed > 490);
+  CHECK(passed < 530);
+  // From key 1 to key 2: who comes later gets the place in the end.
+  CHECK(calls([](uint32_t i) { return i < 500 ? 1u : 2u; }, 1000) <= 70);
+  // Few in the first calls are decisive, many later are not.
+  CHECK(calls([](uint32_t i) { return i < table_type::sample ? i : 7u; }, 1000) == 1000);
+}
+
+/// Three of four calls are for the first two of the keys, or all alike. Sections that do not combine, and nested ones, go their usual way.
+template <class... Nested>
+void call_by_tables(uint64_t seed) {
+  constexpr uint32_t keys = 6, blocks = 2, lanes = 64, each = 12;
+  const auto key_of = [](uint64_t m) { return static_cast<uint32_t>(m >> 20 & 1 ? m >> 32 & 1 : m % keys); };
+  rig<gather_up, deposit, Nested...> r(keys, 1 + seed % 2, 32, seed % 3 == 2, seed % 2);
+  r.run(seed, [&] {
+    simt::launch_options how{};
+    how.threads = 2;
+    how.seed = seed;
+    simt::launch(blocks, lanes, how, [&] {
+      __shared__ server_sender<2, 4, account, gather_up, deposit, Nested...> out;
+      out.begin(r.handle);
+      for (uint32_t i = 0; i < each; ++i) {
+        const uint64_t m = mixed(seed, blockIdx.x * lanes + threadIdx.x, i);
+        const uint32_t key = key_of(m);
+        if (m >> 60 < 2) out.template call<deposit>(key, 1 << 20);
+        else if (m >> 60 > 3 || sizeof...(Nested) == 0) out.template call<gather_up>(key, uint64_t{1});
+        else (out.template call<Nested>(key, (key + 1) % keys, 1 << 24), ...);
+      }
+      out.end();
+    });
+  });
+  std::vector<int64_t> expected(keys), found;
+  for (uint32_t lane = 0; lane < blocks * lanes; ++lane)
+    for (uint32_t i = 0; i < each; ++i) {
+      const uint64_t m = mixed(seed, lane, i);
+      const uint32_t key = key_of(m);
+      if (m >> 60 < 2) expected[key] += 1 << 20;
+      else if (m >> 60 > 3 || sizeof...(Nested) == 0) ++expected[key];
+      else expected[key] -= 1 << 24, expected[(key + 1) % keys] += 1 << 24;
+    }
+  for (const auto& slot : r.slots) found.push_back(slot.record.balance);
+  CHECK(found == expected);
+  CHECK(r.error.code == 0);
+}
+
+TEST_CASE("calls of a block by its sender's table, for servers and in place") {
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    INFO("seed " << seed);
+    call_by_tables<>(seed);
+    call_by_tables<transfer>(seed);
+  }
+}
+
+TEST_CASE("who has a table, and how large") {
+  using none = gravel_server_combining_sender<account, deposit, transfer>;
+  static_assert(std::is_same_v<none, gravel_server_sender<account, deposit, transfer>>);  // nothing here combines
+  static_assert(places_in<account, gather_up>(6 * 1024) == 256 && places_in<account, gather_up, add_up>(6 * 1024) == 128 &&
+                places_in<account, deposit, gather_up>(6 * 1024) == 256 && places_in<account, deposit>(6 * 1024) == 0);
+  CHECK(sizeof(gravel_server_combining_sender<account, gather_up>) <= 48 * 1024);
 }
 
 TEST_CASE("calls that have had a room are counted beyond 32 bits") {

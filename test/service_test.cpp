@@ -136,7 +136,7 @@ void send_from_all(service_shape shape, uint64_t seed, uint64_t from) {
       how.seed = seed;
       simt::launch(blocks, lanes, how, [&] {
         __shared__ gravel_service_sender<adder, 4> sender;
-        sender.begin(r.handle);
+        sender.begin(r.handle, static_cast<uint32_t>(from));
         for (uint32_t i = 0; i < each; ++i) {
           const uint32_t server = (threadIdx.x + i) % r.shape.servers;
           if (threadIdx.x % 4 != i % 4) sender.send(0, server, {server, i + 1});
@@ -174,7 +174,10 @@ TEST_CASE("all that kernels and handlers send is applied once") {
   send_from_all({6, 8, 64, 8}, 0, 0);  // more servers than the sender gathers for
 }
 TEST_CASE("rings of one chunk, one server") { send_from_all({1, 1, 32, 8}, 0, 0); }
-TEST_CASE("positions of rings go beyond 32 bits") { send_from_all({2, 2, 32, 8}, 0, (uint64_t{1} << 32) - 3); }
+TEST_CASE("positions of rings go beyond 32 bits, and those of a sender's bins come to 0 again") {
+  for (const uint64_t seed : {0, 3}) send_from_all({2, 2, 32, 8}, seed, (uint64_t{1} << 32) - 3);
+  send_from_all({1, 2, 32, 8}, 0, (uint64_t{1} << 32) - 35);
+}
 TEST_CASE("all is applied once whatever the order of lanes") {
 #if defined(__SANITIZE_THREAD__)
   constexpr uint64_t seeds = 0;  // too slow there; what can race are the cases without

@@ -62,11 +62,12 @@ inline contest_result solve_all(const contest_options& given) {
       return result.rate;
     };
     const auto run = [&](const char* method) { return run_with(method, p.exponent, p.less, ""); };
-    const double servers = run("servers"), combined = p.combines ? run("combine") : 0, backoff = run("backoff");
+    const double servers = run("servers"), of_warps = p.combines ? run("combine") : 0, of_blocks = p.combines ? run("combine-block") : 0,
+                 backoff = run("backoff"), combined = std::max(of_warps, of_blocks);
     run("sort");
     for (const double exponent : p.draws_keys ? given.exponents : std::vector<double>{})
-      for (const char* method : {"servers", "combine", "backoff", "sort"}) {
-        if (method == std::string("combine") && !p.combines) continue;
+      for (const char* method : {"servers", "combine", "combine-block", "backoff", "sort"}) {
+        if (combines_calls(method_of(method)) && !p.combines) continue;
         char key[32];
         std::snprintf(key, sizeof(key), "_zipf_%g", exponent);
         run_with(method, exponent, exponent > 0 ? std::max<uint64_t>(p.less, 32) : p.less, key);

@@ -119,7 +119,14 @@ __global__ void fill_table(locked_record<typename P::record>* table, uint64_t n,
   for (uint64_t i = first_of_lane(); i < n; i += lanes_of_grid()) table[i].record = with;
 }
 
-enum class contest_method { servers, owners, locks, in_place, combine, try_lock, backoff, sort, atomics };
+/// Servers whose callers combine calls of a block, not only of a warp.
+template <class Servers>
+struct in_blocks {
+  using handle_type = typename Servers::handle_type;
+  using sender = typename Servers::combining_sender;
+};
+
+enum class contest_method { servers, owners, locks, in_place, combine, combine_block, try_lock, backoff, sort, atomics };
 struct contest_name {
   const char* name;
   contest_method method;
@@ -131,16 +138,18 @@ constexpr contest_name contest_names[] = {
     {"locks", contest_method::locks, "all sections at servers, exclusion by locks in shared memory"},
     {"in-place", contest_method::in_place, "sections run in place where their keys are free"},
     {"combine", contest_method::combine, "servers; calls of one key that meet become one"},
+    {"combine-block", contest_method::combine_block, "the same of calls that meet in a block"},
     {"try-lock", contest_method::try_lock, "locks in global memory"},
     {"backoff", contest_method::backoff, "the same, waiting longer each time"},
     {"sort", contest_method::sort, "calls are sorted by key and combined, then each key's is made; no exclusion is needed"},
     {"atomics", contest_method::atomics, "atomic operations, no exclusion"},
 };
-constexpr bool uses_servers(contest_method m) { return m <= contest_method::combine; }
+constexpr bool uses_servers(contest_method m) { return m <= contest_method::combine_block; }
+constexpr bool combines_calls(contest_method m) { return m == contest_method::combine || m == contest_method::combine_block; }
 /// Has problem P this method?
 template <class P>
 constexpr bool has_method(contest_method m) {
-  return m == contest_method::combine ? P::combines : m == contest_method::sort ? P::sorts : true;
+  return combines_calls(m) ? P::combines : m == contest_method::sort ? P::sorts : true;
 }
 template <class P>
 void need_method(contest_method m) {
@@ -175,7 +184,7 @@ class contest {
       if (refills) how.data = gravel_server_data::device;
       servers = std::make_unique<Servers>(how);
     };
-    if (m == contest_method::combine) {
+    if (combines_calls(m)) {
       if constexpr (P::combines) open(combining_);
     } else if (uses_servers(m)) {
       open(servers_);
@@ -195,8 +204,11 @@ class contest {
     else if (method_ == contest_method::sort) run_sorted(in, grid, block);
     else if (method_ == contest_method::atomics) gravel_launch(use_atomics<P>, grid, block, table_, in, n_pes());
     else if (table_) gravel_launch(take_locks<P>, grid, block, table_, in, n_pes(), method_ == contest_method::backoff);
-    if constexpr (P::combines)
-      if (combining_) gravel_launch(call_servers<P, typename P::combining>, grid, block, combining_->handle(), in);
+    if constexpr (P::combines) {
+      if (method_ == contest_method::combine) gravel_launch(call_servers<P, typename P::combining>, grid, block, combining_->handle(), in);
+      if (method_ == contest_method::combine_block)
+        gravel_launch(call_servers<P, in_blocks<typename P::combining>>, grid, block, combining_->handle(), in);
+    }
     if (table_) gravel_synchronize();
     else gravel_wait_quiescent();
   }

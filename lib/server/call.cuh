@@ -13,6 +13,7 @@
 // server, and the others to nobody.
 #pragma once
 #include "device/service_sender.cuh"
+#include "lib/server/call_table.cuh"
 #include "lib/server/server.cuh"
 
 /// What kernels need to call: plain data, from gravel_servers::handle().
@@ -243,14 +244,15 @@ struct call_bins<Server, SERVERS, false> {
   GRAVEL_DEVICE void end() {}
 };
 
-/// Of how many servers a sender gathers calls of so many bytes: 64 for each server, in 40 KiB.
-constexpr uint32_t gathered_servers(uint64_t bytes) {
-  const uint64_t fit = 40 * 1024 / (64 * bytes);
+/// Of how many servers a sender gathers calls of so many bytes: 64 for each server, in `room` bytes.
+constexpr uint32_t gathered_servers(uint64_t bytes, uint64_t room = 40 * 1024) {
+  const uint64_t fit = room / (64 * bytes);
   return fit > 32 ? 32 : fit < 1 ? 1 : static_cast<uint32_t>(fit);
 }
 
 /// gravel_server_sender. SERVERS: of how many servers calls are gathered; calls for other PEs, and of servers with nested sections, leave one by one.
-template <uint32_t SERVERS, class Record, class... Sections>
+/// PLACES: keys for which calls of the block become one (lib/server/call_table.cuh), of each section that has `combine`; 0: those of a warp alone do.
+template <uint32_t SERVERS, uint32_t PLACES, class Record, class... Sections>
 struct server_sender {
   using handle_type = gravel_server_handle<Record, Sections...>;
   using layout = call_layout<Record, Sections...>;
@@ -261,6 +263,7 @@ struct server_sender {
     to.check_open("gravel_server_sender");
     __syncthreads();
     if (threadIdx.x + threadIdx.y + threadIdx.z == 0) to_ = to;
+    (begin_table<Sections>(), ...);
     bins_.begin(to.service);
     __syncthreads();
   }
@@ -280,23 +283,52 @@ struct server_sender {
   }
   /// Hands over what is left. Thread scope: block, converged. begin() may follow.
   GRAVEL_DEVICE void end() {
+    if constexpr (PLACES > 0) {
+      __syncthreads();
+      (empty_table<Sections>(), ...);
+    }
     bins_.end();
     __syncthreads();
   }
 
  private:
+  template <class S>
+  static constexpr bool has_table = PLACES > 0 && section_traits<Record, S>::combines;
+  GRAVEL_DEVICE static uint32_t rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
+  GRAVEL_DEVICE static uint32_t size() { return blockDim.x * blockDim.y * blockDim.z; }
+  template <class S>
+  GRAVEL_DEVICE void begin_table() {
+    if constexpr (has_table<S>) tables_.template of<S>().begin(rank(), size());
+  }
+  template <class S>
+  GRAVEL_DEVICE void empty_table() {
+    if constexpr (has_table<S>)
+      tables_.template of<S>().empty(rank(), size(), [&](uint32_t key, const auto& value) {
+        section_call<S, Record, Sections...> c;
+        if (c.write(to_, key, value)) make(lane_group::active(), true, c);
+      });
+  }
+
   /// True: it has run here.
   template <class S>
   GRAVEL_DEVICE bool pass(section_call<S, Record, Sections...>& c) {
     using traits = section_traits<Record, S>;
     const lane_group group = lane_group::active();
-    bool calls = true, ran = false;
+    bool calls = true;
     if constexpr (traits::combines) {  // one call for those of one key that lanes make together
       using argument = typename first_type<typename traits::arguments>::type;
       auto value = read_words<argument>(c.m.word + layout::at_arguments);
       calls = combine_equal<S>(group.mask(), group.lane(), c.keys[0], value) != 0;
+      if constexpr (has_table<S>)
+        if (tables_.template of<S>().keep(group, calls, c.keys[0], value)) calls = false;
       write_words(c.m.word + layout::at_arguments, value);
     }
+    return make(group, calls, c);
+  }
+  /// Of the lanes of `group` those that have a call. True: it has run here.
+  template <class S>
+  GRAVEL_DEVICE bool make(const lane_group& group, bool calls, section_call<S, Record, Sections...>& c) {
+    bool ran = false;
     if (calls) ran = c.run_in_place(to_);
     group.sync();  // what did not run here leaves together: calls for other PEs share a chunk
     if (calls && !ran) gather(c);
@@ -315,13 +347,27 @@ struct server_sender {
 
   handle_type to_;
   call_bins<key_server<Record, Sections...>, SERVERS, !layout::nested> bins_;
+  call_tables<PLACES, Record, Sections...> tables_;
 };
+
+/// Shared memory of a combining sender's tables, of all sections together; its bins have so much less.
+constexpr uint32_t call_table_bytes = 6 * 1024;
+
+template <uint32_t PLACES, class Record, class... Sections>
+using sender_with = server_sender<gathered_servers(sizeof(typename call_layout<Record, Sections...>::message),
+                                                   PLACES > 0 ? 40 * 1024 - call_table_bytes : 40 * 1024),
+                                  PLACES, Record, Sections...>;
 
 }  // namespace gravel
 
 /// Gathers a block's calls to the servers of its PE. In shared memory: 256 bytes for each word of a call and server, 40 KiB at most; so for 32 servers
 /// if a call has up to 20 bytes, and for fewer of larger ones (`servers`). If there are more, calls leave one by one.
 template <class Record, class... Sections>
-using gravel_server_sender =
-    gravel::server_sender<gravel::gathered_servers(sizeof(typename gravel::call_layout<Record, Sections...>::message)), Record,
-                          Sections...>;
+using gravel_server_sender = gravel::sender_with<0, Record, Sections...>;
+
+/// The same for sections with `combine`: calls of one key that the block makes between begin() and end() become few, by a table of keys in 6 KiB of
+/// shared memory; bins have so much less. What combine() returns may then stand for all calls of a block, and has to hold them. Sections that
+/// nest or answer do not combine: their calls go as a gravel_server_sender's do.
+template <class Record, class... Sections>
+using gravel_server_combining_sender =
+    gravel::sender_with<gravel::places_in<Record, Sections...>(gravel::call_table_bytes), Record, Sections...>;

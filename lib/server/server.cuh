@@ -176,7 +176,7 @@ struct key_server {
         to[t] = bins;
         if constexpr (layout::combines) {
           __syncwarp();
-          (combine<Sections>(call[t], is), ...);
+          (combine<Sections>(here, call[t], is), ...);
           __syncwarp();
         }
         if (is) to[t] = (call[t].word[0] >> layout::bits) * 0x9e3779b1u >> 16 & (bins - 1);
@@ -288,7 +288,7 @@ struct key_server {
   }
   /// Of the lanes' calls of one key one is left, with what all of them say. Thread scope: warp, converged.
   template <class S>
-  GRAVEL_DEVICE void combine(message& call, bool& is) const {
+  GRAVEL_DEVICE void combine([[maybe_unused]] const here_type& here, message& call, bool& is) const {
     using traits = section_traits<Record, S>;
     if constexpr (traits::combines) {
       using argument = typename first_type<typename traits::arguments>::type;
@@ -298,6 +298,8 @@ struct key_server {
         auto value = read_words<argument>(call.word + layout::at_arguments);
         is = combine_equal<S>(those, lane_group::of(~0u).lane(), call.word[0], value) != 0;
         if (is) write_words(call.word + layout::at_arguments, value);
+        if constexpr (layout::nested)
+          if (!is) complete(here, call.word);  // what is in another's call needs no room
       }
       __syncwarp();
     }

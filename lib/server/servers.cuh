@@ -65,6 +65,7 @@ class gravel_servers {
   using delivery = gravel_service_delivery<server>;
   using handle_type = gravel_server_handle<Record, Sections...>;
   using sender = gravel_server_sender<Record, Sections...>;
+  using combining_sender = gravel_server_combining_sender<Record, Sections...>;
 
   /// Symmetric memory that they take, bytes at each of `n_pes` PEs.
   static uint64_t bytes(const gravel_servers_options& how, int n_pes) {
