@@ -364,6 +364,42 @@ __global__ void send_to_both(gravel_task_handle a, gravel_task_handle b, uint64_
   }
 }
 void expect_refusal(const char* what, const std::vector<const char*>& words, const std::function<void()>& call);
+__global__ void copy_word(uint64_t* to, const uint64_t* from) { *to = *from; }
+/// Kernels in a stream that waits for tasks, again and again; and a word that the stream stores behind them.
+void streams(uint32_t rounds) {
+  const auto n = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());
+  auto* const words = gravel_malloc<uint64_t>((rounds + 2) * 8);
+  const gravel_signal done = gravel_new_signal();
+  const gravel_stream_t own = gravel_stream_create();
+  {
+    first_queue queue({.workers = 2, .slots = 4, .payload_bytes = 64});
+    for (const gravel_stream_t stream : {own, gravel_stream_t{}}) {
+      const uint64_t before = stream == own ? 0 : rounds;
+      for (uint64_t i = 0; i < rounds; ++i) {  // long before there is a task
+        gravel_wait(done, before + i + 1, stream);
+        gravel_launch(copy_word, gravel_launch_config{.grid = 1, .block = 1, .stream = stream}, words + 2 + i, words);
+      }
+      gravel_stream_write(stream, words + 1, before + 9);
+      expect(read(words + 1) < before + 9, "a stream did not wait for a task");
+      gravel_barrier_all();
+      for (uint64_t i = 0; i < rounds; ++i) {
+        gravel_task_put<tick>(queue.host_handle(), static_cast<int>((me + 1) % n), words, {}, done, uint64_t{5});
+        gravel_wait_until(gravel_host_handle(), words + 2 + i, GRAVEL_GE, 5 * (before + i + 1));  // the kernel behind the wait has run
+      }
+      gravel_wait_until(gravel_host_handle(), words + 1, GRAVEL_GE, before + 9);
+      gravel_stream_synchronize(stream);
+    }
+    expect_refusal("a stream that waits for no signal", {"gravel_stream_wait", "symmetric heap"},
+                   [&] { gravel_wait(gravel_signal{}, 1, own); });
+    expect_refusal("a stream that stores anywhere", {"gravel_stream_write", "symmetric heap"}, [&] {
+      uint64_t here = 0;
+      gravel_stream_write(own, &here, 1);
+    });
+  }
+  gravel_stream_destroy(own);
+  gravel_free_signal(done);
+  gravel_free(words);
+}
 /// Queues open beside each other: each has the tasks, workers and credits that are its own, and closes when it wants.
 void side_by_side(uint32_t tasks) {
   const auto n = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());
@@ -475,6 +511,7 @@ int main(int argc, char** argv) {
   accumulates();
   walks_and_trees({.workers = 2, .slots = is_long ? 1024u : 64u, .payload_bytes = 64}, is_long ? 100000 : 150, is_long ? 10 : 5);
   chains({.workers = 2});
+  streams(4);
   side_by_side(is_long ? 1000 : 12);
   refusals();
   const bool right = gravel_sum_all(static_cast<uint64_t>(failures)) == 0;

@@ -30,6 +30,10 @@ inline gravel_signal gravel_new_signal() {
 inline void gravel_free_signal(const gravel_signal& signal) { gravel_free(signal.word(gravel_handle())); }
 /// A host thread: waits until `value` tasks have added to the signal of the own PE.
 inline void gravel_wait(const gravel_signal& signal, uint64_t value) { gravel_wait(gravel_host_handle(), signal, value); }
+/// A stream waits: what is put into it from now on, kernels that the task's end is to start for example, begins then (gravel_stream_wait).
+inline void gravel_wait(const gravel_signal& signal, uint64_t value, gravel_stream_t stream) {
+  gravel_stream_wait(stream, signal.word(gravel_handle()), value);
+}
 /// How many have.
 inline uint64_t gravel_read(const gravel_signal& signal) {
   uint64_t value = 0;
