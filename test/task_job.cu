@@ -472,15 +472,31 @@ __global__ void send_wrong(gravel_task_handle q, board* at, uint64_t* gate, int 
   if (what == 3) gravel_task_put<by_warp>(q, last, reinterpret_cast<board*>(q.g.heap + q.g.heap_bytes), {}, {}, 0u, 1u);
   if (what == 4) gravel_task_put<branch>(q, last, at, {}, {}, 20u, uint64_t{1});
   if (what == 5 || what == 6) gravel_task_put<slow>(q, last, gate, {}, {});
+  if (what == 9) {
+    gravel_task_chain<false> chain = gravel_make_task<add>(q, last, gate, {}, {}, uint64_t{1});
+    chain.then<add>(last, gate, {}, {}, uint64_t{1})
+        .then<add>(last, gate, {}, {}, uint64_t{1})
+        .then<add>(last, gate, {}, {}, uint64_t{1})
+        .put();
+  }
+  task_order forged;
+  if (what == 10 && make_order<by_warp>(forged, q, copy_team::block(q.g), task_start::shaped, last, at, {}, {}, 0u, 1u)) {
+    forged.words[task_words::places] |= uint64_t{0xffff} << 16;  // a signal of no PE
+    send_order(q, copy_team::block(q.g), forged, static_cast<uint32_t>(last));
+  }
+  if (what == 11 && threadIdx.x == 0)
+    gravel_am<gravel_task_delivery>(q.g, last, q.memory.at + sizeof(task_queue_record), q.memory.slot(0, 0), uint64_t{0}, command_words{});
   if (what == 7)
     gravel_task_accumulate(q, last, reinterpret_cast<float*>(q.g.heap + q.g.heap_bytes) - 1, reinterpret_cast<const float*>(at), 2);
 }
 /// "unknown", "pe", "payload", "target", "place": what a sender does wrong. "room": tasks that send more than there is room for. "dies": the last PE ends while a task
-/// runs there. "finalize": the program ends while one does. "other": a task that the first of two queues has is sent to the second.
+/// runs there. "finalize": the program ends while one does. "other": a task that the first of two queues has is sent to the second. "chain": one of too many tasks.
+/// "forged": a command whose signal is at no PE. "closed": one for a queue that is not there.
 int go_wrong(const std::string& what) {
-  const char* const names[] = {"unknown", "pe", "payload", "target", "room", "dies", "finalize", "place", "other"};
+  const char* const names[] = {"unknown",  "pe",    "payload", "target", "room",   "dies",
+                               "finalize", "place", "other",   "chain",  "forged", "closed"};
   int number = 0;
-  while (number < 9 && what != names[number]) ++number;
+  while (number < 12 && what != names[number]) ++number;
   auto* const at = gravel_malloc<board>(sizeof(board) + 64);
   auto* const gate = gravel_malloc<uint64_t>(8);
   const gravel_signal done = gravel_new_signal();
