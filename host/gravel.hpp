@@ -20,6 +20,8 @@ void set_context(uint32_t handler, const char* name, sink_kind, void* context);
 void* create_stream();
 void destroy_stream(void*);
 void synchronize_stream(void*);
+void wait_in_stream(void* stream, const uint64_t* word, uint64_t value);
+void write_in_stream(void* stream, uint64_t* word, uint64_t value);
 #if GRAVEL_CUDA
 template <class... P>
 void launch_kernel(void (*kernel)(P...), const gravel_launch_config& how, P... values) {
@@ -121,5 +123,13 @@ inline gravel_stream_t gravel_stream_create() { return static_cast<gravel_stream
 inline void gravel_stream_destroy(gravel_stream_t stream) { gravel::destroy_stream(stream); }
 /// Waits for the kernels of one stream; nullptr: of the PE's own.
 inline void gravel_stream_synchronize(gravel_stream_t stream) { gravel::synchronize_stream(stream); }
+/// What is put into the stream (nullptr: the PE's own) from now on begins when the word of the own symmetric heap is at least `value`, and sees what was written
+/// before it became so. Returns at once. The stream waits by itself (CUDA: cuStreamWaitValue64), without a kernel. While it waits, resolver and services stay resident.
+/// Throws, and puts nothing into the stream, where the device cannot. As nvshmemx_signal_wait_until_on_stream with NVSHMEM_CMP_GE.
+inline void gravel_stream_wait(gravel_stream_t stream, const uint64_t* word, uint64_t value) {
+  gravel::wait_in_stream(stream, word, value);
+}
+/// Behind what is in the stream the word becomes `value`: who sees that sees what was done before. Returns at once; throws as the above.
+inline void gravel_stream_write(gravel_stream_t stream, uint64_t* word, uint64_t value) { gravel::write_in_stream(stream, word, value); }
 /// Waits for the kernels of gravel_launch, in whatever streams.
 void gravel_synchronize();

@@ -6,7 +6,7 @@ import sys
 
 UCX_RUN, JOB = sys.argv[1:3]
 ERRORS = {
-    "unknown": "PE 0 has sent a task (id 0xfde0387) that the queue here does not know",
+    "unknown": "PE 0 has sent a task (id 0xfde0387) that task queue 0 here does not know",
     "pe": "PE 0: error: a task for PE 2: the job has PEs 0 to 1",
     "payload": "PE 0: error: a task with a payload of 5000 bytes: the queue was opened for up to 3000",
     "target": "in no heap of",
@@ -14,6 +14,10 @@ ERRORS = {
     "dies": "PE 1",
     "finalize": "gravel_finalize: service 'tasks' is still open",
     "place": "in no heap of",
+    "chain": "a chain of tasks of 18 words: it may have up to 12",
+    "forged": "PE 0 has sent a task (id 0x",
+    "closed": "where none is open: its handle was used after close()",
+    "other": "that task queue 1 here does not know: it was opened without it",
 }
 wrong = []
 for what, sentence in ERRORS.items():

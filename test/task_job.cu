@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -154,7 +155,7 @@ GRAVEL_DEVICE void gravel_task_put(const late_sender& late, int pe, board* at, c
   const uint64_t asleep = q.memory.asleep(to), place = slot + sizeof(task_slot);
   char* const heap = mapped_heap(q.g, pe);
   if (!heap) {
-    send_command(q.g, o, to, asleep, slot, tag);
+    send_command(q.g, o, to, q.memory.at, slot, tag);
     if (o.is_small()) return;
     uint64_t sent = 0;
     for (const gravel_task_source& part : {p.first, p.second})
@@ -176,7 +177,7 @@ GRAVEL_DEVICE void gravel_task_put(const late_sender& late, int pe, board* at, c
   thread_fence();
   for (uint32_t i = 0; i < o.sent_words(); ++i, pause()) store_tagged(words + i, word_of(o, o.payload, i), tag);
   full_fence();
-  if (load_acquire(reinterpret_cast<const uint64_t*>(q.g.heap + asleep)) != 0) call_workers(q.g, to, asleep, slot);
+  if (load_acquire(reinterpret_cast<const uint64_t*>(q.g.heap + asleep)) != 0) call_workers(q.g, to, q.memory.at, slot);
 }
 
 /// Tasks `number` with number % gridDim.x == blockIdx.x, to PE number % PEs, each a quarter of the numbers of each kind.
@@ -346,6 +347,94 @@ void accumulates() {
     gravel_free(memory);
 }
 
+/// Adds to a word of the target.
+struct tick {
+  static constexpr const char* name = "tick";
+  GRAVEL_DEVICE void operator()(const gravel_task_t& t, uint64_t* target, const char*, uint64_t more) const {
+    if (t.rank() == 0) fetch_add<scope::device>(target, more);
+  }
+};
+using first_queue = gravel_task_queue<tick, hop>;
+using second_queue = gravel_task_queue<add, tick>;
+__global__ void send_to_both(gravel_task_handle a, gravel_task_handle b, uint64_t* words, uint32_t tasks, gravel_signal done) {
+  for (uint32_t i = 0; i < tasks; ++i) {
+    const int pe = static_cast<int>((a.g.my_pe + i) % a.g.n_pes);
+    gravel_task_put<tick>(a, pe, words, {}, done, uint64_t{1});
+    gravel_task_put<tick>(b, pe, words + 1, {}, done, uint64_t{1000});
+  }
+}
+void expect_refusal(const char* what, const std::vector<const char*>& words, const std::function<void()>& call);
+__global__ void copy_word(uint64_t* to, const uint64_t* from) { *to = *from; }
+/// Kernels in a stream that waits for tasks, again and again; and a word that the stream stores behind them.
+void streams(uint32_t rounds) {
+  const auto n = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());
+  auto* const words = gravel_malloc<uint64_t>((rounds + 2) * 8);
+  const gravel_signal done = gravel_new_signal();
+  const gravel_stream_t own = gravel_stream_create();
+  {
+    first_queue queue({.workers = 2, .slots = 4, .payload_bytes = 64});
+    for (const gravel_stream_t stream : {own, gravel_stream_t{}}) {
+      const uint64_t before = stream == own ? 0 : rounds;
+      for (uint64_t i = 0; i < rounds; ++i) {  // long before there is a task
+        gravel_wait(done, before + i + 1, stream);
+        gravel_launch(copy_word, gravel_launch_config{.grid = 1, .block = 1, .stream = stream}, words + 2 + i, words);
+      }
+      gravel_stream_write(stream, words + 1, before + 9);
+      expect(read(words + 1) < before + 9, "a stream did not wait for a task");  // the own one is among those that it waits for
+      for (uint64_t i = 0; i < rounds; ++i) {
+        gravel_task_put<tick>(queue.host_handle(), static_cast<int>((me + 1) % n), words, {}, done, uint64_t{5});
+        gravel_wait_until(gravel_host_handle(), words + 2 + i, GRAVEL_GE, 5 * (before + i + 1));  // the kernel behind the wait has run
+      }
+      gravel_wait_until(gravel_host_handle(), words + 1, GRAVEL_GE, before + 9);
+      gravel_stream_synchronize(stream);
+    }
+    expect_refusal("a stream that waits for no signal", {"gravel_stream_wait", "symmetric heap"},
+                   [&] { gravel_wait(gravel_signal{}, 1, own); });
+    expect_refusal("a stream that stores anywhere", {"gravel_stream_write", "symmetric heap"}, [&] {
+      uint64_t here = 0;
+      gravel_stream_write(own, &here, 1);
+    });
+  }
+  gravel_stream_destroy(own);
+  gravel_free_signal(done);
+  gravel_free(words);
+}
+/// Queues open beside each other: each has the tasks, workers and credits that are its own, and closes when it wants.
+void side_by_side(uint32_t tasks) {
+  const auto n = static_cast<uint64_t>(gravel_n_pes()), me = static_cast<uint64_t>(gravel_my_pe());
+  auto* const words = gravel_malloc<uint64_t>(3 * 8);
+  auto* const at = gravel_malloc<board>(sizeof(board));
+  const gravel_signal done = gravel_new_signal(), walked = gravel_new_signal();
+  const auto sums = [&](uint32_t i) { return gravel_sum_all(read(&words[i])); };
+  {
+    auto a = std::make_unique<first_queue>(gravel_task_queue_options{.workers = 2, .slots = 4, .payload_bytes = 64});
+    second_queue b({.workers = 1, .slots = 2, .payload_bytes = 128});
+    gravel_launch(send_to_both, 2, 64, a->handle(), b.handle(), words, tasks, done);
+    gravel_task_put<tick>(a->host_handle(), static_cast<int>((me + 1) % n), words, {}, done, uint64_t{1});
+    gravel_task_put<tick>(b.host_handle(), static_cast<int>((me + 1) % n), words + 1, {}, done, uint64_t{1000});
+    if (n > 1)
+      expect_refusal("PEs that close different queues", {"PE 0", "queue 0", "PE 1", "queue 1"}, [&] { me == 1 ? b.close() : a->close(); });
+    const gravel_task_handle old = a->host_handle();
+    gravel_launch(begin_walk, 1, 32, a->handle(), at, uint64_t{20}, walked);
+    a->close();  // before the one that was opened later
+    expect(sums(0) == n * (2 * tasks + 1), "beside another: the first queue ran " + std::to_string(sums(0)) + " tasks");
+    expect(gravel_sum_all(read(&at->hops)) == n * 21 && gravel_read(walked) == 1, "beside another: a walk");
+    expect_refusal("a handle of a closed queue", {"gravel_task_put", "after the close()"},
+                   [&] { gravel_task_put<tick>(old, 0, words, {}, done, uint64_t{1}); });
+    first_queue c({.workers = 1, .slots = 2});  // takes the place of the first
+    gravel_launch(send_to_both, 1, 32, c.handle(), b.handle(), words, tasks, done);
+    b.close();
+    expect(sums(1) == n * (3 * tasks + 1) * 1000, "beside another: the second queue ran " + std::to_string(sums(1)));
+    gravel_launch(send_to_both, 1, 32, c.handle(), c.handle(), words, tasks, done);
+  }
+  expect(sums(0) == n * (4 * tasks + 1) && sums(1) == n * (4 * tasks + 1) * 1000, "beside another: the last queue");
+  expect(gravel_sum_all(gravel_read(done)) == n * (8 * tasks + 2), "beside another: the signal is not exact");
+  gravel_free_signal(done);
+  gravel_free_signal(walked);
+  gravel_free(at);
+  gravel_free(words);
+}
+
 void expect_refusal(const char* what, const std::vector<const char*>& words, const std::function<void()>& call) {
   std::string text = "(nothing)";
   try {
@@ -377,25 +466,44 @@ struct stranger {
 __global__ void send_wrong(gravel_task_handle q, board* at, uint64_t* gate, int what) {
   const int last = gravel_n_pes(q.g) - 1;
   if (what == 0) gravel_task_put<stranger>(q, last, nullptr, {}, {});
+  if (what == 8) gravel_task_put<by_warp>(q, last, at, {}, {}, 0u, 1u);
   if (what == 1) gravel_task_put<by_warp>(q, last + 1, at, {}, {}, 0u, 1u);
   if (what == 2) gravel_task_put<by_warp>(q, last, at, {{at, 5000}}, {}, 0u, 1u);
   if (what == 3) gravel_task_put<by_warp>(q, last, reinterpret_cast<board*>(q.g.heap + q.g.heap_bytes), {}, {}, 0u, 1u);
   if (what == 4) gravel_task_put<branch>(q, last, at, {}, {}, 20u, uint64_t{1});
   if (what == 5 || what == 6) gravel_task_put<slow>(q, last, gate, {}, {});
+  if (what == 9) {
+    gravel_task_chain<false> chain = gravel_make_task<add>(q, last, gate, {}, {}, uint64_t{1});
+    chain.then<add>(last, gate, {}, {}, uint64_t{1})
+        .then<add>(last, gate, {}, {}, uint64_t{1})
+        .then<add>(last, gate, {}, {}, uint64_t{1})
+        .put();
+  }
+  task_order forged;
+  if (what == 10 && make_order<by_warp>(forged, q, copy_team::block(q.g), task_start::shaped, last, at, {}, {}, 0u, 1u)) {
+    forged.words[task_words::places] |= uint64_t{0xffff} << 16;  // a signal of no PE
+    send_order(q, copy_team::block(q.g), forged, static_cast<uint32_t>(last));
+  }
+  if (what == 11 && threadIdx.x == 0)
+    gravel_am<gravel_task_delivery>(q.g, last, q.memory.at + sizeof(task_queue_record), q.memory.slot(0, 0), uint64_t{0}, command_words{});
   if (what == 7)
     gravel_task_accumulate(q, last, reinterpret_cast<float*>(q.g.heap + q.g.heap_bytes) - 1, reinterpret_cast<const float*>(at), 2);
 }
 /// "unknown", "pe", "payload", "target", "place": what a sender does wrong. "room": tasks that send more than there is room for. "dies": the last PE ends while a task
-/// runs there. "finalize": the program ends while one does.
+/// runs there. "finalize": the program ends while one does. "other": a task that the first of two queues has is sent to the second. "chain": one of too many tasks.
+/// "forged": a command whose signal is at no PE. "closed": one for a queue that is not there.
 int go_wrong(const std::string& what) {
-  const char* const names[] = {"unknown", "pe", "payload", "target", "room", "dies", "finalize", "place"};
+  const char* const names[] = {"unknown",  "pe",    "payload", "target", "room",   "dies",
+                               "finalize", "place", "other",   "chain",  "forged", "closed"};
   int number = 0;
-  while (number < 8 && what != names[number]) ++number;
+  while (number < 12 && what != names[number]) ++number;
   auto* const at = gravel_malloc<board>(sizeof(board) + 64);
   auto* const gate = gravel_malloc<uint64_t>(8);
   const gravel_signal done = gravel_new_signal();
   queue_type queue({.workers = 2, .slots = 8, .payload_bytes = most});
-  if (gravel_my_pe() == 0) gravel_launch(send_wrong, 1, 64, queue.handle(), at, gate, number);
+  std::unique_ptr<second_queue> other;
+  if (number == 8) other = std::make_unique<second_queue>();
+  if (gravel_my_pe() == 0) gravel_launch(send_wrong, 1, 64, other ? other->handle() : queue.handle(), at, gate, number);
   if (number == 5 && gravel_my_pe() == gravel_n_pes() - 1) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     _exit(3);
@@ -418,6 +526,8 @@ int main(int argc, char** argv) {
   accumulates();
   walks_and_trees({.workers = 2, .slots = is_long ? 1024u : 64u, .payload_bytes = 64}, is_long ? 100000 : 150, is_long ? 10 : 5);
   chains({.workers = 2});
+  streams(4);
+  side_by_side(is_long ? 1000 : 12);
   refusals();
   const bool right = gravel_sum_all(static_cast<uint64_t>(failures)) == 0;
   if (right && gravel_my_pe() == 0) std::printf("ok\n");

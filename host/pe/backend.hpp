@@ -74,6 +74,17 @@ class backend {
     (void)stream, (void)to, (void)from, (void)bytes;
     fail_text("this backend has no streams");
   }
+  /// What is put into the stream from now on begins when the word, in the own device memory, is at least `value`. The device's streams do that themselves, without
+  /// a kernel; throws gravel::error where they cannot. Returns at once.
+  virtual void wait_in_stream(void* stream, const uint64_t* word, uint64_t value) {
+    (void)stream, (void)word, (void)value;
+    fail_text("this backend has no streams");
+  }
+  /// The word becomes `value` behind what is in the stream; who sees that sees what that has written. Returns at once.
+  virtual void write_in_stream(void* stream, uint64_t* word, uint64_t value) {
+    (void)stream, (void)word, (void)value;
+    fail_text("this backend has no streams");
+  }
   /// Reads `n` words that kernels, or other processes, may be counting up, each with all that was written before it.
   virtual void read_words(uint64_t* to, const uint64_t* from, uint64_t n) { copy(to, from, n * sizeof(uint64_t)); }
   /// Whether host threads must not load from there.

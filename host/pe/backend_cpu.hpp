@@ -106,6 +106,15 @@ class cpu_backend final : public backend, public cpu_launcher {
   void copy_in_stream(void* stream, void* to, const void* from, uint64_t bytes) override {
     launch(static_cast<cpu_stream*>(stream), {1, 1, ring_options_, [=] { std::memcpy(to, from, bytes); }});
   }
+  void wait_in_stream(void* stream, const uint64_t* word, uint64_t value) override {
+    launch(static_cast<cpu_stream*>(stream), {1, 1, ring_options_, [=] {
+                                                for (relax wait; load_acquire(word) < value; wait.attentively()) {
+                                                }
+                                              }});
+  }
+  void write_in_stream(void* stream, uint64_t* word, uint64_t value) override {
+    launch(static_cast<cpu_stream*>(stream), {1, 1, ring_options_, [=] { store_release(word, value); }});
+  }
   void read_words(uint64_t* to, const uint64_t* from, uint64_t n) override {
     for (uint64_t i = 0; i < n; ++i) to[i] = load_acquire(from + i);
   }

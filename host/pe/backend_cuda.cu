@@ -176,6 +176,12 @@ class cuda_backend final : public backend, public cuda_launcher {
   void copy_in_stream(void* stream, void* to, const void* from, uint64_t bytes) override {
     copy_behind(static_cast<cudaStream_t>(stream), to, from, bytes);
   }
+  void wait_in_stream(void* stream, const uint64_t* word, uint64_t value) override {
+    wait_behind(static_cast<cudaStream_t>(stream), word, value);
+  }
+  void write_in_stream(void* stream, uint64_t* word, uint64_t value) override {
+    write_behind(static_cast<cudaStream_t>(stream), word, value);
+  }
   bool is_device_memory(const void* at) override {
     const device_scope here(context_);
     cudaPointerAttributes a{};

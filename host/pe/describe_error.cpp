@@ -88,7 +88,11 @@ std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_by
     return fmt::format("a chain of tasks of {} words: it may have up to {} (5 for each, and those of its arguments)", found.offset,
                        found.bytes);
   if (fault == message_fault::unknown_task)
-    return fmt::format("PE {} has sent a task (id {:#x}) that the queue here does not know", found.pe, found.offset);
+    return fmt::format("PE {} has sent a task (id {:#x}) that task queue {} here does not know: it was opened without it", found.pe,
+                       found.offset, found.bytes);
+  if (fault == message_fault::task_queue)
+    return fmt::format("a task has come for a queue at offset {:#x} of the heap, where none is open: its handle was used after close()",
+                       found.offset);
   if (fault == message_fault::task_words)
     return fmt::format("PE {} has sent a task (id {:#x}) whose command is not one: {} words, or sizes and places that cannot be", found.pe,
                        found.offset, found.bytes);

@@ -49,7 +49,7 @@ struct cuda_driver {
     return all;
   }
 
- private:
+  /// Throws gravel::error if the driver does not have it.
   template <class F>
   static F find(const char* name) {
     void* found = nullptr;

@@ -96,6 +96,22 @@ void warn(const char* text) { log_warning("{}", text); }
 void* create_stream() { return waiting_runtime("gravel_stream_create").device().create_stream(); }
 void destroy_stream(void* stream) { waiting_runtime("gravel_stream_destroy").device().destroy_stream(stream); }
 void synchronize_stream(void* stream) { waiting_runtime("gravel_stream_synchronize").device().synchronize_stream(stream); }
+void check_stream_word(const char* call, runtime& job, const uint64_t* word) {
+  const gravel_t& g = job.memory().of_kernels();
+  const uint64_t offset = static_cast<uint64_t>(reinterpret_cast<const char*>(word) - g.heap);
+  if (offset % sizeof(uint64_t) || !lies_in_heap(offset, sizeof(uint64_t), g.heap_bytes))
+    fail("{}: no word of the own symmetric heap: offset {:#x} of {:#x} bytes", call, offset, g.heap_bytes);
+}
+void wait_in_stream(void* stream, const uint64_t* word, uint64_t value) {
+  runtime& job = waiting_runtime("gravel_stream_wait");
+  check_stream_word("gravel_stream_wait", job, word);
+  job.device().wait_in_stream(stream, word, value);
+}
+void write_in_stream(void* stream, uint64_t* word, uint64_t value) {
+  runtime& job = waiting_runtime("gravel_stream_write");
+  check_stream_word("gravel_stream_write", job, word);
+  job.device().write_in_stream(stream, word, value);
+}
 void* allocate_symmetric(uint64_t bytes) { return waiting_runtime("gravel_malloc").heap().allocate(bytes); }
 void copy_from_device(void* to, const void* from, uint64_t bytes) {
   current_runtime("an operation of a host thread").device().copy(to, from, bytes);

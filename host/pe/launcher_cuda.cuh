@@ -15,6 +15,7 @@
 #include "host/pe/launch_config.hpp"
 #include "host/pe/libgravel.hpp"
 #include "host/pe/residency_cuda.cuh"
+#include "host/pe/stream_memory_cuda.cuh"
 #include "lib/base/relax.hpp"
 
 namespace gravel {
@@ -33,18 +34,21 @@ class cuda_launcher {
     kernel_facts& facts = prepare(kernel, lock);
     check(facts, kernel, how);
     load(facts, kernel, how, lock);
-    // Of a stream that is not Gravel's it is not known how long it exists: behind the kernel comes an event.
-    own_stream* const own = find_stream(stream);
-    const cudaEvent_t behind = own ? nullptr : take_event();
-    if (own) own->busy = true;
-    start_scope starting(*this, lock, behind);
-    if (resident_ && !alone) take_hold(lock);
-    // Without the lock: a stream that is full makes this wait, and the receiver needs the lock.
-    lock.unlock();
-    start(kernel, how, stream, arguments);
-    if (!behind) return;
-    cuda_check(cudaEventRecord(behind, stream), "gravel_launch: cudaEventRecord");
-    starting.recorded = true;
+    put(stream, lock, !alone, [&] { start(kernel, how, stream, arguments); });
+  }
+  /// A wait, or a store, behind what is in the stream, by the stream itself. With the hold: what it waits for may need resolver and services, and one that
+  /// were to start while a stream of the same hardware queue waits might stand behind that.
+  void wait_behind(cudaStream_t stream, const uint64_t* word, uint64_t value) {
+    in_stream(stream, [&](cudaStream_t in) {
+      stream_memory::check(streams_memory().wait(in, reinterpret_cast<CUdeviceptr>(word), value, CU_STREAM_WAIT_VALUE_GEQ),
+                           "cuStreamWaitValue64");
+    });
+  }
+  void write_behind(cudaStream_t stream, uint64_t* word, uint64_t value) {
+    in_stream(stream, [&](cudaStream_t in) {
+      stream_memory::check(streams_memory().write(in, reinterpret_cast<CUdeviceptr>(word), value, CU_STREAM_WRITE_VALUE_DEFAULT),
+                           "cuStreamWriteValue64");
+    });
   }
 
   /// A copy behind what is in the stream. Whoever puts it there puts a kernel behind it, by which Gravel knows that the stream is busy.
@@ -220,6 +224,38 @@ class cuda_launcher {
   residency_cuda services_;
 
  private:
+  /// Calls `begin`, which puts something into the stream, so that Gravel knows that the stream is busy; with the hold, if it is wanted. With lock_ held, which is
+  /// given up.
+  template <class F>
+  void put(cudaStream_t stream, std::unique_lock<std::mutex>& lock, bool wants_hold, F&& begin) {
+    // Of a stream that is not Gravel's it is not known how long it exists: behind the kernel comes an event.
+    own_stream* const own = find_stream(stream);
+    const cudaEvent_t behind = own ? nullptr : take_event();
+    if (own) own->busy = true;
+    start_scope starting(*this, lock, behind);
+    if (resident_ && wants_hold) take_hold(lock);
+    // Without the lock: a stream that is full makes this wait, and the receiver needs the lock.
+    lock.unlock();
+    begin();
+    if (!behind) return;
+    cuda_check(cudaEventRecord(behind, stream), "gravel_launch: cudaEventRecord");
+    starting.recorded = true;
+  }
+  template <class F>
+  void in_stream(cudaStream_t stream, F&& begin) {
+    const device_scope here(context_);
+    streams_memory();  // refuses, if it must, before anything is changed
+    if (!stream) stream = user_;
+    refuse_capture(stream);
+    std::unique_lock lock(lock_);
+    put(stream, lock, true, [&] { begin(stream); });
+  }
+  /// Of the PE's device, which is current. Throws where it has none.
+  static const stream_memory& streams_memory() {
+    static const stream_memory found;
+    return found;
+  }
+
   /// What load() makes and nobody needs afterwards, also where CUDA refuses half-way.
   struct loading_graph {
     cudaStream_t stream;

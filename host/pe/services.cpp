@@ -108,7 +108,7 @@ gravel_t open_service::handle() const { return job_->memory().of_kernels(); }
 
 void open_service::start(std::function<void(void*, uint64_t)> run) {
   kernel_ = {what_.name, what_.shape.servers, what_.threads, life_, mail_, what_.kernel, std::move(run)};
-  job_->memory().set_context(what_.handler, what_.name.c_str(), sink_kind::device, life_ + 1);
+  if (what_.handler) job_->memory().set_context(what_.handler, what_.name.c_str(), sink_kind::device, life_ + 1);
   job_->services().add(*this);
   try {
     job_->device().keep_resident(kernel_);
@@ -145,7 +145,7 @@ void open_service::let_go() {
   is_to_end_ = true;
   if (std::exchange(runs_, false)) job_->device().let_go(kernel_);
   job_->services().remove(*this);  // watched to its end
-  job_->memory().set_context(what_.handler, what_.name.c_str(), sink_kind::device, nullptr);
+  if (what_.handler) job_->memory().set_context(what_.handler, what_.name.c_str(), sink_kind::device, nullptr);
   forget();
 }
 

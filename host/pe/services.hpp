@@ -18,7 +18,7 @@ struct service_description {
   std::string name;
   service_shape shape;
   uint32_t threads;    ///< of a server
-  uint32_t handler;    ///< id of gravel_service_delivery
+  uint32_t handler;    ///< id of gravel_service_delivery; 0: messages come in another way
   const void* kernel;  ///< CUDA: the function
 };
 

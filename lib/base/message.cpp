@@ -89,6 +89,7 @@ const char* name_of(message_fault fault) {
                                           "an unknown task",
                                           "a command that is none",
                                           "a chain of tasks that is too long",
+                                          "a task for a queue that is not open",
                                           "a send on a link after its shutdown",
                                           "no such channel of a link",
                                           "a receive on a link all of whose buffers are held"};

@@ -234,6 +234,7 @@ enum class message_fault : uint8_t {
   unknown_task,
   task_words,
   task_chain,
+  task_queue,
   link_closed,  ///< of lib/link, as those that follow
   link_channel,
   link_held

@@ -13,11 +13,11 @@
 namespace gravel {
 
 /// Calls the host of this PE.
-GRAVEL_BOTH void ring_for_workers(const service_view& view) {
+GRAVEL_BOTH void ring_for_workers(service_mail* mail) {
 #if GRAVEL_ON_GPU
-  store_release(&view.mail->bell, globaltimer_ns());
+  store_release(&mail->bell, globaltimer_ns());
 #else
-  fetch_add_release<scope::system>(&view.mail->bell, uint64_t{1});
+  fetch_add_release<scope::system>(&mail->bell, uint64_t{1});
 #endif
 }
 
@@ -30,20 +30,21 @@ struct command_words {
 };
 }  // namespace gravel
 
-/// The handler that writes commands of other nodes into slots, and calls workers; to be given to gravel_init.
+/// The handler that writes commands of other nodes into slots, and calls workers, of all queues; to be given to gravel_init.
 struct gravel_task_delivery {
   static constexpr const char* name = "gravel task";
-  using context = gravel::service_view;
-  /// `asleep`, `slot`: offsets in the heap. `tag` 0: there is no command, the workers are to be called.
-  GRAVEL_HANDLER void operator()(const gravel_t& g, context* view, uint64_t asleep, uint64_t slot, uint64_t tag,
-                                 gravel::command_words command) const {
+  /// `queue`: offset of its task_queue_record. `slot`: offset in the heap. `tag` 0: there is no command, the workers are to be called.
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t queue, uint64_t slot, uint64_t tag, gravel::command_words command) const {
     using namespace gravel;
-    if (!lies_in_heap(asleep, sizeof(uint64_t), g.heap_bytes) || !lies_in_heap(slot, sizeof(task_slot), g.heap_bytes) || asleep % 8 ||
-        slot % 16 || task_tag::words(tag) > task_words::all)
+    const auto* const to = reinterpret_cast<const task_queue_record*>(g.heap + queue);
+    if (queue % alignof(task_queue_record) || !lies_in_heap(queue, sizeof(task_queue_record), g.heap_bytes) ||
+        load_relaxed(&to->open) != queue + 1)
+      return report_error(g, message_fault::task_queue, op::none, g.my_pe, queue, g.heap_bytes);
+    if (slot < queue || !lies_in_heap(slot, sizeof(task_slot), to->end) || slot % 16 || task_tag::words(tag) > task_words::all)
       return report_error(g, message_fault::task_address, op::none, g.my_pe, slot, g.heap_bytes);
     auto* const words = reinterpret_cast<tagged_word*>(g.heap + slot);
     for (uint32_t i = task_tag::words(tag); i-- > 0;) store_tagged(words + i, i ? command.word[i - 1] : 0, tag);  // [T1]
     full_fence();
-    if (load_relaxed(reinterpret_cast<const uint64_t*>(g.heap + asleep)) != 0) ring_for_workers(*view);
+    if (load_relaxed(reinterpret_cast<const uint64_t*>(g.heap + to->asleep)) != 0) ring_for_workers(to->mail);
   }
 };

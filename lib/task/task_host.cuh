@@ -81,7 +81,8 @@ class task_host {
           task_letter& letter = letters_[next % where_.letters];
           if (load_acquire(&letter.number) != next + 1) break;  // [T4]
           const task_letter now = letter;
-          if (!run_(*this, now)) report_error(where_.host.g, message_fault::unknown_task, op::none, sender_of(now.ring), now.id, 0);
+          if (!run_(*this, now))
+            report_error(where_.host.g, message_fault::unknown_task, op::none, sender_of(now.ring), now.id, where_.host.memory.number);
         }
       }
     } catch (const std::exception& e) {

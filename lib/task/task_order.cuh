@@ -86,19 +86,19 @@ __host__ __device__ GRAVEL_NOINLINE inline void store_words(const task_order& o,
   store_tagged(to + rank, word_of(o, o.payload, rank), tag);
 }
 /// Over the route `net`: the command. Thread scope: lane, or a host thread.
-__host__ __device__ GRAVEL_NOINLINE inline void send_command(const gravel_t& g, const task_order& o, uint32_t pe, uint64_t asleep,
+__host__ __device__ GRAVEL_NOINLINE inline void send_command(const gravel_t& g, const task_order& o, uint32_t pe, uint64_t queue,
                                                              uint64_t slot, uint64_t tag) {
   const small_payload small(o.payload, o.inlines());
   const uint32_t n = o.sent_words();
   command_words words;
   for (uint32_t i = 1; i < task_words::all; ++i) words.word[i - 1] = i < n ? word_of(o, small.of, i) : 0;
   if (!o.is_small()) words.word[task_words::places - 1] |= o.payload.bytes() << 32;
-  gravel_am<gravel_task_delivery>(g, static_cast<int>(pe), asleep, slot, tag, words);
+  gravel_am<gravel_task_delivery>(g, static_cast<int>(pe), queue, slot, tag, words);
   gravel_flush(g);
 }
 /// Calls the workers of `pe`, which sleep. Thread scope: lane.
-__host__ __device__ GRAVEL_NOINLINE inline void call_workers(const gravel_t& g, uint32_t pe, uint64_t asleep, uint64_t slot) {
-  gravel_am<gravel_task_delivery>(g, static_cast<int>(pe), asleep, slot, uint64_t{0}, command_words{});
+__host__ __device__ GRAVEL_NOINLINE inline void call_workers(const gravel_t& g, uint32_t pe, uint64_t queue, uint64_t slot) {
+  gravel_am<gravel_task_delivery>(g, static_cast<int>(pe), queue, slot, uint64_t{0}, command_words{});
 }
 /// Route `net`: data in pieces of one message, each of which adds its bytes to a counter [T3]. Thread scope: the team.
 __host__ __device__ GRAVEL_NOINLINE inline void send_counted(const gravel_t& g, copy_team team, uint64_t to, const char* from,
@@ -142,7 +142,7 @@ class open_order {
     if (!team.is_leader()) return;
     if (fenced) thread_fence();
     const task_order in_memory = o_;  // if it lay in registers
-    send_command(*q_.kept, in_memory, pe_, q_.memory.asleep(pe_), slot, tag);
+    send_command(*q_.kept, in_memory, pe_, q_.memory.at, slot, tag);
   }
 
  private:
@@ -160,7 +160,7 @@ class open_order {
     if (!team.is_leader()) return;
     full_fence();
     if (load_relaxed(reinterpret_cast<const uint64_t*>(q_.g.heap + q_.memory.asleep(pe_))) != 0)
-      call_workers(*q_.kept, pe_, q_.memory.asleep(pe_), slot);
+      call_workers(*q_.kept, pe_, q_.memory.at, slot);
 #else
     store_words(o_, to, tag, team.rank(), team.size());  // workers of the CPU backend do not sleep
 #endif

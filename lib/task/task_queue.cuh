@@ -30,6 +30,10 @@ inline gravel_signal gravel_new_signal() {
 inline void gravel_free_signal(const gravel_signal& signal) { gravel_free(signal.word(gravel_handle())); }
 /// A host thread: waits until `value` tasks have added to the signal of the own PE.
 inline void gravel_wait(const gravel_signal& signal, uint64_t value) { gravel_wait(gravel_host_handle(), signal, value); }
+/// A stream waits: what is put into it from now on, kernels that the task's end is to start for example, begins then (gravel_stream_wait).
+inline void gravel_wait(const gravel_signal& signal, uint64_t value, gravel_stream_t stream) {
+  gravel_stream_wait(stream, signal.word(gravel_handle()), value);
+}
 /// How many have.
 inline uint64_t gravel_read(const gravel_signal& signal) {
   uint64_t value = 0;
@@ -37,8 +41,31 @@ inline uint64_t gravel_read(const gravel_signal& signal) {
   return value;
 }
 
-/// The queue of all PEs for these tasks. Open from its constructor to close() or its destructor; one may be open at a time. All members but handle(),
-/// host_handle() and bytes() are collective. The program gives gravel_task_delivery to gravel_init. Thread: the program's.
+namespace gravel {
+
+/// A number that no other open queue of this PE has. PEs open and close queues together, so it is the same at all of them.
+class task_queue_number {
+ public:
+  task_queue_number() {
+    while (value_ < most && taken_ >> value_ & 1) ++value_;
+    if (value_ == most) fail_text("task queue: " + std::to_string(most) + " are open; there may be no more");
+    taken_ |= uint64_t{1} << value_;
+  }
+  ~task_queue_number() { taken_ &= ~(uint64_t{1} << value_); }
+  task_queue_number(const task_queue_number&) = delete;
+  task_queue_number& operator=(const task_queue_number&) = delete;
+  uint32_t value() const { return value_; }
+
+ private:
+  static constexpr uint32_t most = 32;
+  static inline uint64_t taken_ = 0;
+  uint32_t value_ = 0;
+};
+
+}  // namespace gravel
+
+/// A queue of all PEs for these tasks. Open from its constructor to close() or its destructor, beside others. All members but handle(), host_handle() and
+/// bytes() are collective. The program gives gravel_task_delivery to gravel_init. Thread: the program's.
 template <class... Tasks>
 class gravel_task_queue {
  public:
@@ -47,28 +74,29 @@ class gravel_task_queue {
     static_assert((gravel::task_check<Tasks>::good && ...));
     const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
     check(how, n_pes);
-    agree(how);
+    number_.emplace();
+    agree(how, number_->value());
+    // Refused before anything is allocated, if it is.
+    service_ = std::make_unique<gravel::open_service>(
+        gravel::service_description{number_->value() ? "tasks " + std::to_string(number_->value()) : std::string("tasks"),
+                                    {how.workers, 1, 32, 4},
+                                    threads,
+                                    0,
+                                    reinterpret_cast<const void*>(&gravel::work<threads, Tasks...>)});
     const gravel::task_shape shape{n_pes, how.slots, how.payload_bytes, how.workers};
     memory_ = gravel_malloc<char>(shape.bytes() + sizeof(gravel_t));
     const gravel_t g = gravel_handle();
     kept_ = reinterpret_cast<gravel_t*>(memory_ + shape.bytes());
     gravel_copy(kept_, &g, sizeof(g));
-    at_ = {static_cast<uint64_t>(memory_ - g.heap), shape};
+    at_ = {static_cast<uint64_t>(memory_ - g.heap), shape, number_->value()};
     host_tickets_ = std::make_unique<gravel::task_line[]>(n_pes);
-    host_.emplace(gravel::task_hosting{for_kernels(), for_host(), shape.letters()}, gravel::task_host::runner_of<Tasks...>());
+    gravel_task_handle inside = for_kernels(), on_host = for_host();
+    inside.in_worker = inside.fenced = true;
+    inside.opening = on_host.opening = 0;
+    host_.emplace(gravel::task_hosting{inside, on_host, shape.letters()}, gravel::task_host::runner_of<Tasks...>());
     const gravel::task_place place{host_->letters()};
-    const gravel_task_handle inside = [&] {
-      gravel_task_handle q = for_kernels();
-      q.in_worker = q.fenced = true;
-      return q;
-    }();
     load(inside, place);
-    service_ = std::make_unique<gravel::open_service>(
-        gravel::service_description{"tasks",
-                                    {how.workers, 1, 32, 4},
-                                    threads,
-                                    gravel::handler_id<gravel_task_delivery>::value,
-                                    reinterpret_cast<const void*>(&gravel::work<threads, Tasks...>)});
+    write_record({at_.at + 1, at_.at + shape.bytes(), at_.asleep(static_cast<uint32_t>(gravel_my_pe())), service_->view().mail});
     service_->start(
         [inside, place, view = service_->view(), life = service_->life(), workers = how.workers](void* stream, uint64_t number) {
 #if GRAVEL_CUDA
@@ -81,7 +109,13 @@ class gravel_task_queue {
   }
   /// close(), unless an exception is on its way: then the other PEs may never come, and tasks that are under way are lost.
   ~gravel_task_queue() noexcept(false) {
-    if (std::uncaught_exceptions() == exceptions_) close();
+    try {
+      if (std::uncaught_exceptions() == exceptions_) close();
+      else forget_record();
+    } catch (...) {
+      forget_record();
+      throw;
+    }
   }
   gravel_task_queue(const gravel_task_queue&) = delete;
   gravel_task_queue& operator=(const gravel_task_queue&) = delete;
@@ -104,6 +138,7 @@ class gravel_task_queue {
   /// Returns when all tasks that were sent anywhere have ended, those that tasks have sent, too. No kernel that sends tasks may run.
   void wait() {
     check_open("wait()");
+    meet("wait()");
     gravel_synchronize();
     uint64_t ended_before = ~uint64_t{0};
     for (gravel::relax wait;; wait.attentively()) {
@@ -121,9 +156,11 @@ class gravel_task_queue {
     if (!service_) return;
     wait();
     service_->close();
+    write_record({});
     service_.reset();
     host_.reset();
     gravel_free(memory_);
+    number_.reset();
   }
 
  private:
@@ -177,19 +214,25 @@ class gravel_task_queue {
     if (how.slots < 2 || how.slots > 65536 || (how.slots & (how.slots - 1)) != 0)
       refuse(std::to_string(how.slots) + " slots; it is a power of two, 2 to 65536");
     if (how.payload_bytes > 1u << 30) refuse(std::to_string(how.payload_bytes) + " bytes of payload; there may be up to 2^30");
+    const gravel::handler_table all = gravel::current_backend().handlers();
+    if (std::none_of(all.begin(), all.end(), [](const auto& h) { return h.id == gravel::handler_id<gravel_task_delivery>::value; }))
+      refuse("gravel_init was not given its handler: gravel_init<gravel_task_delivery>()");
     if (2 * n_pes + 1 > gravel::resident_worker<Tasks...>::most_rings) refuse(std::to_string(n_pes) + " PEs; a queue serves up to 255");
   }
   /// Of all PEs; each says what it has, so that all find the same mistake.
-  static void agree(const gravel_task_queue_options& how) {
+  static void agree(const gravel_task_queue_options& how, uint32_t number) {
     const uint64_t n = static_cast<uint64_t>(gravel_n_pes()), each = sizeof...(Tasks);
     const record mine[] = {record_of<Tasks>()...};
     struct header {
       gravel_task_queue_options how;
-      uint32_t tasks;
-    } own{how, static_cast<uint32_t>(each)};
+      uint32_t tasks, number;
+    } own{how, static_cast<uint32_t>(each), number};
     std::vector<header> headers(n);
     gravel_allgather(headers.data(), &own, 1);
     for (uint64_t pe = 1; pe < n; ++pe) {
+      if (headers[0].number != headers[pe].number)
+        refuse("it is number " + std::to_string(headers[0].number) + " of those open at PE 0, and " + std::to_string(headers[pe].number) +
+               " at PE " + std::to_string(pe) + ": queues are opened and closed by all PEs together");
       const gravel_task_queue_options &a = headers[0].how, &b = headers[pe].how;
       if (a.workers != b.workers || a.slots != b.slots || a.payload_bytes != b.payload_bytes || headers[0].tasks != headers[pe].tasks)
         refuse("PE 0 opens " + text_of(a) + std::to_string(headers[0].tasks) + " tasks; PE " + std::to_string(pe) + " " + text_of(b) +
@@ -207,6 +250,24 @@ class gravel_task_queue {
         if (std::strcmp(mine[i].name, mine[j].name) == 0) refuse("two tasks are named '" + std::string(mine[i].name) + "'");
   }
 
+  /// All PEs wait for the same queue: sums over different ones would never be equal.
+  void meet(const char* call) const {
+    const uint32_t mine = number_->value();
+    std::vector<uint32_t> all(static_cast<size_t>(gravel_n_pes()));
+    gravel_allgather(all.data(), &mine, 1);
+    for (size_t pe = 1; pe < all.size(); ++pe)
+      if (all[pe] != all[0])
+        refuse(std::string(call) + ", or close(): PE 0 calls it for queue " + std::to_string(all[0]) + ", PE " + std::to_string(pe) +
+               " for queue " + std::to_string(all[pe]) + " (in the order of opening, from 0): all PEs close the same one");
+  }
+  void write_record(const gravel::task_queue_record& r) const { gravel_copy(memory_, &r, sizeof(r)); }
+  /// Without the other PEs: a command that comes now is told.
+  void forget_record() noexcept {
+    try {
+      if (service_) write_record({});
+    } catch (...) {
+    }
+  }
   void check_open(const char* call) const {
     if (!service_) gravel::refuse_closed(call, "the task queue", "");
   }
@@ -230,6 +291,7 @@ class gravel_task_queue {
     return sum;
   }
 
+  std::optional<gravel::task_queue_number> number_;
   char* memory_ = nullptr;
   gravel_t* kept_ = nullptr;  ///< in device memory
   gravel_t kept_on_host_ = gravel_host_handle();

@@ -101,7 +101,7 @@ GRAVEL_DEVICE void run_open(const gravel_task_handle& q, const copy_team& team, 
   for (uint32_t b = first; b < blocks; b += step, ++ran) {
     const gravel_task_t t{q, team, b, blocks, task.bytes(), static_cast<int>(task.sender_pe())};
     if (task.is_good && !run_block<Tasks...>(t, task, target_of(q, task), payload) && team.is_leader())
-      report_error(q.g, message_fault::unknown_task, op::none, task.sender_pe(), task.id(), 0);
+      report_error(q.g, message_fault::unknown_task, op::none, task.sender_pe(), task.id(), q.memory.number);
   }
   team.sync();  // what the others of the team have written, the leader's fence covers
   bool is_last = true;

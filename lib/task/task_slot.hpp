@@ -24,6 +24,8 @@
 
 namespace gravel {
 
+struct service_mail;
+
 /// A word of a command. The tag: [63:32] ticket + 1, [31:24] start, [23:16] words in use, [15:0] blocks.
 struct alignas(16) tagged_word {
   uint64_t value, tag;
@@ -128,11 +130,20 @@ struct task_shape {
   bool operator==(const task_shape&) const = default;
 };
 
+/// Where the memory of a queue begins: what the handler that brings commands of other nodes must know of it. A message names a queue by this place.
+struct alignas(64) task_queue_record {
+  uint64_t open;    ///< its own offset + 1 while the queue is open at this PE
+  uint64_t end;     ///< offset behind the queue's memory
+  uint64_t asleep;  ///< offset of this PE's word
+  service_mail* mail;
+};
+
 /// Offsets in the symmetric memory of a queue; the same at all PEs.
-///   line 1: tasks ended here  2: letters  4...: task_line of each PE's ring, then of the own
+///   line 0: task_queue_record  1: tasks ended here  2: letters  4...: task_line of each PE's ring, then of the own
 struct task_memory {
   uint64_t at;  ///< offset in the heap
   task_shape shape;
+  uint32_t number;  ///< among the queues that are open
 
   GRAVEL_BOTH uint64_t line(uint32_t i) const { return at + i * sizeof(task_line); }
   static constexpr uint32_t ended = 1, letters = 2, tickets = 4;

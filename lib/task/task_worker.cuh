@@ -40,7 +40,7 @@ class resident_worker {
     tell_all(1);
     full_fence();
     for (uint32_t r = 0; r < rings(); ++r)
-      if (task_tag::compare(first_tag(r), s_.next[r]) >= 0) return ring_for_workers(view);
+      if (task_tag::compare(first_tag(r), s_.next[r]) >= 0) return ring_for_workers(view.mail);
   }
 
   /// Looks once. True: a task is open. Thread scope: the first warp.
