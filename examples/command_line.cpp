@@ -60,8 +60,10 @@ option command_line::add_option(const char* name, T& value, const std::string& t
   template option command_line::add_option<T>(const char*, T&, const std::string&); \
   template option command_line::add_option<std::vector<T>>(const char*, std::vector<T>&, const std::string&);
 GRAVEL_OPTION_OF(int)
+GRAVEL_OPTION_OF(uint16_t)
 GRAVEL_OPTION_OF(uint32_t)
 GRAVEL_OPTION_OF(uint64_t)
+GRAVEL_OPTION_OF(float)
 GRAVEL_OPTION_OF(double)
 GRAVEL_OPTION_OF(std::string)
 #undef GRAVEL_OPTION_OF

@@ -53,7 +53,7 @@ class command_line {
   ~command_line();
   command_line(command_line&&) noexcept;
 
-  /// An option whose value goes to `value`: int, uint32_t, uint64_t, double, std::string, or a std::vector of these.
+  /// An option whose value goes to `value`: int, uint16_t, uint32_t, uint64_t, float, double, std::string, or a std::vector of these.
   template <class T>
   command_line_option add_option(const char* name, T& value, const std::string& text);
   /// An option whose value goes to a function, when all are parsed, in the order in which options were added.
