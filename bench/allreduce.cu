@@ -180,15 +180,15 @@ class bench {
 
 int main(int argc, char** argv) {
   bench_options o;
-  CLI::App app("Time of a reduction of arrays of float over all PEs.", program_name);
-  app.add_option("--ways", o.ways, "Of kernel, reduce-kernel, accumulate, start, call, hosts")->delimiter(',')->capture_default_str();
-  app.add_option("--sizes", o.sizes, "Bytes; without it all powers of two from --least to --most")->delimiter(',');
-  app.add_option("--least", o.least, "Bytes")->check(CLI::Range(uint64_t{4}, uint64_t{1} << 34))->capture_default_str();
-  app.add_option("--most", o.most, "Bytes")->check(CLI::Range(uint64_t{4}, uint64_t{1} << 34))->capture_default_str();
-  app.add_option("--blocks", o.blocks, "Most blocks of a grid that reduces")->delimiter(',')->capture_default_str();
-  app.add_option("--one-shot", o.one_shot, "Bytes that a block reduces in one shot")->delimiter(',')->capture_default_str();
-  app.add_option("--calls", o.calls, "Of a run")->check(CLI::Range(1u, 1'000'000u))->capture_default_str();
-  app.add_option("--repeat", o.repeat, "Runs, of which the median is told")->check(CLI::Range(1, 100))->capture_default_str();
+  command_line app("Time of a reduction of arrays of float over all PEs.", program_name);
+  app.add_option("--ways", o.ways, "Of kernel, reduce-kernel, accumulate, start, call, hosts").delimiter(',').capture_default_str();
+  app.add_option("--sizes", o.sizes, "Bytes; without it all powers of two from --least to --most").delimiter(',');
+  app.add_option("--least", o.least, "Bytes").range(uint64_t{4}, uint64_t{1} << 34).capture_default_str();
+  app.add_option("--most", o.most, "Bytes").range(uint64_t{4}, uint64_t{1} << 34).capture_default_str();
+  app.add_option("--blocks", o.blocks, "Most blocks of a grid that reduces").delimiter(',').capture_default_str();
+  app.add_option("--one-shot", o.one_shot, "Bytes that a block reduces in one shot").delimiter(',').capture_default_str();
+  app.add_option("--calls", o.calls, "Of a run").range(1u, 1'000'000u).capture_default_str();
+  app.add_option("--repeat", o.repeat, "Runs, of which the median is told").range(1, 100).capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few sizes, few calls, one run");
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {

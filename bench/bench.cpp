@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
@@ -40,7 +41,7 @@ std::string today() {
 }
 
 /// Without folders and without --json: what says where this was run, not what was run.
-std::string command_line(int argc, char** argv) {
+std::string whole_command(int argc, char** argv) {
   std::string text = std::filesystem::path(argv[0]).filename();
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
@@ -62,23 +63,21 @@ std::string shown(const nlohmann::ordered_json& value) {
 }  // namespace
 
 bench::bench(std::string name, const std::string& description, std::vector<column> columns)
-    : app(description), columns_(std::move(columns)) {
+    : app(description.c_str()), columns_(std::move(columns)) {
   report_["name"] = std::move(name);
-  app.add_option("--repeat", repeat, "times that each row is measured; the median counts")
-      ->check(CLI::Range(1u, 1000u))
-      ->capture_default_str();
+  app.add_option("--repeat", repeat, "times that each row is measured; the median counts").range(1u, 1000u).capture_default_str();
   app.add_option("--json", json_, "file for the results");
 }
 
 void bench::parse(int argc, char** argv) {
   try {
-    app.parse(argc, argv);
+    app.parser().parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    std::exit(app.exit(e) ? 2 : 0);
+    std::exit(app.parser().exit(e) ? 2 : 0);
   }
   report_["date"] = today();
   report_["hardware"] = hardware();
-  report_["command"] = command_line(argc, argv);
+  report_["command"] = whole_command(argc, argv);
   report_["rows"] = nlohmann::ordered_json::array();
   fmt::print("{}: {}\n", report_["command"].get<std::string>(), report_["hardware"].get<std::string>());
   for (const column& c : columns_) fmt::print("  {:>9}", c.heading);

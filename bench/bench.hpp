@@ -7,7 +7,6 @@
 #pragma once
 #include <time.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -19,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "examples/command_line.hpp"
+
 namespace gravel {
 
 class bench {
@@ -29,7 +30,7 @@ class bench {
   };
   bench(std::string name, const std::string& description, std::vector<column> columns);
 
-  CLI::App app;  ///< for options of this bench
+  command_line app;  ///< for options of this bench
   uint32_t repeat = 5;
 
   /// --help and mistakes end the process (status 0 and 2).

@@ -272,28 +272,22 @@ void by_hand(const bench_options& o, perf::report& r, const std::function<bool()
 int main(int argc, char** argv) {
   bench_options o;
   if (!GRAVEL_CUDA) o.make_short();
-  CLI::App app("Channels and task graphs on one GPU.", program_name);
-  app.add_flag_callback(
+  command_line app("Channels and task graphs on one GPU.", program_name);
+  app.add_flag(
       "--short", [&] { o.make_short(); }, "Little of everything, whatever the other options say");
-  app.add_option("--n", o.n, "Of fib")->check(CLI::Range(2, 47))->capture_default_str();
-  app.add_option("--queens", o.queens.n, "Rows and columns")->check(CLI::Range(1u, 17u))->capture_default_str();
-  app.add_option("--serial-rows", o.queens.serial_rows, "Last rows of queens that one lane counts")
-      ->check(CLI::Range(0u, 17u))
-      ->capture_default_str();
-  app.add_option("--relays", o.relays, "Tasks that pass themselves on")->check(CLI::Range(1, 1 << 22))->capture_default_str();
-  app.add_option("--hops", o.hops, "How often they do")->check(CLI::Range(1, 4095))->capture_default_str();
-  app.add_option("--launches", o.launches, "Kernels that are launched for comparison")
-      ->check(CLI::Range(1, 1 << 24))
-      ->capture_default_str();
-  app.add_option("--blocks", o.blocks, "Numbers of blocks, each large enough for a multiprocessor")->delimiter(',')->capture_default_str();
-  app.add_option("--warps-of-block", o.warps_of_block, "Workers of such a block")->check(CLI::Range(1, 32))->capture_default_str();
+  app.add_option("--n", o.n, "Of fib").range(2, 47).capture_default_str();
+  app.add_option("--queens", o.queens.n, "Rows and columns").range(1u, 17u).capture_default_str();
+  app.add_option("--serial-rows", o.queens.serial_rows, "Last rows of queens that one lane counts").range(0u, 17u).capture_default_str();
+  app.add_option("--relays", o.relays, "Tasks that pass themselves on").range(1, 1 << 22).capture_default_str();
+  app.add_option("--hops", o.hops, "How often they do").range(1, 4095).capture_default_str();
+  app.add_option("--launches", o.launches, "Kernels that are launched for comparison").range(1, 1 << 24).capture_default_str();
+  app.add_option("--blocks", o.blocks, "Numbers of blocks, each large enough for a multiprocessor").delimiter(',').capture_default_str();
+  app.add_option("--warps-of-block", o.warps_of_block, "Workers of such a block").range(1, 32).capture_default_str();
   app.add_option("--rounds", o.rounds, "Elements of each lane that go through the channel of the layouts")
-      ->check(CLI::Range(1, 1 << 24))
-      ->capture_default_str();
-  app.add_option("--parts", o.parts, "Of layout, dispatch, fib, queens")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"layout", "dispatch", "fib", "queens"}));
-  app.add_option("--repeat", o.repeat, "Runs, of which the median is told")->check(CLI::Range(1, 100))->capture_default_str();
+      .range(1, 1 << 24)
+      .capture_default_str();
+  app.add_option("--parts", o.parts, "Of layout, dispatch, fib, queens").delimiter(',').one_of({"layout", "dispatch", "fib", "queens"});
+  app.add_option("--repeat", o.repeat, "Runs, of which the median is told").range(1, 100).capture_default_str();
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
     if (!o.json.empty()) need_writable(o.json);

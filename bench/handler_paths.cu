@@ -126,18 +126,18 @@ int main(int argc, char** argv) {
   uint64_t edges_per_vertex = 16, seed = 1;
   uint32_t max_weight = 255;
   std::string json, handler = "warp";
-  CLI::App app("Shortest paths by a handler that relaxes and sends on: the rate of messages that handlers send.", program_name);
-  app.add_option("--scale", scale, "Vertices of the R-MAT graph, as a power of two")->check(CLI::Range(1, 30))->capture_default_str();
-  app.add_option("--edges-per-vertex", edges_per_vertex, "Edges of a vertex on average")->check(CLI::Range(1, 64))->capture_default_str();
+  command_line app("Shortest paths by a handler that relaxes and sends on: the rate of messages that handlers send.", program_name);
+  app.add_option("--scale", scale, "Vertices of the R-MAT graph, as a power of two").range(1, 30).capture_default_str();
+  app.add_option("--edges-per-vertex", edges_per_vertex, "Edges of a vertex on average").range(1, 64).capture_default_str();
   app.add_option("--max-weight", max_weight, "Weights are from 1 to this; 1: as a breadth-first search")
-      ->check(CLI::Range(1u, 1u << 20))
-      ->capture_default_str();
-  app.add_option("--seed", seed, "Of graph and source")->capture_default_str();
-  app.add_option("--repeat", repeat, "Runs, of which the median is told")->check(CLI::Range(1, 100))->capture_default_str();
+      .range(1u, 1u << 20)
+      .capture_default_str();
+  app.add_option("--seed", seed, "Of graph and source").capture_default_str();
+  app.add_option("--repeat", repeat, "Runs, of which the median is told").range(1, 100).capture_default_str();
   app.add_option("--handler", handler,
                  "Who sends over the edges of a vertex: its lane, or with many edges all lanes of the warp that hold messages")
-      ->check(CLI::IsMember({"lane", "warp"}))
-      ->capture_default_str();
+      .one_of({"lane", "warp"})
+      .capture_default_str();
   app.add_option("--json", json, "File for the results");
   const uint64_t vertices = [&] {
     parse_or_exit(app, argc, argv, [&] {

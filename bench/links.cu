@@ -331,21 +331,18 @@ class reductions {
 
 int main(int argc, char** argv) {
   bench_options o;
-  CLI::App app("Rates of links between PE 0 and the last PE, and time of an allreduce by a ring of links.", program_name);
-  app.add_option("--parts", o.parts, "Of transfer, allreduce")
-      ->delimiter(',')
-      ->check(CLI::IsMember({"transfer", "allreduce"}))
-      ->capture_default_str();
-  app.add_option("--bytes", o.bytes, "Of a transfer")->check(CLI::Range(uint64_t{16}, uint64_t{1} << 34))->capture_default_str();
-  app.add_option("--packets", o.packets, "Bytes of a packet")->delimiter(',')->check(CLI::Range(1u, 1u << 27));
-  app.add_option("--copied", o.copied, "Bytes of a packet that a copy engine carries")->delimiter(',')->check(CLI::Range(1u, 1u << 27));
-  app.add_option("--buffers", o.buffers, "Packets at the destination")->delimiter(',')->check(CLI::Range(1u, 1024u))->capture_default_str();
-  app.add_option("--channels", o.channels, "Blocks, each with a channel of its own")->delimiter(',')->check(CLI::Range(1u, 512u));
-  app.add_option("--blocks", o.blocks, "Most blocks of a kernel that sends for the host")->delimiter(',')->check(CLI::Range(1u, 512u));
-  app.add_option("--sizes", o.sizes, "Bytes that are reduced")->delimiter(',')->check(CLI::Range(uint64_t{4}, uint64_t{1} << 32));
-  app.add_option("--calls", o.calls, "Of a run")->check(CLI::Range(1u, 100'000u))->capture_default_str();
-  app.add_option("--repeat", o.repeat, "Runs, of which the median is told")->check(CLI::Range(1u, 100u))->capture_default_str();
-  app.add_option("--nccl", o.nccl, "The library to compare with, if it is there")->capture_default_str();
+  command_line app("Rates of links between PE 0 and the last PE, and time of an allreduce by a ring of links.", program_name);
+  app.add_option("--parts", o.parts, "Of transfer, allreduce").delimiter(',').one_of({"transfer", "allreduce"}).capture_default_str();
+  app.add_option("--bytes", o.bytes, "Of a transfer").range(uint64_t{16}, uint64_t{1} << 34).capture_default_str();
+  app.add_option("--packets", o.packets, "Bytes of a packet").delimiter(',').range(1u, 1u << 27);
+  app.add_option("--copied", o.copied, "Bytes of a packet that a copy engine carries").delimiter(',').range(1u, 1u << 27);
+  app.add_option("--buffers", o.buffers, "Packets at the destination").delimiter(',').range(1u, 1024u).capture_default_str();
+  app.add_option("--channels", o.channels, "Blocks, each with a channel of its own").delimiter(',').range(1u, 512u);
+  app.add_option("--blocks", o.blocks, "Most blocks of a kernel that sends for the host").delimiter(',').range(1u, 512u);
+  app.add_option("--sizes", o.sizes, "Bytes that are reduced").delimiter(',').range(uint64_t{4}, uint64_t{1} << 32);
+  app.add_option("--calls", o.calls, "Of a run").range(1u, 100'000u).capture_default_str();
+  app.add_option("--repeat", o.repeat, "Runs, of which the median is told").range(1u, 100u).capture_default_str();
+  app.add_option("--nccl", o.nccl, "The library to compare with, if it is there").capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few sizes, few calls, one run");
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {

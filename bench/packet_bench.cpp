@@ -43,12 +43,10 @@ int main(int argc, char** argv) {
   const char* chosen = std::getenv("UCX_TLS");
   std::vector<std::string> transports = chosen ? std::vector<std::string>{chosen} : std::vector<std::string>{"shm", "tcp"};
   std::vector<uint32_t> packet_kib{1, 2, 4, 8, 16, 32, 64};
-  b.app.add_option("--packets", packets, "packets of a run")->check(CLI::Range(uint64_t{10}, uint64_t{1} << 34))->capture_default_str();
-  b.app.add_option("--in-flight", in_flight, "packets in flight (GRAVEL_PACKETS_PER_DESTINATION)")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  b.app.add_option("--sizes", packet_kib, "sizes of packets (KiB)")->delimiter(',')->check(CLI::Range(1, 64))->capture_default_str();
-  b.app.add_option("--tls", transports, "values of UCX_TLS, each measured; give the option once for each")->capture_default_str();
+  b.app.add_option("--packets", packets, "packets of a run").range(uint64_t{10}, uint64_t{1} << 34).capture_default_str();
+  b.app.add_option("--in-flight", in_flight, "packets in flight (GRAVEL_PACKETS_PER_DESTINATION)").range(1, 1024).capture_default_str();
+  b.app.add_option("--sizes", packet_kib, "sizes of packets (KiB)").delimiter(',').range(1, 64).capture_default_str();
+  b.app.add_option("--tls", transports, "values of UCX_TLS, each measured; give the option once for each").capture_default_str();
   b.parse(argc, argv);
 
   const auto run = [&](int socket, bool first, const std::string& transport) {

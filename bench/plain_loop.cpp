@@ -13,8 +13,8 @@ int main(int argc, char** argv) {
           {{"words_log2", "log2(words)"}, {"updates", "updates"}, {"million_updates_per_s", "M updates/s"}});
   uint32_t words_log2 = 24;
   uint64_t updates = 40'000'000;
-  b.app.add_option("--words-log2", words_log2, "words of the table")->check(CLI::Range(1, 40))->capture_default_str();
-  b.app.add_option("--updates", updates, "updates of a run")->check(CLI::Range(uint64_t{1000}, uint64_t{1} << 40))->capture_default_str();
+  b.app.add_option("--words-log2", words_log2, "words of the table").range(1, 40).capture_default_str();
+  b.app.add_option("--updates", updates, "updates of a run").range(uint64_t{1000}, uint64_t{1} << 40).capture_default_str();
   b.parse(argc, argv);
 
   std::vector<uint64_t> table(1ull << words_log2);

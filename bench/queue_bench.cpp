@@ -185,14 +185,12 @@ int main(int argc, char** argv) {
   uint64_t messages = 8'000'000;
   std::vector<uint32_t> slot_kib{1, 4, 16, 64};
   std::vector<std::string> threads{"1x1", "2x1", "1x2", "2x2"};
-  b.app.add_option("--messages", messages, "messages of a run, about")
-      ->check(CLI::Range(uint64_t{1000}, uint64_t{1} << 34))
-      ->capture_default_str();
+  b.app.add_option("--messages", messages, "messages of a run, about").range(uint64_t{1000}, uint64_t{1} << 34).capture_default_str();
   b.app.add_option("--slots", slot_kib, "sizes of slots (payload, KiB)")
-      ->delimiter(',')
-      ->check(CLI::IsMember({1, 2, 4, 8, 16, 32, 64}))
-      ->capture_default_str();
-  b.app.add_option("--threads", threads, "producers x consumers")->delimiter(',')->capture_default_str();
+      .delimiter(',')
+      .one_of({1, 2, 4, 8, 16, 32, 64})
+      .capture_default_str();
+  b.app.add_option("--threads", threads, "producers x consumers").delimiter(',').capture_default_str();
   b.parse(argc, argv);
 
   const auto measure = [&]<uint32_t UNITS>(std::integral_constant<uint32_t, UNITS>, shape s) {

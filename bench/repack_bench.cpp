@@ -166,17 +166,9 @@ int main(int argc, char** argv) {
            {"ratio", "ratio"}});
   uint64_t messages = 20'000'000;
   std::vector<uint32_t> slot_kib{4, 16, 64}, destinations{1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
-  b.app.add_option("--messages", messages, "messages of a run, about")
-      ->check(CLI::Range(uint64_t{1000}, uint64_t{1} << 34))
-      ->capture_default_str();
-  b.app.add_option("--slots", slot_kib, "sizes of slots (payload, KiB)")
-      ->delimiter(',')
-      ->check(CLI::IsMember({4, 8, 16, 32, 64}))
-      ->capture_default_str();
-  b.app.add_option("--destinations", destinations, "numbers of PEs that are sent to")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
+  b.app.add_option("--messages", messages, "messages of a run, about").range(uint64_t{1000}, uint64_t{1} << 34).capture_default_str();
+  b.app.add_option("--slots", slot_kib, "sizes of slots (payload, KiB)").delimiter(',').one_of({4, 8, 16, 32, 64}).capture_default_str();
+  b.app.add_option("--destinations", destinations, "numbers of PEs that are sent to").delimiter(',').range(1, 4096).capture_default_str();
   b.parse(argc, argv);
 
   for (bool sorted : {true, false})

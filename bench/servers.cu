@@ -117,24 +117,24 @@ using words_16_16 = words_problem<16, 16>;
 
 int main(int argc, char** argv) {
   bench_options o;
-  CLI::App app("Critical sections a second: servers, locks in global memory, atomic operations.", program_name);
+  command_line app("Critical sections a second: servers, locks in global memory, atomic operations.", program_name);
   app.add_option("--parts", o.parts, "rates: of problems; words: the same over words of a record and words given; latency: of one call")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--problems", o.problems, "counters: three words of one key; bank: two keys")->delimiter(',')->capture_default_str();
+      .delimiter(',')
+      .capture_default_str();
+  app.add_option("--problems", o.problems, "counters: three words of one key; bank: two keys").delimiter(',').capture_default_str();
   app.add_option("--methods", o.methods, "Of servers, owners, locks, in-place, combine, combine-block, try-lock, backoff, sort, atomics")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--keys", o.keys, "Numbers of keys, of all PEs together")->delimiter(',')->capture_default_str();
-  app.add_option("--zipf", o.zipf, "Exponents of their distribution; 0: uniform")->delimiter(',')->capture_default_str();
-  app.add_option("--words-keys", o.words_keys, "The same for words")->delimiter(',')->capture_default_str();
-  app.add_option("--words-zipf", o.words_zipf, "The same for words")->delimiter(',')->capture_default_str();
-  app.add_option("--iterations", o.iterations, "Calls whose latency is taken")->check(CLI::Range(1, 1 << 24))->capture_default_str();
-  app.add_option("--blocks", o.blocks, "Numbers of servers")->delimiter(',')->capture_default_str();
-  app.add_option("--calls", o.calls, "Keys that are drawn: at most so many calls a run (half as many of two keys)")->capture_default_str();
-  app.add_option("--milliseconds", o.milliseconds, "A run has so many calls that it takes so long, or all")->capture_default_str();
-  app.add_option("--under-way", o.under_way, "Nested calls under way at once")->capture_default_str();
-  app.add_option("--repeat", o.repeat, "Runs, of which the median is told")->check(CLI::Range(1, 100))->capture_default_str();
+      .delimiter(',')
+      .capture_default_str();
+  app.add_option("--keys", o.keys, "Numbers of keys, of all PEs together").delimiter(',').capture_default_str();
+  app.add_option("--zipf", o.zipf, "Exponents of their distribution; 0: uniform").delimiter(',').capture_default_str();
+  app.add_option("--words-keys", o.words_keys, "The same for words").delimiter(',').capture_default_str();
+  app.add_option("--words-zipf", o.words_zipf, "The same for words").delimiter(',').capture_default_str();
+  app.add_option("--iterations", o.iterations, "Calls whose latency is taken").range(1, 1 << 24).capture_default_str();
+  app.add_option("--blocks", o.blocks, "Numbers of servers").delimiter(',').capture_default_str();
+  app.add_option("--calls", o.calls, "Keys that are drawn: at most so many calls a run (half as many of two keys)").capture_default_str();
+  app.add_option("--milliseconds", o.milliseconds, "A run has so many calls that it takes so long, or all").capture_default_str();
+  app.add_option("--under-way", o.under_way, "Nested calls under way at once").capture_default_str();
+  app.add_option("--repeat", o.repeat, "Runs, of which the median is told").range(1, 100).capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few keys, few calls, one run");
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {

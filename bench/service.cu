@@ -121,15 +121,12 @@ int main(int argc, char** argv) {
   int repeat = 5;
   std::vector<uint32_t> servers{1, 8, 32};
   std::string json;
-  CLI::App app("Services within one GPU: latency of a message, messages a second.", program_name);
-  app.add_option("--servers", servers, "Numbers of servers, each at most 32")
-      ->check(CLI::Range(1, 32))
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--messages", messages, "Of each PE in a run")->capture_default_str();
-  app.add_option("--iterations", iterations, "Messages whose latency is taken")->check(CLI::Range(1, 1 << 24))->capture_default_str();
-  app.add_option("--chunks", chunks, "Of each ring, a power of two")->capture_default_str();
-  app.add_option("--repeat", repeat, "Runs, of which the median is told")->check(CLI::Range(1, 100))->capture_default_str();
+  command_line app("Services within one GPU: latency of a message, messages a second.", program_name);
+  app.add_option("--servers", servers, "Numbers of servers, each at most 32").range(1, 32).delimiter(',').capture_default_str();
+  app.add_option("--messages", messages, "Of each PE in a run").capture_default_str();
+  app.add_option("--iterations", iterations, "Messages whose latency is taken").range(1, 1 << 24).capture_default_str();
+  app.add_option("--chunks", chunks, "Of each ring, a power of two").capture_default_str();
+  app.add_option("--repeat", repeat, "Runs, of which the median is told").range(1, 100).capture_default_str();
   app.add_option("--json", json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
     if (!json.empty()) need_writable(json);

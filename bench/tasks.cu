@@ -184,10 +184,10 @@ T read(const T* from) {
 }
 
 int main(int argc, char** argv) {
-  CLI::App app("Latency of tasks, from the put to the first instruction.", program_name);
+  command_line app("Latency of tasks, from the put to the first instruction.", program_name);
   uint32_t puts = 2000, most = 65536, workers = 8;
   std::string json;
-  app.add_option("--puts", puts, "of each size")->check(CLI::Range(1u, 1000000u));
+  app.add_option("--puts", puts, "of each size").range(1u, 1000000u);
   app.add_option("--most", most, "bytes of the largest payload");
   app.add_option("--workers", workers, "resident blocks of each PE");
   app.add_option("--json", json, "write the results here as well");

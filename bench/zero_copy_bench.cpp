@@ -96,11 +96,9 @@ int main(int argc, char** argv) {
            {"ratio", "put / copied"}});
   uint64_t packets = 1500, in_flight = 3;
   std::vector<uint32_t> pieces{512, 1024, 2048, 4096, 8192, 16384, 65536};
-  b.app.add_option("--packets", packets, "packets of a run")->check(CLI::Range(uint64_t{10}, uint64_t{1} << 34))->capture_default_str();
-  b.app.add_option("--in-flight", in_flight, "packets in flight (GRAVEL_PACKETS_PER_DESTINATION)")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  b.app.add_option("--pieces", pieces, "bytes of the pieces")->delimiter(',')->check(CLI::Range(64, 1 << 16))->capture_default_str();
+  b.app.add_option("--packets", packets, "packets of a run").range(uint64_t{10}, uint64_t{1} << 34).capture_default_str();
+  b.app.add_option("--in-flight", in_flight, "packets in flight (GRAVEL_PACKETS_PER_DESTINATION)").range(1, 1024).capture_default_str();
+  b.app.add_option("--pieces", pieces, "bytes of the pieces").delimiter(',').range(64, 1 << 16).capture_default_str();
   b.parse(argc, argv);
 
   setenv("UCX_TLS", "posix", 0);

@@ -502,12 +502,12 @@ bool solve(const color_options& o) {
 
 int main(int argc, char** argv) {
   color_options o;
-  CLI::App app("Colours the vertices of a graph so that neighbours differ. Directions of edges do not matter.", program_name);
+  command_line app("Colours the vertices of a graph so that neighbours differ. Directions of edges do not matter.", program_name);
   o.graph.add_options(app);
   o.network.add_options(app);
-  app.add_option("--repeat", o.repeat, "Runs, of which the fastest is told")->check(CLI::Range(1, 1000))->capture_default_str();
+  app.add_option("--repeat", o.repeat, "Runs, of which the fastest is told").range(1, 1000).capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not check the result against the graph's edges, one by one");
-  app.add_option("--serial-limit", o.serial_limit, "Check so for up to so many neighbours")->capture_default_str();
+  app.add_option("--serial-limit", o.serial_limit, "Check so for up to so many neighbours").capture_default_str();
   add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {

@@ -7,22 +7,16 @@
 
 namespace gravel {
 
-void graph_input::add_options(CLI::App& app) {
+void graph_input::add_options(command_line& app) {
   app.add_option("FILE", file, "The graph: Matrix Market, SNAP edge list, METIS (*.graph) or Galois (.gr), plain or gzip");
-  app.add_option("--rmat", rmat_scale, "Instead of a file: an R-MAT graph of 2^SCALE vertices")
-      ->check(CLI::Range(1, 32))
-      ->type_name("SCALE");
-  app.add_option("--edges-per-vertex", edges_per_vertex, "Of the R-MAT graph")->check(CLI::Range(1, 1024))->capture_default_str();
-  app.add_option("--mesh", mesh_sides, "A mesh of the triangles of WIDTH x HEIGHT squares")->expected(2)->type_name("WIDTH HEIGHT");
-  app.add_option("--grid", grid_sides, "Like a road network: a grid with gaps")->expected(2)->type_name("WIDTH HEIGHT");
-  app.add_option("--kept", kept, "Share of the grid's edges that are there")->check(real_from(0.0, 1.0))->capture_default_str();
-  app.add_option("--cage", cage_monomers, "The matrix cageN, electrophoresis of a polymer of N monomers")
-      ->check(CLI::Range(3, 15))
-      ->type_name("N");
-  app.add_option("--seed", seed, "Of generated graphs, weights and METIS")->capture_default_str();
-  app.add_option("--max-weight", max_weight, "Weights of generated graphs are from 1 to this")
-      ->check(CLI::Range(1u, 1u << 20))
-      ->capture_default_str();
+  app.add_option("--rmat", rmat_scale, "Instead of a file: an R-MAT graph of 2^SCALE vertices").range(1, 32).type_name("SCALE");
+  app.add_option("--edges-per-vertex", edges_per_vertex, "Of the R-MAT graph").range(1, 1024).capture_default_str();
+  app.add_option("--mesh", mesh_sides, "A mesh of the triangles of WIDTH x HEIGHT squares").expected(2).type_name("WIDTH HEIGHT");
+  app.add_option("--grid", grid_sides, "Like a road network: a grid with gaps").expected(2).type_name("WIDTH HEIGHT");
+  app.add_option("--kept", kept, "Share of the grid's edges that are there").range(0.0, 1.0).capture_default_str();
+  app.add_option("--cage", cage_monomers, "The matrix cageN, electrophoresis of a polymer of N monomers").range(3, 15).type_name("N");
+  app.add_option("--seed", seed, "Of generated graphs, weights and METIS").capture_default_str();
+  app.add_option("--max-weight", max_weight, "Weights of generated graphs are from 1 to this").range(1u, 1u << 20).capture_default_str();
   app.add_flag("--real-weights", real_weights, "Weights of a Galois file are float or double, not whole numbers");
   app.add_flag("--undirected", undirected, "Each edge counts in both directions");
   app.add_flag("--simple", simple, "Without loops, and of repeated edges the lightest alone");
@@ -30,8 +24,8 @@ void graph_input::add_options(CLI::App& app) {
                  "Of the vertices among PEs: blocks of the same number of vertices, edges (of nearly as many edges), degrees (those of "
                  "most edges first, in "
                  "turn), metis (few edges cut)")
-      ->check(CLI::IsMember({"blocks", "edges", "degrees", "metis"}))
-      ->capture_default_str();
+      .one_of({"blocks", "edges", "degrees", "metis"})
+      .capture_default_str();
 }
 
 void graph_input::check() const {

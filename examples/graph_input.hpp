@@ -1,10 +1,10 @@
 // The graph that an example works on: from a file or generated, and this PE's part of it.
 #pragma once
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "examples/command_line.hpp"
 #include "lib/graph/graph.hpp"
 
 namespace gravel {
@@ -19,7 +19,7 @@ struct graph_wish {
 
 struct graph_input {
   /// The options of the command line, and, when they are parsed, whether they go together; throws gravel::error.
-  void add_options(CLI::App& app);
+  void add_options(command_line& app);
   void check() const;
 
   /// A share of the edges, under the graph's own numbers. Throws gravel::error.

@@ -169,25 +169,23 @@ gups_run run_once(const gups_job& job, const gups_options& o, network_model& net
 
 int main(int argc, char** argv) {
   gups_options o;
-  CLI::App app("GUPS: HPCC RandomAccess over all PEs, xor or increments of random 8-byte words.", "gups");
-  app.add_option("--table-log2", o.table_log2, "Words of the table per PE, as a power of two")
-      ->check(CLI::Range(1, 32))
-      ->capture_default_str();
-  const CLI::Option* updates = app.add_option("--updates", o.updates, "Updates per PE; if not given, four times the words per PE")
-                                   ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 40));
-  app.add_option("--mode", o.mode, "xor (HPCC's update) or inc (increments)")->check(CLI::IsMember({"xor", "inc"}))->capture_default_str();
+  command_line app("GUPS: HPCC RandomAccess over all PEs, xor or increments of random 8-byte words.", "gups");
+  app.add_option("--table-log2", o.table_log2, "Words of the table per PE, as a power of two").range(1, 32).capture_default_str();
+  const command_line_option updates = app.add_option("--updates", o.updates, "Updates per PE; if not given, four times the words per PE")
+                                          .range(uint64_t{0}, uint64_t{1} << 40);
+  app.add_option("--mode", o.mode, "xor (HPCC's update) or inc (increments)").one_of({"xor", "inc"}).capture_default_str();
   app.add_option("--sender", o.sender, "block (gathered and sorted in thread blocks) or direct (warp by warp)")
-      ->check(CLI::IsMember({"block", "direct"}))
-      ->capture_default_str();
-  app.add_option("--grid", o.grid, "Thread blocks; 0: as many as fill the device")->check(CLI::Range(0, 1 << 20))->capture_default_str();
+      .one_of({"block", "direct"})
+      .capture_default_str();
+  app.add_option("--grid", o.grid, "Thread blocks; 0: as many as fill the device").range(0, 1 << 20).capture_default_str();
   app.add_option("--block", o.block, "Lanes per thread block: 32, 128, 256 or 512; 0: what suits the device")
-      ->check(CLI::IsMember({0, 32, 128, 256, 512}))
-      ->capture_default_str();
+      .one_of({0, 32, 128, 256, 512})
+      .capture_default_str();
   o.network.add_options(app);
-  app.add_option("--repeat", o.repeat, "Timed repetitions")->check(CLI::Range(1, 1000))->capture_default_str();
+  app.add_option("--repeat", o.repeat, "Timed repetitions").range(1, 1000).capture_default_str();
   app.add_flag("--remote-only", o.remote_only, "Update only words of other PEs (needs at least 2)");
   app.add_flag("--no-verify", o.no_verify, "Do not check the result");
-  app.add_option("--serial-limit", o.serial_limit, "Compare with a serial computation up to so many updates in all")->capture_default_str();
+  app.add_option("--serial-limit", o.serial_limit, "Compare with a serial computation up to so many updates in all").capture_default_str();
   add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {
@@ -198,7 +196,7 @@ int main(int argc, char** argv) {
     need_symmetric((uint64_t{8} << o.table_log2) + 256 + o.network.symmetric_bytes());
     if (!o.json.empty()) need_writable(o.json);
   });
-  if (updates->count() == 0) o.updates = uint64_t{4} << o.table_log2;
+  if (updates.count() == 0) o.updates = uint64_t{4} << o.table_log2;
 
   gravel_init<>();
   if (o.grid == 0) o.grid = blocks_for(o.updates);

@@ -162,26 +162,24 @@ void check_options(indegree_options& o) {
 
 int main(int argc, char** argv) {
   indegree_options o;
-  CLI::App app(
+  command_line app(
       "In-degrees of a directed graph: SNAP edge list or Matrix Market file, plain or gzip, or a synthetic "
       "one.",
       program_name);
   app.add_option("FILE", o.file, "The graph");
-  app.add_option("--rmat", o.rmat_scale, "Instead of a file: an R-MAT graph of 2^SCALE vertices")
-      ->check(CLI::Range(0, 32))
-      ->type_name("SCALE");
-  app.add_option("--edges-per-vertex", o.edges_per_vertex, "Of the R-MAT graph")->check(CLI::Range(1, 1024))->capture_default_str();
-  app.add_option("--seed", o.seed, "Of the R-MAT graph")->capture_default_str();
+  app.add_option("--rmat", o.rmat_scale, "Instead of a file: an R-MAT graph of 2^SCALE vertices").range(0, 32).type_name("SCALE");
+  app.add_option("--edges-per-vertex", o.edges_per_vertex, "Of the R-MAT graph").range(1, 1024).capture_default_str();
+  app.add_option("--seed", o.seed, "Of the R-MAT graph").capture_default_str();
   app.add_option("--names", o.names, "Names of the vertices, one a line; if not given, FILE's own name ending in .names, if there is one");
-  app.add_flag("--no-names", o.no_names, "Do not look for a file of names")->excludes(app.get_option("--names"));
-  app.add_option("--top", o.top, "Print so many vertices of the highest in-degrees")->check(CLI::Range(0, 100000))->capture_default_str();
+  app.add_flag("--no-names", o.no_names, "Do not look for a file of names").excludes("--names");
+  app.add_option("--top", o.top, "Print so many vertices of the highest in-degrees").range(0, 100000).capture_default_str();
   app.add_option("--sender", o.sender, "block (gathered and sorted in thread blocks) or direct (warp by warp)")
-      ->check(CLI::IsMember({"block", "direct"}))
-      ->capture_default_str();
-  app.add_option("--grid", o.grid, "Thread blocks; 0: as many as fill the device")->check(CLI::Range(0, 1 << 20))->capture_default_str();
+      .one_of({"block", "direct"})
+      .capture_default_str();
+  app.add_option("--grid", o.grid, "Thread blocks; 0: as many as fill the device").range(0, 1 << 20).capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not check the result");
   app.add_option("--serial-limit", o.serial_limit, "Compare with a serial count up to so many edges (else only the sum)")
-      ->capture_default_str();
+      .capture_default_str();
   parse_or_exit(app, argc, argv, [&] { check_options(o); });
 
   gravel_init<>();

@@ -64,25 +64,23 @@ int main(int argc, char** argv) {
   uint64_t reads = 0, seed = 1;
   bool blocking = false;
   unsigned grid = 0, block = 128;
-  CLI::App app("Index gather: every PE reads random words of a table that is spread over all PEs.", program_name);
-  app.add_option("--table-log2", table_log2, "Words of the table per PE, as a power of two")
-      ->check(CLI::Range(0, 32))
-      ->capture_default_str();
-  const auto* given_reads = app.add_option("--reads", reads, "Reads per PE; if not given, 1048576, or 8192 with --fetch")
-                                ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 34));
-  app.add_option("--seed", seed, "Of the random indices")->capture_default_str();
+  command_line app("Index gather: every PE reads random words of a table that is spread over all PEs.", program_name);
+  app.add_option("--table-log2", table_log2, "Words of the table per PE, as a power of two").range(0, 32).capture_default_str();
+  const command_line_option given_reads =
+      app.add_option("--reads", reads, "Reads per PE; if not given, 1048576, or 8192 with --fetch").range(uint64_t{0}, uint64_t{1} << 34);
+  app.add_option("--seed", seed, "Of the random indices").capture_default_str();
   app.add_flag("--fetch", blocking, "Read with gravel_fetch_add, which waits, instead of gravel_get");
-  const auto* given_grid = app.add_option("--grid", grid, "Thread blocks; if not given, as many as fill the device, or 4 with --fetch")
-                               ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--block", block, "Lanes per thread block")->check(CLI::Range(1, 1024))->capture_default_str();
+  const command_line_option given_grid =
+      app.add_option("--grid", grid, "Thread blocks; if not given, as many as fill the device, or 4 with --fetch").range(1, 1 << 20);
+  app.add_option("--block", block, "Lanes per thread block").range(1, 1024).capture_default_str();
   parse_or_exit(app, argc, argv, [&] {
-    if (given_reads->count() == 0) reads = blocking ? 8192 : 1 << 20;
+    if (given_reads.count() == 0) reads = blocking ? 8192 : 1 << 20;
     need_symmetric((uint64_t{8} << table_log2) + 8 * reads);
   });
 
   gravel_init<>();
   // Lanes that wait must leave room on the device for what answers them, so few blocks.
-  if (given_grid->count() == 0) grid = blocking ? 4 : blocks_to_fill_device();
+  if (given_grid.count() == 0) grid = blocking ? 4 : blocks_to_fill_device();
   const auto me = static_cast<uint32_t>(gravel_my_pe()), n_pes = static_cast<uint32_t>(gravel_n_pes());
   gather_job job{};
   job.table = gravel_malloc<uint64_t>(uint64_t{8} << table_log2);

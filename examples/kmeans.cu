@@ -320,17 +320,17 @@ bool solve(const kmeans_options& o) {
 
 int main(int argc, char** argv) {
   kmeans_options o;
-  CLI::App app("k-means by Lloyd's algorithm, until no point changes its cluster.", program_name);
-  app.add_option("--points", o.points, "Points per PE")->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32))->capture_default_str();
-  app.add_option("--clusters", o.clusters, "Clusters")->check(CLI::Range(1u, most_clusters))->capture_default_str();
+  command_line app("k-means by Lloyd's algorithm, until no point changes its cluster.", program_name);
+  app.add_option("--points", o.points, "Points per PE").range(uint64_t{1}, uint64_t{1} << 32).capture_default_str();
+  app.add_option("--clusters", o.clusters, "Clusters").range(1u, most_clusters).capture_default_str();
   app.add_option("--dimensions", o.dimensions, "Coordinates of a point, whole numbers of 16 bits")
-      ->check(CLI::Range(1u, most_dimensions))
-      ->capture_default_str();
-  app.add_option("--max-steps", o.max_steps, "End after so many steps at the latest")->check(CLI::Range(1, 1000000))->capture_default_str();
+      .range(1u, most_dimensions)
+      .capture_default_str();
+  app.add_option("--max-steps", o.max_steps, "End after so many steps at the latest").range(1, 1000000).capture_default_str();
   o.network.add_options(app);
-  app.add_option("--seed", o.seed, "Of the points")->capture_default_str();
+  app.add_option("--seed", o.seed, "Of the points").capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial run");
-  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many points in all")->capture_default_str();
+  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many points in all").capture_default_str();
   add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {

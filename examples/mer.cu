@@ -451,18 +451,18 @@ bool solve(const mer_options& o) {
 
 int main(int argc, char** argv) {
   mer_options o;
-  CLI::App app("Meraculous: counts the k-mers of reads in a distributed hash table, and joins them to contigs.", program_name);
+  command_line app("Meraculous: counts the k-mers of reads in a distributed hash table, and joins them to contigs.", program_name);
   o.reads.add_options(app);
   o.network.add_options(app);
-  app.add_option("--k", o.k, "Bases of a k-mer: odd, at most 31")->capture_default_str();
+  app.add_option("--k", o.k, "Bases of a k-mer: odd, at most 31").capture_default_str();
   app.add_option("--min-count", o.min_count, "For contigs: k-mers and extensions seen less often are errors")
-      ->check(CLI::Range(1, 65535))
-      ->capture_default_str();
+      .range(1, 65535)
+      .capture_default_str();
   app.add_option("--slots", o.slots, "Of each PE's table; if not given, room for all k-mers to be different")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{0xffffffff}));
+      .range(uint64_t{1}, uint64_t{0xffffffff});
   app.add_option("--contigs", o.contigs, "Write the contigs: PE n those that begin there, as FASTA, to this name with .n behind it");
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial computation");
-  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many bases")->capture_default_str();
+  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many bases").capture_default_str();
   add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {

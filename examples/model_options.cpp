@@ -10,20 +10,19 @@
 namespace gravel {
 namespace {
 
-constexpr const char* names[] = {"coprocessor", "coprocessor-buffered", "message-per-lane", "coalesced", "coalesced-aggregated", "gravel"};
+constexpr std::initializer_list<const char*> names = {"coprocessor", "coprocessor-buffered", "message-per-lane",
+                                                      "coalesced",   "coalesced-aggregated", "gravel"};
 constexpr uint64_t large_queue = 1 << 20;       ///< the paper's extra buffering
 constexpr uint64_t small_queue = 3 * 64 << 10;  ///< Gravel's packets to one PE, if no setting says otherwise
 
 }  // namespace
 
-void model_options::add_options(CLI::App& app) {
-  app.add_option("--model", name, "Networking model: gravel, or a rival of it (docs/applications.md)")
-      ->check(CLI::IsMember(std::vector<std::string>(std::begin(names), std::end(names))))
-      ->capture_default_str();
+void model_options::add_options(command_line& app) {
+  app.add_option("--model", name, "Networking model: gravel, or a rival of it (docs/applications.md)").one_of(names).capture_default_str();
   app.add_option("--model-queue", queue_bytes,
                  "Of the coprocessor models: bytes of a queue to one PE; 0: as much as Gravel's packets to it, or 1 MiB if buffered")
-      ->check(CLI::IsMember({0}) | CLI::Range(uint64_t{4096}, uint64_t{1} << 30))
-      ->capture_default_str();
+      .range_or_0(uint64_t{4096}, uint64_t{1} << 30)
+      .capture_default_str();
 }
 
 networking model_options::model() const {

@@ -1,8 +1,9 @@
 // Which networking model an application uses: --model.
 #pragma once
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <string>
+
+#include "examples/command_line.hpp"
 
 namespace gravel {
 
@@ -13,7 +14,7 @@ struct model_options {
   std::string name = "gravel";
   uint64_t queue_bytes = 0;  ///< of the coprocessor models: memory of a queue to one PE; 0: what the model says
 
-  void add_options(CLI::App& app);
+  void add_options(command_line& app);
   networking model() const;
   /// Before gravel_init, once options are parsed: sets what the model needs of Gravel's own settings (docs/applications.md). Those that the
   /// environment has stay, but for GRAVEL_AGGREGATION, which is the model.

@@ -380,17 +380,15 @@ pagerank_result rank_vertices(const pagerank_options& o) {
 
 int main(int argc, char** argv) {
   pagerank_options o;
-  CLI::App app("PageRank of a directed graph by power iteration, until ranks change by less than a tolerance.", program_name);
+  command_line app("PageRank of a directed graph by power iteration, until ranks change by less than a tolerance.", program_name);
   o.graph.add_options(app);
   o.network.add_options(app);
-  app.add_option("--damping", o.damping, "Share of a rank that goes on along edges")->check(real_from(0.0, 0.999))->capture_default_str();
-  app.add_option("--tolerance", o.tolerance, "End when all ranks together change by less")
-      ->check(real_from(1e-7, 1.0))
-      ->capture_default_str();
-  app.add_option("--max-steps", o.max_steps, "More steps are a failure")->check(CLI::Range(1, 1000000))->capture_default_str();
-  app.add_option("--top", o.top, "Print so many vertices of the highest ranks")->check(CLI::Range(0, 100000))->capture_default_str();
+  app.add_option("--damping", o.damping, "Share of a rank that goes on along edges").range(0.0, 0.999).capture_default_str();
+  app.add_option("--tolerance", o.tolerance, "End when all ranks together change by less").range(1e-7, 1.0).capture_default_str();
+  app.add_option("--max-steps", o.max_steps, "More steps are a failure").range(1, 1000000).capture_default_str();
+  app.add_option("--top", o.top, "Print so many vertices of the highest ranks").range(0, 100000).capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial power iteration");
-  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges")->capture_default_str();
+  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges").capture_default_str();
   add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -38,7 +38,8 @@ uint64_t default_symmetric_size() {
 
 }  // namespace
 
-void parse_or_exit(CLI::App& app, int argc, char** argv, const std::function<void()>& check) {
+void parse_or_exit(command_line& line, int argc, char** argv, const std::function<void()>& check) {
+  CLI::App& app = line.parser();
   app.set_version_flag("--version", app.get_name() + " of Gravel " GRAVEL_VERSION);
   app.get_formatter()->column_width(34);
   try {
@@ -57,18 +58,7 @@ void parse_or_exit(CLI::App& app, int argc, char** argv, const std::function<voi
   }
 }
 
-CLI::Validator real_from(double least, double most) {
-  const auto check = [=](const std::string& text) {
-    double value = 0;
-    const char* const end = text.data() + text.size();
-    const auto [stop, wrong] = std::from_chars(text.data(), end, value);
-    const bool right = wrong == std::errc() && stop == end && value >= least && value <= most;
-    return right ? std::string() : fmt::format("'{}' is not a number from {} to {}", text, least, most);
-  };
-  return CLI::Validator(check, fmt::format("{} to {}", least, most));
-}
-
-void add_dump_option(CLI::App& app, std::string& prefix) {
+void add_dump_option(command_line& line, std::string& prefix) {
   const auto writable = [](const std::string& text) {
     try {
       need_writable(text + ".csv");
@@ -77,7 +67,8 @@ void add_dump_option(CLI::App& app, std::string& prefix) {
     }
     return std::string();
   };
-  app.add_option("--dump", prefix, "Write what was found to files PREFIX-WHAT.csv: tools/pictures draws them")
+  line.parser()
+      .add_option("--dump", prefix, "Write what was found to files PREFIX-WHAT.csv: tools/pictures draws them")
       ->check(CLI::Validator(writable, "PREFIX"));
 }
 

@@ -1,10 +1,11 @@
 // What the example programs share: how they take their options, and how a job of many processes says one
 // thing once.
 #pragma once
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <functional>
 #include <string>
+
+#include "examples/command_line.hpp"
 
 namespace gravel {
 
@@ -15,13 +16,10 @@ constexpr int exit_wrong_result = 1, exit_bad_usage = 2;
 /// together. Adds
 /// --version. To be called before gravel_init: --help, --version and errors end the process here (status 0
 /// and exit_bad_usage), and of all processes of the job only the first one prints.
-void parse_or_exit(CLI::App& app, int argc, char** argv, const std::function<void()>& check = {});
-
-/// Check of an option: a number from `least` to `most`. (CLI::Range takes "nan".)
-CLI::Validator real_from(double least, double most);
+void parse_or_exit(command_line& line, int argc, char** argv, const std::function<void()>& check = {});
 
 /// The option --dump PREFIX, for dump_columns() of together.hpp.
-void add_dump_option(CLI::App& app, std::string& prefix);
+void add_dump_option(command_line& line, std::string& prefix);
 
 /// Sees to it, before gravel_init, that `bytes` will fit into each PE's symmetric heap: raises the default of
 /// GRAVEL_SYMMETRIC_SIZE if need be. Throws gravel::error if the variable is set and too small.

@@ -7,14 +7,14 @@
 
 namespace gravel {
 
-void read_input::add_options(CLI::App& app) {
+void read_input::add_options(command_line& app) {
   app.add_option("reads", files, "Files of reads: FASTA or FASTQ, plain or gzip");
   app.add_option("--reference", reference, "FASTA file of the genome that the reads of files come from: tell how many contigs are in it");
   app.add_option("--genome", genome.length, "Instead of files: reads of a random genome of so many bases");
-  app.add_option("--coverage", genome.coverage, "How often a base of the random genome is read, on average")->capture_default_str();
-  app.add_option("--read-length", genome.read_length, "Bases of a read of it")->capture_default_str();
-  app.add_option("--errors", genome.errors, "Share of the read bases that are wrong")->capture_default_str();
-  app.add_option("--seed", genome.seed, "Of the random genome and its reads")->capture_default_str();
+  app.add_option("--coverage", genome.coverage, "How often a base of the random genome is read, on average").capture_default_str();
+  app.add_option("--read-length", genome.read_length, "Bases of a read of it").capture_default_str();
+  app.add_option("--errors", genome.errors, "Share of the read bases that are wrong").capture_default_str();
+  app.add_option("--seed", genome.seed, "Of the random genome and its reads").capture_default_str();
 }
 
 void read_input::check() const {

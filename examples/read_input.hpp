@@ -1,16 +1,16 @@
 // The reads that `mer` works on: from files, or taken from a synthetic genome.
 #pragma once
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
+#include "examples/command_line.hpp"
 #include "lib/reads/reads.hpp"
 
 namespace gravel {
 
 struct read_input {
   /// The options of the command line, and, when they are parsed, whether they go together; throws gravel::error.
-  void add_options(CLI::App& app);
+  void add_options(command_line& app);
   void check() const;
 
   /// A share of the reads. Throws gravel::error.

@@ -159,19 +159,17 @@ int main(int argc, char** argv) {
   bool is_random = false, on_host = false;
   unsigned grid = 1, block = 128;
   constexpr uint64_t limit = uint64_t{1} << 32;
-  CLI::App app("Messages that hop from PE to PE: handlers that send, and waiting until none is under way.", program_name);
-  app.add_option("--messages", messages, "Messages that each PE starts")
-      ->check(CLI::Range(uint64_t{0}, uint64_t{1} << 32))
-      ->capture_default_str();
-  app.add_option("--hops", kind.hops_left, "Hops of each message")->check(CLI::Range(1u, 1u << 30))->capture_default_str();
+  command_line app("Messages that hop from PE to PE: handlers that send, and waiting until none is under way.", program_name);
+  app.add_option("--messages", messages, "Messages that each PE starts").range(uint64_t{0}, uint64_t{1} << 32).capture_default_str();
+  app.add_option("--hops", kind.hops_left, "Hops of each message").range(1u, 1u << 30).capture_default_str();
   app.add_flag("--random", is_random, "Hop to random PEs instead of the next one");
   app.add_option("--fan-out", kind.children, "Messages that leave where one arrives; more than 1 go to random PEs")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
+      .range(1, 1024)
+      .capture_default_str();
   app.add_flag("--on-host", on_host, "Run the handler on the PEs' host threads, not on the device");
-  app.add_option("--seed", seed, "Of the random hops")->capture_default_str();
-  app.add_option("--grid", grid, "Thread blocks that start messages")->check(CLI::Range(1, 1 << 16))->capture_default_str();
-  app.add_option("--block", block, "Lanes per thread block")->check(CLI::Range(1, 1024))->capture_default_str();
+  app.add_option("--seed", seed, "Of the random hops").capture_default_str();
+  app.add_option("--grid", grid, "Thread blocks that start messages").range(1, 1 << 16).capture_default_str();
+  app.add_option("--block", block, "Lanes per thread block").range(1, 1024).capture_default_str();
   parse_or_exit(app, argc, argv, [&] {
     const uint64_t of_one = messages_of_one(kind.children, kind.hops_left, limit);
     if (messages && of_one > limit / messages)

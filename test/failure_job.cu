@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -614,12 +613,19 @@ const std::map<std::string, void (*)()> faults = {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"failure_job: a job that goes wrong as it is told, for test/failure_test.py"};
   std::string fault;
-  app.add_option("--fault", fault, "what goes wrong")->required();
-  app.add_option("--pe", victim, "at which PE");
-  app.add_option("--messages", messages, "for many and slow: messages of each PE");
-  CLI11_PARSE(app, argc, argv);
+  for (int i = 1; i < argc; i += 2) {
+    const std::string option = argv[i];
+    const char* const value = i + 1 < argc ? argv[i + 1] : "";
+    if (option == "--fault") fault = value;
+    else if (option == "--pe") victim = std::atoi(value);
+    else if (option == "--messages") messages = std::strtoull(value, nullptr, 10);
+    else fault.clear(), i = argc;
+  }
+  if (fault.empty()) {
+    std::fprintf(stderr, "Usage: failure_job --fault FAULT [--pe PE] [--messages N], for test/failure_test.py\n");
+    return 2;
+  }
   if (fault == "before-init") gravel_barrier_all();
   // Which PE this is, before gravel_init says so.
   const char* rank = std::getenv("PMIX_RANK");

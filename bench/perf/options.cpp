@@ -1,5 +1,6 @@
 #include "bench/perf/options.hpp"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
@@ -147,10 +148,11 @@ options settle(options o, const std::string& benchmark, bool gpu) {
 options parse_options(int argc, char** argv, bool gpu) {
   options o;
   std::string route;
-  CLI::App app(
+  command_line line(
       "Measures Gravel: rates, latencies, the queue, and the applications' patterns. Every result is checked; a wrong "
       "one ends the run with status 1.\nRun it alone or as a job: ucx-run -n 2 gravel-perf p_bw",
       gpu ? "gravel-perf" : "gravel-perf-cpu");
+  CLI::App& app = line.parser();
   app.require_subcommand(1);
   app.fallthrough();
   app.add_option("--json", o.json, "Write the results to this file too");
@@ -165,7 +167,7 @@ options parse_options(int argc, char** argv, bool gpu) {
     sub->callback([&o, &e] { o.benchmark = e.name; });
   }
   app.add_subcommand("all", "All of these, short")->callback([&o] { o.benchmark = "all"; });
-  parse_or_exit(app, argc, argv, [&] {
+  parse_or_exit(line, argc, argv, [&] {
     uint64_t symmetric = 0;
     for (const std::string& name : benchmark_names())
       if (o.benchmark == "all" || o.benchmark == name) symmetric = std::max(symmetric, symmetric_bytes(settle(o, name, gpu)));

@@ -112,18 +112,14 @@ int main(int argc, char** argv) {
   o.graph.max_depth = 47;
   o.graph.capacity = GRAVEL_CUDA ? 32737 : 993;
   o.graph.frames = o.graph.capacity - (GRAVEL_CUDA ? a.shared.guests : 0);
-  CLI::App app("Task graphs of all PEs together: whoever has nothing to do gets tasks of others.", program_name);
-  app.add_option("what", a.what, "fib, queens or trees")->check(CLI::IsMember({"fib", "queens", "trees"}))->capture_default_str();
-  app.add_option("--n", a.n, "Of fib, of queens (up to 17), or the most levels of a tree; 0: by what")->check(CLI::Range(0u, 47u));
-  app.add_option("--serial-rows", a.serial_rows, "Last rows of queens that one lane counts")
-      ->check(CLI::Range(0u, 17u))
-      ->capture_default_str();
-  app.add_option("--trees", a.trees, "How many")->check(CLI::Range(1u, 1u << 20))->capture_default_str();
-  app.add_option("--from", a.from, "Where they begin: at the first PE, or dealt to all")
-      ->check(CLI::IsMember({"first", "all"}))
-      ->capture_default_str();
-  app.add_option("--guests", a.shared.guests, "Tasks of other PEs that may be at a PE")->capture_default_str();
-  app.add_option("--batches", a.shared.batches, "Of each worker in a round")->capture_default_str();
+  command_line app("Task graphs of all PEs together: whoever has nothing to do gets tasks of others.", program_name);
+  app.add_option("what", a.what, "fib, queens or trees").one_of({"fib", "queens", "trees"}).capture_default_str();
+  app.add_option("--n", a.n, "Of fib, of queens (up to 17), or the most levels of a tree; 0: by what").range(0u, 47u);
+  app.add_option("--serial-rows", a.serial_rows, "Last rows of queens that one lane counts").range(0u, 17u).capture_default_str();
+  app.add_option("--trees", a.trees, "How many").range(1u, 1u << 20).capture_default_str();
+  app.add_option("--from", a.from, "Where they begin: at the first PE, or dealt to all").one_of({"first", "all"}).capture_default_str();
+  app.add_option("--guests", a.shared.guests, "Tasks of other PEs that may be at a PE").capture_default_str();
+  app.add_option("--batches", a.shared.batches, "Of each worker in a round").capture_default_str();
   o.add_to(app);
   parse_or_exit(app, argc, argv, [&] {
     if (!o.json.empty()) need_writable(o.json);

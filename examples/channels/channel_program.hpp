@@ -18,22 +18,25 @@ struct channel_program_options {
   unsigned threads = GRAVEL_CUDA ? 256 : 32;  ///< of a block of the version by hand
   gravel_task_options graph;
 
-  void add_to(CLI::App& app) {
+  void add_to(command_line& app) {
     app.add_option("--by", version, "tasks (channels), threads (by hand) or both")
-        ->check(CLI::IsMember({"tasks", "threads", "both"}))
-        ->capture_default_str();
-    app.add_option("--capacity", graph.capacity, "Of each channel; 2^k - 31 wastes nothing")->capture_default_str();
-    app.add_option("--frames", graph.frames, "Continuations of each depth")->capture_default_str();
-    app.add_option("--width", graph.width, "Elements with which a channel is looked at first")->capture_default_str();
-    app.add_option("--max-depth", graph.max_depth, "Of a task")->capture_default_str();
+        .one_of({"tasks", "threads", "both"})
+        .capture_default_str();
+    app.add_option("--capacity", graph.capacity, "Of each channel; 2^k - 31 wastes nothing").capture_default_str();
+    app.add_option("--frames", graph.frames, "Continuations of each depth").capture_default_str();
+    app.add_option("--width", graph.width, "Elements with which a channel is looked at first").capture_default_str();
+    app.add_option("--max-depth", graph.max_depth, "Of a task").capture_default_str();
     app.add_option("--local-levels", graph.local_levels, "That run in shared memory, as far as there is room");
-    app.add_option("--blocks", graph.blocks, "Of workers; 0: as many as fit")->capture_default_str();
-    app.add_option("--warps", graph.warps, "Workers of a block; 0: as many as fit")->check(CLI::Range(0, 32))->capture_default_str();
-    app.add_option("--dispatch", graph.dispatch, "Who dispatches: workers, schedulers or host")
-        ->transform(CLI::CheckedTransformer(std::vector<std::pair<std::string, gravel_dispatch>>{
-            {"workers", gravel_dispatch::workers}, {"schedulers", gravel_dispatch::schedulers}, {"host", gravel_dispatch::host}}));
-    app.add_option("--schedulers", graph.schedulers, "How many of the workers, if schedulers dispatch")->capture_default_str();
-    app.add_option("--repeat", repeat, "Runs, of which the fastest is told")->check(CLI::Range(1, 1000))->capture_default_str();
+    app.add_option("--blocks", graph.blocks, "Of workers; 0: as many as fit").capture_default_str();
+    app.add_option("--warps", graph.warps, "Workers of a block; 0: as many as fit").range(0, 32).capture_default_str();
+    const std::function<void(const std::string&)> take = [this](const std::string& who) {
+      graph.dispatch = who == "workers"      ? gravel_dispatch::workers
+                       : who == "schedulers" ? gravel_dispatch::schedulers
+                                             : gravel_dispatch::host;
+    };
+    app.add_option("--dispatch", take, "Who dispatches: workers, schedulers or host").one_of({"workers", "schedulers", "host"});
+    app.add_option("--schedulers", graph.schedulers, "How many of the workers, if schedulers dispatch").capture_default_str();
+    app.add_option("--repeat", repeat, "Runs, of which the fastest is told").range(1, 1000).capture_default_str();
     app.add_option("--json", json, "Write the results to this file too");
   }
   bool has(const char* which) const { return version == "both" || version == which; }

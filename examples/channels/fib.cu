@@ -21,8 +21,8 @@ int main(int argc, char** argv) {
   channel_program_options o;
   o.graph.max_depth = 47;
   o.graph.capacity = o.graph.frames = 32737;
-  CLI::App app("Fibonacci numbers by naive recursion, each call a task.", program_name);
-  app.add_option("--n", n, "Which")->check(CLI::Range(0, 47))->capture_default_str();
+  command_line app("Fibonacci numbers by naive recursion, each call a task.", program_name);
+  app.add_option("--n", n, "Which").range(0, 47).capture_default_str();
   o.add_to(app);
   parse_or_exit(app, argc, argv, [&] {
     if (!o.json.empty()) need_writable(o.json);

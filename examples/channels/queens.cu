@@ -19,11 +19,9 @@ int main(int argc, char** argv) {
   o.graph.capacity = 65505;
   o.graph.frames = 65505;
   o.graph.local_levels = 0;
-  CLI::App app("Placements of n queens.", program_name);
-  app.add_option("--n", b.n, "Rows and columns")->check(CLI::Range(1u, most_columns))->capture_default_str();
-  app.add_option("--serial-rows", b.serial_rows, "Last rows that one lane counts")
-      ->check(CLI::Range(0u, most_columns))
-      ->capture_default_str();
+  command_line app("Placements of n queens.", program_name);
+  app.add_option("--n", b.n, "Rows and columns").range(1u, most_columns).capture_default_str();
+  app.add_option("--serial-rows", b.serial_rows, "Last rows that one lane counts").range(0u, most_columns).capture_default_str();
   o.add_to(app);
   parse_or_exit(app, argc, argv, [&] {
     if (!o.json.empty()) need_writable(o.json);

@@ -19,11 +19,11 @@ int main(int argc, char** argv) {
   o.graph.max_depth = 14;
   o.graph.capacity = GRAVEL_CUDA ? 131041 : 4065;
   o.graph.local_levels = 0;
-  CLI::App app("Merge sort of keys of 32 bits, each call and each piece of a merge a task.", program_name);
-  app.add_option("--n", n, "Keys")->check(CLI::Range(1u, 1u << 30))->capture_default_str();
-  app.add_option("--piece", piece, "Keys that a warp merges at once; 0: by their number")->check(CLI::Range(0u, 1u << 24));
-  app.add_option("--distinct", distinct, "Different keys at most; 0: all that there are")->capture_default_str();
-  app.add_option("--seed", seed, "Of the keys")->capture_default_str();
+  command_line app("Merge sort of keys of 32 bits, each call and each piece of a merge a task.", program_name);
+  app.add_option("--n", n, "Keys").range(1u, 1u << 30).capture_default_str();
+  app.add_option("--piece", piece, "Keys that a warp merges at once; 0: by their number").range(0u, 1u << 24);
+  app.add_option("--distinct", distinct, "Different keys at most; 0: all that there are").capture_default_str();
+  app.add_option("--seed", seed, "Of the keys").capture_default_str();
   o.add_to(app);
   parse_or_exit(app, argc, argv, [&] {
     if (!o.json.empty()) need_writable(o.json);

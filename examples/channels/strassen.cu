@@ -66,15 +66,13 @@ int main(int argc, char** argv) {
   o.graph.max_depth = 2 * most_levels + 1;
   o.graph.capacity = GRAVEL_CUDA ? 65505 : 4065;
   o.graph.local_levels = 0;
-  CLI::App app("Strassen's multiplication of square matrices, each call, each leaf and each piece of a sum a task.", program_name);
-  app.add_option("--n", n, "Rows and columns: a power of two times the leaf's")->check(CLI::Range(32u, 16384u))->capture_default_str();
+  command_line app("Strassen's multiplication of square matrices, each call, each leaf and each piece of a sum a task.", program_name);
+  app.add_option("--n", n, "Rows and columns: a power of two times the leaf's").range(32u, 16384u).capture_default_str();
   app.add_option("--leaf", all.leaf, "Rows and columns that a warp multiplies as it is defined: 32, 64, 128 or 256")
-      ->check(CLI::IsMember({32u, 64u, 128u, 256u}))
-      ->capture_default_str();
-  app.add_option("--piece", all.piece, "Elements of a quadrant that a warp adds at once")
-      ->check(CLI::Range(32u, 1u << 24))
-      ->capture_default_str();
-  app.add_option("--seed", seed, "Of the matrices")->capture_default_str();
+      .one_of({32u, 64u, 128u, 256u})
+      .capture_default_str();
+  app.add_option("--piece", all.piece, "Elements of a quadrant that a warp adds at once").range(32u, 1u << 24).capture_default_str();
+  app.add_option("--seed", seed, "Of the matrices").capture_default_str();
   o.add_to(app);
   // Levels above the leaves, and elements of all matrices below the root.
   uint64_t below = 0;

@@ -6,47 +6,46 @@ int main(int argc, char** argv) {
   using namespace gravel;
   contest_options o;
   uint64_t buckets = 0;
-  CLI::App app("Critical sections by servers, by locks and by atomics.", "critical_sections");
+  command_line app("Critical sections by servers, by locks and by atomics.", "critical_sections");
   app.require_subcommand(1);
   const auto add = [&](const char* name, const char* text) {
-    CLI::App* const problem = app.add_subcommand(name, text);
-    add_options(*problem, o);
+    command_line problem = app.add_subcommand(name, text);
+    add_options(problem, o);
     return problem;
   };
-  CLI::App* const counters = add(counters_problem::name, "Counts values for keys: three words that change together");
-  CLI::App* const bank = add(bank_problem::name, "Transfers between accounts: sections of two keys");
-  CLI::App* const table = add(hash_problem::name, "Fills a hash table of 16-byte keys and values");
-  CLI::App* const boruvka =
+  command_line counters = add(counters_problem::name, "Counts values for keys: three words that change together");
+  command_line bank = add(bank_problem::name, "Transfers between accounts: sections of two keys");
+  command_line table = add(hash_problem::name, "Fills a hash table of 16-byte keys and values");
+  command_line boruvka =
       add(boruvka_problem::name, "The minimum spanning forest of a random graph: vertices are --keys, edges of each PE --calls; uniform");
-  CLI::App* const gmm = add(gmm_problem::name, "Fits normal distributions, --keys of them, to --calls points of each PE");
-  CLI::App* const all =
-      app.add_subcommand("all", "All of them, with keys and calls of their own, by servers, locks with backoff and sorting");
-  add_common_options(*all, o);
-  all->add_option("--zipf", o.exponents, "Besides, exponents of the distribution of keys, for those that draw them: such as 0,0.8,1,1.2")
-      ->check(CLI::Range(0.0, 5.0))
-      ->delimiter(',');
+  command_line gmm = add(gmm_problem::name, "Fits normal distributions, --keys of them, to --calls points of each PE");
+  command_line all = app.add_subcommand("all", "All of them, with keys and calls of their own, by servers, locks with backoff and sorting");
+  add_common_options(all, o);
+  all.add_option("--zipf", o.exponents, "Besides, exponents of the distribution of keys, for those that draw them: such as 0,0.8,1,1.2")
+      .range(0.0, 5.0)
+      .delimiter(',');
   uint32_t rounds = 4;
-  gmm->add_option("--rounds", rounds, "Of expectation and maximization")->capture_default_str();
-  table->add_option("--buckets", buckets, "Of three places each, of all PEs together (of each with --own); 0: places for twice the keys")
-      ->capture_default_str();
+  gmm.add_option("--rounds", rounds, "Of expectation and maximization").capture_default_str();
+  table.add_option("--buckets", buckets, "Of three places each, of all PEs together (of each with --own); 0: places for twice the keys")
+      .capture_default_str();
   parse_or_exit(app, argc, argv, [&] {
     if (buckets == 0) buckets = buckets_for(o.keys);
-    if (counters->parsed()) check_options<counters_problem>(o, o.keys);
-    if (bank->parsed()) check_options<bank_problem>(o, o.keys);
-    if (table->parsed()) {
+    if (counters.parsed()) check_options<counters_problem>(o, o.keys);
+    if (bank.parsed()) check_options<bank_problem>(o, o.keys);
+    if (table.parsed()) {
       if (buckets < (o.keys + hash_bucket::places - 1) / hash_bucket::places)
         fail_text("these buckets have not enough places for the keys");
       check_options<hash_problem>(o, buckets, o.calls);
     }
-    if (gmm->parsed()) {
+    if (gmm.parsed()) {
       if (o.keys > 1024 || o.calls > uint64_t{1} << 22) fail_text("up to 1024 components, and 2^22 points at each PE");
       check_options<gmm_problem>(o, o.keys);
     }
-    if (boruvka->parsed()) {
+    if (boruvka.parsed()) {
       if (o.keys > uint64_t{1} << 31 || o.calls > uint64_t{1} << 26) fail_text("up to 2^31 vertices, and 2^26 edges at each PE");
       check_options<boruvka_problem>(o, o.keys);
     }
-    if (all->parsed()) {
+    if (all.parsed()) {
       uint64_t most = 0;
       for (const auto& p : all_problems(o)) most = std::max(most, p.bytes);
       need_symmetric(most);
@@ -58,12 +57,12 @@ int main(int argc, char** argv) {
               gmm_problem::servers::delivery, gmm_problem::combining::delivery>();
   bool right = true;
   for (uint32_t run = 0; run < o.runs; ++run, ++o.seed)
-    right &= (all->parsed()        ? solve_all(o)
-              : counters->parsed() ? solve<counters_problem>(o)
-              : bank->parsed()     ? solve<bank_problem>(o)
-              : table->parsed()    ? solve_hash_table(o, buckets)
-              : gmm->parsed()      ? solve_gmm(o, rounds)
-                                   : solve_boruvka(o))
+    right &= (all.parsed()        ? solve_all(o)
+              : counters.parsed() ? solve<counters_problem>(o)
+              : bank.parsed()     ? solve<bank_problem>(o)
+              : table.parsed()    ? solve_hash_table(o, buckets)
+              : gmm.parsed()      ? solve_gmm(o, rounds)
+                                  : solve_boruvka(o))
                  .right;
   return finish("critical_sections", right);
 }

@@ -91,25 +91,23 @@ contest_result solve(const contest_options& o) {
 }
 
 /// Those of all runs.
-inline void add_common_options(CLI::App& app, contest_options& o) {
+inline void add_common_options(command_line& app, contest_options& o) {
   app.add_option("--blocks", o.blocks, "Servers of each PE; 0: up to 24, and as many as a sender gathers calls for (2 on the CPU backend)")
-      ->check(CLI::Range(0, 256))
-      ->capture_default_str();
-  app.add_option("--under-way", o.calls_under_way, "Calls of nested sections under way at once, of each PE")->capture_default_str();
-  app.add_option("--seed", o.seed, "Of the keys")->capture_default_str();
+      .range(0, 256)
+      .capture_default_str();
+  app.add_option("--under-way", o.calls_under_way, "Calls of nested sections under way at once, of each PE").capture_default_str();
+  app.add_option("--seed", o.seed, "Of the keys").capture_default_str();
   app.add_option("--runs", o.runs, "So many runs, each with the seed after that of the one before")
-      ->check(CLI::Range(1, 1'000'000))
-      ->capture_default_str();
+      .range(1, 1'000'000)
+      .capture_default_str();
   app.add_option("--json", o.json, "Write the results to this file too");
 }
-inline void add_options(CLI::App& app, contest_options& o) {
+inline void add_options(command_line& app, contest_options& o) {
   add_common_options(app, o);
-  app.add_option("--keys", o.keys, "Keys, of all PEs together")->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32))->capture_default_str();
-  app.add_option("--calls", o.calls, "Calls of each PE")->check(CLI::Range(uint64_t{0}, uint64_t{1} << 32))->capture_default_str();
-  app.add_option("--zipf", o.exponent, "Exponent of the distribution of keys; 0: uniform")
-      ->check(real_from(0.0, 5.0))
-      ->capture_default_str();
-  app.add_option("--method", o.method, text_of_methods())->capture_default_str();
+  app.add_option("--keys", o.keys, "Keys, of all PEs together").range(uint64_t{1}, uint64_t{1} << 32).capture_default_str();
+  app.add_option("--calls", o.calls, "Calls of each PE").range(uint64_t{0}, uint64_t{1} << 32).capture_default_str();
+  app.add_option("--zipf", o.exponent, "Exponent of the distribution of keys; 0: uniform").range(0.0, 5.0).capture_default_str();
+  app.add_option("--method", o.method, text_of_methods()).capture_default_str();
   app.add_flag("--own", o.own, "Each PE calls for its own keys alone, as with locks and atomics");
 }
 /// Symmetric memory. `records`: of one PE, at most.

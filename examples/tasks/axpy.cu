@@ -38,13 +38,11 @@ int main(int argc, char** argv) {
   uint64_t n = GRAVEL_CUDA ? uint64_t{1} << 24 : 20000, piece = GRAVEL_CUDA ? 4096 : 512;
   uint32_t rounds = 3, workers = GRAVEL_CUDA ? 16 : 2;
   bool from_host = false;
-  CLI::App app("y += a * x by tasks: each PE sends its x to the next, piece by piece.", program_name);
-  app.add_option("--elements", n, "of x and y at each PE")->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32))->capture_default_str();
-  app.add_option("--piece", piece, "elements in a task's payload")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 20))
-      ->capture_default_str();
-  app.add_option("--rounds", rounds, "times that all of it is done")->check(CLI::Range(1u, 1000u))->capture_default_str();
-  app.add_option("--workers", workers, "resident blocks of each PE")->check(CLI::Range(1u, 256u))->capture_default_str();
+  gravel::command_line app("y += a * x by tasks: each PE sends its x to the next, piece by piece.", program_name);
+  app.add_option("--elements", n, "of x and y at each PE").range(uint64_t{1}, uint64_t{1} << 32).capture_default_str();
+  app.add_option("--piece", piece, "elements in a task's payload").range(uint64_t{1}, uint64_t{1} << 20).capture_default_str();
+  app.add_option("--rounds", rounds, "times that all of it is done").range(1u, 1000u).capture_default_str();
+  app.add_option("--workers", workers, "resident blocks of each PE").range(1u, 256u).capture_default_str();
   app.add_flag("--from-host", from_host, "host threads send, not kernels");
   gravel::parse_or_exit(app, argc, argv,
                         [&] { gravel::need_symmetric(2 * n * sizeof(float) + (uint64_t{64} << 20) + 64 * 33 * piece * sizeof(float)); });

@@ -59,20 +59,20 @@ int main(int argc, char** argv) {
   uint64_t n = GRAVEL_CUDA ? 768 : 80, widest = GRAVEL_CUDA ? 24 : 16;
   uint32_t workers = GRAVEL_CUDA ? 16 : 2, slots = 64, payload = 4096, blocks = GRAVEL_CUDA ? 32 : 2, rounds = GRAVEL_CUDA ? 5 : 1;
   std::string how = "tasks", json;
-  CLI::App app("C += A * B in blocks of many sizes; products are accumulated at the PE that owns the block of C.", program_name);
-  app.add_option("--rows", n, "of A, B and C, and columns")->check(CLI::Range(uint64_t{2}, uint64_t{1} << 14))->capture_default_str();
+  command_line app("C += A * B in blocks of many sizes; products are accumulated at the PE that owns the block of C.", program_name);
+  app.add_option("--rows", n, "of A, B and C, and columns").range(uint64_t{2}, uint64_t{1} << 14).capture_default_str();
   app.add_option("--tile", widest, "rows of the widest tile; the narrowest have 2")
-      ->check(CLI::Range(uint64_t{2}, uint64_t{128}))
-      ->capture_default_str();
+      .range(uint64_t{2}, uint64_t{128})
+      .capture_default_str();
   app.add_option("--by", how, "tasks: workers of the owner accumulate; atomics: the sender, or messages, do")
-      ->check(CLI::IsMember({"tasks", "atomics"}))
-      ->capture_default_str();
-  app.add_option("--rounds", rounds, "times that all of it is done; the best is told")->check(CLI::Range(1u, 1000u))->capture_default_str();
-  app.add_option("--workers", workers, "resident blocks of each PE")->check(CLI::Range(1u, 256u))->capture_default_str();
+      .one_of({"tasks", "atomics"})
+      .capture_default_str();
+  app.add_option("--rounds", rounds, "times that all of it is done; the best is told").range(1u, 1000u).capture_default_str();
+  app.add_option("--workers", workers, "resident blocks of each PE").range(1u, 256u).capture_default_str();
   app.add_option("--payload", payload, "bytes of a task; larger blocks travel as several")
-      ->check(CLI::Range(8u, 1u << 20))
-      ->capture_default_str();
-  app.add_option("--blocks", blocks, "of the kernel that multiplies")->check(CLI::Range(1u, 1024u))->capture_default_str();
+      .range(8u, 1u << 20)
+      .capture_default_str();
+  app.add_option("--blocks", blocks, "of the kernel that multiplies").range(1u, 1024u).capture_default_str();
   app.add_option("--json", json, "write what was measured to this file");
   gravel::parse_or_exit(app, argc, argv, [&] {
     gravel::need_symmetric(n * n * 16 + (uint64_t{64} << 20) + uint64_t{slots} * 33 * (payload + 512) + blocks * widest * widest * 8);

@@ -256,20 +256,20 @@ bool train(const train_options& o) {
 
 int main(int argc, char** argv) {
   train_options o;
-  CLI::App app("Trains a network on drawn digits, on all PEs together.", program_name);
-  app.add_option("--hidden", o.hidden, "Widths of the layers between 256 pixels and 10 digits")->delimiter(',')->capture_default_str();
-  app.add_option("--shards", o.shards, "Parts of a batch, spread over the PEs")->check(CLI::Range(1u, 100'000u))->capture_default_str();
-  app.add_option("--shard", o.shard, "Digits in each")->check(CLI::Range(1u, 100'000u))->capture_default_str();
-  app.add_option("--steps", o.steps, "Batches")->check(CLI::Range(2u, 1'000'000u))->capture_default_str();
-  app.add_option("--rate", o.rate, "Of learning")->check(real_from(1e-6, 100.0))->capture_default_str();
-  app.add_option("--tests", o.tests, "Other digits, to test with")->check(CLI::Range(20u, 100'000u))->capture_default_str();
+  command_line app("Trains a network on drawn digits, on all PEs together.", program_name);
+  app.add_option("--hidden", o.hidden, "Widths of the layers between 256 pixels and 10 digits").delimiter(',').capture_default_str();
+  app.add_option("--shards", o.shards, "Parts of a batch, spread over the PEs").range(1u, 100'000u).capture_default_str();
+  app.add_option("--shard", o.shard, "Digits in each").range(1u, 100'000u).capture_default_str();
+  app.add_option("--steps", o.steps, "Batches").range(2u, 1'000'000u).capture_default_str();
+  app.add_option("--rate", o.rate, "Of learning").range(1e-6, 100.0).capture_default_str();
+  app.add_option("--tests", o.tests, "Other digits, to test with").range(20u, 100'000u).capture_default_str();
   app.add_option("--reduce", o.reduce,
                  "signals: beside the kernels of earlier layers; behind: when all gradients are there; hosts: through the hosts")
-      ->check(CLI::IsMember({"signals", "behind", "hosts"}))
-      ->capture_default_str();
-  app.add_option("--blocks", o.blocks, "Most blocks of a reduction")->check(CLI::Range(1u, 128u))->capture_default_str();
+      .one_of({"signals", "behind", "hosts"})
+      .capture_default_str();
+  app.add_option("--blocks", o.blocks, "Most blocks of a reduction").range(1u, 128u).capture_default_str();
   app.add_flag("--exact", o.exact, "Sum gradients as fixed-point numbers: the same weights on any number of PEs, bit for bit");
-  app.add_option("--seed", o.seed, "Of digits and weights")->capture_default_str();
+  app.add_option("--seed", o.seed, "Of digits and weights").capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not compare the first gradient with a serial one");
   add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");

@@ -204,27 +204,27 @@ bool solve(const bfs_options& o) {
 
 int main(int argc, char** argv) {
   bfs_options o;
-  CLI::App app("Breadth-first search of an undirected graph, by a distributed worklist.", program_name);
+  command_line app("Breadth-first search of an undirected graph, by a distributed worklist.", program_name);
   o.graph.add_options(app);
   o.work.add_options(app);
   app.add_option("--source", o.source, "Number of the vertex to begin at, from 0; if not given, one with the most edges");
   app.add_option("--roots", o.roots, "Instead: as Graph500, from so many vertices with edges, drawn at random; the harmonic mean is told")
-      ->check(CLI::Range(1u, 4096u))
-      ->excludes("--source");
+      .range(1u, 4096u)
+      .excludes("--source");
   app.add_option("--pull-from", o.pull_from, "Share of all edges from which on vertices that are not found look back")
-      ->check(real_from(0.0, 1.0))
-      ->capture_default_str();
+      .range(0.0, 1.0)
+      .capture_default_str();
   app.add_option("--push-below", o.push_below, "Share of all vertices, found in a level, below which the worklist goes on")
-      ->check(real_from(0.0, 1.0))
-      ->capture_default_str();
+      .range(0.0, 1.0)
+      .capture_default_str();
   app.add_option("--width", o.width,
                  "Of several PEs: levels that each works on before they exchange; 0: 64 by the worklist alone, else 1 (the least that "
                  "looking back allows)")
-      ->check(CLI::Range(0u, 1u << 20))
-      ->capture_default_str();
+      .range(0u, 1u << 20)
+      .capture_default_str();
   app.add_flag("--no-pull", o.no_pull, "By the worklist alone");
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial search; Graph500's rules are always checked");
-  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges")->capture_default_str();
+  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges").capture_default_str();
   add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {

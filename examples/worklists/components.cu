@@ -221,12 +221,12 @@ bool solve(const components_options& o) {
 
 int main(int argc, char** argv) {
   components_options o;
-  CLI::App app("Connected components of an undirected graph.", program_name);
+  command_line app("Connected components of an undirected graph.", program_name);
   o.graph.add_options(app);
-  app.add_option("--repeat", o.repeat, "Runs, of which the fastest is told")->check(CLI::Range(1u, 1000u))->capture_default_str();
+  app.add_option("--repeat", o.repeat, "Runs, of which the fastest is told").range(1u, 1000u).capture_default_str();
   app.add_flag("--all-edges", o.all_edges, "Look at every edge, also within the largest component");
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial run");
-  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges")->capture_default_str();
+  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges").capture_default_str();
   add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {

@@ -170,16 +170,17 @@ bool solve(const paths_options& o) {
 
 int main(int argc, char** argv) {
   paths_options o;
-  CLI::App app("Shortest paths from one vertex of an undirected, weighted graph, by a distributed worklist with priorities.", program_name);
+  command_line app("Shortest paths from one vertex of an undirected, weighted graph, by a distributed worklist with priorities.",
+                   program_name);
   o.graph.add_options(app);
   o.work.add_options(app);
   app.add_option("--source", o.source, "Number of the vertex, from 0; if not given, one with the most edges");
   app.add_option("--delta", o.delta,
                  "Vertices within this distance of the nearest are expanded together; if not given, from weights and degrees")
-      ->check(real_from(1e-30, 1e30));
-  app.add_flag("--no-priority", o.no_priority, "All vertices that wait are expanded, near or far")->excludes("--delta");
+      .range(1e-30, 1e30);
+  app.add_flag("--no-priority", o.no_priority, "All vertices that wait are expanded, near or far").excludes("--delta");
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial Dijkstra");
-  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges")->capture_default_str();
+  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges").capture_default_str();
   add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {

@@ -226,19 +226,17 @@ void read_slow(options& o) {
 
 int main(int argc, char** argv) {
   options o;
-  CLI::App app("Filters the rows of a table by a predicate: segments go to all PEs, by who has room or in equal shares.", program_name);
-  app.add_option("--rows", o.rows, "of the table, 8 bytes each")->check(CLI::Range(uint64_t{1}, uint64_t{1} << 31))->capture_default_str();
-  app.add_option("--segment", o.segment_rows, "rows that are sent together")
-      ->check(CLI::Range(uint64_t{2}, uint64_t{1} << 23))
-      ->capture_default_str();
-  app.add_option("--buffers", o.buffers, "segments at a PE")->check(CLI::Range(1u, 64u))->capture_default_str();
-  app.add_option("--keep", o.keep, "of 100 rows, about")->check(CLI::Range(0u, 100u))->capture_default_str();
-  app.add_option("--work", o.work, "rounds of hashing in the predicate")->check(CLI::Range(1u, 100'000u))->capture_default_str();
+  command_line app("Filters the rows of a table by a predicate: segments go to all PEs, by who has room or in equal shares.", program_name);
+  app.add_option("--rows", o.rows, "of the table, 8 bytes each").range(uint64_t{1}, uint64_t{1} << 31).capture_default_str();
+  app.add_option("--segment", o.segment_rows, "rows that are sent together").range(uint64_t{2}, uint64_t{1} << 23).capture_default_str();
+  app.add_option("--buffers", o.buffers, "segments at a PE").range(1u, 64u).capture_default_str();
+  app.add_option("--keep", o.keep, "of 100 rows, about").range(0u, 100u).capture_default_str();
+  app.add_option("--work", o.work, "rounds of hashing in the predicate").range(1u, 100'000u).capture_default_str();
   app.add_option("--split", o.split, "dynamic: to who has room first; static: equal shares; both")
-      ->check(CLI::IsMember({"dynamic", "static", "both"}))
-      ->capture_default_str();
+      .one_of({"dynamic", "static", "both"})
+      .capture_default_str();
   app.add_option("--slow", o.slow, "PE:FACTOR: this PE does all of its work FACTOR times");
-  app.add_option("--seed", o.seed, "of the rows")->capture_default_str();
+  app.add_option("--seed", o.seed, "of the rows").capture_default_str();
   app.add_option("--json", o.json, "file for what is printed");
   parse_or_exit(app, argc, argv, [&] {
     read_slow(o);

@@ -170,15 +170,15 @@ bool solve(const ranks_options& o) {
 
 int main(int argc, char** argv) {
   ranks_options o;
-  CLI::App app("PageRank of an undirected graph by a distributed worklist of residuals.", program_name);
+  command_line app("PageRank of an undirected graph by a distributed worklist of residuals.", program_name);
   o.graph.add_options(app);
   o.work.add_options(app);
-  app.add_option("--damping", o.damping, "Share of a rank that is passed on")->check(real_from(0.0, 0.999))->capture_default_str();
+  app.add_option("--damping", o.damping, "Share of a rank that is passed on").range(0.0, 0.999).capture_default_str();
   app.add_option("--tolerance", o.tolerance, "Of a rank, as a share of what each vertex has from the beginning")
-      ->check(real_from(1e-9, 1.0))
-      ->capture_default_str();
+      .range(1e-9, 1.0)
+      .capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial power iteration");
-  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges")->capture_default_str();
+  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many edges").capture_default_str();
   add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {

@@ -1,6 +1,5 @@
 // What the programs of distributed worklists share.
 #pragma once
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -20,23 +19,21 @@ struct worklist_program_options {
   uint32_t fused_most = 0, fused_blocks = 0, capacity = 0, slack = 8, blocks = 0;
   unsigned repeat = 1;
 
-  void add_options(CLI::App& app) {
+  void add_options(command_line& app) {
     app.add_option("--execution", execution,
                    "How the list is worked off: rounds of the whole grid; many rounds in one kernel (fused); automatic: as wide as it is; "
                    "one kernel without rounds (asynchronous)")
-        ->check(CLI::IsMember({"automatic", "rounds", "fused", "asynchronous"}))
-        ->capture_default_str();
+        .one_of({"automatic", "rounds", "fused", "asynchronous"})
+        .capture_default_str();
     app.add_option("--fused-most", fused_most, "Up to so many vertices are expanded in one kernel; 0: as the library says")
-        ->capture_default_str();
-    app.add_option("--fused-blocks", fused_blocks, "By so many blocks; 0: as the library says")
-        ->check(CLI::Range(0u, 32u))
-        ->capture_default_str();
+        .capture_default_str();
+    app.add_option("--fused-blocks", fused_blocks, "By so many blocks; 0: as the library says").range(0u, 32u).capture_default_str();
     app.add_option("--capacity", capacity,
                    "Asynchronous: vertices of each rank that wait; what finds no room is done in rounds at the end; 0: all")
-        ->capture_default_str();
-    app.add_option("--slack", slack, "Asynchronous: ranks beyond the lowest of all PEs that are worked on")->capture_default_str();
-    app.add_option("--blocks", blocks, "Asynchronous: thread blocks; 0: as the library says")->capture_default_str();
-    app.add_option("--repeat", repeat, "Runs, of which the fastest is told")->check(CLI::Range(1u, 1000u))->capture_default_str();
+        .capture_default_str();
+    app.add_option("--slack", slack, "Asynchronous: ranks beyond the lowest of all PEs that are worked on").capture_default_str();
+    app.add_option("--blocks", blocks, "Asynchronous: thread blocks; 0: as the library says").capture_default_str();
+    app.add_option("--repeat", repeat, "Runs, of which the fastest is told").range(1u, 1000u).capture_default_str();
   }
   gravel_worklist_options options() const {
     const auto how = execution == "rounds"         ? gravel_execution::rounds

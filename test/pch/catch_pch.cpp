@@ -1,0 +1,2 @@
+// What is wanted of this program is its precompiled header.
+int main() {}
