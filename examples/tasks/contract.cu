@@ -61,17 +61,13 @@ int main(int argc, char** argv) {
   std::string how = "tasks", json;
   command_line app("C += A * B in blocks of many sizes; products are accumulated at the PE that owns the block of C.", program_name);
   app.add_option("--rows", n, "of A, B and C, and columns").range(uint64_t{2}, uint64_t{1} << 14).capture_default_str();
-  app.add_option("--tile", widest, "rows of the widest tile; the narrowest have 2")
-      .range(uint64_t{2}, uint64_t{128})
-      .capture_default_str();
+  app.add_option("--tile", widest, "rows of the widest tile; the narrowest have 2").range(uint64_t{2}, uint64_t{128}).capture_default_str();
   app.add_option("--by", how, "tasks: workers of the owner accumulate; atomics: the sender, or messages, do")
       .one_of({"tasks", "atomics"})
       .capture_default_str();
   app.add_option("--rounds", rounds, "times that all of it is done; the best is told").range(1u, 1000u).capture_default_str();
   app.add_option("--workers", workers, "resident blocks of each PE").range(1u, 256u).capture_default_str();
-  app.add_option("--payload", payload, "bytes of a task; larger blocks travel as several")
-      .range(8u, 1u << 20)
-      .capture_default_str();
+  app.add_option("--payload", payload, "bytes of a task; larger blocks travel as several").range(8u, 1u << 20).capture_default_str();
   app.add_option("--blocks", blocks, "of the kernel that multiplies").range(1u, 1024u).capture_default_str();
   app.add_option("--json", json, "write what was measured to this file");
   gravel::parse_or_exit(app, argc, argv, [&] {
