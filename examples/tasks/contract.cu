@@ -59,7 +59,8 @@ int main(int argc, char** argv) {
   uint64_t n = GRAVEL_CUDA ? 768 : 80, widest = GRAVEL_CUDA ? 24 : 16;
   uint32_t workers = GRAVEL_CUDA ? 16 : 2, slots = 64, payload = 4096, blocks = GRAVEL_CUDA ? 32 : 2, rounds = GRAVEL_CUDA ? 5 : 1;
   std::string how = "tasks", json;
-  gravel::command_line app("C += A * B in blocks of many sizes; products are accumulated at the PE that owns the block of C.", program_name);
+  gravel::command_line app("C += A * B in blocks of many sizes; products are accumulated at the PE that owns the block of C.",
+                           program_name);
   app.add_option("--rows", n, "of A, B and C, and columns").range(uint64_t{2}, uint64_t{1} << 14).capture_default_str();
   app.add_option("--tile", widest, "rows of the widest tile; the narrowest have 2").range(uint64_t{2}, uint64_t{128}).capture_default_str();
   app.add_option("--by", how, "tasks: workers of the owner accumulate; atomics: the sender, or messages, do")
