@@ -11,6 +11,8 @@
 
 #include "gravel.cuh"
 #if GRAVEL_CUDA
+#include <cooperative_groups.h>
+
 #include "host/pe/device_scope.cuh"
 #endif
 
@@ -104,7 +106,21 @@ __global__ void step(gravel_t g, uint64_t* place, uint64_t number, uint64_t* wro
   *place = number + 1;
 }
 
-#if !GRAVEL_CUDA
+#if GRAVEL_CUDA
+/// Each block tells its neighbour in the cluster its rank, in shared memory that only blocks of one cluster reach, and adds up what it was told.
+__global__ void tell_neighbour([[maybe_unused]] gravel_t g, [[maybe_unused]] uint64_t* sum) {
+#if __CUDA_ARCH__ >= 900
+  __shared__ uint32_t told;
+  const auto cluster = cooperative_groups::this_cluster();
+  const unsigned rank = cluster.block_rank(), blocks = cluster.num_blocks();
+  if (threadIdx.x == 0) told = 0;
+  cluster.sync();
+  if (threadIdx.x == 0) *cluster.map_shared_rank(&told, (rank + 1) % blocks) = rank + 1;
+  cluster.sync();
+  if (threadIdx.x == 0) gravel_fetch_add(g, sum, uint64_t{told}, (gravel_my_pe(g) + 1) % gravel_n_pes(g));
+#endif
+}
+#else
 __global__ void throw_something(int) { throw std::runtime_error("thrown in a lane"); }
 __global__ void call_host() { gravel_synchronize(); }
 #endif
@@ -226,6 +242,18 @@ void check_streams(uint64_t* words) {
 }
 
 #if GRAVEL_CUDA
+void check_clusters(uint64_t* sum) {
+  int device = 0, can = 0;
+  gravel::cuda_check(cudaGetDevice(&device), "cudaGetDevice");
+  gravel::cuda_check(cudaDeviceGetAttribute(&can, cudaDevAttrClusterLaunch, device), "cudaDeviceGetAttribute");
+  if (!can) return;  // older than sm_90
+  gravel_launch(tell_neighbour, gravel_launch_config{.grid = 8, .block = 64, .cluster = dim3(4)}, gravel_handle(), sum);
+  gravel_launch(tell_neighbour, gravel_launch_config{.grid = dim3(8, 2), .block = 64, .cluster = dim3(4, 2)}, gravel_handle(), sum + 1);
+  gravel_barrier_all();
+  expect(read(sum) == 2 * 10, "clusters of 4 blocks");
+  expect(read(sum + 1) == 2 * 36, "clusters of 4 x 2 blocks");
+}
+
 /// Streams of the program: one of each kind, gone before the kernels are; one that is captured.
 void check_foreign_streams(uint64_t* words) {
   const gravel_t g = gravel_handle();
@@ -293,7 +321,10 @@ int main(int argc, char** argv) {
   }
   gravel_init<>();
 #if GRAVEL_CUDA
-  constexpr auto check_backend = check_foreign_streams;
+  constexpr auto check_backend = +[](uint64_t* words) {
+    check_clusters(words + 14);
+    check_foreign_streams(words);
+  };
 #else
   constexpr auto check_backend = check_exceptions;
 #endif
