@@ -62,18 +62,12 @@ struct server_check {
   static constexpr bool good = true;
 };
 
-/// What a chunk of a service says of its messages.
-template <class M>
-GRAVEL_BOTH constexpr message_row service_row(uint32_t messages) {
-  return {{static_cast<uint16_t>(sizeof(M) / 4), op::am, 0, 0}, 0, messages};
-}
-
 /// Writes one message for each lane of `group` into a chunk that its leader has claimed, and hands it over. Thread scope: the group.
 template <class M>
-GRAVEL_DEVICE void fill_chunk(const device_ring& ring, const lane_group& group, uint64_t ticket, const M& message) {
-  reinterpret_cast<M*>(device_ring::payload(ring.chunk(ticket)))[group.rank()] = message;
+GRAVEL_DEVICE void fill_chunk(const service_near_ring& ring, const lane_group& group, uint64_t ticket, const M& message) {
+  reinterpret_cast<M*>(ring.messages(ticket))[group.rank()] = message;
   group.sync();
-  if (group.is_leader()) ring.publish(ticket, service_row<M>(group.size()));
+  if (group.is_leader()) ring.publish(ticket, group.size());
 }
 
 /// Puts a message into a server's far ring if it has room at once; false: it has none. The lanes act together whatever their servers are. Thread
@@ -147,7 +141,7 @@ GRAVEL_DEVICE void gravel_service_send(const gravel_service_handle<Server>& to, 
     return;
   }
   const lane_group group = all.part(all.match(server));
-  const device_ring ring = to.view.near(server);
+  const service_near_ring ring = to.view.near(server);
   uint64_t ticket = 0;
   if (group.is_leader()) {
     service_server& s = to.view.server(server);

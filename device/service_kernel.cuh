@@ -76,10 +76,11 @@ namespace gravel {
 /// A server's tickets, in the registers of its first warp. Thread scope of all members: that warp, converged.
 struct service_reader {
   static constexpr uint32_t most_far = 512;  ///< messages that are taken at once
-  device_ring near;
+  service_near_ring near;
   service_far_ring far;
   uint64_t near_next, far_next;
   uint32_t n_near = 0, n_far = 0;
+  uint32_t messages = 0;  ///< of the lane's chunk; 0: it has not arrived
 
   GRAVEL_DEVICE service_reader(const service_view& view, uint32_t server)
       : near(view.near(server)), far(view.far(server)), near_next(view.server(server).near_done), far_next(view.server(server).far_done) {}
@@ -88,7 +89,8 @@ struct service_reader {
   GRAVEL_DEVICE bool look(uint32_t lane) {
     // The second load does not wait for the first.
     const uint64_t far_published = load_acquire_later<scope::device>(far.word(far_next + lane));
-    n_near = in_a_row(__ballot_sync(~0u, near.arrived(near_next + lane)));  // [P1]
+    messages = near.arrived(near_next + lane);  // [P1]
+    n_near = in_a_row(__ballot_sync(~0u, messages != 0));
     n_far = in_a_row(__ballot_sync(~0u, far_published == far_next + lane + 1));
     if (n_far != 0) acquire_now<scope::device>();  // [P1]
     return n_near + n_far != 0;
@@ -130,13 +132,20 @@ struct service_reader {
   GRAVEL_DEVICE void take(service_chunks& to, const gravel_t& g, const service_shape& shape, uint32_t lane) {
     look_further(lane);
     __syncwarp();  // what one lane has acquired, all may read
-    const uint32_t messages = lane < n_near ? messages_of(near.chunk(near_next + lane), to, lane, g, shape) : 0;
+    if (lane >= n_near) messages = 0;
+    if (messages > shape.chunk_messages) {
+      report_error(g, message_fault::bad_size, op::am, g.my_pe, messages, 0);
+      messages = 0;
+    }
     uint32_t inclusive = messages;
-    for (uint32_t step = 1; step < 32; step *= 2) {
+    for (uint32_t step = 1; step < n_near; step *= 2) {
       const uint32_t other = __shfl_up_sync(~0u, inclusive, step);
       if (lane >= step) inclusive += other;
     }
-    if (lane < n_near) to.before[lane + 1] = inclusive;
+    if (lane < n_near) {
+      to.before[lane + 1] = inclusive;
+      to.at[lane] = reinterpret_cast<const char*>(near.messages(near_next + lane));
+    }
     // Of a ring that is full all chunks are.
     const uint32_t shift = static_cast<uint32_t>(__ffs(static_cast<int>(__shfl_sync(~0u, messages, 0)))) - 1;
     const bool alike = shift < 32 && (lane >= n_near || messages == 1u << shift || (lane == n_near - 1 && messages < 1u << shift));
@@ -160,16 +169,6 @@ struct service_reader {
   }
   GRAVEL_DEVICE static uint32_t in_a_row(uint32_t arrived) {
     return arrived == ~0u ? 32 : static_cast<uint32_t>(__ffs(static_cast<int>(~arrived)) - 1);
-  }
-  GRAVEL_DEVICE static uint32_t messages_of(chunk_header* chunk, service_chunks& to, uint32_t c, const gravel_t& g,
-                                            const service_shape& shape) {
-    uint32_t messages = chunk->row.messages;
-    if (messages > shape.chunk_messages) {
-      report_error(g, message_fault::bad_size, op::am, g.my_pe, messages, 0);
-      messages = 0;
-    }
-    to.at[c] = reinterpret_cast<const char*>(device_ring::payload(chunk));
-    return messages;
   }
   /// The server leaves: what arrives from here on brings another kernel. [V2]
   GRAVEL_DEVICE void leave(const service_view& view, service_server& server, uint32_t lane) {

@@ -72,10 +72,10 @@ struct gravel_service_sender {
       bin& b = bin_[server];
       const uint32_t n = b.reserved % HALF, generation = b.reserved / HALF;
       if (n == 0) continue;
-      const device_ring ring = to_.view.near(server);
+      const service_near_ring ring = to_.view.near(server);
       const uint64_t ticket = claim(server);
       copy(ring, ticket, server, generation & 1, 0, 1, n);
-      ring.publish(ticket, service_row<message>(n));
+      ring.publish(ticket, n);
       b = empty_bin(0);
     }
     __syncthreads();
@@ -100,10 +100,10 @@ struct gravel_service_sender {
     return ticket;
   }
   /// 16 bytes at a time; what of the last is beyond `n` messages does no harm.
-  GRAVEL_DEVICE void copy(const gravel::device_ring& ring, uint64_t ticket, uint32_t server, uint32_t which, uint32_t rank, uint32_t size,
-                          uint32_t n) {
+  GRAVEL_DEVICE void copy(const gravel::service_near_ring& ring, uint64_t ticket, uint32_t server, uint32_t which, uint32_t rank,
+                          uint32_t size, uint32_t n) {
     using namespace gravel;
-    unit* const to = device_ring::payload(ring.chunk(ticket));
+    unit* const to = ring.messages(ticket);
     const unit* const from = messages_[server][which];
     const uint32_t units = (n * uint32_t{sizeof(message)} + uint32_t{sizeof(unit)} - 1) / uint32_t{sizeof(unit)};
     for (uint32_t i = rank; i < units; i += size) store_unit(to + i, load_unit(from + i));
@@ -126,7 +126,7 @@ struct gravel_service_sender {
         bin& b = bin_[server];
         store_relaxed<scope::shared>(&b.written[generation & 1], 0u);
         store_release<scope::shared>(&b.holds[generation & 1], (generation + 2) & last_generation);  // [B6]
-        to_.view.near(server).publish(ticket, service_row<message>(HALF));
+        to_.view.near(server).publish(ticket, HALF);
         full = false;
       }
       if (!here.ballot(full)) break;

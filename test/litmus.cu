@@ -298,7 +298,7 @@ void run_all(uint64_t n) {
   setenv("CUDA_MODULE_LOADING", "EAGER", 1);  // a kernel that is loaded when first used may wait for one that waits for it
   int gpus = 0, forth = 0, back = 0;
   check(cudaGetDeviceCount(&gpus), "looking for GPUs");
-  pass_all<scope::device>("device_ring: one GPU", 0, 0, 0, 0, n);
+  pass_all<scope::device>("rings of a service: one GPU", 0, 0, 0, 0, n);
   pass_all<scope::system>("own ring: one GPU, system scope", 0, 0, 0, 0, n);
   pass_all<scope::system>("queue: GPU to host", 0, -1, -1, -1, n / 4);
   pass_all<scope::system>("landing ring: host to GPU", -1, 0, -1, -1, n / 4);

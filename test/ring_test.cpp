@@ -14,6 +14,7 @@
 #include "lib/base/landing.hpp"
 #include "lib/base/peer_ring.hpp"
 #include "lib/base/queue_consumer.hpp"
+#include "lib/base/service_rings.hpp"
 #include "test/catch.hpp"
 
 using namespace gravel;
@@ -98,17 +99,16 @@ struct landing_instance {
   void go_on(uint32_t) { ++taken; }
 };
 
-/// Takers draw tickets. Chunks of two GPUs, or of one.
-template <scope S>
-struct chunk_instance {
+/// Takers draw tickets.
+struct peer_instance {
   static constexpr uint32_t sources = 6, takers = 3, slots = 4, units = 4;
-  lines memory{chunk_ring<S>::bytes(slots, units)};
-  chunk_ring<S> ring = chunk_ring<S>::in(memory.data(), slots, units);
+  lines memory{peer_ring::bytes(slots, units)};
+  peer_ring ring = peer_ring::in(memory.data(), slots, units);
   ring_line line{};
   uint64_t drawn;
   ring_place places[takers];
 
-  explicit chunk_instance(uint64_t& base) : drawn(base) {
+  explicit peer_instance(uint64_t& base) : drawn(base) {
     line.tickets = base;
     for (uint64_t t = base < slots ? base : base - slots; t != base; ++t) *ring.words().of(t) = t + 1;
   }
@@ -120,7 +120,7 @@ struct chunk_instance {
   }
   uint64_t take_ticket(uint32_t) { return fetch_add(&line.tickets, uint64_t{1}); }
   bool is_free(uint64_t t, uint32_t more) { return t < slots + more || *ring.words().of(t - more) >= t - slots - more + 1; }
-  uint64_t* words(uint64_t t) { return chunk_ring<S>::payload(ring.chunk(t))->word; }
+  uint64_t* words(uint64_t t) { return peer_ring::payload(ring.chunk(t))->word; }
   void publish(uint32_t, uint64_t t) { ring.publish(t, {wide_kind(1), 0, 1}); }
   uint64_t next(uint32_t taker) {
     places[taker].begin(&drawn);
@@ -132,6 +132,38 @@ struct chunk_instance {
     places[taker].draw_next(&drawn);
     places[taker].go_on();
   }
+};
+
+/// A server takes chunks in order; the word of each tells its messages.
+struct near_instance {
+  static constexpr uint32_t sources = 6, takers = 1, slots = 4, units = 4;
+  lines memory{slots * service_near_ring::chunk_bytes(units)};
+  service_near_ring ring{memory.data(), slots, units};
+  service_server server{};
+
+  explicit near_instance(uint64_t& base) {
+    server.near.tickets = server.near_done = taken = base;
+    for (uint64_t t = base < slots ? base : base - slots; t != base; ++t) *ring.word(t) = service_near_ring::word_of(t, 3);
+  }
+  uint64_t claim(uint32_t source) {
+    const uint64_t t = take_ticket(source);
+    for (relax wait; !near_is_free(server, t, slots); wait()) {
+    }
+    return t;
+  }
+  uint64_t take_ticket(uint32_t) { return fetch_add(&server.near.tickets, uint64_t{1}); }
+  bool is_free(uint64_t t, uint32_t more) { return near_is_free(server, t, slots + more); }
+  uint64_t* words(uint64_t t) { return ring.messages(t)->word; }
+  void publish(uint32_t, uint64_t t) { ring.publish(t, static_cast<uint32_t>(1 + t % 1024)); }
+  uint64_t next(uint32_t) { return taken; }
+  bool arrived(uint32_t, uint64_t t) {
+    const uint32_t messages = ring.arrived(t);
+    if (messages != 0 && messages != 1 + t % 1024) fail("ticket {} was published with {} messages", t, messages);
+    return messages != 0;
+  }
+  void mark_done(uint32_t, uint64_t t) { gravel::ring<scope::device>::mark_done(&server.near_done, t + 1); }
+  void go_on(uint32_t) { ++taken; }
+  uint64_t taken;
 };
 
 constexpr uint32_t each = 5;
@@ -210,9 +242,8 @@ constexpr instance named(const char* name) {
   return {name, &run_schedule<Ring>};
 }
 constexpr instance instances[] = {
-    named<queue_instance<1>>("queue, 1 plane"),        named<queue_instance<2>>("queue, 2 planes"),
-    named<queue_instance<3>>("queue, 3 planes"),       named<landing_instance>("landing ring"),
-    named<chunk_instance<scope::system>>("peer ring"), named<chunk_instance<scope::device>>("ring of one GPU"),
+    named<queue_instance<1>>("queue, 1 plane"), named<queue_instance<2>>("queue, 2 planes"), named<queue_instance<3>>("queue, 3 planes"),
+    named<landing_instance>("landing ring"),    named<peer_instance>("peer ring"),           named<near_instance>("near ring of a service"),
 };
 
 }  // namespace
@@ -271,7 +302,8 @@ TEST_CASE("a slot's place follows the ticket round the ring, on lines of its own
   uint64_t base = 0;
   queue_instance<1> queue_ring(base);
   landing_instance landing_ring(base);
-  chunk_instance<scope::system> peers(base);
+  peer_instance peers(base);
+  const near_instance near(base);
   for (uint64_t b : {0ull, 12ull, (1ull << 32) - 4, 3ull << 40}) {
     const auto check = [b](uint32_t slots, auto at) {
       for (uint64_t t = b; t < b + slots; ++t) {
@@ -283,7 +315,19 @@ TEST_CASE("a slot's place follows the ticket round the ring, on lines of its own
     check(4, [&](uint64_t t) { return reinterpret_cast<char*>(queue_ring.q.slot(t)); });
     check(3, [&](uint64_t t) { return reinterpret_cast<char*>(landing_ring.ring.slot(1, t)); });
     check(4, [&](uint64_t t) { return reinterpret_cast<char*>(peers.ring.chunk(t)); });
+    check(4, [&](uint64_t t) { return reinterpret_cast<char*>(near.ring.word(t)); });
   }
+}
+
+TEST_CASE("the word of a service's chunk tells its ticket and its messages, also where tickets pass 2^48 and 2^64") {
+  for (uint64_t base : {0ull, (1ull << 32) - 2, (1ull << 48) - 3, 5ull << 48, ~0ull - 3})
+    for (uint64_t t = base; t != base + 6; ++t)
+      for (uint32_t messages : {1u, 32u, 1024u, 65535u}) {
+        const uint64_t word = service_near_ring::word_of(t, messages);
+        CHECK(service_near_ring::messages_in(word, t) == messages);
+        for (uint64_t chunks : {1ull, 2ull, 1ull << 20}) CHECK(service_near_ring::messages_in(word, t + chunks) == 0);
+        CHECK(service_near_ring::messages_in(0, t) == 0);
+      }
 }
 
 TEST_CASE("a word for each slot says which tickets are done, in any order of completion") {

@@ -177,6 +177,7 @@ TEST_CASE("rings of one chunk, one server") { send_from_all({1, 1, 32, 8}, 0, 0)
 TEST_CASE("positions of rings go beyond 32 bits, and those of a sender's bins come to 0 again") {
   for (const uint64_t seed : {0, 3}) send_from_all({2, 2, 32, 8}, seed, (uint64_t{1} << 32) - 3);
   send_from_all({1, 2, 32, 8}, 0, (uint64_t{1} << 32) - 35);
+  send_from_all({1, 4, 32, 8}, 0, (uint64_t{1} << 48) - 20);  // the bits of a ticket in a chunk's word come to 0 again
 }
 TEST_CASE("all is applied once whatever the order of lanes") {
 #if defined(__SANITIZE_THREAD__)

@@ -4,7 +4,7 @@
 //
 // Each PE has three pieces of device memory for it:
 //   area, mapped by its peers:  peer_area
-//   own ring:                   chunk_ring::in
+//   own ring:                   peer_ring::in
 //   tables:                     [destination] ring_line; [PE] links; [source] rings; [bin] PEs; [source] peer_words there
 #pragma once
 #include <cstdint>

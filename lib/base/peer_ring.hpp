@@ -1,7 +1,7 @@
 // Rings in GPU memory (ring.hpp), whose slots are called chunks: each holds one row, messages of one size. They lie in the memory of
-// the destination's GPU. Through a peer_ring one GPU's kernels and handlers push messages to another GPU of their node (route
+// the destination's GPU. One GPU's kernels and handlers push messages through them to another GPU of their node (route
 // `peer`), which the source has mapped, or to their own; there is one for each pair of PEs. Its `done` words lie in the source's
-// memory, so both sides wait on memory of their own. A device_ring has both its sides on one GPU.
+// memory, so both sides wait on memory of their own.
 //
 // Handlers never wait (device/outbox.cuh). What a peer's ring has no room for they put into the ring to their own PE, which is
 // large; from there the resolver passes it on (chunk_header::pe).
@@ -27,9 +27,8 @@ struct alignas(64) chunk_header {
 };
 static_assert(sizeof(chunk_header) == 64);
 
-/// One side's view of a ring: plain data. `S`: the scope of which both sides are.
-template <scope S>
-struct chunk_ring {
+/// One side's view of a ring: plain data.
+struct peer_ring {
   char* slots;           ///< chunks, in the destination's memory; nullptr: there is no ring
   uint64_t* done;        ///< [chunks], in the source's memory
   uint32_t chunks;       ///< power of two
@@ -39,7 +38,7 @@ struct chunk_ring {
   GRAVEL_BOTH static uint64_t chunk_bytes(uint32_t units) { return sizeof(chunk_header) + uint64_t{units} * sizeof(unit); }
   /// Of a ring whose chunks and `done` words lie in one piece of memory.
   static uint64_t bytes(uint64_t chunks, uint32_t units) { return chunks * (chunk_bytes(units) + sizeof(uint64_t)); }
-  static chunk_ring in(char* memory, uint32_t chunks, uint32_t units) {
+  static peer_ring in(char* memory, uint32_t chunks, uint32_t units) {
     return {memory, reinterpret_cast<uint64_t*>(memory + chunks * chunk_bytes(units)), chunks, units};
   }
 
@@ -58,15 +57,13 @@ struct chunk_ring {
   GRAVEL_BOTH void publish(uint64_t ticket, const message_row& row) const {
     chunk_header* c = chunk(ticket);
     store_row(&c->row, row);
-    ring<S>::publish(&c->published, ticket);
+    ring<>::publish(&c->published, ticket);
   }
   /// Destination: has `ticket` arrived?
-  GRAVEL_BOTH bool arrived(uint64_t ticket) const { return ring<S>::arrived(&chunk(ticket)->published, ticket); }
+  GRAVEL_BOTH bool arrived(uint64_t ticket) const { return ring<>::arrived(&chunk(ticket)->published, ticket); }
   GRAVEL_BOTH void mark_done(uint64_t ticket) const { words().mark(ticket); }
-  GRAVEL_BOTH done_words<S> words() const { return {done, chunks}; }
+  GRAVEL_BOTH done_words<> words() const { return {done, chunks}; }
 };
-using peer_ring = chunk_ring<scope::system>;
-using device_ring = chunk_ring<scope::device>;
 
 /// The source's own words of a ring, in its memory.
 struct alignas(64) ring_line {

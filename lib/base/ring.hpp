@@ -10,9 +10,10 @@
 //   ring                         slots lie in             tickets of the source            done                       scope
 //   queue.hpp                    pinned host memory       counted in its own memory        a count for each plane     system
 //   landing.hpp                  pinned host memory       the packets of one thread        a word for each slot       system
-//   peer_ring.hpp, peer_ring     destination's memory     counted in the source's memory   a word for each slot,      system
+//   peer_ring.hpp                destination's memory     counted in the source's memory   a word for each slot,      system
 //                                                                                          in the source's memory
-//   service_rings.hpp, near      memory of one GPU        counted there                    a count                    device
+//   service_rings.hpp, near      memory of one GPU        counted there                    a count                    device;
+//                                                                                          `published` tells more than the ticket
 //
 // Where several may take from a ring, tickets are dealt to planes like cards (queue), drawn (ring_place), or claimed in the order of
 // their packets (device/resolver_landing.cuh).

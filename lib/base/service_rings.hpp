@@ -2,7 +2,7 @@
 // stays resident while the service is open (device/service_kernel.cuh); each has two rings of chunks of messages of one type:
 //
 //   near   of chunks, filled by kernels of the own PE, who gather and who wait while it is full: a ring as in lib/base/ring.hpp, [P1] [P2], whose `done`
-//          is a count
+//          is a count, and whose `published` also tells how many messages the chunk holds: a server that sees it has to ask nothing else
 //   far    of single messages, filled by the handler that takes messages of other PEs, and of servers, who never waits: it takes places only if
 //          some are free. Lanes of a warp mostly have messages for different servers: so they are not gathered, and each has its own word
 //
@@ -66,6 +66,37 @@ struct alignas(64) service_mail {
   static constexpr uint64_t leave = ~0ull;
 };
 
+/// A near ring: plain data. A chunk is [word, on a line of its own][messages].
+struct service_near_ring {
+  char* slots;
+  uint32_t chunks;       ///< power of two
+  uint32_t chunk_units;  ///< room for messages
+
+  GRAVEL_BOTH static uint64_t chunk_bytes(uint32_t units) { return 64 + uint64_t{units} * sizeof(unit); }
+  GRAVEL_BOTH uint64_t* word(uint64_t ticket) const {
+    return reinterpret_cast<uint64_t*>(slots + (ticket & (chunks - 1)) * chunk_bytes(chunk_units));
+  }
+  GRAVEL_BOTH unit* messages(uint64_t ticket) const { return reinterpret_cast<unit*>(word(ticket)) + 4; }
+
+  /// The word: the lowest 48 bits of ticket + 1, and above them the number of messages, 1 to 65535. What lay there before has a ticket that is lower
+  /// by the number of chunks, so 48 bits tell it apart also where they come to 0 again.
+  GRAVEL_BOTH static constexpr uint64_t word_of(uint64_t ticket, uint32_t messages) {
+    return uint64_t{messages} << 48 | (ticket + 1) << 16 >> 16;
+  }
+  /// Messages of `ticket`; 0: the word is another's.
+  GRAVEL_BOTH static constexpr uint32_t messages_in(uint64_t word, uint64_t ticket) {
+    return (word ^ (ticket + 1)) << 16 == 0 ? static_cast<uint32_t>(word >> 48) : 0;
+  }
+  /// Source: hands over what the claimer's group wrote; the group must have synchronized.
+  GRAVEL_BOTH void publish(uint64_t ticket, uint32_t messages) const {
+    store_release<scope::device>(word(ticket), word_of(ticket, messages));  // [P1]
+  }
+  /// Server: messages of that chunk, which may be read then; 0: it has not arrived.
+  GRAVEL_BOTH uint32_t arrived(uint64_t ticket) const {
+    return messages_in(load_acquire<scope::device>(word(ticket)), ticket);  // [P1]
+  }
+};
+
 /// How many, and how large.
 struct service_shape {
   uint32_t servers, chunks, chunk_messages, message_bytes;
@@ -74,7 +105,7 @@ struct service_shape {
   GRAVEL_BOTH uint32_t chunk_units() const {
     return (chunk_messages * message_bytes + uint32_t{sizeof(unit)} - 1) / uint32_t{sizeof(unit)};
   }
-  GRAVEL_BOTH uint64_t near_bytes() const { return chunks * ((device_ring::chunk_bytes(chunk_units()) + 63) / 64 * 64); }
+  GRAVEL_BOTH uint64_t near_bytes() const { return chunks * ((service_near_ring::chunk_bytes(chunk_units()) + 63) / 64 * 64); }
   /// Places of a far ring: a power of two, and a multiple of 32.
   GRAVEL_BOTH uint32_t far_messages() const {
     uint32_t ones = chunk_messages;  // all below the highest
@@ -109,7 +140,7 @@ struct service_view {
   service_shape shape;
 
   GRAVEL_BOTH service_server& server(uint32_t s) const { return reinterpret_cast<service_server*>(memory)[s]; }
-  GRAVEL_BOTH device_ring near(uint32_t s) const { return {rings(s), nullptr, shape.chunks, padded_units()}; }
+  GRAVEL_BOTH service_near_ring near(uint32_t s) const { return {rings(s), shape.chunks, padded_units()}; }
   GRAVEL_BOTH service_far_ring far(uint32_t s) const {
     char* const at = rings(s) + shape.near_bytes();
     const uint32_t places = shape.far_messages();
