@@ -184,6 +184,7 @@ struct block_sender {
       capacity = CAPACITY + more_bins - bins.units();
       if (capacity > CAPACITY) capacity = CAPACITY;
     }
+    if (threads == BLOCK) sorted.begin_count(block_rank(), BLOCK);
     __syncthreads();
   }
 
@@ -227,6 +228,7 @@ struct block_sender {
     if (at + UNITS > capacity || kinds.bits[0] != KIND.bits() || simt::detail::explores) return false;
     store_message(pieces_at<Piece>(&buffer[at]), message);
     for (uint32_t u = 0; u < UNITS; ++u) key[at + u] = u == 0 ? keys.of(0, sink) : no_message;
+    sorted.count(lone_lane(), key[at], at);
     reserved = written = at + UNITS;
     return true;
   }
@@ -296,7 +298,9 @@ struct block_sender {
     }
     const uint32_t mine = at + group.rank() * UNITS;
     store_message(pieces_at<Piece>(&buffer[mine]), message);
-    for (uint32_t u = 0; u < UNITS; ++u) key[mine + u] = u == 0 ? keys.of(number, sink) : no_message;
+    const uint32_t my_key = keys.of(number, sink);
+    for (uint32_t u = 0; u < UNITS; ++u) key[mine + u] = u == 0 ? my_key : no_message;
+    sorted.count(group, my_key, mine);
     group.sync();
     if (group.is_leader()) block_add_release(&written, wanted);  // [B1]
   }
@@ -342,7 +346,7 @@ struct block_sender {
   /// Thread scope: the group. Nobody else touches the buffer meanwhile.
   template <class Group>
   GRAVEL_DEVICE void empty_diverged(const Group& group, uint32_t units, uint32_t key_bits) {
-    sorted.sort(group_team<Group>{group}, key, units, key_bits);
+    sorted.sort_counted(group_team<Group>{group}, key, units, key_bits);
     hand_over(group.rank(), group.size(), [&] { group.sync(); });
   }
 
@@ -352,11 +356,11 @@ struct block_sender {
     const uint32_t rank = block_rank(), key_bits = keys.bits(kinds.size());
 #if !GRAVEL_CUDA
     if (!simt::detail::explores) {  // one thread runs all lanes: it is done sooner by one of them
-      if (rank == 0) sorted.sort(group_team<lone_lane>{lone_lane()}, key, units, key_bits);
+      if (rank == 0) sorted.sort_counted(group_team<lone_lane>{lone_lane()}, key, units, key_bits);
       __syncthreads();
     } else
 #endif
-      sorted.sort(block_team<BLOCK>(rank), key, units, key_bits);
+      sorted.sort_counted(block_team<BLOCK>(rank), key, units, key_bits);
     hand_over(rank, BLOCK, [] { __syncthreads(); });
   }
 
