@@ -12,8 +12,9 @@
 //
 //   reserve: at = reserved += size            [B2]: waits for the next `emptied` if at + size > capacity
 //   write messages and keys; written += size  [B1] release
-//   the one group with at <= capacity < at + size: waits until written == at [B1] acquire, sorts, hands over,
+//   the one group with at <= capacity < at + size: waits until written == at [B1] acquire, sorts, copies into slots,
 //     reserved = written = 0, emptied += 1    [B2] release
+//     publishes the last slot, while others gather
 //
 // Invariant: between two empties exactly one group sees its reservation cross `capacity`, since reservations are
 // disjoint intervals; it alone touches the buffer until it says emptied.
@@ -330,13 +331,6 @@ struct block_sender {
 #endif
         empty_diverged(group, at, group.from_leader(keys.bits(kinds.size())));  // other lanes may find new kinds meanwhile
       group.sync();
-      if (group.is_leader()) {
-        store_relaxed<scope::shared>(&written, 0u);
-        store_release<scope::shared>(&reserved, 0u);
-        // Atomically: once `reserved` is 0 another group may fill the buffer, and empty it, before this is done.
-        fetch_add_release<scope::shared>(&emptied, 1u);  // [B2]
-      }
-      group.sync();
     } else {
       for (relax empty; load_acquire<scope::shared>(&emptied) == round; empty()) {  // [B2]
       }
@@ -347,7 +341,14 @@ struct block_sender {
   template <class Group>
   GRAVEL_DEVICE void empty_diverged(const Group& group, uint32_t units, uint32_t key_bits) {
     sorted.sort_counted(group_team<Group>{group}, key, units, key_bits);
-    hand_over(group.rank(), group.size(), [&] { group.sync(); });
+    hand_over(
+        group.rank(), group.size(), [&] { group.sync(); },
+        [&] {
+          store_relaxed<scope::shared>(&written, 0u);
+          store_release<scope::shared>(&reserved, 0u);
+          // Atomically: once `reserved` is 0 another group may fill the buffer, and empty it, before this is done.
+          fetch_add_release<scope::shared>(&emptied, 1u);  // [B2]
+        });
   }
 
   /// The same by the whole block. Thread scope: block, converged.
@@ -361,14 +362,15 @@ struct block_sender {
     } else
 #endif
       sorted.sort_counted(block_team<BLOCK>(rank), key, units, key_bits);
-    hand_over(rank, BLOCK, [] { __syncthreads(); });
+    hand_over(
+        rank, BLOCK, [] { __syncthreads(); }, [] {});
   }
 
-  template <class Sync>
-  GRAVEL_DEVICE void hand_over(uint32_t rank, uint32_t size, Sync sync) {
+  template <class Sync, class Copied>
+  GRAVEL_DEVICE void hand_over(uint32_t rank, uint32_t size, Sync sync, Copied copied) {
     const sorted_messages messages{buffer, key, sorted.order, sorted.row_first, sorted.n_rows, sorted.n_messages, keys, &kinds};
     if (g.peers) hand_over_to_peers(g, messages, &ticket, rank, size, sync);
-    hand_over_to_queue(g, messages, &ticket, rank, size, sync);
+    hand_over_to_queue(g, messages, &ticket, rank, size, sync, copied);
   }
 };
 
