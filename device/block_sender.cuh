@@ -12,8 +12,9 @@
 //
 //   reserve: at = reserved += size            [B2]: waits for the next `emptied` if at + size > capacity
 //   write messages and keys; written += size  [B1] release
-//   the one group with at <= capacity < at + size: waits until written == at [B1] acquire, sorts, hands over,
+//   the one group with at <= capacity < at + size: waits until written == at [B1] acquire, sorts, copies into slots,
 //     reserved = written = 0, emptied += 1    [B2] release
+//     publishes the last slot, while others gather
 //
 // Invariant: between two empties exactly one group sees its reservation cross `capacity`, since reservations are
 // disjoint intervals; it alone touches the buffer until it says emptied.
@@ -184,6 +185,7 @@ struct block_sender {
       capacity = CAPACITY + more_bins - bins.units();
       if (capacity > CAPACITY) capacity = CAPACITY;
     }
+    if (threads == BLOCK) sorted.begin_count(block_rank(), BLOCK);
     __syncthreads();
   }
 
@@ -227,6 +229,7 @@ struct block_sender {
     if (at + UNITS > capacity || kinds.bits[0] != KIND.bits() || simt::detail::explores) return false;
     store_message(pieces_at<Piece>(&buffer[at]), message);
     for (uint32_t u = 0; u < UNITS; ++u) key[at + u] = u == 0 ? keys.of(0, sink) : no_message;
+    sorted.count(lone_lane(), key[at], at);
     reserved = written = at + UNITS;
     return true;
   }
@@ -296,7 +299,9 @@ struct block_sender {
     }
     const uint32_t mine = at + group.rank() * UNITS;
     store_message(pieces_at<Piece>(&buffer[mine]), message);
-    for (uint32_t u = 0; u < UNITS; ++u) key[mine + u] = u == 0 ? keys.of(number, sink) : no_message;
+    const uint32_t my_key = keys.of(number, sink);
+    for (uint32_t u = 0; u < UNITS; ++u) key[mine + u] = u == 0 ? my_key : no_message;
+    sorted.count(group, my_key, mine);
     group.sync();
     if (group.is_leader()) block_add_release(&written, wanted);  // [B1]
   }
@@ -326,13 +331,6 @@ struct block_sender {
 #endif
         empty_diverged(group, at, group.from_leader(keys.bits(kinds.size())));  // other lanes may find new kinds meanwhile
       group.sync();
-      if (group.is_leader()) {
-        store_relaxed<scope::shared>(&written, 0u);
-        store_release<scope::shared>(&reserved, 0u);
-        // Atomically: once `reserved` is 0 another group may fill the buffer, and empty it, before this is done.
-        fetch_add_release<scope::shared>(&emptied, 1u);  // [B2]
-      }
-      group.sync();
     } else {
       for (relax empty; load_acquire<scope::shared>(&emptied) == round; empty()) {  // [B2]
       }
@@ -342,8 +340,15 @@ struct block_sender {
   /// Thread scope: the group. Nobody else touches the buffer meanwhile.
   template <class Group>
   GRAVEL_DEVICE void empty_diverged(const Group& group, uint32_t units, uint32_t key_bits) {
-    sorted.sort(group_team<Group>{group}, key, units, key_bits);
-    hand_over(group.rank(), group.size(), [&] { group.sync(); });
+    sorted.sort_counted(group_team<Group>{group}, key, units, key_bits);
+    hand_over(
+        group.rank(), group.size(), [&] { group.sync(); },
+        [&] {
+          store_relaxed<scope::shared>(&written, 0u);
+          store_release<scope::shared>(&reserved, 0u);
+          // Atomically: once `reserved` is 0 another group may fill the buffer, and empty it, before this is done.
+          fetch_add_release<scope::shared>(&emptied, 1u);  // [B2]
+        });
   }
 
   /// The same by the whole block. Thread scope: block, converged.
@@ -352,19 +357,20 @@ struct block_sender {
     const uint32_t rank = block_rank(), key_bits = keys.bits(kinds.size());
 #if !GRAVEL_CUDA
     if (!simt::detail::explores) {  // one thread runs all lanes: it is done sooner by one of them
-      if (rank == 0) sorted.sort(group_team<lone_lane>{lone_lane()}, key, units, key_bits);
+      if (rank == 0) sorted.sort_counted(group_team<lone_lane>{lone_lane()}, key, units, key_bits);
       __syncthreads();
     } else
 #endif
-      sorted.sort(block_team<BLOCK>(rank), key, units, key_bits);
-    hand_over(rank, BLOCK, [] { __syncthreads(); });
+      sorted.sort_counted(block_team<BLOCK>(rank), key, units, key_bits);
+    hand_over(
+        rank, BLOCK, [] { __syncthreads(); }, [] {});
   }
 
-  template <class Sync>
-  GRAVEL_DEVICE void hand_over(uint32_t rank, uint32_t size, Sync sync) {
+  template <class Sync, class Copied>
+  GRAVEL_DEVICE void hand_over(uint32_t rank, uint32_t size, Sync sync, Copied copied) {
     const sorted_messages messages{buffer, key, sorted.order, sorted.row_first, sorted.n_rows, sorted.n_messages, keys, &kinds};
     if (g.peers) hand_over_to_peers(g, messages, &ticket, rank, size, sync);
-    hand_over_to_queue(g, messages, &ticket, rank, size, sync);
+    hand_over_to_queue(g, messages, &ticket, rank, size, sync, copied);
   }
 };
 

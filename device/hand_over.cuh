@@ -129,16 +129,22 @@ GRAVEL_DEVICE void hand_over_to_peers(const gravel_t& g, const sorted_messages& 
 }
 
 /// Writes the other rows into as many slots as they need (mostly one). Thread scope: as above; rank 0 claims and
-/// publishes.
-template <class Sync>
+/// publishes. It calls copied() once, when all messages have been read, those of peers too: before it publishes the last slot, since
+/// that waits until its bytes have arrived.
+template <class Sync, class Copied>
 GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& m, uint64_t* ticket, uint32_t rank, uint32_t size,
-                                      Sync sync) {
+                                      Sync sync, Copied copied) {
   const queue& q = g.block;
   uint32_t r = 0, first = 0;  // next row, and its next message
   const auto skip_peers = [&] {
     while (r < m.n_rows && ring_to(g, m.sink_of_row(r))) first = m.end_of(r++);
   };
-  for (skip_peers(); r < m.n_rows; skip_peers()) {
+  skip_peers();
+  if (r == m.n_rows) {
+    sync();
+    if (rank == 0) copied();
+  }
+  while (r < m.n_rows) {
     if (rank == 0) *ticket = q.claim();
     sync();
     const uint64_t claimed = *ticket;
@@ -159,7 +165,9 @@ GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& 
       skip_peers();
     }
     sync();
-    if (rank == 0) q.publish(claimed, slot, slot_rows, filled);
+    if (rank != 0) continue;
+    if (r == m.n_rows) copied();
+    q.publish(claimed, slot, slot_rows, filled);
   }
 }
 

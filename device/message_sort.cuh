@@ -1,7 +1,13 @@
 // Sorting what a block sender has gathered: the positions of messages, by their keys; by some lanes of a warp that stand
-// together, or by a whole block. A stable radix sort. Each warp goes through a part of the positions of its own; a counter
+// together, or by a whole block.
+//
+// Small keys are counted while messages gather, by all who write them: count() gives each message its place among those with its key. Then
+// the sort only sums up the counts and stores each position where it belongs. That matters since mostly one warp sorts while the block waits.
+//
+// Other keys, and those that nobody counted, take a stable radix sort. Each warp goes through a part of the positions of its own; a counter
 // for each digit and warp first counts, and then tells where the next position goes.
 #pragma once
+#include "device/block_add.hpp"
 #include "device/lane_group.cuh"
 
 namespace gravel {
@@ -31,13 +37,54 @@ template <int BLOCK, int CAPACITY>
 struct message_sort {
   static constexpr uint32_t no_message = ~0u;
   static constexpr uint32_t warps = (BLOCK + 31) / 32, n_counters = warps <= 8 ? 256 : 32 * warps;
+  static constexpr uint32_t n_counted_log2 = 7, n_counted = 1u << n_counted_log2;  ///< keys below that are counted
+  static_assert(n_counted <= n_counters);
 
   uint16_t order[CAPACITY];      ///< positions of messages, sorted by key
   uint16_t row_first[CAPACITY];  ///< index into `order` of each row's first message
-  uint16_t other[CAPACITY];      ///< `order`, every second time
+  uint16_t other[CAPACITY];      ///< `order`, every second time; by position, a message's place among those with its key
   uint16_t counter[n_counters];  ///< [digit][warp]
   uint16_t sum[32];
   uint32_t n_rows, n_messages;
+  uint32_t counted[n_counted];  ///< by key, messages so far
+  uint32_t others;              ///< not 0: there are messages with other keys
+
+  /// Counts messages from now on. Thread scope: the team, which synchronizes behind it.
+  GRAVEL_DEVICE void begin_count(uint32_t rank, uint32_t size) {
+    for (uint32_t k = rank; k < n_counted; k += size) counted[k] = 0;
+    if (rank == 0) others = 0;
+  }
+  /// Each lane has written a message, with its key, at `position`. Thread scope: the lanes.
+  template <class Lanes>
+  GRAVEL_DEVICE void count(const Lanes& lanes, uint32_t key, uint32_t position) {
+    const uint32_t peers = lanes.match(key), first = lane_group::lowest(peers);
+    uint32_t before = 0;
+    if (lanes.rank_in(peers) == 0) {
+      if (key < n_counted) before = block_add_relaxed(&counted[key], lane_group::popcount(peers));
+      else store_relaxed<scope::shared>(&others, 1u);
+    }
+    before = lanes.from_lane(before, first);
+    other[position] = static_cast<uint16_t>(before + lanes.rank_in(peers));
+  }
+
+  /// sort(), of messages all of which were counted since the last time; those to come are counted anew.
+  template <class Team>
+  GRAVEL_DEVICE void sort_counted(const Team& team, const uint32_t* key, uint32_t units, uint32_t key_bits) {
+    const uint32_t n_keys = key_bits < n_counted_log2 ? 1u << key_bits : n_counted;
+    if (others == 0) {
+      if (team.warp == 0) place_rows(team.lanes, n_keys);
+      team.sync();
+      for (uint32_t i = team.rank(); i < units; i += team.size()) {
+        const uint32_t k = key[i];
+        if (k != no_message) order[counter[k] + other[i]] = static_cast<uint16_t>(i);
+      }
+      team.sync();
+    } else {
+      sort(team, key, units, key_bits);
+      begin_count(team.rank(), team.size());
+      team.sync();
+    }
+  }
 
   /// Sorts the messages among the first `units` positions by the lowest `key_bits` bits of their keys, and finds the rows of
   /// equal keys. key: by position; no_message where no message begins. Thread scope: the team.
@@ -60,6 +107,27 @@ struct message_sort {
   }
 
  private:
+  /// counter[k] becomes the first index of key k in `order`. Thread scope: one warp, or some lanes of it.
+  template <class Lanes>
+  GRAVEL_DEVICE void place_rows(const Lanes& lanes, uint32_t n_keys) {
+    for (uint32_t k = lanes.rank(); k < n_keys; k += lanes.size()) counter[k] = static_cast<uint16_t>(counted[k]);
+    lanes.sync();
+    sum_up(lanes, n_keys);
+    uint32_t rows = 0;
+    for (uint32_t base = 0; base < n_keys; base += lanes.size()) {
+      const uint32_t k = base + lanes.rank();
+      const bool begins = k < n_keys && counted[k] != 0;
+      const uint32_t votes = lanes.ballot(begins);
+      if (begins) {
+        row_first[rows + lanes.rank_in(votes)] = counter[k];
+        counted[k] = 0;
+      }
+      rows += lane_group::popcount(votes);
+    }
+    if (lanes.is_leader()) n_rows = rows;
+    lanes.sync();
+  }
+
   /// One pass.
   template <class Team>
   GRAVEL_DEVICE void scatter(const Team& team, const uint32_t* key, const uint16_t* from, uint16_t* to, uint32_t count, uint32_t shift,

@@ -70,7 +70,7 @@ struct block_lists {
 GRAVEL_DEVICE void put_list(const gravel_t& g, const sorted_messages& list, uint64_t* ticket) {
   const auto sync = [] { __syncthreads(); };
   if (g.peers) hand_over_to_peers(g, list, ticket, threadIdx.x, lanes_of_block, sync);
-  hand_over_to_queue(g, list, ticket, threadIdx.x, lanes_of_block, sync);
+  hand_over_to_queue(g, list, ticket, threadIdx.x, lanes_of_block, sync, [] {});
 }
 
 }  // namespace gravel

@@ -14,6 +14,20 @@ struct sorted_positions {
 
 __device__ __forceinline__ uint32_t rank_in_block() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
 
+/// Thread scope: block.
+template <int BLOCK, int CAPACITY>
+__device__ __forceinline__ void store_result(const gravel::message_sort<BLOCK, CAPACITY>& sorter, sorted_positions<CAPACITY>& result) {
+  const uint32_t rank = rank_in_block();
+  for (uint32_t i = rank; i < CAPACITY; i += BLOCK) {
+    result.order[i] = sorter.order[i];
+    result.row_first[i] = sorter.row_first[i];
+  }
+  if (rank == 0) {
+    result.n_messages = sorter.n_messages;
+    result.n_rows = sorter.n_rows;
+  }
+}
+
 /// Each block sorts messages with the CAPACITY keys of its own, and does so `times` times. `lanes`: 0: the whole block sorts;
 /// else these lanes of the first warp.
 template <int BLOCK, int CAPACITY>
@@ -33,15 +47,37 @@ __global__ void __launch_bounds__(BLOCK)
     }
     __syncthreads();
   }
-  sorted_positions<CAPACITY>& mine = result[blockIdx.x];
-  for (uint32_t i = rank; i < CAPACITY; i += BLOCK) {
-    mine.order[i] = sorter.order[i];
-    mine.row_first[i] = sorter.row_first[i];
+  store_result(sorter, result[blockIdx.x]);
+}
+
+/// The same of messages that the block's threads count, each by itself or with those beside it; before that the block has sorted others, of which
+/// some have keys that are not counted. `lanes`: as above.
+template <int BLOCK, int CAPACITY>
+__global__ void __launch_bounds__(BLOCK)
+    sort_counted_messages(const uint32_t* keys, uint32_t units, uint32_t key_bits, uint32_t lanes, sorted_positions<CAPACITY>* result) {
+  using sort = gravel::message_sort<BLOCK, CAPACITY>;
+  __shared__ sort sorter;
+  __shared__ uint32_t key[CAPACITY];
+  const uint32_t rank = rank_in_block();
+  sorter.begin_count(rank, BLOCK);
+  for (uint32_t is_last = 0; is_last < 2; ++is_last) {
+    const uint32_t more_bits = is_last ? 0 : 1;
+    __syncthreads();
+    for (uint32_t i = rank; i < units; i += BLOCK) {
+      const uint32_t drawn = keys[blockIdx.x * CAPACITY + i];
+      key[i] = drawn == sort::no_message ? drawn : drawn | (i & more_bits) << key_bits;
+      if (key[i] != sort::no_message) sorter.count(gravel::lane_group::active(), key[i], i);
+    }
+    __syncthreads();
+    if (lanes == 0) {
+      sorter.sort_counted(gravel::block_team<BLOCK>(rank), key, units, key_bits + more_bits);
+    } else if (rank < 32 && (lanes >> rank & 1)) {
+      const gravel::lane_group group = gravel::lane_group::active().part(lanes);
+      sorter.sort_counted(gravel::group_team<gravel::lane_group>{group}, key, units, key_bits + more_bits);
+    }
   }
-  if (rank == 0) {
-    mine.n_messages = sorter.n_messages;
-    mine.n_rows = sorter.n_rows;
-  }
+  __syncthreads();
+  store_result(sorter, result[blockIdx.x]);
 }
 
 }  // namespace kernels

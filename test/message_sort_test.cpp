@@ -13,7 +13,7 @@ using namespace gravel;
 namespace {
 
 template <int BLOCK, int CAPACITY>
-void check_sort(dim3 block, uint32_t units, uint32_t key_bits, uint32_t lanes, uint64_t seed) {
+void check_sort(dim3 block, uint32_t units, uint32_t key_bits, uint32_t lanes, uint64_t seed, bool counted = false) {
   INFO("block of " << BLOCK << ", " << units << " of " << CAPACITY << " units, keys of " << key_bits << " bits, lanes " << lanes
                    << ", seed " << seed);
   constexpr uint32_t blocks = 2;
@@ -21,8 +21,10 @@ void check_sort(dim3 block, uint32_t units, uint32_t key_bits, uint32_t lanes, u
   std::vector<uint32_t> keys(blocks * CAPACITY);
   for (uint32_t& key : keys) key = draw() % 4 == 0 ? ~0u : draw() & ((1u << key_bits) - 1);
   std::vector<kernels::sorted_positions<CAPACITY>> found(blocks);
-  simt::launch(blocks, block, {.threads = 2, .seed = seed},
-               [&] { kernels::sort_messages<BLOCK, CAPACITY>(keys.data(), units, key_bits, lanes, 2, found.data()); });
+  simt::launch(blocks, block, {.threads = 2, .seed = seed}, [&] {
+    if (counted) kernels::sort_counted_messages<BLOCK, CAPACITY>(keys.data(), units, key_bits, lanes, found.data());
+    else kernels::sort_messages<BLOCK, CAPACITY>(keys.data(), units, key_bits, lanes, 2, found.data());
+  });
   for (uint32_t b = 0; b < blocks; ++b) {
     const uint32_t* key = &keys[b * CAPACITY];
     std::vector<uint16_t> order, runs;
@@ -32,6 +34,9 @@ void check_sort(dim3 block, uint32_t units, uint32_t key_bits, uint32_t lanes, u
     for (uint16_t i = 0; i < order.size(); ++i)
       if (i == 0 || key[order[i]] != key[order[i - 1u]]) runs.push_back(i);
     REQUIRE(found[b].n_messages == order.size());
+    if (counted)  // in a row they lie as they were counted
+      for (size_t r = 0; r < runs.size(); ++r)
+        std::sort(found[b].order + runs[r], found[b].order + (r + 1 < runs.size() ? runs[r + 1] : order.size()));
     REQUIRE(std::equal(order.begin(), order.end(), found[b].order));
     REQUIRE(found[b].n_rows == runs.size());
     REQUIRE(std::equal(runs.begin(), runs.end(), found[b].row_first));
@@ -57,4 +62,15 @@ TEST_CASE("some lanes of a warp sort for their block") {
     for (uint32_t lanes : {1u, 0x80000000u, 0x00ff00f0u, ~0u})
       for (uint32_t key_bits : {4u, 8u, 9u, 19u})
         for (uint32_t units : {1u, 127u, 1024u}) check_sort<64, 1024>(64, units, key_bits, lanes, seed);
+}
+
+TEST_CASE("messages that were counted are sorted, whoever counted them") {
+  for (uint64_t seed : {0, 1, 2})
+    for (uint32_t key_bits : {1u, 4u, 7u, 8u, 13u}) {
+      check_sort<1, 128>(1, 128, key_bits, 0, seed, true);
+      check_sort<40, 160>(dim3(2, 4, 5), 159, key_bits, 0, seed, true);
+      check_sort<256, 1024>(dim3(16, 16), 1024, key_bits, 0, seed, true);
+      for (uint32_t lanes : {1u, 0x00ff00f0u, ~0u})
+        for (uint32_t units : {1u, 127u, 1024u}) check_sort<64, 1024>(64, units, key_bits, lanes, seed, true);
+    }
 }

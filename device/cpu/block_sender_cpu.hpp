@@ -61,6 +61,7 @@ struct lone_lane {
   static constexpr uint32_t rank_in(uint32_t) { return 0; }
   static constexpr uint32_t ballot(bool vote) { return vote; }
   static constexpr uint32_t match(uint32_t) { return 1; }
+  static constexpr uint32_t from_lane(uint32_t value, uint32_t) { return value; }
   static void sync() {}
 };
 

@@ -5,8 +5,9 @@
 //   reserve              at = block_add(&reserved, wanted)
 //   fill                 buffer[mine] = message, then fetch_add_release(&written)          [B1] release
 //   cross                at <= capacity < at + wanted: wait until written == at            [B1] acquire
-//   empty                empty_diverged: every message below `at` is handed over
+//   empty                empty_diverged: every message below `at` is copied into slots
 //   reopen               written = 0, reserved = 0 (release), emptied += 1                 [B2] release
+//   publish              the last slot, while others gather, or even empty the buffer again
 //   wait                  at > capacity: wait until emptied != round                       [B2] acquire
 //
 // Claims: at most one group empties; no message is lost, sent twice, or read before it is written; no deadlock. Every
@@ -18,6 +19,7 @@
 // BROKEN=4: a reservation that begins exactly at the end is not seen as crossing.
 // BROKEN=5: `emptied` grows by a load and a store: two emptiers of consecutive rounds overlap in it.
 // BROKEN=6: who waits reads `round` after its reservation: an empty in between is missed.
+// BROKEN=7: the emptier reopens the buffer before it has copied all of it.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -28,18 +30,17 @@
 
 byte reserved, written, emptied;
 byte buffer[CAPACITY];
-bool sent[MESSAGES];
-byte n_sent, n_done;
+bool copied[MESSAGES];
+byte n_published, n_done;
 byte emptying;  /* groups between crossing and reopening */
 
-inline hand_over(units) {
+inline copy(units) {
   i = 0;
   do
   :: i < units ->
      assert(buffer[i] != 0);
-     assert(!sent[buffer[i] - 1]);
-     sent[buffer[i] - 1] = true;
-     n_sent++;
+     assert(!copied[buffer[i] - 1]);
+     copied[buffer[i] - 1] = true;
      buffer[i] = 0;
      i++
   :: else -> break
@@ -89,7 +90,9 @@ proctype group(byte me; byte lanes) {
 #if BROKEN != 3
         written == at;  /* [B1] acquire */
 #endif
-        d_step { hand_over(at) };
+#if BROKEN != 7
+        d_step { copy(at) };
+#endif
         emptying--;
 #if BROKEN == 2
         if
@@ -102,10 +105,14 @@ proctype group(byte me; byte lanes) {
 #endif
 #if BROKEN == 5
         round = emptied;
-        emptied = round + 1
+        emptied = round + 1;
 #else
-        emptied = emptied + 1  /* [B2] release */
+        emptied = emptied + 1;  /* [B2] release */
 #endif
+#if BROKEN == 7
+        d_step { copy(at) };
+#endif
+        n_published = n_published + at
      :: else -> emptied != round  /* [B2] acquire */
      fi;
      d_step { at = 0; round = 0 }
@@ -118,8 +125,9 @@ proctype block_end() {
   byte i;
   n_done == GROUPS;
   assert(written == reserved && written <= CAPACITY);
-  d_step { hand_over(written) };
-  assert(n_sent == GROUPS * SENDS)
+  d_step { copy(written) };
+  n_published = n_published + written;
+  assert(n_published == GROUPS * SENDS)
 }
 
 init {
