@@ -112,17 +112,37 @@ GRAVEL_BOTH void run_handler(const gravel_t& g, uint32_t position, const uint32_
 
 /// An active message leaves by the shortest way: through a ring to a PE whose memory is mapped (the own one, too), else through
 /// the queue. Thread scope: lane, divergent.
+#if GRAVEL_COMPACT_SENDS
+template <class Piece, uint32_t N>
+__device__ GRAVEL_NOINLINE void send_am_apart(const gravel_t& g, uint32_t sink, uint64_t kind_bits, const Piece (&message)[N]) {
+  const row_kind kind = row_kind::of_bits(kind_bits);
+  const bool from_handler = g.from == sender::handler;
+  const bool by_ring = from_handler ? g.peers && kind_of_sink(sink) == sink_kind::device && has_outbox() : ring_to(g, sink) != nullptr;
+  if (by_ring) {
+    lane_group all = lane_group::active();
+    all = all.part(all.match(kind_bits));
+    if (!from_handler) return push_together(g, all, pe_of_sink(sink), kind, message);
+    if (outbox_of_warp().add(g, all, pe_of_sink(sink), kind, message)) return;
+  }
+  send_direct_apart(g, sink, kind_bits, message);
+}
+#endif
 template <row_kind KIND, class Piece, uint32_t N>
 GRAVEL_BOTH void send_am(const gravel_t& g, uint32_t sink, const Piece (&message)[N]) {
+#if GRAVEL_ON_GPU && GRAVEL_COMPACT_SENDS
+  send_am_apart(g, sink, KIND.bits(), message);
+#else
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
   if (g.from == sender::handler) {
-    if (g.peers && kind_of_sink(sink) == sink_kind::device && has_outbox() && outbox_of_warp().add<KIND>(g, pe_of_sink(sink), message))
+    if (g.peers && kind_of_sink(sink) == sink_kind::device && has_outbox() &&
+        outbox_of_warp().add(g, lane_group::active(), pe_of_sink(sink), KIND, message))
       return;
   } else if (ring_to(g, sink)) {
-    return push_together<KIND>(g, pe_of_sink(sink), message);
+    return push_together(g, lane_group::active(), pe_of_sink(sink), KIND, message);
   }
 #endif
   send_direct<KIND>(g, sink, message);
+#endif
 }
 
 }  // namespace gravel

@@ -61,11 +61,10 @@ class outbox {
     return owes_ != 0;
   }
 
-  /// The calling lane sends one message; false: there is no room at once, or no ring, and it is to take the queue.
+  /// The calling lane, one of `all`, sends one message; false: there is no room at once, or no ring, and it is to take the queue.
   /// Thread scope: lane, divergent.
-  template <row_kind KIND, class Piece, uint32_t N>
-  GRAVEL_DEVICE bool add(const gravel_t& g, uint32_t pe, const Piece (&message)[N]) {
-    const lane_group all = lane_group::active();
+  template <class Piece, uint32_t N>
+  GRAVEL_DEVICE bool add(const gravel_t& g, const lane_group& all, uint32_t pe, const row_kind& kind, const Piece (&message)[N]) {
     if (all.is_leader()) {
       take();
       if (++adds_ % adds_of_a_turn == 0) look_after_others(g);
@@ -75,10 +74,10 @@ class outbox {
     for (uint32_t rest = all.mask(); rest;) {
       const uint32_t destination = all.from_lane(pe, lane_group::lowest(rest));
       uint32_t together = all.ballot(pe == destination) & rest;
-      if constexpr (units_for(KIND, 32) > peer_ring::least_chunk_units)
-        together &= all.ballot(all.rank_in(together) < peer_ring::least_chunk_units / KIND.units());
+      if (units_for(kind, 32) > peer_ring::least_chunk_units)
+        together &= all.ballot(all.rank_in(together) < peer_ring::least_chunk_units / kind.units());
       uint64_t at = 0;
-      if (all.is_leader()) at = reinterpret_cast<uint64_t>(reserve(g, destination, lane_group::popcount(together), KIND));
+      if (all.is_leader()) at = reinterpret_cast<uint64_t>(reserve(g, destination, lane_group::popcount(together), kind));
       at = all.from_leader(at);
       if (at && together >> all.lane() & 1) {
         store_message(reinterpret_cast<Piece*>(at) + all.rank_in(together) * N, message);
@@ -223,20 +222,18 @@ GRAVEL_DEVICE bool has_outbox() {
 #endif
 }
 
-/// The active lanes that send to the same PE as the caller, no more than whose messages fit the smallest chunk.
-template <row_kind KIND>
-GRAVEL_DEVICE lane_group group_for_chunk(uint32_t pe) {
-  const lane_group all = lane_group::active();
+/// Those of `all` that send to the same PE as the caller, no more than whose messages fit the smallest chunk.
+GRAVEL_DEVICE lane_group group_for_chunk(const lane_group& all, uint32_t pe, const row_kind& kind) {
   const lane_group group = all.part(all.match(pe));
-  if constexpr (units_for(KIND, 32) <= peer_ring::least_chunk_units) return group;
-  else return group.part(group.match(group.rank() / (peer_ring::least_chunk_units / KIND.units())));
+  if (units_for(kind, 32) <= peer_ring::least_chunk_units) return group;
+  return group.part(group.match(group.rank() / (peer_ring::least_chunk_units / kind.units())));
 }
 
-/// Kernels' active messages to a PE that has a ring: the lanes that send to it together fill a chunk. Waits while the ring is
+/// Kernels' active messages to a PE that has a ring: those of `all` that send to it together fill a chunk. Waits while the ring is
 /// full. Thread scope: lane, divergent.
-template <row_kind KIND, class Piece, uint32_t N>
-GRAVEL_DEVICE void push_together(const gravel_t& g, uint32_t pe, const Piece (&message)[N]) {
-  const lane_group group = group_for_chunk<KIND>(pe);
+template <class Piece, uint32_t N>
+GRAVEL_DEVICE void push_together(const gravel_t& g, const lane_group& all, uint32_t pe, const row_kind& kind, const Piece (&message)[N]) {
+  const lane_group group = group_for_chunk(all, pe, kind);
   const peer_link& link = g.peers[pe];
   uint64_t ticket = 0;
   if (group.is_leader()) ticket = claim_chunk(link);
@@ -244,7 +241,7 @@ GRAVEL_DEVICE void push_together(const gravel_t& g, uint32_t pe, const Piece (&m
   store_message(pieces_at<Piece>(peer_ring::payload(link.ring.chunk(ticket))) + group.rank() * N, message);
   group.sync();
   if (!group.is_leader()) return;
-  link.ring.publish(ticket, {KIND, sink_of(pe, sink_kind::device), group.size()});
+  link.ring.publish(ticket, {kind, sink_of(pe, sink_kind::device), group.size()});
   count_published(g, pe, group.size());
   ring_bell_now_and_then(link);
 }

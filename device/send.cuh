@@ -106,14 +106,32 @@ GRAVEL_BOTH void send_together(const gravel_t& g, const lane_group& group, uint3
   if (group.is_leader()) q.publish(ticket, slot, n_rows, before);
 }
 
+/// Sends one message of N pieces for each lane of `all`. Waits while the queue is full.
+template <class Piece, uint32_t N>
+GRAVEL_BOTH void send_in_slots(const gravel_t& g, const lane_group& all, uint32_t sink, const row_kind& kind, const Piece (&message)[N]) {
+  lane_group group = all;
+  if (kind.is_wide() && N > max_small_units) group = group.part(group.match(group.rank() / (g.direct.shape.payload_units / N)));
+  send_together(g, group, sink, kind, [&](unit* row, uint32_t i) { store_message(pieces_at<Piece>(row) + i * N, message); });
+}
+#if GRAVEL_COMPACT_SENDS
+/// The same for the calling lanes, one copy for all kinds of messages of this size.
+template <class Piece, uint32_t N>
+__device__ GRAVEL_NOINLINE void send_direct_apart(const gravel_t& g, uint32_t sink, uint64_t kind_bits, const Piece (&message)[N]) {
+  const lane_group all = lane_group::active();
+  send_in_slots(g, all.part(all.match(kind_bits)), sink, row_kind::of_bits(kind_bits), message);
+}
+#endif
+
 /// Sends one message of N pieces for each calling lane. Thread scope: lane; any subset of a warp may call. Waits while the queue is
 /// full. Returns when the message is handed over (source values may be reused). The kind is a template parameter, here and wherever lanes
 /// act together: lanes that stand at the same place so have messages of the same kind.
 template <row_kind KIND, class Piece, uint32_t N>
 GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const Piece (&message)[N]) {
-  lane_group group = lane_group::active();
-  if constexpr (KIND.is_wide() && N > max_small_units) group = group.part(group.match(group.rank() / (g.direct.shape.payload_units / N)));
-  send_together(g, group, sink, KIND, [&](unit* row, uint32_t i) { store_message(pieces_at<Piece>(row) + i * N, message); });
+#if GRAVEL_ON_GPU && GRAVEL_COMPACT_SENDS
+  send_direct_apart(g, sink, KIND.bits(), message);
+#else
+  send_in_slots(g, lane_group::active(), sink, KIND, message);
+#endif
 }
 /// Of a wide message.
 template <uint32_t UNITS>

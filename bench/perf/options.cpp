@@ -85,7 +85,7 @@ void add_options(CLI::App& app, options& o, const entry& e) {
         ->transform(CLI::AsSizeValue(false))
         ->check(CLI::Range(1024, 1 << 20))
         ->capture_default_str();
-    app.add_option("--slots", o.slots, "Slots, a power of two; 0: as a PE has, 4096 for blocks, 2048 for warps")
+    app.add_option("--slots", o.slots, "Slots, a power of two; 0: as a PE has, 4096 for blocks, 8192 for warps")
         ->check(CLI::Range(0, 1 << 20));
     app.add_option("--consume", o.consume, "What a consumer does: skip, sum (reads all), append (rows to packets)")
         ->check(CLI::IsMember({"skip", "sum", "append"}));

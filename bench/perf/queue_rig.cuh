@@ -67,7 +67,7 @@ class queue_rig {
 
  private:
   static queue_shape shape_of(bool by_block, uint32_t slots, uint64_t payload_bytes, uint32_t consumers, uint32_t destinations) {
-    if (!by_block) return queue_shape::of_warps(slots ? slots : 2048, consumers);
+    if (!by_block) return queue_shape::of_warps(slots ? slots : 8192, consumers);
     return queue_shape::of_blocks(slots ? slots : 4096, payload_bytes, destinations, consumers);
   }
   queue the_queue() const { return queue::in(memory_.data(), state_.data(), shape_); }

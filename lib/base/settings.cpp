@@ -78,7 +78,7 @@ const std::vector<setting_row>& setting_table() {
       size_row("GRAVEL_SLOT_SIZE", "16K", 4 * KiB, 64 * KiB, &s::slot_size,
                "queue slot of a thread block: what gravel_block_sender hands over at once"),
       number_row("GRAVEL_SLOTS", "4096", "slots", 4, 65536, &s::slots, "block slots in a PE's queue"),
-      number_row("GRAVEL_WARP_SLOTS", "2048", "slots", 4, 1 << 20, &s::warp_slots, "warp slots in each of a PE's queues for direct sends"),
+      number_row("GRAVEL_WARP_SLOTS", "8192", "slots", 4, 1 << 20, &s::warp_slots, "warp slots in each of a PE's queues for direct sends"),
       number_row("GRAVEL_PEER_CHUNKS", "0", "chunks", 0, 65536, &s::peer_chunks,
                  "chunks of each ring between two GPUs of a node (route peer), at least 4 (0: 2048 for one peer, 1024 for two or "
                  "three, 512 for up to seven and so on, since a PE's rings are fastest in the L2 cache)"),
