@@ -119,8 +119,7 @@ __device__ GRAVEL_NOINLINE void send_am_apart(const gravel_t& g, uint32_t sink, 
   const bool from_handler = g.from == sender::handler;
   const bool by_ring = from_handler ? g.peers && kind_of_sink(sink) == sink_kind::device && has_outbox() : ring_to(g, sink) != nullptr;
   if (by_ring) {
-    lane_group all = lane_group::active();
-    all = all.part(all.match(kind_bits));
+    const lane_group all = active_with(kind);
     if (!from_handler) return push_together(g, all, pe_of_sink(sink), kind, message);
     if (outbox_of_warp().add(g, all, pe_of_sink(sink), kind, message)) return;
   }
@@ -135,10 +134,10 @@ GRAVEL_BOTH void send_am(const gravel_t& g, uint32_t sink, const Piece (&message
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
   if (g.from == sender::handler) {
     if (g.peers && kind_of_sink(sink) == sink_kind::device && has_outbox() &&
-        outbox_of_warp().add(g, lane_group::active(), pe_of_sink(sink), KIND, message))
+        outbox_of_warp().add(g, active_with(KIND), pe_of_sink(sink), KIND, message))
       return;
   } else if (ring_to(g, sink)) {
-    return push_together(g, lane_group::active(), pe_of_sink(sink), KIND, message);
+    return push_together(g, active_with(KIND), pe_of_sink(sink), KIND, message);
   }
 #endif
   send_direct<KIND>(g, sink, message);

@@ -106,6 +106,17 @@ GRAVEL_BOTH void send_together(const gravel_t& g, const lane_group& group, uint3
   if (group.is_leader()) q.publish(ticket, slot, n_rows, before);
 }
 
+/// The lanes that stand here with a message of this kind. Where each kind has its own code they all have, on a GPU: compilers do not merge
+/// places from which the lanes beside can be seen. g++ does merge the ends of two branches.
+[[gnu::always_inline]] GRAVEL_BOTH lane_group active_with([[maybe_unused]] const row_kind& kind) {
+  const lane_group all = lane_group::active();
+#if GRAVEL_ON_GPU && !GRAVEL_COMPACT_SENDS
+  return all;
+#else
+  return all.part(all.match(kind.bits()));
+#endif
+}
+
 /// Sends one message of N pieces for each lane of `all`. Waits while the queue is full.
 template <class Piece, uint32_t N>
 GRAVEL_BOTH void send_in_slots(const gravel_t& g, const lane_group& all, uint32_t sink, const row_kind& kind, const Piece (&message)[N]) {
@@ -117,20 +128,19 @@ GRAVEL_BOTH void send_in_slots(const gravel_t& g, const lane_group& all, uint32_
 /// The same for the calling lanes, one copy for all kinds of messages of this size.
 template <class Piece, uint32_t N>
 __device__ GRAVEL_NOINLINE void send_direct_apart(const gravel_t& g, uint32_t sink, uint64_t kind_bits, const Piece (&message)[N]) {
-  const lane_group all = lane_group::active();
-  send_in_slots(g, all.part(all.match(kind_bits)), sink, row_kind::of_bits(kind_bits), message);
+  const row_kind kind = row_kind::of_bits(kind_bits);
+  send_in_slots(g, active_with(kind), sink, kind, message);
 }
 #endif
 
 /// Sends one message of N pieces for each calling lane. Thread scope: lane; any subset of a warp may call. Waits while the queue is
-/// full. Returns when the message is handed over (source values may be reused). The kind is a template parameter, here and wherever lanes
-/// act together: lanes that stand at the same place so have messages of the same kind.
+/// full. Returns when the message is handed over (source values may be reused). The kind is a template parameter: so each has its own code.
 template <row_kind KIND, class Piece, uint32_t N>
 GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const Piece (&message)[N]) {
 #if GRAVEL_ON_GPU && GRAVEL_COMPACT_SENDS
   send_direct_apart(g, sink, KIND.bits(), message);
 #else
-  send_in_slots(g, lane_group::active(), sink, KIND, message);
+  send_in_slots(g, active_with(KIND), sink, KIND, message);
 #endif
 }
 /// Of a wide message.

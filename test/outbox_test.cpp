@@ -97,11 +97,11 @@ void send(world& w, outbox& box, uint32_t pe, uint32_t id) {
   if constexpr (kind.is_wide()) {
     unit message[kind.units()];
     for (unit& u : message) u = {{code | uint64_t{code} << 32, code | uint64_t{code} << 32}};
-    taken = box.add(w.g, lane_group::active(), pe, kind, message);
+    taken = box.add(w.g, active_with(kind), pe, kind, message);
   } else {
     uint32_t message[kind.words];
     for (uint32_t& word : message) word = code;
-    taken = box.add(w.g, lane_group::active(), pe, kind, message);
+    taken = box.add(w.g, active_with(kind), pe, kind, message);
   }
   if (!taken) w.refused[pe].insert(id);
 }
