@@ -31,7 +31,8 @@ struct task_admission {
     if (facts::spawns) fetch_add<scope::device>(&view.words->live, uint64_t{0} - uint64_t{n} * facts::spawns);
   }
 
-  /// After `here` has run in the lanes that had one of `finished` tasks: what was promised and not used goes back. Frames that were begun.
+  /// After `here` has run in the lanes that had one of `finished` tasks: what they spawned is offered, and what was promised and not used goes
+  /// back. Returns how many frames were begun.
   /// Thread scope: the warp.
   template <class Here>
   GRAVEL_DEVICE uint32_t settle(const lane_group& warp, const Here& here, uint32_t promised, uint32_t finished) const {
@@ -52,8 +53,8 @@ struct task_admission {
   /// Its tasks may spawn nothing.
   GRAVEL_DEVICE bool deepest() const { return depth >= view.depths; }
 
-  /// A lane for each thing of which there must be enough. All look at once; then they take one after the other, so that two who ask do not
-  /// each get what the other one lacks.
+  /// A lane for each thing of which there must be enough. All look at once, and take at once. If others were faster with one of them, all go
+  /// back, and are taken one after the other: so two who ask do not go on each getting what the other one lacks.
   template <class... U, class... C>
   GRAVEL_DEVICE bool promise_all(gravel_types<U...>*, gravel_types<C...>*, const lane_group& warp, [[maybe_unused]] uint32_t n) const {
     constexpr uint32_t things = sizeof...(U) + sizeof...(C);
@@ -63,6 +64,10 @@ struct task_admission {
     ((warp.rank() == lane++ ? void((of = view.template channel_of<U>(depth).space, wanted = n * facts::spawns)) : void()), ...);
     ((warp.rank() == lane++ ? void((of = view.template frames_of<C>(depth).space, wanted = n)) : void()), ...);
     if (warp.ballot(!of.has_room(wanted)) != 0) return false;
+    const bool took = of.take_room_now(wanted);
+    if (warp.ballot(!took) == 0) return true;
+    if (things == 1) return false;
+    if (took) of.give_room(wanted);
     for (uint32_t i = 0; i != things; ++i) {
       const bool failed = warp.rank() == i && !of.take_room_now(wanted);
       if (warp.ballot(failed) == 0) continue;
@@ -86,7 +91,11 @@ struct task_admission {
     (
         [&] {
           const uint32_t n = group_sum::of(warp, here.template spawned<U>()).total;
-          if (warp.is_leader() && !deepest()) view.template channel_of<U>(depth).give_room(promised - n);
+          if (!deepest()) {
+            const auto to = view.template channel_of<U>(depth);
+            if (warp.is_leader()) to.give_room(promised - n);
+            if (n != 0) to.publish(warp);
+          }
           sum += n;
         }(),
         ...);

@@ -78,7 +78,7 @@ class task_worker {
         if (small && (live & graph_words::live_mask) == 0) break;
         if (small && found_nothing_ && !hands_out_) starve();
       }
-      if (small) idle();
+      if (small) idle.closely();  // one warp of the block
     }
     leave_looking();
     tell();
@@ -214,13 +214,15 @@ class task_worker {
     // Tasks that spawn nothing always may start; while one is taken, another warp of the block can look for the next.
     if (facts<T>::spawns == 0 && waiting > most && !hands_out_) leave_looking();
     if (!admission.promise(warp_, most)) return ++counts_.refusals, false;
-    found_.batch = view_.template channel_of<T>(depth).take(warp_, most, offered);
+    const auto from = view_.template channel_of<T>(depth);
+    const uint32_t n = from.claim(warp_, most, offered);
     found_.promised = most;
-    if (found_.batch.count == 0) {
+    if (n == 0) {
       if (warp_.is_leader()) admission.give_back(most);
       return false;
     }
-    if (!hands_out_) leave_looking();
+    if (!hands_out_) leave_looking();  // the next one need not wait for the tickets
+    found_.batch = from.take_claimed(warp_, n);
     return true;
   }
 
