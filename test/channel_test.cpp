@@ -1,6 +1,7 @@
 // Channels under seeded schedules: producers and consumers are lanes of one block of the CPU backend, which switches between them at every
 // atomic; planted bugs show that the schedules find some (test/models/channel.pml finds more). Sequence words of 8 bits wrap within a run.
 #include "lib/channel/channel.cuh"
+#include "lib/channel/frames.cuh"
 
 #include <cstdlib>
 #include <memory>
@@ -276,6 +277,25 @@ TEST_CASE("room is all or nothing, comes back in the order of tickets, and is pr
   CHECK(!r.c.take_room(1));
   r.c.give_room(40);
   CHECK(r.c.state().room == 40);
+}
+
+TEST_CASE("frames of a graph if nothing is said") {
+  struct row {
+    uint64_t wanted;
+    uint32_t most, expected;  ///< the most that there is room for
+  };
+  for (const row& r : {row{0, ~0u, 4065},
+                       {4065, ~0u, 4065},
+                       {4066, ~0u, 8161},
+                       {2 * 131 * 14 * 32, ~0u, 131041},
+                       {131041, ~0u, 131041},
+                       {131042, 262112, 131041},
+                       {117376, 100000, 65505},
+                       {117376, 33, 33},
+                       {0, 1000, 993},
+                       {0, 0, 33},
+                       {uint64_t{1} << 40, ~0u, (1u << 29) - 31}})
+    CHECK(usual_frames(r.wanted, [&](uint32_t n) { return n <= r.most; }) == r.expected);
 }
 
 TEST_CASE("a publication offers what is committed up to the first gap, also where words wrap") {
