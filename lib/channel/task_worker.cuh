@@ -58,9 +58,10 @@ class task_worker {
         if (batches == 0) break;
         if (!may_look()) {
           do idle();  // nothing can come but from the channels
-          while (!may_look());
+          while (!may_look() && !ended_);
           small = false;
         }
+        if (ended_) break;
       }
       if (may_look()) {
         // Who found the channels empty looks again when something has come, and now and then; others look at once.
@@ -68,8 +69,9 @@ class task_worker {
         run_state now{0, false};
         if (!looks) {
           asked = true, now = live_now();
-          looks = batches != 0 && (now.live >> 40 != seen_ >> 40 || ++skipped_ == 16);
-          if (looks) seen_ = now.live, skipped_ = 0;
+          const auto arrivals = static_cast<uint32_t>(now.live / graph_words::arrival);
+          looks = batches != 0 && (arrivals != seen_ || ++skipped_ == 16);
+          if (looks) seen_ = arrivals, skipped_ = 0;
         }
         if (looks && !now.faulty && choose(small ? 1 : view_.width)) {
           if (!hands_out_ || !hand_out()) run_found();
@@ -77,10 +79,11 @@ class task_worker {
           continue;
         }
         if (!asked) now = live_now();
-        if (now.faulty) break;
+        if (now.faulty) ended_ = true;
         // What is here may lack room that comes back only with what other PEs bring between rounds: then the round ends.
         if (in_rounds && looks && small && !found_nothing_ && ++refused == most_refused) batches = 0;
-        if (small && (now.live & graph_words::live_mask) == 0) break;
+        if (small && (now.live & graph_words::live_mask) == 0) ended_ = true;
+        if (ended_) break;
         if (small && found_nothing_ && !hands_out_) starve();
       }
       if (small) idle.closely();  // one warp of the block
@@ -144,7 +147,9 @@ class task_worker {
   /// Of a block one warp at a time looks at the channels, until it has found something.
   GRAVEL_DEVICE bool may_look() {
     if (looks_) return true;
-    looks_ = warp_.from_leader(warp_.is_leader() ? atomicExch(looking_, 1u) : 0) == 0;
+    const uint32_t state = warp_.from_leader(warp_.is_leader() ? atomicCAS(looking_, nobody, somebody) : nobody);
+    looks_ = state == nobody;
+    ended_ = state == all_done;
     if (looks_) found_nothing_ = false;  // who left it found something
     return looks_;
   }
@@ -152,7 +157,7 @@ class task_worker {
     if (!looks_) return;
     if (warp_.is_leader()) {
       if (starves_) fetch_add<scope::device>(&view_.words->starving, ~uint64_t{0});
-      atomicExch(looking_, 0u);
+      atomicExch(looking_, ended_ ? all_done : nobody);  // so those who wait for their turn need not see for themselves
     }
     looks_ = starves_ = false;
   }
@@ -356,6 +361,7 @@ class task_worker {
   }
 
   static constexpr uint32_t none = ~0u;
+  static constexpr uint32_t nobody = 0, somebody = 1, all_done = 2;
   static constexpr uint32_t most_refused = 64;  ///< searches in vain, one behind the other
   /// A batch that was taken out of a channel, or one frame whose inputs have come.
   struct found {
@@ -371,13 +377,14 @@ class task_worker {
   local_worker<View> own_;
   found found_{};
   uint32_t next_type_ = none, next_row_ = 0;
-  uint32_t* const looking_;     ///< in shared memory: a warp of this block looks at the channels
+  uint32_t* const looking_;     ///< in shared memory: who of this block looks at the channels; all_done: one who did has seen the end
   bool looks_ = false;          ///< this one
+  bool ended_ = false;          ///< nothing is left, or a task has done something wrong
   bool starves_ = false;        ///< and it is counted as one that found nothing
   bool hands_out_ = false;      ///< a scheduler
   bool found_nothing_ = false;  ///< when the channels were last looked at
   bool was_refused_ = true;     ///< room, when it was last asked for
-  uint64_t seen_ = 0;           ///< live, then
+  uint32_t seen_ = 0;           ///< arrivals, then
   uint32_t skipped_ = 0;
 };
 
