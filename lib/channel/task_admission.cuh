@@ -68,7 +68,7 @@ struct task_admission {
     ((warp.rank() == lane++ ? void((of = view.template frames_of<C>(depth).space, wanted = n)) : void()), ...);
     if (looks && warp.ballot(!of.has_room(wanted)) != 0) return false;
     const bool took = of.take_room_now(wanted);
-    if (warp.ballot(!took) == 0) return true;
+    if (warp.ballot(!took) == 0) return warp.sync(), true;  // whichever lane draws: it has acquired what these have
     if (took) of.give_room(wanted);
     if (!looks || things == 1) return false;
     for (uint32_t i = 0; i != things; ++i) {
@@ -77,7 +77,7 @@ struct task_admission {
       if (warp.rank() < i) of.give_room(wanted);
       return false;
     }
-    return true;
+    return warp.sync(), true;
   }
   template <class... U>
   GRAVEL_DEVICE void give_children(gravel_types<U...>*, [[maybe_unused]] uint32_t n) const {

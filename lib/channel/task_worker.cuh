@@ -86,7 +86,7 @@ class task_worker {
         if (ended_) break;
         if (small && found_nothing_ && !hands_out_) starve();
       }
-      if (small) idle.closely();  // one warp of the block
+      if (small) found_nothing_ ? idle.closely() : idle();  // one warp of the block, which looks at one word; else at many
     }
     leave_looking();
     tell();
