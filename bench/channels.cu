@@ -182,6 +182,7 @@ void dispatch_rate(const bench_options& o, perf::report& r) {
     const auto prepare = [&] {
       graph.set_value(graph.result<uint64_t>(), 0);
       graph.push(all);
+      gravel_synchronize();
     };
     const timed t = time_of(o.repeat, uint64_t{o.relays}, prepare, [&] {
       graph.run();
@@ -303,7 +304,7 @@ int main(int argc, char** argv) {
 
   gravel_task_options usual;
   usual.max_depth = 47;
-  usual.capacity = usual.frames = 32737;
+  usual.capacity = 32737;
   if (o.has("fib")) {
     r.title("fib", "fib(" + std::to_string(o.n) + "), a join for each addition");
     sweep<fib_tasks::graph>(

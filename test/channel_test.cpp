@@ -1,6 +1,7 @@
 // Channels under seeded schedules: producers and consumers are lanes of one block of the CPU backend, which switches between them at every
 // atomic; planted bugs show that the schedules find some (test/models/channel.pml finds more). Sequence words of 8 bits wrap within a run.
 #include "lib/channel/channel.cuh"
+#include "lib/channel/frames.cuh"
 
 #include <cstdlib>
 #include <memory>
@@ -16,7 +17,15 @@ using namespace gravel;
 
 namespace {
 
-enum class bug { none, committed_before_written, freed_before_read, tail_before_count, no_spare_chunk, too_much_room };
+enum class bug {
+  none,
+  committed_before_written,
+  freed_before_read,
+  tail_before_count,
+  no_spare_chunk,
+  too_much_room,
+  offered_behind_a_gap
+};
 
 /// An element of three words, the last of them half used.
 struct element {
@@ -65,6 +74,13 @@ channel_batch take_wrongly(const channel<element, Word>& c, uint32_t most) {
   if (!compare_swap_acquire(&c.state().ready, ready, ready + n)) return {};
   return {fetch_add_acq_rel(&c.state().head, uint64_t{n}), n};
 }
+/// Offers up to a ticket, whether those before are committed or not.
+template <class Word>
+void offer_wrongly(const channel<element, Word>& c, uint64_t end) {
+  const uint64_t ready = load_relaxed(&c.state().ready);
+  if (end > ready && compare_swap_acq_rel(&c.state().ready, ready, end))
+    fetch_add_release(&c.state().offered, static_cast<uint32_t>(end - ready));
+}
 struct shape {
   uint32_t producers, consumers, each, capacity, most;
 };
@@ -103,6 +119,8 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
         r.c.write(mine.mine + k, {me, i + k, static_cast<uint16_t>(me * 7 + i + k)});
       }
       if (planted != bug::committed_before_written) r.c.commit(group, mine);
+      if (planted == bug::offered_behind_a_gap) offer_wrongly(r.c, mine.first + mine.total);
+      else if (mix(seed * 13 + mine.first) % 2) r.c.publish(group);
       i += n;
     }
   };
@@ -192,7 +210,8 @@ TEST_CASE("some schedule finds each planted bug") {
                                        {bug::freed_before_read, {6, 4, 60, 33, 5}},
                                        {bug::tail_before_count, {7, 1, 40, 225, 32}},
                                        {bug::no_spare_chunk, {6, 4, 60, 33, 5}},
-                                       {bug::too_much_room, {6, 4, 60, 33, 5}}}) {
+                                       {bug::too_much_room, {6, 4, 60, 33, 5}},
+                                       {bug::offered_behind_a_gap, {6, 4, 30, 33, 5}}}) {
     uint64_t finding = 0;
     for (uint64_t seed = 1; seed <= 1000 && !finding; ++seed)
       if (run<uint32_t>(r.at, seed, 0, r.planted) != "") finding = seed;
@@ -258,6 +277,67 @@ TEST_CASE("room is all or nothing, comes back in the order of tickets, and is pr
   CHECK(!r.c.take_room(1));
   r.c.give_room(40);
   CHECK(r.c.state().room == 40);
+}
+
+TEST_CASE("frames of a graph if nothing is said") {
+  struct row {
+    uint64_t wanted;
+    uint32_t most, expected;  ///< the most that there is room for
+  };
+  for (const row& r : {row{0, ~0u, 4065},
+                       {4065, ~0u, 4065},
+                       {4066, ~0u, 8161},
+                       {2 * 131 * 14 * 32, ~0u, 131041},
+                       {131041, ~0u, 131041},
+                       {131042, 262112, 131041},
+                       {117376, 100000, 65505},
+                       {117376, 33, 33},
+                       {0, 1000, 993},
+                       {0, 0, 33},
+                       {uint64_t{1} << 40, ~0u, (1u << 29) - 31}})
+    CHECK(usual_frames(r.wanted, [&](uint32_t n) { return n <= r.most; }) == r.expected);
+}
+
+TEST_CASE("a publication offers what is committed up to the first gap, also where words wrap") {
+  struct row {
+    std::vector<uint32_t> reserved;   ///< so many tickets at once, one behind the other
+    std::vector<uint32_t> committed;  ///< which of them, in this order
+    uint32_t by_warp, by_lane;        ///< tickets that are ready then
+  };
+  for (const row& at : {row{{5}, {}, 0, 0},
+                        {{5}, {0}, 5, 5},
+                        {{5, 6}, {0}, 0, 0},  // which tickets of a chunk are committed nobody knows but by the tail
+                        {{5, 6}, {1}, 0, 0},
+                        {{5, 6}, {1, 0}, 11, 11},
+                        {{32, 6}, {0}, 32, 32},
+                        {{32, 6}, {0, 1}, 38, 32},  // a lane looks at one chunk
+                        {{32, 6}, {1}, 0, 0},
+                        {{20, 30, 30}, {0, 1, 2}, 80, 32},
+                        {{20, 30, 30}, {0, 1}, 32, 32},
+                        {{20, 30, 30}, {1, 2}, 0, 0},
+                        {{20, 30, 30, 400}, {3, 1, 0}, 32, 32},
+                        {{20, 12, 1024, 40}, {0, 1, 2, 3}, 1024, 32}})  // a warp looks at 32 chunks
+    for (uint64_t laps : {uint64_t{0}, uint64_t{7}, uint64_t{255}, (uint64_t{1} << 27) - 1})
+      for (bool by_warp : {true, false}) {
+        rig<uint8_t> r(64 * 32 - 31, laps);
+        const lane_group me = lane_group::active();
+        std::vector<channel_reservation> all;
+        for (uint32_t n : at.reserved) all.push_back(r.c.reserve(me, n));
+        for (uint32_t i : at.committed) r.c.commit(me, all[i]);
+        if (by_warp) simt::launch(1, 32, {}, [&] { r.c.publish(lane_group::converged_warp(threadIdx.x, 32)); });
+        else r.c.publish(me);
+        const uint32_t expected = by_warp ? at.by_warp : at.by_lane;
+        INFO("reserved " << at.reserved.size() << ", committed " << at.committed.size() << ", laps " << laps << ", warp " << by_warp);
+        CHECK(r.c.state().ready - r.base == expected);
+        CHECK(r.c.state().offered == expected);
+        // And then all of that is taken by additions alone.
+        uint32_t taken = 0;
+        for (channel_batch b; r.c.state().offered != 0 && (b = r.c.take(me, 32)).count != 0; r.c.free(me, b)) {
+          CHECK(b.first - r.base == taken);
+          taken += b.count;
+        }
+        CHECK(taken == expected);
+      }
 }
 
 TEST_CASE("a warp collects the room of up to 32 chunks at once, and stops before the first that is not done") {

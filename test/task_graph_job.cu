@@ -352,8 +352,29 @@ void smallest() {
   for (uint32_t i = 0; i < 32; ++i)
     expect(serial.value(serial.result<uint64_t>(i)) == serial_count(i, fuel), "least sizes, one after the other");
   serial.push(some);
-  expect_error("before a run; its channel has room for 32", [&] { serial.push(some[0]); });
+  expect_error("33 tasks 'walker' before a run; its channel has room for 32", [&] { serial.push(some[0]); });
   serial.run();
+  some.push_back(some[0]);
+  expect_error("33 tasks 'walker' before a run; its channel has room for 32", [&] { serial.push(some); });
+  serial.run();
+  expect(serial.counts().tasks == 0, "what was refused is not pushed in part");
+  gravel_free(leaves);
+}
+
+/// As many frames as nothing was said of.
+void usual_frames() {
+  auto* leaves = gravel_malloc<uint64_t>(8);
+  auto o = sizes(~0u);
+  o.frames = 0;
+  gravel_task_graph<world, node<true>, leaf, gather> graph({leaves}, o);
+  expect(graph.frames() >= 4065, "usual frames: " + std::to_string(graph.frames()));
+  grow<node<true>>(graph, "usual frames", 1, 11, leaves);
+  o.blocks = 100, o.warps = 10;
+  gravel_task_graph<world, node<true>, leaf, gather> by_many({leaves}, o);
+  expect(by_many.frames() == 65505, "usual frames of 1000 workers: " + std::to_string(by_many.frames()));  // 2 * 1000 * 32, rounded up
+  o.frames = 1 << 22;
+  expect_error("8 depths of 4194304 frames; together there may be 2^25",
+               [&] { gravel_task_graph<world, node<true>, leaf, gather>({leaves}, o); });
   gravel_free(leaves);
 }
 
@@ -500,6 +521,7 @@ int main(int argc, char** argv) {
   trees(n / 10);
   smallest();
   fuel = 7;
+  usual_frames();
   if (argc < 3) host_pushes();
   errors();
   if (argc < 3) runs_out_of_order();

@@ -23,7 +23,7 @@ struct channel_program_options {
         .one_of({"tasks", "threads", "both"})
         .capture_default_str();
     app.add_option("--capacity", graph.capacity, "Of each channel; 2^k - 31 wastes nothing").capture_default_str();
-    app.add_option("--frames", graph.frames, "Continuations of each depth").capture_default_str();
+    app.add_option("--frames", graph.frames, "Continuations of each depth; 0: by the number of workers").capture_default_str();
     app.add_option("--width", graph.width, "Elements with which a channel is looked at first").capture_default_str();
     app.add_option("--max-depth", graph.max_depth, "Of a task").capture_default_str();
     app.add_option("--local-levels", graph.local_levels, "That run in shared memory, as far as there is room");

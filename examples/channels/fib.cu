@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   uint32_t n = GRAVEL_CUDA ? 40 : 22;
   channel_program_options o;
   o.graph.max_depth = 47;
-  o.graph.capacity = o.graph.frames = 32737;
+  o.graph.capacity = 32737;
   command_line app("Fibonacci numbers by naive recursion, each call a task.", program_name);
   app.add_option("--n", n, "Which").range(0, 47).capture_default_str();
   o.add_to(app);

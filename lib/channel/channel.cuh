@@ -4,11 +4,11 @@
 //
 //   producer                                              consumer
 //   room for n, all or nothing        [K1]                if something is offered: offered -= n       [K7] acquire
-//   n tickets from the tail           [K2]                were there fewer: offered += what is amiss  [K7] release
+//   n tickets from the tail           [K2]                were there fewer: offered += what is amiss  [K7]
 //   writes the elements                                   n tickets from the head                     [K8] acq_rel
 //   committed count of each chunk     [K4] release        reads the elements
 //                                                         done count of each chunk                    [K3] release
-//   whoever finds nothing offered
+//   who publishes, and who finds nothing offered
 //   reads how many of the chunk are committed             [K4] acquire
 //   ready: r -> behind those that are, by compare and swap [K9] acq_rel
 //   offered += so many, but for those that it takes       [K7] release
@@ -25,7 +25,12 @@
 //
 // What is taken is seen: whoever makes elements ready has acquired them, by [K4], and those before, by [K9]. As many were offered as tickets have been
 // drawn from the head, and the last of those who took them has acquired, by [K7], all that was ready up to there; [K8] hands that on to
-// whoever draws later tickets.
+// whoever draws later tickets. What is given back of `offered` needs no release: it is an addition, so that who acquires it later acquires from
+// all who added before, too, and who gives back has written nothing that others are to see.
+//
+// Who publishes: a producer may offer what it has committed, once for all that it put there, so that consumers find it by one addition. It need
+// not succeed: where others were faster, or tickets before are not committed yet, nothing is lost, as consumers who find nothing offered look
+// for themselves.
 //
 // The model is test/models/channel.pml; test/channel_test.cpp runs it under seeded schedules.
 #pragma once
@@ -121,6 +126,14 @@ struct channel {
     r.mine = r.first + sum.before;
     return r;
   }
+  /// The same of `total` elements that all lanes know of.
+  template <class Group>
+  GRAVEL_BOTH channel_reservation draw_together(const Group& group, uint32_t total) const {
+    channel_reservation r{0, 0, total, true};
+    if (total && group.is_leader()) r.first = space.draw(total);
+    r.first = r.mine = group.from_leader(r.first);
+    return r;
+  }
   /// Promises room to be drawn later. Thread scope: lane.
   GRAVEL_BOTH bool take_room(uint32_t n) const { return space.take_room(n); }
   GRAVEL_BOTH void give_room(uint32_t n) const { space.give_room(n); }
@@ -132,12 +145,13 @@ struct channel {
   template <class Group>
   GRAVEL_BOTH void commit(const Group& group, const channel_reservation& r) const {
     group.sync();
-    if (!r.granted || r.total == 0) return;
-    const uint64_t end = r.first + r.total, chunk = r.first / chunk_tickets * chunk_tickets;
-    for (uint64_t c = chunk + uint64_t{group.rank()} * chunk_tickets; c < end; c += uint64_t{group.size()} * chunk_tickets) {
-      const uint64_t from = c < r.first ? r.first : c, to = end < c + chunk_tickets ? end : c + chunk_tickets;
-      committed.add(c, static_cast<uint32_t>(to - from));  // [K4]
-    }
+    if (r.granted) count(group, committed, r.first, r.total);  // [K4]
+  }
+  /// Offers to consumers what has become ready. For who has committed, once for several commits; it may be left out. Thread scope: the group,
+  /// converged.
+  template <class Group>
+  GRAVEL_BOTH void publish(const Group& group) const {
+    offer(group, 0);
   }
 
   // ---- consumers
@@ -146,12 +160,21 @@ struct channel {
   /// moment ago. Thread scope: the group, converged. After it: read(), then free() of the whole.
   template <class Group>
   GRAVEL_BOTH channel_batch take(const Group& group, uint32_t most, uint32_t offered) const {
-    if (most == 0) return {};
-    channel_batch b;
-    if (static_cast<int32_t>(offered) > 0 && group.is_leader()) b.count = claim(offered < most ? offered : most);
-    b.count = group.from_leader(b.count);
-    if (b.count == 0) b.count = offer(group, most);
-    if (b.count != 0 && group.is_leader()) b.first = fetch_add_acq_rel<scope::device>(&state().head, uint64_t{b.count});  // [K8]
+    return take_claimed(group, claim(group, most, offered));
+  }
+  /// The same in two steps: how many, and then which.
+  template <class Group>
+  GRAVEL_BOTH uint32_t claim(const Group& group, uint32_t most, uint32_t offered) const {
+    if (most == 0) return 0;
+    uint32_t n = 0;
+    if (static_cast<int32_t>(offered) > 0 && group.is_leader()) n = claim_offered(offered < most ? offered : most);
+    n = group.from_leader(n);
+    return n != 0 ? n : offer(group, most);
+  }
+  template <class Group>
+  GRAVEL_BOTH channel_batch take_claimed(const Group& group, uint32_t n) const {
+    channel_batch b{0, n};
+    if (n != 0 && group.is_leader()) b.first = fetch_add_acq_rel<scope::device>(&state().head, uint64_t{n});  // [K8]
     b.first = group.from_leader(b.first);
     return b;
   }
@@ -165,12 +188,7 @@ struct channel {
   template <class Group>
   GRAVEL_BOTH void free(const Group& group, const channel_batch& b) const {
     group.sync();
-    if (b.count == 0 || !group.is_leader()) return;
-    for (uint64_t at = b.first, end = b.first + b.count; at < end;) {
-      const uint64_t next = at / chunk_tickets * chunk_tickets + chunk_tickets, to = end < next ? end : next;
-      space.free(at, static_cast<uint32_t>(to - at));  // [K3]
-      at = to;
-    }
+    count(group, space.done, b.first, b.count);  // [K3]
   }
 
   /// Elements that have been reserved and not been taken; most of them are ready. A moment later it may be another number.
@@ -180,11 +198,21 @@ struct channel {
   }
 
  private:
+  /// Adds n tickets to the counts of their chunks: of neighbouring chunks at once, so that one fence is waited for. Thread scope: the group,
+  /// converged.
+  template <class Group>
+  GRAVEL_BOTH static void count(const Group& group, const sequence<Word>& of, uint64_t first, uint32_t n) {
+    const uint64_t end = first + n, chunk = first / chunk_tickets * chunk_tickets;
+    for (uint64_t c = chunk + uint64_t{group.rank()} * chunk_tickets; c < end; c += uint64_t{group.size()} * chunk_tickets) {
+      const uint64_t from = c < first ? first : c, to = end < c + chunk_tickets ? end : c + chunk_tickets;
+      if (to > from) of.add(c, static_cast<uint32_t>(to - from));
+    }
+  }
   /// Up to n of those that are offered. Thread scope: lane.
-  GRAVEL_BOTH uint32_t claim(uint32_t n) const {
+  GRAVEL_BOTH uint32_t claim_offered(uint32_t n) const {
     const auto there = static_cast<int32_t>(fetch_add_acquire<scope::device>(&state().offered, 0u - n));  // [K7]
     const uint32_t got = there <= 0 ? 0 : static_cast<uint32_t>(there) < n ? static_cast<uint32_t>(there) : n;
-    if (got < n) fetch_add_release<scope::device>(&state().offered, n - got);  // [K7]
+    if (got < n) fetch_add<scope::device>(&state().offered, n - got);  // [K7]
     return got;
   }
   /// Offers what has become ready, but for `most` of them at most, which it takes: so many. 0: nothing has, or others were faster. A warp
@@ -196,10 +224,9 @@ struct channel {
     uint64_t end = chunk + uint64_t{seen.full} * chunk_tickets;
     uint32_t mine = 0;
     if (group.is_leader()) {
-      if (seen.full == 0) {  // more than there are in a chunk: others were faster
-        end = chunk + seen.behind;
-        if (seen.behind > chunk_tickets || end <= at || load_relaxed<scope::device>(&state().tail) != end) end = at;
-      }
+      // Of the chunk behind them: all, if there are no more tickets. More than there are in a chunk: others were faster.
+      const uint64_t last = end + seen.behind;
+      if (seen.behind <= chunk_tickets && last > at && load_relaxed<scope::device>(&state().tail) == last) end = last;
       if (end > at && compare_swap_acq_rel<scope::device>(&state().ready, at, end)) {  // [K9]
         const auto n = static_cast<uint32_t>(end - at);
         mine = n < most ? n : most;

@@ -60,6 +60,16 @@ struct frames {
   }
 };
 
+/// How many frames of each depth, if nothing is said: as many as are wanted, and 4065 at least, but no more than `fits` allows; of the form 2^k - 31, which
+/// wastes nothing, and so at least 33, which is enough for any batch.
+template <class Fits>
+uint32_t usual_frames(uint64_t wanted, Fits fits) {
+  uint32_t shift = 12;
+  while (shift < 29 && (uint64_t{1} << shift) - 31 < wanted) ++shift;
+  while (shift > 6 && !fits((1u << shift) - 31)) --shift;
+  return (1u << shift) - 31;
+}
+
 /// A frame that waits: where its inputs go.
 template <class C>
 struct waiting_frame {

@@ -42,7 +42,9 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
   /// Collective. `options.dispatch` is not looked at: workers serve themselves, in rounds. Throws gravel::error as gravel_task_graph does, and if
   /// there are fewer guests than PEs.
   explicit gravel_shared_task_graph(const Constants& constants, gravel_task_options options = {}, const gravel_shared_options& how = {})
-      : base({constants, {}}, in_rounds(options, how)), how_(how), n_pes_(static_cast<uint32_t>(gravel_n_pes())) {
+      : base({constants, {}}, in_rounds(options), gravel_n_pes() > 1 ? how.guests : 0),
+        how_(how),
+        n_pes_(static_cast<uint32_t>(gravel_n_pes())) {
     const uint64_t sizes[] = {how_.guests, how_.batches, options.max_depth};
     for (uint64_t size : sizes)
       if (gravel_min_all(size) != gravel_max_all(size))
@@ -74,6 +76,7 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
     open_shared();
     gravel_barrier_all();
     base::begin(0);
+    gravel_stream_synchronize(base::run_stream_);  // what was pushed is there
     shared_ = {};
     until_the_end();
     gravel_wait_quiescent();
@@ -95,9 +98,8 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
 
   /// With frames for what may be lent, so that what is here can go on. Where it cannot, as a frame that waits for another PE holds those behind it, the
   /// round ends (task_worker::work), and the next one begins with what others have brought.
-  static gravel_task_options in_rounds(gravel_task_options options, const gravel_shared_options& how) {
+  static gravel_task_options in_rounds(gravel_task_options options) {
     options.dispatch = gravel_dispatch::host;
-    if (gravel_n_pes() > 1) options.frames += how.guests;
     return options;
   }
   uint32_t credits() const { return how_.guests / n_pes_; }

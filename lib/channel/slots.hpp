@@ -3,13 +3,16 @@
 //
 //   user                                                    whoever finds too little room
 //   if there are n: room -= n            [K1] acquire       reads how many of a chunk are done         [K3] acquire
-//   were there fewer: room += n          [K1] release       (nothing is taken before all n are)
+//   were there fewer: room += n          [K1]               (nothing is taken before all n are)
 //   ticket = tail, tail += n             [K2] acq_rel       freed = all before the chunk, and so many
 //   uses the slots                                          room += what that gained                   [K1] release
 //   done count of each 32 += n           [K3] release
 //
 // Room and tickets are two steps, so that room can be promised long before it is used, and be given back unused. Nobody ever waits: who
 // finds no room is told so.
+//
+// What is given back of room needs no release. `room` is only added to, so who acquires a later value acquires from all who released into it
+// before (a release sequence), and who gives back has used none of these slots: there is nothing of its own to be seen.
 //
 // Room is taken without compare and swap, of which among many that try only one succeeds in the time of a round trip.
 //
@@ -123,7 +126,7 @@ struct slots {
   }
   /// Unused room goes back.
   GRAVEL_BOTH void give_room(uint32_t n) const {
-    if (n) fetch_add_release<scope::device>(&state->room, n);  // [K1]
+    if (n) fetch_add<scope::device>(&state->room, n);  // [K1]
   }
   /// The first of n tickets, for which room has been taken.
   GRAVEL_BOTH uint64_t draw(uint32_t n) const { return fetch_add_acq_rel<scope::device>(&state->tail, uint64_t{n}); }  // [K2]
@@ -157,7 +160,8 @@ struct slots {
     const uint64_t whole = freed / chunk_tickets * chunk_tickets + uint64_t{seen.full} * chunk_tickets;
     const uint64_t to = whole + (seen.behind < chunk_tickets ? seen.behind : chunk_tickets);
     if (to <= freed) return false;
-    if (compare_swap_acquire<scope::device>(&state->freed, freed, to)) give_room(static_cast<uint32_t>(to - freed));
+    if (compare_swap_acquire<scope::device>(&state->freed, freed, to))
+      fetch_add_release<scope::device>(&state->room, static_cast<uint32_t>(to - freed));  // [K1]
     return true;
   }
 };

@@ -3,6 +3,7 @@
 // run on its device, and send no messages.
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <string>
 #include <thread>
@@ -25,7 +26,7 @@ enum class gravel_dispatch {
 struct gravel_task_options {
   uint32_t max_depth = 63;         ///< of a task, where those that the host pushes have depth 0
   uint32_t capacity = 4065;        ///< elements of the channel of each type and depth; 2^k - 31 wastes nothing
-  uint32_t frames = 4065;          ///< continuations of each type and depth that wait
+  uint32_t frames = 0;             ///< continuations of each type and depth that wait; 0: by the number of workers, see frames()
   uint32_t width = 32;             ///< a channel with so many elements is looked at first
   uint32_t results = 1;            ///< words for the host
   uint32_t local_levels = ~0u;     ///< tasks of levels below run in shared memory, as far as there is room; 0: none
@@ -56,43 +57,21 @@ class gravel_task_graph {
 
  public:
   /// Throws gravel::error for sizes with which a run might not end, and for what does not fit into memory.
-  explicit gravel_task_graph(const Constants& constants, const gravel_task_options& options = {}) : options_(options) {
-    check();
-    view_.constants = constants;
-    view_.depths = options_.max_depth + 1;
-    view_.width = std::max(options_.width, 1u);
-    view_.capacity = options_.capacity;
-    view_.frame_capacity = options_.frames;
-    view_.frame_shift = 0;
-    while (1u << view_.frame_shift < gravel::slots<>::chunks_for(options_.frames) * gravel::chunk_tickets) ++view_.frame_shift;
-    if (uint64_t{view_.depths} << view_.frame_shift > uint64_t{1} << gravel_return<void>::row_bits)
-      gravel::fail_text("task graph: " + std::to_string(view_.depths) + " depths of " + std::to_string(options_.frames) +
-                        " frames; together there may be 2^25, each depth rounded up to a power of two");
-    view_.schedulers = options_.dispatch == gravel_dispatch::schedulers ? std::max(options_.schedulers, 1u) : 0;
-    view_.local_levels = levels_in_shared_memory();
-    auto& device = gravel::current_backend();
-    if (options_.warps == 0) options_.warps = warps_that_fit();
-    blocks_ = options_.blocks ? options_.blocks : blocks_that_fit();
-    bytes_ = line(mailbox_bytes()) + line(idle_bytes()) + sizeof(gravel::graph_words) + line(options_.results * 8) + staging_bytes + 128;
-    ((bytes_ += line(stride<T>()) * view_.depths), ...);
-    ((bytes_ += facts<T>::is_continuation ? frame_bytes<T>() * view_.depths : 0), ...);
-    memory_ = static_cast<char*>(device.allocate(bytes_, "the channels of a task graph"));
-    open();
-    run_stream_ = gravel_stream_create();
-    push_stream_ = gravel_stream_create();
-  }
+  explicit gravel_task_graph(const Constants& constants, const gravel_task_options& options = {})
+      : gravel_task_graph(constants, options, 0) {}
   gravel_task_graph(const gravel_task_graph&) = delete;
   gravel_task_graph& operator=(const gravel_task_graph&) = delete;
   ~gravel_task_graph() {
-    if (running_) {  // start() without wait(): the run ends, and nobody hears how
-      let_go();
-      gravel_stream_synchronize(run_stream_);
-    }
+    if (running_) let_go();  // start() without wait(): the run ends, and nobody hears how
+    gravel_stream_synchronize(run_stream_);
     gravel_stream_destroy(push_stream_);
     gravel_stream_destroy(run_stream_);
     gravel::current_backend().release(memory_);
   }
 
+  /// Continuations of each type and depth that can wait. If nothing was said: two for each task that workers run at once, and 4065 at least, as far as
+  /// the limit of all depths together and a sixteenth of the memory that is free allow.
+  uint32_t frames() const { return options_.frames; }
   /// Bytes of device memory.
   uint64_t bytes() const { return bytes_; }
   /// Levels that run in shared memory.
@@ -116,26 +95,20 @@ class gravel_task_graph {
     gravel_copy(&view_.results[of.row()], &v, sizeof(v));
   }
 
-  /// Tasks of depth 0: before a run, or while it is under way. Before it, throws gravel::error if the channel has no room for them. While it is under
-  /// way, returns early if a task has done something wrong, which wait() then tells.
+  /// Tasks of depth 0: before a run, or while it is under way. Before it, throws gravel::error, and pushes none, if the channel has no room for them, and
+  /// returns before they are there. While it is under way, returns early if a task has done something wrong, which wait() then tells.
   template <class U>
   void push(const std::vector<U>& tasks) {
     static_assert(types::template has<U> && !facts<U>::is_continuation, "not a task of this graph");
+    if (!running_) return push_before_run(tasks);
     constexpr uint64_t most = staging_bytes / sizeof(U);
     for (uint64_t done = 0; done < tasks.size();) {
       const auto n = static_cast<uint32_t>(std::min<uint64_t>(most, tasks.size() - done));
-      auto* const staged = reinterpret_cast<U*>(staging_ + 128);
-      gravel_copy(staged, &tasks[done], n * sizeof(U));
-      const uint32_t step = std::min(options_.capacity, GRAVEL_CUDA ? 256u : 64u);
-      launch(gravel::push_tasks<view, U>, 1, (step + 31) / 32 * 32, 0, push_stream_, view_, static_cast<const U*>(staged), n, step,
-             reinterpret_cast<uint32_t*>(staging_));
+      push_some(&tasks[done], n, push_stream_);
       gravel_stream_synchronize(push_stream_);
       uint32_t pushed = 0;
       gravel_copy(&pushed, staging_, sizeof(pushed));
       done += pushed;
-      if (pushed < n && !running_)
-        gravel::fail_text("task graph: " + std::to_string(tasks.size()) + " tasks '" + U::name +
-                          "' before a run; its channel has room for " + std::to_string(options_.capacity));
       if (pushed < n && has_fault()) return;  // nobody makes room any more; wait() says why
       if (pushed < n) std::this_thread::yield();
     }
@@ -165,6 +138,59 @@ class gravel_task_graph {
   const gravel_task_counts& counts() const { return counts_; }
 
  protected:
+  /// `lent`: frames besides, for those that wait for other PEs.
+  gravel_task_graph(const Constants& constants, const gravel_task_options& options, uint32_t lent) : options_(options) {
+    check();
+    view_.constants = constants;
+    view_.depths = options_.max_depth + 1;
+    view_.width = std::max(options_.width, 1u);
+    view_.capacity = options_.capacity;
+    view_.schedulers = options_.dispatch == gravel_dispatch::schedulers ? std::max(options_.schedulers, 1u) : 0;
+    view_.local_levels = levels_in_shared_memory();
+    auto& device = gravel::current_backend();
+    if (options_.warps == 0) options_.warps = warps_that_fit();
+    blocks_ = options_.blocks ? options_.blocks : blocks_that_fit();
+    if (options_.frames == 0) options_.frames = usual_frames(lent);
+    options_.frames += lent;
+    view_.frame_capacity = options_.frames;
+    view_.frame_shift = 0;
+    while (1u << view_.frame_shift < gravel::slots<>::chunks_for(options_.frames) * gravel::chunk_tickets) ++view_.frame_shift;
+    if (uint64_t{view_.depths} << view_.frame_shift > uint64_t{1} << gravel_return<void>::row_bits)
+      gravel::fail_text("task graph: " + std::to_string(view_.depths) + " depths of " + std::to_string(options_.frames) +
+                        " frames; together there may be 2^25, each depth rounded up to a power of two");
+    bytes_ = line(mailbox_bytes()) + line(idle_bytes()) + sizeof(gravel::graph_words) + line(options_.results * 8) + staging_bytes + 128;
+    ((bytes_ += line(stride<T>()) * view_.depths), ...);
+    ((bytes_ += facts<T>::is_continuation ? frame_bytes<T>() * view_.depths : 0), ...);
+    memory_ = static_cast<char*>(device.allocate(bytes_, "the channels of a task graph"));
+    open();
+    run_stream_ = gravel_stream_create();
+    push_stream_ = gravel_stream_create();
+  }
+
+  /// Nobody else fills the channel, so what finds room is known. Nobody waits for the kernel: the run is behind it in its stream.
+  template <class U>
+  void push_before_run(const std::vector<U>& tasks) {
+    uint64_t& pushed = pushed_[types::template index<U>];
+    if (pushed + tasks.size() > options_.capacity)
+      gravel::fail_text("task graph: " + std::to_string(pushed + tasks.size()) + " tasks '" + U::name +
+                        "' before a run; its channel has room for " + std::to_string(options_.capacity));
+    pushed += tasks.size();
+    constexpr uint64_t most = staging_bytes / sizeof(U);
+    for (uint64_t done = 0; done < tasks.size(); done += most) {
+      if (staged_) gravel_stream_synchronize(run_stream_);  // they have been read
+      staged_ = true;
+      push_some(&tasks[done], static_cast<uint32_t>(std::min<uint64_t>(most, tasks.size() - done)), run_stream_);
+    }
+  }
+  template <class U>
+  void push_some(const U* tasks, uint32_t n, gravel_stream_t stream) {
+    auto* const staged = reinterpret_cast<U*>(staging_ + 128);
+    gravel_copy(staged, tasks, n * sizeof(U));
+    const uint32_t step = std::min(options_.capacity, GRAVEL_CUDA ? 256u : 64u);
+    launch(gravel::push_tasks<view, U>, 1, (step + 31) / 32 * 32, 0, stream, view_, static_cast<const U*>(staged), n, step,
+           reinterpret_cast<uint32_t*>(staging_));
+  }
+
   static constexpr uint64_t staging_bytes = 64 << 10;
   static constexpr uint32_t local_bytes = 20 << 10;  ///< of shared memory for a worker, if nothing else is said
   static uint64_t line(uint64_t bytes) { return (bytes + 127) / 128 * 128; }
@@ -188,18 +214,23 @@ class gravel_task_graph {
     return gravel::channel<typename view::template element<U>>::bytes(view_.template capacity_of<U>());
   }
   template <class U>
-  uint64_t frame_bytes() const {
-    if constexpr (facts<U>::is_continuation) return gravel::frames<U>::bytes(options_.frames);
+  uint64_t frame_bytes(uint32_t frames) const {
+    if constexpr (facts<U>::is_continuation) return gravel::frames<U>::bytes(frames);
     else return 0;
+  }
+  template <class U>
+  uint64_t frame_bytes() const {
+    return frame_bytes<U>(options_.frames);
   }
 
   /// For each parent in turn: a batch of it must find room in empty channels.
   void check() const {
     constexpr uint32_t most = 1u << 30;
-    if (options_.max_depth >= 1u << 16 || options_.capacity == 0 || options_.capacity > most || options_.frames == 0 ||
-        options_.frames > most / 2 || options_.results == 0 || options_.results > 1u << 20 || options_.warps > 32)
+    if (options_.max_depth >= 1u << 16 || options_.capacity == 0 || options_.capacity > most || options_.frames > most / 2 ||
+        options_.results == 0 || options_.results > 1u << 20 || options_.warps > 32)
       gravel::fail_text(
-          "task graph: an option is out of its range (max_depth below 2^16, capacity and frames 1 to 2^29, results 1 to 2^20, warps to "
+          "task graph: an option is out of its range (max_depth below 2^16, capacity 1 to 2^30, frames to 2^29, results 1 to 2^20, warps "
+          "to "
           "32)");
     (check_parent<T>(static_cast<typename facts<T>::children*>(nullptr), static_cast<typename facts<T>::continuations*>(nullptr)), ...);
   }
@@ -215,10 +246,27 @@ class gravel_task_graph {
                                                        std::to_string(options_.capacity) + " elements" + spawner)
                                    : void()),
      ...);
-    ((options_.frames < batch ? gravel::fail_text(std::string("task graph: there are ") + std::to_string(options_.frames) + " frames of '" +
-                                                  C::name + "' for each depth; a batch of '" + P::name + "' needs " + std::to_string(batch))
-                              : void()),
+    ((options_.frames != 0 && options_.frames < batch
+          ? gravel::fail_text(std::string("task graph: there are ") + std::to_string(options_.frames) + " frames of '" + C::name +
+                              "' for each depth; a batch of '" + P::name + "' needs " + std::to_string(batch))
+          : void()),
      ...);
+  }
+
+  uint32_t usual_frames(uint32_t lent) const {
+    uint32_t batch = 0;
+    ((batch = facts<T>::continuations::count ? std::max(batch, facts<T>::batch) : batch), ...);
+    uint64_t free = ~uint64_t{0};
+#if GRAVEL_CUDA
+    if (size_t now = 0, all = 0; cudaMemGetInfo(&now, &all) == cudaSuccess) free = now;
+#endif
+    const auto fits = [&](uint32_t n) {
+      uint64_t each = 0;
+      ((each += facts<T>::is_continuation ? frame_bytes<T>(n + lent) + gravel::channel<uint32_t>::bytes(2 * (n + lent)) : 0), ...);
+      const uint64_t rows = uint64_t{gravel::slots<>::chunks_for(n + lent)} * gravel::chunk_tickets;
+      return rows * view_.depths <= uint64_t{1} << gravel_return<void>::row_bits && each * view_.depths <= free / 16;
+    };
+    return gravel::usual_frames(uint64_t{2} * blocks_ * options_.warps * batch, fits);
   }
 
   /// Lays out the memory, which is zeroed.
@@ -246,17 +294,15 @@ class gravel_task_graph {
 
   void begin(uint64_t held) {
     if (running_) gravel::fail_text("task graph: it runs already");
-    gravel::graph_words words{};
-    gravel_copy(&words, view_.words, sizeof(words));
-    words.held = held;
-    words.fault = words.arrived = words.starving = 0;
-    words.counts = {};
-    gravel_copy(view_.words, &words, sizeof(words));
     if (workers()) {  // those of the last run still stand in the list
       const uint32_t room = idle_capacity();
       gravel::current_backend().zero(&view_.idle.state(), idle_bytes());
       gravel_copy(&view_.idle.state().room, &room, sizeof(room));
     }
+    launch(gravel::begin_run<view>, 1, 32, 0, run_stream_, view_, held);
+    if (held) gravel_stream_synchronize(run_stream_);  // before anybody lets go, or pushes more
+    pushed_ = {};
+    staged_ = false;
     running_ = true;
     if (options_.dispatch != gravel_dispatch::host) run_workers(~0u);
   }
@@ -372,5 +418,7 @@ class gravel_task_graph {
   unsigned blocks_ = 0;
   gravel_stream_t run_stream_ = nullptr, push_stream_ = nullptr;
   bool running_ = false;
+  std::array<uint64_t, types::count> pushed_{};  ///< of each type, before a run
+  bool staged_ = false;                          ///< some of them may not have been read yet
   gravel_task_counts counts_{};
 };

@@ -28,6 +28,16 @@ __global__ void run_scheduled_tasks(const View view) {
   worker_of_warp(view, &looking).work_scheduled();
 }
 
+/// Before each run: what it counts and how it is told to end. `live` says what has been pushed already.
+template <class View>
+__global__ void begin_run(const View view, uint64_t held) {
+  if (threadIdx.x != 0) return;
+  graph_words& words = *view.words;
+  words.held = held;
+  words.fault = words.arrived = words.starving = 0;
+  words.counts = {};
+}
+
 /// One block: pushes `n` tasks from `from` at depth 0, `step` at once, at most one for each thread. *pushed: how many found room.
 template <class View, class T>
 __global__ void push_tasks(const View view, const T* from, uint32_t n, uint32_t step, uint32_t* pushed) {

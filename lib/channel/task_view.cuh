@@ -127,6 +127,7 @@ struct task_view {
     for (relax wait; !r.granted; wait()) r = ready.reserve(group, 1);  // until one who has taken rows has read them
     ready.write(r.mine, depth_row);
     ready.commit(group, r);
+    ready.publish(group);
   }
   /// Whatever it is of a C: an input, and the frame on its way if it was the last. Thread scope: lane, divergent.
   template <class C, bool ADD, class... V>
@@ -246,7 +247,7 @@ class task_here {
     if (level_ == 0) return view_.report(task_fault::too_deep, index<T>, depth_);
     if (rank_ == 0) spawned_[index<U>] += n;
     const auto to = view_.template channel_of<U>(depth_ + 1);
-    const channel_reservation r = to.draw(all, rank_ == 0 ? n : 0);
+    const channel_reservation r = to.draw_together(all, n);
     for (uint32_t i = rank_; i < n; i += 32) {
       const U one = child(i);
       level_for(one);  // tells an error

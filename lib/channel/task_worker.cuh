@@ -58,27 +58,35 @@ class task_worker {
         if (batches == 0) break;
         if (!may_look()) {
           do idle();  // nothing can come but from the channels
-          while (!may_look());
+          while (!may_look() && !ended_);
           small = false;
         }
+        if (ended_) break;
       }
       if (may_look()) {
-        const auto [live, faulty] = live_now();
-        if (faulty) break;
-        // Who found the channels empty looks again when something has come, and now and then.
-        const bool looks = batches != 0 && (!found_nothing_ || live >> 40 != seen_ >> 40 || ++skipped_ == 16);
-        if (looks) seen_ = live, skipped_ = 0;
-        if (looks && choose(small ? 1 : view_.width)) {
+        // Who found the channels empty looks again when something has come, and now and then; others look at once.
+        bool looks = batches != 0 && !found_nothing_, asked = false;
+        run_state now{0, false};
+        if (!looks) {
+          asked = true, now = live_now();
+          const auto arrivals = static_cast<uint32_t>(now.live / graph_words::arrival);
+          looks = batches != 0 && (arrivals != seen_ || ++skipped_ == 16);
+          if (looks) seen_ = arrivals, skipped_ = 0;
+        }
+        if (looks && !now.faulty && choose(small ? 1 : view_.width)) {
           if (!hands_out_ || !hand_out()) run_found();
           --batches, small = true, idle.reset(), refused = 0;
           continue;
         }
+        if (!asked) now = live_now();
+        if (now.faulty) ended_ = true;
         // What is here may lack room that comes back only with what other PEs bring between rounds: then the round ends.
         if (in_rounds && looks && small && !found_nothing_ && ++refused == most_refused) batches = 0;
-        if (small && (live & graph_words::live_mask) == 0) break;
+        if (small && (now.live & graph_words::live_mask) == 0) ended_ = true;
+        if (ended_) break;
         if (small && found_nothing_ && !hands_out_) starve();
       }
-      if (small) idle();
+      if (small) found_nothing_ ? idle.closely() : idle();  // one warp of the block, which looks at one word; else at many
     }
     leave_looking();
     tell();
@@ -138,14 +146,18 @@ class task_worker {
 
   /// Of a block one warp at a time looks at the channels, until it has found something.
   GRAVEL_DEVICE bool may_look() {
-    if (!looks_) looks_ = warp_.from_leader(warp_.is_leader() ? atomicExch(looking_, 1u) : 0) == 0;
+    if (looks_) return true;
+    const uint32_t state = warp_.from_leader(warp_.is_leader() ? atomicCAS(looking_, nobody, somebody) : nobody);
+    looks_ = state == nobody;
+    ended_ = state == all_done;
+    if (looks_) found_nothing_ = false;  // who left it found something
     return looks_;
   }
   GRAVEL_DEVICE void leave_looking() {
     if (!looks_) return;
     if (warp_.is_leader()) {
       if (starves_) fetch_add<scope::device>(&view_.words->starving, ~uint64_t{0});
-      atomicExch(looking_, 0u);
+      atomicExch(looking_, ended_ ? all_done : nobody);  // so those who wait for their turn need not see for themselves
     }
     looks_ = starves_ = false;
   }
@@ -158,11 +170,12 @@ class task_worker {
     starves_ = true;
   }
 
-  /// Takes a batch: of the deepest channel that has at least `width` elements and may start.
+  /// Takes a batch: of the deepest channel that has at least `width` elements and may start. None, if a task has done something wrong.
   GRAVEL_DEVICE bool choose(uint32_t width) {
     const uint32_t all = view_.depths * View::n_types;
     found_nothing_ = true;
-    for (uint32_t end = (all + 31) / 32 * 32; end != 0; end -= end < 128 ? end : 128) {  // 128 at once: they come from far
+    const uint64_t fault = warp_.is_leader() ? load_relaxed<scope::device>(&view_.words->fault) : 0;  // comes with what follows
+    for (uint32_t end = (all + 31) / 32 * 32; end != 0; end -= end < 128 ? end : 128) {               // 128 at once: they come from far
       const uint32_t begin = end < 128 ? 0 : end - 128;
       uint32_t waiting[4], offered[4];
       GRAVEL_UNROLL
@@ -175,6 +188,7 @@ class task_worker {
         offered[i] = load_relaxed<scope::device>(&state->offered);
         waiting[i] = static_cast<uint32_t>(tail - head);
       }
+      if (warp_.ballot(fault != 0) != 0) return false;
       // One place that starts batches: what is inlined there is most of the kernel.
       for (uint32_t i = 4; i-- > 0;)
         if (choose_of(begin + i * 32, one_of(waiting, i), one_of(offered, i), width)) return true;
@@ -207,20 +221,29 @@ class task_worker {
     ((type == types::template index<T> ? void(taken = take_batch<T>(waiting, offered)) : void()), ...);
     return taken;
   }
+  /// Who got what it asked for the last time asks without looking.
+  template <class Admission>
+  GRAVEL_DEVICE bool promise(const Admission& admission, uint32_t n) {
+    was_refused_ = !admission.promise(warp_, n, was_refused_);
+    counts_.refusals += was_refused_;
+    return !was_refused_;
+  }
   template <class T>
   GRAVEL_DEVICE bool take_batch(uint32_t waiting, uint32_t offered) {
     const uint32_t depth = found_.channel / View::n_types, most = waiting < facts<T>::batch ? waiting : facts<T>::batch;
     const task_admission<View, T> admission{view_, depth + 1};
     // Tasks that spawn nothing always may start; while one is taken, another warp of the block can look for the next.
     if (facts<T>::spawns == 0 && waiting > most && !hands_out_) leave_looking();
-    if (!admission.promise(warp_, most)) return ++counts_.refusals, false;
-    found_.batch = view_.template channel_of<T>(depth).take(warp_, most, offered);
+    if (!promise(admission, most)) return false;
+    const auto from = view_.template channel_of<T>(depth);
+    const uint32_t n = from.claim(warp_, most, offered);
     found_.promised = most;
-    if (found_.batch.count == 0) {
+    if (n == 0) {
       if (warp_.is_leader()) admission.give_back(most);
       return false;
     }
-    if (!hands_out_) leave_looking();
+    if (!hands_out_) leave_looking();  // the next one need not wait for the tickets
+    found_.batch = from.take_claimed(warp_, n);
     return true;
   }
 
@@ -266,8 +289,7 @@ class task_worker {
     if constexpr (facts<C>::is_continuation) {
       const uint32_t depth = next_row_ >> view_.frame_shift;
       found_ = {depth * View::n_types + types::template index<C>, 1, {next_row_, 1}, true};
-      if (task_admission<View, C>{view_, depth + 1}.promise(warp_, 1)) return true;
-      ++counts_.refusals;
+      if (promise(task_admission<View, C>{view_, depth + 1}, 1)) return true;
       if (warp_.is_leader()) {
         view_.template put_ready<C>(next_row_);
         fetch_add<scope::device>(&view_.words->live, ~uint64_t{0});  // it was counted before
@@ -299,7 +321,7 @@ class task_worker {
     const uint32_t n = batch.count - lane_group::popcount(warp_.ballot(moved));
     task_here<View, T, false> here(view_, own_store_, depth, view_.depths - 1 - depth, rank_in_task);
     if constexpr (facts<T>::is_continuation) {
-      if (has) run_continuation<T>(here, depth, element, rank_in_task);
+      if (has) run_continuation<T>(here, depth, element);
       counts_.continuations += n, counts_.unfinished -= n;
     } else if (has && !moved) {
       if constexpr (detail::has_level<T>) here.set_level(element.level());
@@ -307,17 +329,18 @@ class task_worker {
     }
     warp_.sync();
     counts_.unfinished += task_admission<View, T>{view_, depth + 1}.settle(warp_, here, promised, n);
+    if constexpr (facts<T>::is_continuation)  // all have read, and nobody who waits for what it brought has to wait for this
+      if (has && rank_in_task == 0) view_.template frames_of<T>(depth).space.free(row_of(element), 1);  // [K3]
     counts_.tasks += n;
     ++counts_.batches;
     if constexpr (facts<T>::lanes == 32) next_type_ = warp_.from_leader(here.next_type()), next_row_ = warp_.from_leader(here.next_row());
   }
+  GRAVEL_DEVICE uint32_t row_of(uint32_t depth_row) const { return depth_row & ((1u << view_.frame_shift) - 1); }
   template <class C, class Here>
-  GRAVEL_DEVICE void run_continuation(Here& here, uint32_t depth, uint32_t depth_row, uint32_t rank) {
+  GRAVEL_DEVICE void run_continuation(Here& here, uint32_t depth, uint32_t depth_row) {
     const frames<C> in = view_.template frames_of<C>(depth);
-    const uint32_t row = depth_row & ((1u << view_.frame_shift) - 1);
+    const uint32_t row = row_of(depth_row);
     run_with_inputs<C>(here, in.arguments.load(row), [&](uint32_t i) { return in.input[i * in.arguments.rows + row]; });
-    if (facts<C>::lanes == 32) __syncwarp();  // all have read
-    if (rank == 0) in.space.free(row, 1);     // [K3]
   }
 
   GRAVEL_DEVICE void tell() {
@@ -338,6 +361,7 @@ class task_worker {
   }
 
   static constexpr uint32_t none = ~0u;
+  static constexpr uint32_t nobody = 0, somebody = 1, all_done = 2;
   static constexpr uint32_t most_refused = 64;  ///< searches in vain, one behind the other
   /// A batch that was taken out of a channel, or one frame whose inputs have come.
   struct found {
@@ -353,12 +377,14 @@ class task_worker {
   local_worker<View> own_;
   found found_{};
   uint32_t next_type_ = none, next_row_ = 0;
-  uint32_t* const looking_;     ///< in shared memory: a warp of this block looks at the channels
+  uint32_t* const looking_;     ///< in shared memory: who of this block looks at the channels; all_done: one who did has seen the end
   bool looks_ = false;          ///< this one
+  bool ended_ = false;          ///< nothing is left, or a task has done something wrong
   bool starves_ = false;        ///< and it is counted as one that found nothing
   bool hands_out_ = false;      ///< a scheduler
   bool found_nothing_ = false;  ///< when the channels were last looked at
-  uint64_t seen_ = 0;           ///< live, then
+  bool was_refused_ = true;     ///< room, when it was last asked for
+  uint32_t seen_ = 0;           ///< arrivals, then
   uint32_t skipped_ = 0;
 };
 

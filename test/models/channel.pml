@@ -5,9 +5,10 @@
 //   take_room       slots::take_room, with refresh where there is too little: [K1]
 //   draw            slots::draw: [K2]
 //   write, commit   channel::write, commit: [K4]; a producer of two elements commits its chunks one after the other
-//   claim           channel::claim: [K7]
+//   claim           channel::claim_offered: [K7]
 //   offer           channel::offer, by one lane: the count, the tail, the compare and swap of `ready`; [K7]
-//   head            channel::take: [K8]
+//   publish         channel::publish: a producer's offer, of which it takes nothing
+//   head            channel::take_claimed: [K8]
 //   read, free      channel::read, free: [K3]; what a consumer took may lie in two chunks
 //
 // Claims: nobody touches a slot that another holds; what is read was written; each element is taken once, all are taken; elements that are
@@ -24,6 +25,8 @@
 // BROKEN=9: takes what was offered when it looked, and may have gone.
 // BROKEN=10: does not give back what it found missing.
 // BROKEN=11: what is offered includes what the one who offers takes itself.
+// BROKEN=12: a producer offers up to what it has committed, whether what is before that is committed or not.
+// BROKEN=13: a producer offers what it has committed, and does not move `ready`: others offer it again.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -41,6 +44,9 @@
 #endif
 #ifndef TAKE
 #define TAKE 2        /* that a consumer takes at once */
+#endif
+#ifndef PUBLISH
+#define PUBLISH 0     /* 1: producers do */
 #endif
 #define CHUNK 2
 #ifndef CHUNKS
@@ -98,8 +104,44 @@ inline refresh() {
   atomic { e = 0; n = 0; f = 0 }
 }
 
+/* What has become ready, but for `most`, which the caller gets. h, n, e, t, got: the caller's. What only these see needs no step of its own. */
+inline offer(most) {
+  h = ready;
+#if BROKEN == 3
+  t = tail;
+  atomic { n = committed[WORD(h)] - BEFORE(h); e = START(h) + n };
+#else
+  n = committed[WORD(h)] - BEFORE(h);  /* [K4] */
+  atomic { t = tail; e = START(h) + n };
+#endif
+  if
+#if BROKEN == 7
+  :: n <= CHUNK && e > h ->
+#else
+  :: n <= CHUNK && e > h && (n == CHUNK || t == e) ->
+#endif
+     if
+#if BROKEN == 5
+     :: atomic { true -> ready = e; got = (e - h < most -> e - h : most) };
+#else
+     :: atomic { ready == h -> ready = e; got = (e - h < most -> e - h : most) };
+#endif
+#if BROKEN == 11
+        offered = offered + e - h  /* [K7] */
+#else
+        if
+        :: e - h > got -> offered = offered + e - h - got  /* [K7] */
+        :: else
+        fi
+#endif
+     :: ready != h
+     fi
+  :: else
+  fi
+}
+
 proctype producer() {
-  byte left = EACH, want, t, k, f, n, e, gained;
+  byte left = EACH, want, t, k, f, n, e, h, got, gained;
   short seen;
   bool more;
   do
@@ -157,7 +199,25 @@ proctype producer() {
      :: want == 1 -> committed[WORD(t)]++
      fi;
 #endif
-     atomic { left = left - want; want = 0; t = 0; k = 0 }
+#if PUBLISH
+#if BROKEN == 12
+     h = ready;
+     e = t + want;
+     if
+     :: e > h ->
+        if
+        :: atomic { ready == h -> ready = e } -> offered = offered + e - h
+        :: ready != h
+        fi
+     :: else
+     fi;
+#elif BROKEN == 13
+     offered = offered + want;
+#else
+     offer(0);
+#endif
+#endif
+     atomic { left = left - want; want = 0; t = 0; k = 0; h = 0; n = 0; e = 0; got = 0 }
   od
 }
 
@@ -190,40 +250,7 @@ end:
      fi;
      if
      :: got == 0 ->
-        h = ready;
-#if BROKEN == 3
-        t = tail;
-        n = committed[WORD(h)] - BEFORE(h);
-#else
-        n = committed[WORD(h)] - BEFORE(h);  /* [K4] */
-        t = tail;
-#endif
-        e = START(h) + n;
-        if
-#if BROKEN == 7
-        :: n <= CHUNK && e > h ->
-#else
-        :: n <= CHUNK && e > h && (n == CHUNK || t == e) ->
-#endif
-           if
-#if BROKEN == 5
-           :: true -> ready = e;
-#else
-           :: atomic { ready == h -> ready = e } ->
-#endif
-              got = (e - h < TAKE -> e - h : TAKE);
-#if BROKEN == 11
-              offered = offered + e - h  /* [K7] */
-#else
-              if
-              :: e - h > got -> offered = offered + e - h - got  /* [K7] */
-              :: else
-              fi
-#endif
-           :: ready != h
-           fi
-        :: else
-        fi
+        offer(TAKE)
      :: else
      fi;
      atomic { h = 0; n = 0; e = 0; t = 0; seen = 0 };
