@@ -10,22 +10,31 @@ namespace gravel {
 
 constexpr uint32_t edges_joined_first = 2;
 
-/// The root above `v`, as far as `v` can see it, and a shorter way there for others. Thread scope: lane.
+/// The root above `v`, as far as `v` can see it, and a shorter way there for others. What it reads may be old, out of the multiprocessor's cache: a
+/// vertex that was once above another stays so. Who read roots where they are newest waited for all others that read the same few. Thread scope: lane.
 GRAVEL_DEVICE uint32_t find_root(uint32_t* comp, uint32_t v) {
-  uint32_t here = load_relaxed<scope::device>(&comp[v]);
+  uint32_t here = load_relaxed<scope::block>(&comp[v]);
   if (here == v) return v;
-  for (uint32_t before = v, above; here > (above = load_relaxed<scope::device>(&comp[here])); before = here, here = above)
+  for (uint32_t before = v, above; here > (above = load_relaxed<scope::block>(&comp[here])); before = here, here = above)
     store_relaxed<scope::device>(&comp[before], above);
   return here;
 }
-/// Joins the trees of both. Roots only ever hang below lower ones, so there is no circle. Thread scope: lane.
+/// Joins the trees of both; a vertex and itself: nothing. Roots only ever hang below lower ones, so there is no circle. Of lanes that would hang the
+/// same root one does: most edges lead to few trees. Thread scope: warp, converged.
 GRAVEL_DEVICE void join(uint32_t* comp, uint32_t one, uint32_t other) {
-  uint32_t a = find_root(comp, one), b = find_root(comp, other);
-  while (a != b) {
+  constexpr uint32_t nobody = ~0u;
+  uint32_t a = one, b = other;
+  if (one != other) a = find_root(comp, one), b = find_root(comp, other);
+  while (__any_sync(~0u, a != b)) {
     const uint32_t high = a > b ? a : b, low = a > b ? b : a;
-    const uint32_t seen = atomicCAS(&comp[high], high, low);
-    if (seen == high) return;
-    a = find_root(comp, seen), b = low;
+    const int leader = __ffs(static_cast<int>(__match_any_sync(~0u, a == b ? nobody : high))) - 1;
+    uint32_t above = 0;
+    if (a != b && threadIdx.x % 32 == static_cast<uint32_t>(leader)) {
+      above = atomicCAS(&comp[high], high, low);
+      if (above == high) above = low;
+    }
+    above = __shfl_sync(~0u, above, leader);  // of `high`, by now
+    if (a != b) a = above == low ? low : find_root(comp, above), b = low;
   }
 }
 
@@ -40,10 +49,13 @@ static __global__ void plant_trees(worklist_graph graph, uint32_t* comp) {
 }
 /// The first edges of each vertex.
 static __global__ void join_first(worklist_graph graph, uint32_t* comp) {
-  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.own; v += uint64_t{gridDim.x} * blockDim.x) {
-    const uint64_t begin = graph.offsets[v], all = graph.offsets[v + 1],
-                   end = all - begin > edges_joined_first ? begin + edges_joined_first : all;
-    for (uint64_t e = begin; e < end; ++e) join(comp, static_cast<uint32_t>(v), graph.targets[e]);
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < graph.own; of_warp += lanes) {
+    const uint64_t v = of_warp + threadIdx.x % 32;
+    uint64_t begin = 0, end = 0;
+    if (v < graph.own) begin = graph.offsets[v], end = graph.offsets[v + 1];
+    for (uint32_t i = 0; i < edges_joined_first; ++i)
+      join(comp, static_cast<uint32_t>(v), begin + i < end ? graph.targets[begin + i] : static_cast<uint32_t>(v));
   }
 }
 /// All point at roots.
@@ -70,12 +82,12 @@ static __global__ void __launch_bounds__(256) join_rest(worklist_graph graph, ui
     for (unsigned rest = __ballot_sync(~0u, end - begin >= many); rest; rest &= rest - 1) {
       const int of = __ffs(static_cast<int>(rest)) - 1;
       const uint64_t first = __shfl_sync(~0u, begin, of), last = __shfl_sync(~0u, end, of);
-      for (uint64_t e = first + lane; e < last; e += 32)
-        join(comp, static_cast<uint32_t>(of_warp) + static_cast<uint32_t>(of), graph.targets[e]);
+      const auto hub = static_cast<uint32_t>(of_warp) + static_cast<uint32_t>(of);
+      for (uint64_t e = first; e < last; e += 32) join(comp, hub, e + lane < last ? graph.targets[e + lane] : hub);
     }
-    if (end - begin < many)
-      for (uint64_t e = begin; e < end; ++e) join(comp, static_cast<uint32_t>(v), graph.targets[e]);
-    __syncwarp();
+    if (end - begin >= many) begin = end;
+    for (; __any_sync(~0u, begin < end); ++begin)
+      join(comp, static_cast<uint32_t>(v), begin < end ? graph.targets[begin] : static_cast<uint32_t>(v));
   }
 }
 
