@@ -9,7 +9,8 @@
 //   4. the channels, what there is: deepest first
 //
 // Of a block only one warp looks at the channels, which it goes on doing until it has found something: those who look hold up those who
-// work, by the words of the channels and by the multiprocessor's instructions. Blocks begin at different ones of the deepest four. While a
+// work, by the words of the channels and by the multiprocessor's instructions. What it waits for there, those wait for that want to look next; so
+// it leaves as soon as it has claimed some, before it knows which. Blocks begin at different ones of the deepest four. While a
 // block looks in vain (`starving`), tasks of the upper half of the local levels stay in the channels, to be split.
 //
 // The warp that brings a continuation its last result goes on with it at once, if it may start, and without a trip through the channel; with
@@ -23,7 +24,7 @@
 //   waits until posted changes                [K6]        first, channel, count, promised; posted += 1        [K6] release
 //
 // The end. `live` counts before an element can be seen, and uncounts when it and, for what a worker took into its shared memory, all that
-// came of it there is finished. Who finds it 0, and the host done with pushing (read before it), leaves.
+// came of it there is finished. Who finds it 0, and the host done with pushing (read before it), leaves, and tells the warps of its block.
 #pragma once
 #include <cstdint>
 
