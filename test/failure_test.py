@@ -43,8 +43,6 @@ class FailureTest(unittest.TestCase):
 
     def assert_clean(self, job, left):
         self.assertEqual(left, {}, "processes left behind; stderr:\n" + job.text)
-        for reader in job.readers:
-            reader.join(5)
         self.assertEqual(job.leftovers(), set(), "files left behind; stderr:\n" + job.text)
         self.assertNotRegex(job.text, "ERROR: AddressSanitizer|runtime error: ")
 

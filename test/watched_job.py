@@ -133,7 +133,9 @@ class Job:
             left.update(self.processes())
             return not left
 
-        wait_for(all_gone, max(0, end - time.monotonic()))
+        if wait_for(all_gone, max(0, end - time.monotonic())):  # nobody writes any more: what they have said is complete
+            for reader in self.readers:
+                reader.join(5)
         return status, left
 
     def leftovers(self):
