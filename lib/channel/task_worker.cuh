@@ -222,20 +222,13 @@ class task_worker {
     ((type == types::template index<T> ? void(taken = take_batch<T>(waiting, offered)) : void()), ...);
     return taken;
   }
-  /// Who got what it asked for the last time asks without looking.
-  template <class Admission>
-  GRAVEL_DEVICE bool promise(const Admission& admission, uint32_t n) {
-    was_refused_ = !admission.promise(warp_, n, was_refused_);
-    counts_.refusals += was_refused_;
-    return !was_refused_;
-  }
   template <class T>
   GRAVEL_DEVICE bool take_batch(uint32_t waiting, uint32_t offered) {
     const uint32_t depth = found_.channel / View::n_types, most = waiting < facts<T>::batch ? waiting : facts<T>::batch;
     const task_admission<View, T> admission{view_, depth + 1};
     // Tasks that spawn nothing always may start; while one is taken, another warp of the block can look for the next.
     if (facts<T>::spawns == 0 && waiting > most && !hands_out_) leave_looking();
-    if (!promise(admission, most)) return false;
+    if (!admission.promise(warp_, most)) return ++counts_.refusals, false;
     const auto from = view_.template channel_of<T>(depth);
     const uint32_t n = from.claim(warp_, most, offered);
     found_.promised = most;
@@ -290,7 +283,8 @@ class task_worker {
     if constexpr (facts<C>::is_continuation) {
       const uint32_t depth = next_row_ >> view_.frame_shift;
       found_ = {depth * View::n_types + types::template index<C>, 1, {next_row_, 1}, true};
-      if (promise(task_admission<View, C>{view_, depth + 1}, 1)) return true;
+      if (task_admission<View, C>{view_, depth + 1}.promise(warp_, 1)) return true;
+      ++counts_.refusals;
       if (warp_.is_leader()) {
         view_.template put_ready<C>(next_row_);
         fetch_add<scope::device>(&view_.words->live, ~uint64_t{0});  // it was counted before
@@ -384,7 +378,6 @@ class task_worker {
   bool starves_ = false;        ///< and it is counted as one that found nothing
   bool hands_out_ = false;      ///< a scheduler
   bool found_nothing_ = false;  ///< when the channels were last looked at
-  bool was_refused_ = true;     ///< room, when it was last asked for
   uint32_t seen_ = 0;           ///< arrivals, then
   uint32_t skipped_ = 0;
 };
