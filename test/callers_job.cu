@@ -22,10 +22,11 @@ constexpr device_call device_calls[] = {
     {"gravel_swap", waits},         {"gravel_compare_swap", waits},   {"gravel_quiet", waits},          {"gravel_fence", waits},
     {"gravel_wait_until", waits},   {"gravel_put_bulk", team},        {"gravel_put_bulk_warp", team},   {"gravel_get_bulk", team},
     {"gravel_get_bulk_warp", team}, {"gravel_put_signal", team},      {"gravel_put_signal_warp", team}, {"gravel_block_sender", team},
-    {"gravel_barrier_block", team}, {"gravel_broadcast_block", team}, {"gravel_sum_all_block", team},   {"gravel_barrier", team}};
+    {"gravel_barrier_block", team}, {"gravel_broadcast_block", team}, {"gravel_sum_all_block", team},   {"gravel_min_all_block", team},
+    {"gravel_max_all_block", team}, {"gravel_barrier", team}};
 constexpr int n_device_calls = sizeof(device_calls) / sizeof(*device_calls);
 /// From here on they are for kernels alone.
-constexpr int the_block_sender = n_device_calls - 5;
+constexpr int the_block_sender = n_device_calls - 7;
 
 /// None of them may come back with a value, or touch the words, which the job looks at when it goes on against all hope.
 GRAVEL_BOTH void try_device_call(const gravel_t& g, uint64_t* word, int which) {
@@ -57,7 +58,9 @@ GRAVEL_DEVICE void try_kernel_call(const gravel_t& g, uint64_t* word, int which)
   if (which == the_block_sender + 1) return gravel_barrier_block(g);
   if (which == the_block_sender + 2) return gravel_broadcast_block(g, word, 1, 0);
   if (which == the_block_sender + 3) return gravel_sum_all_block(g, word, word, 1);
-  if (which == the_block_sender + 4) return gravel_barrier(g);
+  if (which == the_block_sender + 4) return gravel_min_all_block(g, word, word, 1);
+  if (which == the_block_sender + 5) return gravel_max_all_block(g, word, word, 1);
+  if (which == the_block_sender + 6) return gravel_barrier(g);
   __shared__ gravel_block_sender<128, 256> sender;
   sender.begin(g);
   sender.inc(word, 0);
@@ -91,8 +94,11 @@ const host_call host_calls[] = {{"gravel_malloc", [](uint64_t*) { gravel_malloc<
                                    int all[1];
                                    gravel_allgather(all, 1);
                                  }},
+                                {"gravel_and_all", [](uint64_t*) { gravel_and_all(1); }},
                                 {"gravel_or_all", [](uint64_t*) { gravel_or_all(1); }},
+                                {"gravel_xor_all", [](uint64_t*) { gravel_xor_all(1); }},
                                 {"gravel_scan_inclusive", [](uint64_t*) { gravel_scan_inclusive(1); }},
+                                {"gravel_scan_exclusive", [](uint64_t*) { gravel_scan_exclusive(1); }},
                                 {"gravel_set_context", [](uint64_t*) { gravel_set_context<with_context>(nullptr); }},
                                 {"gravel_launch", [](uint64_t*) { gravel_launch(nothing_to_do, 1, 1); }},
                                 {"gravel_copy",
@@ -104,6 +110,8 @@ const host_call host_calls[] = {{"gravel_malloc", [](uint64_t*) { gravel_malloc<
                                 {"gravel_synchronize", [](uint64_t*) { gravel_synchronize(); }},
                                 {"gravel_stream_create", [](uint64_t*) { gravel_stream_create(); }},
                                 {"gravel_stream_synchronize", [](uint64_t*) { gravel_stream_synchronize(nullptr); }},
+                                {"gravel_stream_wait", [](uint64_t* word) { gravel_stream_wait(nullptr, word, 0); }},
+                                {"gravel_stream_write", [](uint64_t* word) { gravel_stream_write(nullptr, word, 1); }},
                                 {"gravel_stream_destroy", [](uint64_t*) { gravel_stream_destroy(nullptr); }},
                                 {"gravel_finalize", [](uint64_t*) { gravel_finalize(); }}};
 
