@@ -17,11 +17,7 @@ constexpr uint32_t lanes = 96, each = lanes * each_lane;
 
 /// Every PE's kernels (directly and by block sender) and host threads send all mixes to everybody.
 void send_all(const fake_shape& shape, uint64_t kernel_seed) {
-  std::map<uint32_t, std::string> names;
-  mixes::all::each([&]<class H>() { names[handler_id<H>::value] = H::name; });
-  const auto job = std::make_unique<fake_job>(
-      shape, [](host_receiver& r) { return r.receive<mixes::all::list>(); }, names,
-      [](const gravel_t& g, const unit* m, uint32_t units) { return apply_message<mixes::all::list>(g, sink_kind::device, m, units); });
+  const auto job = fake_job::with_list<mixes::all::list>(shape);
   const uint32_t n = job->n_pes();
   std::vector<uint32_t> senders;
   for (uint32_t pe = 0; pe < n; ++pe) {
@@ -142,7 +138,7 @@ TEST_CASE("with more arguments than a compact message has, they lie behind a fir
 TEST_CASE("a bulk message in a row of others is refused") {
   const auto job = fake_job::with<>({});
   const unit message[max_am_units] = {{{make_word0(op::put_bulk, 0, 0), 100}}};
-  CHECK(fake_job::apply_with<>(job->pe(0).device_handler, message, bulk_units(100)) == message_fault::bad_op);
+  CHECK(fake_job::apply_with<handler_list<>>(job->pe(0).device_handler, message, bulk_units(100)) == message_fault::bad_op);
 }
 
 TEST_CASE("a handler is given its PE's context, and its group of lanes") {
@@ -152,10 +148,12 @@ TEST_CASE("a handler is given its PE's context, and its group of lanes") {
   std::vector<uint64_t> factors(n);
   for (uint32_t pe = 0; pe < n; ++pe) {
     factors[pe] = pe + 10;
-    void** const table = job->pe(pe).contexts;
-    table[1] = &single[pe];
-    table[2] = &both[pe];
-    table[3] = &factors[pe];
+    const auto give = [&]<class H>(void* context, sink_kind kind = sink_kind::device) {
+      job->pe(pe).memory->set_context(handler_id<H>::value, H::name, kind, context);
+    };
+    give.operator()<with_context>(&single[pe]);
+    give.operator()<with_both>(&both[pe]);
+    give.operator()<with_const_context>(&factors[pe], sink_kind::host);
   }
   const auto send = [&](const gravel_t& g, uint32_t i) {
     const int to = static_cast<int>(i % n);

@@ -144,7 +144,7 @@ void send_all(const fake_shape& shape, uint64_t kernel_seed, int uses = 1, dim3 
         REQUIRE(job->pe(pe).at<uint64_t>(0)[w] == model[pe][w]);
       }
     }
-  CHECK(job->stat_of(stat::messages_taken) + job->pe(0).device.counters.in_place() + job->pe(0).device.counters.to_peers() == sent);
+  CHECK(job->stat_of(stat::messages_taken) + job->pe(0).kernel.counters->in_place() + job->pe(0).kernel.counters->to_peers() == sent);
   CHECK(job->error_of(0).code == 0);
 }
 
@@ -229,7 +229,7 @@ TEST_CASE("a sender without messages hands over nothing") {
     sender.begin(job->pe(0).kernel);
     sender.end();
   });
-  CHECK(job->pe(0).device.queues[static_cast<uint32_t>(queue_kind::kernel_block)].tickets == 0);
+  CHECK(job->pe(0).kernel.block.state->tickets == 0);
 }
 
 TEST_CASE("a slot's rows are sorted by kind and destination, one row for each") {
@@ -400,7 +400,7 @@ TEST_CASE("halves of bins that fill are pushed as rows of their kind, whatever i
       });
       job->settle();
       for (uint32_t pe : {1u, 2u}) REQUIRE(job->pe(pe).at<uint64_t>(0)[kind == 16 ? handled + 1 : kind] == lanes * each);
-      CHECK(job->pe(0).device.counters.to_peers() == 2 * lanes * each);
+      CHECK(job->pe(0).kernel.counters->to_peers() == 2 * lanes * each);
     }
 }
 

@@ -82,11 +82,11 @@ counts sample_of(fake_job& job, uint32_t pe) {
     }
   };
   const auto tickets = [&] {
+    queue_state states[n_queue_kinds];
+    p.memory->read_queue_states(states);
     for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
-      const bool host = kind == static_cast<uint32_t>(queue_kind::host) || kind == static_cast<uint32_t>(queue_kind::host_handler);
-      const uint64_t t = load_acquire(&(host ? p.host : p.device).queues[kind].tickets);
-      c.tickets += t;
-      p.segment->queue_of(kind).ask_flush(t);
+      c.tickets += states[kind].tickets;
+      p.segment->queue_of(kind).ask_flush(states[kind].tickets);
     }
   };
   acked(), pause(), consumed(), pause(), taken(), pause(), tickets();

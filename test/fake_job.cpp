@@ -1,6 +1,6 @@
 #include "test/fake_job.hpp"
 
-#include <numeric>
+#include <algorithm>
 
 #include "lib/base/error.hpp"
 #include "test/rows.hpp"
@@ -47,11 +47,11 @@ class as_host {
 }  // namespace
 
 /// These stand in for host/pe/gravel.cpp's, which ask the runtime.
-uint16_t valid_stamp = 0;  // that of handles made by hand
+uint16_t valid_stamp = handle_stamp::valid;
 void refuse_handle(const gravel_t&, const char* call) { fail("{} with a bad handle", call); }
 void refuse_handle(const gravel_t& g, op o) { refuse_handle(g, name_of(o)); }
 void refuse_handle(const gravel_t& g, other_call call) { refuse_handle(g, name_of(call)); }
-void update_host_gets(const gravel_t& g) { fake_job::current().update_host_gets(g.my_pe); }
+void update_host_gets(const gravel_t& g) { fake_job::current().pe(g.my_pe).memory->update_host_gets(); }
 
 settings settings_with(const std::map<std::string, std::string>& values) {
   return read_settings([&](const char* name) {
@@ -65,8 +65,8 @@ fake_job& fake_job::current() {
   return *the_job;
 }
 
-fake_job::fake_job(const fake_shape& shape, receive_function receive, std::map<uint32_t, std::string> names, apply_function apply)
-    : shape_(shape), receive_(receive), apply_(apply), names_(std::move(names)), draw_(shape.seed) {
+fake_job::fake_job(const fake_shape& shape, handler_table handlers, receive_function receive, apply_function apply)
+    : shape_(shape), handlers_(handlers), receive_(receive), apply_(apply), draw_(shape.seed) {
   std::map<std::string, std::string> values{{"GRAVEL_PACKET_SIZE", "4K"},
                                             {"GRAVEL_PACKETS_PER_DESTINATION", "2"},
                                             {"GRAVEL_EAGER_SIZE", "2K"},
@@ -75,6 +75,11 @@ fake_job::fake_job(const fake_shape& shape, receive_function receive, std::map<u
                                             {"GRAVEL_WARP_SLOTS", "4"},
                                             {"GRAVEL_REPLY_CELLS", "64"},
                                             {"GRAVEL_SYMMETRIC_SIZE", "64K"},
+                                            {"GRAVEL_ROUTES", shape.peers           ? "peer"
+                                                              : shape.self_in_place ? "no-peer"
+                                                                                    : "net"},
+                                            {"GRAVEL_PEER_CHUNKS", "4"},
+                                            {"GRAVEL_PEER_CHUNK_SIZE", "4K"},
                                             {"GRAVEL_AGGREGATOR_THREADS", "1"}};
   for (const auto& [name, value] : shape.settings) values[name] = value;
   values_ = settings_with(values);
@@ -83,16 +88,10 @@ fake_job::fake_job(const fake_shape& shape, receive_function receive, std::map<u
   for (uint32_t pe = 0; pe < shape.nodes * shape.pes_per_node; ++pe) node_of_pe.push_back(pe / shape.pes_per_node);
   topology_ = topology(node_of_pe, values_.two_hop_nodes);
   for (uint32_t pe = 0; pe < topology_.n_pes(); ++pe) make_pe(pe);
-  if (shape.peers) {
-    for (auto& p : pes_) {
-      const uint64_t n = n_pes();
-      p->peers.area.resize(shape_of_areas().bytes() / sizeof(unit));
-      p->peers.lines.resize(n);
-      p->peers.drawn.resize(n);
-      p->peers.places.resize(p->peers.lanes * n);
-    }
-    for (uint32_t pe = 0; pe < topology_.n_pes(); ++pe) make_peers(pe);
-  }
+  std::vector<shared_pe*> all;
+  for (auto& p : pes_) all.push_back(&p->shared);
+  connect(topology_, {values_}, all);
+  for (auto& p : pes_) make_handles(*p);
   for (uint32_t node = 0; node < shape.nodes; ++node) make_node(node);
   n_actors_ = shape.nodes * n_planes_ + 2 * n_pes() + shape.nodes + shape.nodes * shape.nodes * n_planes_;
   if (the_job) fail("two fake_jobs on one thread");
@@ -105,7 +104,6 @@ fake_job::~fake_job() {
   relax_hook = nullptr;
 }
 
-/// As pe_memory::make_handles.
 void fake_job::make_pe(uint32_t pe) {
   pes_.push_back(std::make_unique<fake_pe>());
   fake_pe& p = *pes_.back();
@@ -113,77 +111,33 @@ void fake_job::make_pe(uint32_t pe) {
   p.node = topology_.node_of(pe);
   p.segment = std::make_unique<pe_segment>(pe_segment::create(make_segment_shape(values_, topology_, p.node), pe));
   p.collectives = std::make_unique<collective_member>(*p.segment, pe);
-  p.heap.resize(values_.symmetric_size / sizeof(unit));
-  p.device_cells.resize(values_.reply_cells);
-  p.host_cells.resize(values_.reply_cells);
+  p.shared.device.kind = "cpu";
+  p.shared.device.listed = handlers_;
+  p.memory = std::make_unique<pe_memory>(p.shared.device, *p.segment, values_, pe, topology_.n_pes());
+  p.shared.heap = reinterpret_cast<uint64_t*>(p.memory->heap());
+}
 
-  gravel_t base{};
-  base.my_pe = pe;
-  base.n_pes = topology_.n_pes();
-  base.heap = p.at<char>(0);
-  base.heap_bytes = values_.symmetric_size;
-  base.bulk_units = packet_capacity_units(values_.packet_size);
-  base.n_cells = values_.reply_cells;
-  base.self_in_place = shape_.self_in_place;
-  base.contexts = p.contexts;
-  for (const auto& [id, name] : names_) base.handlers.add(id);
-  gravel_t on_device = base, on_host = base;
-  on_device.counters = &p.device.counters;
-  on_device.cells = p.device_cells.data();
-  on_device.error = &p.segment->control()->error;
-  on_host.on_host = true;
-  on_host.counters = &p.host.counters;
-  on_host.cells = p.host_cells.data();
-  on_host.error = &p.host_error;
-  const auto handle = [&](gravel_t from, sender who, queue_kind kind, fake_pe::producers& state) {
-    from.from = who;
-    from.direct = p.segment->queue_of(static_cast<uint32_t>(kind));
-    from.direct.state = &state.queues[static_cast<uint32_t>(kind)];
-    return from;
-  };
-  p.kernel = handle(on_device, sender::kernel, queue_kind::kernel_warp, p.device);
-  p.kernel.block = handle(on_device, sender::kernel, queue_kind::kernel_block, p.device).direct;
-  p.host_thread = handle(on_host, sender::host, queue_kind::host, p.host);
-  p.device_handler = handle(on_device, sender::handler, queue_kind::device_handler, p.device);
-  p.host_handler = handle(on_host, sender::handler, queue_kind::host_handler, p.host);
+void fake_job::make_handles(fake_pe& p) {
+  if (!p.shared.error.empty()) fail_text(p.shared.error);
+  p.memory->make_handles(*p.shared.routes);
+  p.kernel = p.memory->of_kernels();
+  p.host_thread = p.memory->of_host();
+  p.device_handler = p.memory->of_device_handlers();
+  p.host_handler = p.memory->of_host_handlers();
   p.receiver[0] = std::make_unique<host_receiver>(p.segment->landing_of(sink_kind::device), sink_kind::device, p.device_handler);
   p.receiver[1] = std::make_unique<host_receiver>(p.segment->landing_of(sink_kind::host), sink_kind::host, p.host_handler);
+  p.drawn.resize(p.shared.routes->n_sources());
+  p.places.resize(p.ring_lanes * p.drawn.size());
 }
 
-/// Of all PEs of the job, by PE.
-peer_area fake_job::shape_of_areas() const { return {n_pes(), fake_pe::rings::chunks, peer_ring::least_chunk_units}; }
-
-/// As host/pe/peers.cpp.
-void fake_job::make_peers(uint32_t pe) {
-  fake_pe& p = *pes_[pe];
-  const peer_area shape = shape_of_areas();
-  const auto area_of = [](fake_pe& of) { return reinterpret_cast<char*>(of.peers.area.data()); };
-  p.peers.links.resize(n_pes(), peer_link{});
-  p.peers.sources.resize(n_pes(), peer_ring{});
-  for (uint32_t other : topology_.pes_of(p.node)) {
-    if (other == pe) continue;
-    fake_pe& o = *pes_[other];
-    p.peers.links[other] = {o.at<char>(0), shape.ring(area_of(p), pe, area_of(o), other), &p.peers.lines[other], other,
-                            other,         static_cast<uint32_t>(p.peers.pes.size()),     &p.peers.bell};
-    p.peers.pes.push_back(other);
-    p.peers.sources[other] = shape.ring(area_of(o), other, area_of(p), pe);
-  }
-  if (p.peers.pes.empty()) return;
-  for (gravel_t* g : {&p.kernel, &p.device_handler}) {
-    g->peers = p.peers.links.data();
-    g->peer_pes = p.peers.pes.data();
-    g->n_peers = static_cast<uint32_t>(p.peers.pes.size());
-  }
-}
-
-/// As resolver_rings.cuh's serve_rings: one chunk.
+/// One chunk, if there is one for this lane.
 bool fake_job::serve_ring(fake_pe& p, uint32_t lane, uint32_t source) {
-  const peer_ring& ring = p.peers.sources[source];
-  ring_place& at = p.peers.places[lane * n_pes() + source];
+  const peer_ring& ring = p.shared.routes->sources()[source];
+  ring_place& at = p.places[lane * p.drawn.size() + source];
   if (!ring.slots) return false;
-  at.begin(&p.peers.drawn[source]);
+  at.begin(&p.drawn[source]);
   if (!ring.arrived(at.ticket)) return false;
-  at.draw_next(&p.peers.drawn[source]);
+  at.draw_next(&p.drawn[source]);
   chunk_header* chunk = ring.chunk(at.ticket);
   if (!peer_ring::may_hold(chunk->row, ring.chunk_units)) fail("a corrupt chunk arrived at PE {}", p.pe);
   each_message(chunk->row, peer_ring::payload(chunk), [&](const unit* message, uint32_t units) {
@@ -204,7 +158,10 @@ void fake_job::make_node(uint32_t node) {
   n.setup.values = values_;
   n.setup.spill = &n.spill;
   n.spill.limit = values_.spill_size;
-  n.setup.handler_name = [this](uint32_t id) { return names_.count(id) ? names_.at(id) : std::string(); };
+  n.setup.handler_name = [this](uint32_t id) {
+    const auto found = std::find_if(handlers_.begin(), handlers_.end(), [&](const handler_info& h) { return h.id == id; });
+    return found == handlers_.end() ? std::string() : std::string(found->name);
+  };
   for (uint32_t pe : topology_.pes_of(node)) n.setup.local.push_back(pes_[pe]->segment.get());
   n.transit.resize(transit_bytes(n.setup) / sizeof(unit));
   for (uint32_t i = 0; i < n_planes_; ++i) {
@@ -245,8 +202,8 @@ bool fake_job::step_receiver(uint32_t pe, sink_kind kind) {
   bool moved;
   try {
     moved = receive_(*p.receiver[k]);
-    if (shape_.peers && kind == sink_kind::device)
-      for (uint32_t i = 0; i < n_pes() * p.peers.lanes; ++i) moved |= serve_ring(p, draw_.below(p.peers.lanes), draw_.below(n_pes()));
+    if (kind == sink_kind::device)
+      for (size_t i = 0; i < p.places.size(); ++i) moved |= serve_ring(p, draw_.below(p.ring_lanes), draw_.below(p.drawn.size()));
   } catch (...) {
     p.receiving[k] = false;
     throw;
@@ -335,8 +292,8 @@ void fake_job::quiet(uint32_t pe) {
     flush_peers(*g, lane_group::active());
   }
   step_until([&] {
-    update_host_gets(pe);
-    return p.device.counters.gets.all_done() && p.host.counters.gets.all_done();
+    p.memory->update_host_gets();
+    return p.memory->kernel_gets_done() && p.memory->host_gets().all_done();
   });
 }
 
@@ -367,14 +324,9 @@ void fake_job::exchange(const std::vector<std::vector<std::byte>>& mine) {
   for (uint32_t i = 0; i < n_pes(); ++i) step_until([&] { return pes_[i]->collectives->has_result(); });
 }
 
-void fake_job::update_host_gets(uint32_t pe) {
-  for (int parity : {0, 1})
-    raise_to(&pes_[pe]->host.counters.gets.done[parity], load_acquire(&pes_[pe]->device.counters.host_gets_done[parity]));
-}
-
 device_error fake_job::error_of(uint32_t pe) const {
   const device_error& of_device = pes_[pe]->segment->control()->error;
-  return of_device.code ? of_device : pes_[pe]->host_error;
+  return of_device.code ? of_device : pes_[pe]->memory->host_error();
 }
 
 std::string fake_job::describe() const {

@@ -14,9 +14,10 @@
 #include "host/aggregator/plane.hpp"
 #include "host/gravel.cuh"
 #include "host/pe/collective_member.hpp"
-#include "host/pe/peers.hpp"
+#include "host/pe/pe_memory.hpp"
 #include "host/pe/receiver.hpp"
 #include "test/fake_link.hpp"
+#include "test/shared_pes.hpp"
 
 namespace gravel {
 
@@ -27,45 +28,29 @@ struct fake_shape {
   uint32_t nodes = 1, pes_per_node = 2;
   uint64_t seed = 1;
   bool self_in_place = true;
-  bool peers = false;  ///< the PEs of a node reach each other on the route `peer`, through rings of four small chunks
+  bool peers = false;  ///< the PEs of a node reach each other on the route `peer`, through rings of four small chunks; the own PE in place
   /// Small rings, so that everything wraps and runs full; these override.
   std::map<std::string, std::string> settings = {};
 };
 
 struct fake_pe {
-  struct producers {
-    queue_state queues[n_queue_kinds];
-    device_counters counters;
-  };
   uint32_t pe = 0, node = 0;
+  shared_pe shared;  ///< of the PE's device, and its routes
   std::unique_ptr<pe_segment> segment;
   std::unique_ptr<collective_member> collectives;
-  std::vector<unit> heap;
-  producers device{}, host{};
-  std::vector<reply_cell> device_cells, host_cells;
-  device_error host_error{};
-  void* contexts[64] = {};  ///< of its handlers, by position in the list
-  gravel_t kernel{}, host_thread{}, device_handler{}, host_handler{};
+  std::unique_ptr<pe_memory> memory;
+  gravel_t kernel{}, host_thread{}, device_handler{}, host_handler{};  ///< handles
   std::unique_ptr<host_receiver> receiver[2];
-  /// Route `peer`, as host/pe/peers.cpp makes it.
-  struct rings {
-    static constexpr uint32_t chunks = 4, lanes = 3;  ///< lanes: that serve each ring into this PE
-    std::vector<unit> area;                           ///< peer_area
-    std::vector<ring_line> lines;                     ///< [destination]
-    std::vector<peer_link> links;
-    std::vector<uint32_t> pes;
-    std::vector<peer_ring> sources;
-    std::vector<uint64_t> drawn;     ///< [source]
-    std::vector<ring_place> places;  ///< [lane][source]
-    uint64_t bell = 0;
-  };
-  rings peers;
-  bool receiving[2] = {};  ///< its handler waits further down the stack
+  /// Who serves the rings into this PE: so many lanes each.
+  static constexpr uint32_t ring_lanes = 3;
+  std::vector<uint64_t> drawn;     ///< [source]
+  std::vector<ring_place> places;  ///< [lane][source]
+  bool receiving[2] = {};          ///< its handler waits further down the stack
 
   /// The symmetric object at `offset`: the same address arithmetic as a program's pointer.
   template <class T>
   T* at(uint64_t offset) {
-    return reinterpret_cast<T*>(reinterpret_cast<char*>(heap.data()) + offset);
+    return reinterpret_cast<T*>(memory->heap() + offset);
   }
 };
 
@@ -83,22 +68,22 @@ class fake_job {
  public:
   using receive_function = bool (*)(host_receiver&);
   using apply_function = message_fault (*)(const gravel_t&, const unit*, uint32_t units);
-  template <class... Handlers>
+  template <class List>
   static bool receive_with(host_receiver& r) {
-    return r.receive<handler_list<Handlers...>>();
+    return r.receive<List>();
   }
-
-  /// `names`: handler names by id, for errors.
-  template <class... Handlers>
+  template <class List>
   static message_fault apply_with(const gravel_t& g, const unit* message, uint32_t units) {
-    return apply_message<handler_list<Handlers...>>(g, sink_kind::device, message, units);
+    return apply_message<List>(g, sink_kind::device, message, units);
   }
-  fake_job(const fake_shape&, receive_function, std::map<uint32_t, std::string> names = {}, apply_function = nullptr);
+  fake_job(const fake_shape&, handler_table, receive_function, apply_function);
   template <class... Handlers>
   static std::unique_ptr<fake_job> with(const fake_shape& shape) {
-    return std::make_unique<fake_job>(shape, &receive_with<Handlers...>,
-                                      std::map<uint32_t, std::string>{{handler_id<Handlers>::value, Handlers::name}...},
-                                      &apply_with<Handlers...>);
+    return with_list<handler_list<Handlers...>>(shape);
+  }
+  template <class List>
+  static std::unique_ptr<fake_job> with_list(const fake_shape& shape) {
+    return std::make_unique<fake_job>(shape, List::table(), receive_with<List>, apply_with<List>);
   }
   ~fake_job();
   fake_job(const fake_job&) = delete;
@@ -157,8 +142,6 @@ class fake_job {
   /// The same with data, which all get (collective_member::result_data).
   void exchange(const std::vector<std::vector<std::byte>>& mine);
 
-  /// As pe_memory::update_host_gets.
-  void update_host_gets(uint32_t pe);
   std::string describe() const;
   /// The first error a PE's device or host threads have reported; code 0: none.
   device_error error_of(uint32_t pe) const;
@@ -169,9 +152,8 @@ class fake_job {
 
  private:
   void make_pe(uint32_t pe);
+  void make_handles(fake_pe&);
   void make_node(uint32_t node);
-  peer_area shape_of_areas() const;
-  void make_peers(uint32_t pe);
   bool serve_ring(fake_pe&, uint32_t lane, uint32_t source);
   void enter_lane();
   void check_idle(uint64_t idle) const;
@@ -179,9 +161,9 @@ class fake_job {
 
   fake_shape shape_;
   settings values_;
+  handler_table handlers_;
   receive_function receive_;
   apply_function apply_;
-  std::map<uint32_t, std::string> names_;
   topology topology_;
   random_numbers draw_;
   std::vector<std::unique_ptr<fake_pe>> pes_;

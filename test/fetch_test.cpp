@@ -310,7 +310,8 @@ TEST_CASE("blocking reads under 100 schedules, with more lanes than reply cells"
     std::sort(old.begin(), old.end());
     REQUIRE(old.size() == many);
     for (uint64_t i = 0; i < many; ++i) REQUIRE(old[i] == i);
-    for (const reply_cell& cell : job->pe(0).device_cells) REQUIRE(cell.state == reply_cell::is_free);
+    const gravel_t& g = job->pe(0).kernel;
+    for (const reply_cell& cell : std::span(g.cells, g.n_cells)) REQUIRE(cell.state == reply_cell::is_free);
   }
 }
 

@@ -20,7 +20,7 @@ TEST_CASE("the PEs of a node map each other, and nobody else") {
     CHECK(routes.n_sources() == (on_node_0 ? 3 : 2));
     for (uint32_t other = 0; other < 5; ++other) {
       const bool together = other != pe && (other != 2 && other != 4) == on_node_0;
-      CHECK(routes.links()[other].heap == (together ? reinterpret_cast<char*>(pes[other]->heap.get()) : nullptr));
+      CHECK(routes.links()[other].heap == (together ? reinterpret_cast<char*>(pes[other]->heap) : nullptr));
       CHECK((routes.links()[other].ring.slots != nullptr) == together);
     }
     for (uint32_t bin = 0; bin < routes.n_mapped(); ++bin) CHECK(routes.links()[routes.pes()[bin]].bin == bin);

@@ -588,13 +588,16 @@ TEST_CASE("a run without messages does no harm") {
   CHECK(job->stat_of(stat::messages_taken) == 0);
 }
 
+/// Of a PE of two nodes.
+static uint64_t heap_bytes() { return fake_job::with<>({.nodes = 2, .pes_per_node = 1})->pe(0).kernel.heap_bytes; }
+
 TEST_CASE("a corrupt message is refused by the receiver, with node, operation and cause") {
   struct row {
     unit message;
     const char* text;
   };
   const row table[] = {
-      {{{make_word0(op::put, 3, 64 * 1024), 1}}, "outside the symmetric heap"},
+      {{{make_word0(op::put, 3, heap_bytes()), 1}}, "outside the symmetric heap"},
       {{{make_word0(op::put, 3, 4), 1}}, "misaligned"},
       {{{make_word0(op::put, 99, 0), 1}}, "type"},
       {{{make_word0(op::none, 0, 0), 1}}, "unknown operation"},
@@ -621,7 +624,7 @@ TEST_CASE("what is no message of a compact row is refused by the receiver, with 
     std::string text;
     sink_kind sink = sink_kind::device;
   };
-  constexpr uint32_t heap = 64 * 1024;
+  const auto heap = static_cast<uint32_t>(heap_bytes());
   std::vector<row> table{
       {am_kind(12345, 0), {}, 1, "whose handler (id 12345) was not given to gravel_init"},
       {am_kind(handler_id<flooded>::value, 12), {}, 1, "or takes other arguments"},
@@ -631,7 +634,7 @@ TEST_CASE("what is no message of a compact row is refused by the receiver, with 
       {update_kind(op::inc, value_type::u64),
        {0, 1, 2, heap / 8},
        4,
-       "gravel_inc with an address outside the symmetric heap (offset 65536)"},
+       "gravel_inc with an address outside the symmetric heap (offset " + std::to_string(heap) + ")"},
   };
   for (op o : update_ops)
     for (value_type type : value_types)

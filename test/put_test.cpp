@@ -134,8 +134,8 @@ void all_operations(fake_shape shape, uint64_t kernel_seed) {
     for (uint32_t source : {pe, n + pe})
       for (uint32_t lane = 0; lane < lanes; ++lane) ops.run(job->pe(pe).kernel, source, lane, true);
     REQUIRE(job->error_of(pe).code == 0);
-    in_place += job->pe(pe).device.counters.in_place() + job->pe(pe).host.counters.in_place();
-    to_peers += job->pe(pe).device.counters.to_peers();
+    in_place += job->pe(pe).kernel.counters->in_place() + job->pe(pe).host_thread.counters->in_place();
+    to_peers += job->pe(pe).kernel.counters->to_peers();
   }
   for (uint32_t pe = 0; pe < n; ++pe)
     for (uint64_t w = 0; w < ops.words(); ++w) {
@@ -278,12 +278,14 @@ TEST_CASE("an error is recorded with PE, operation, offset and size; the first w
     std::function<void(const gravel_t&)> call;
   };
   const auto word = [](const gravel_t& g, int64_t offset) { return reinterpret_cast<uint64_t*>(g.heap + offset); };
-  const uint64_t end = 64 * 1024;
+  const uint64_t end = fake_job::with<nothing>({})->pe(0).kernel.heap_bytes;
   const row table[] = {
       {message_fault::bad_pe, op::put, 2, 0, [&](const gravel_t& g) { gravel_put(g, word(g, 0), 1, 2); }},
       {message_fault::bad_pe, op::add, -1, 8, [&](const gravel_t& g) { gravel_inc(g, word(g, 8), -1); }},
-      {message_fault::outside_heap, op::bit_xor, 1, end, [&](const gravel_t& g) { gravel_xor(g, word(g, 64 * 1024), 1, 1); }},
-      {message_fault::outside_heap, op::min, 0, end - 4, [&](const gravel_t& g) { gravel_min(g, word(g, 64 * 1024 - 4), 1, 0); }},
+      {message_fault::outside_heap, op::bit_xor, 1, end,
+       [&](const gravel_t& g) { gravel_xor(g, word(g, static_cast<int64_t>(end)), 1, 1); }},
+      {message_fault::outside_heap, op::min, 0, end - 4,
+       [&](const gravel_t& g) { gravel_min(g, word(g, static_cast<int64_t>(end) - 4), 1, 0); }},
       {message_fault::outside_heap, op::max, 1, ~0ull - 7, [&](const gravel_t& g) { gravel_max(g, word(g, -8), 1, 1); }},
       {message_fault::misaligned, op::put, 1, 4, [&](const gravel_t& g) { gravel_put(g, word(g, 4), 1, 1); }},
       {message_fault::bad_pe, op::am, 7, handler_id<nothing>::value, [&](const gravel_t& g) { gravel_am<nothing>(g, 7); }},

@@ -50,7 +50,7 @@ struct wandering_pe {
     kernel.stamp = valid_stamp;
     kernel.my_pe = pe;
     kernel.n_pes = n_pes;
-    kernel.heap = reinterpret_cast<char*>(of.heap.get());
+    kernel.heap = reinterpret_cast<char*>(of.heap);
     kernel.heap_bytes = words * sizeof(uint64_t);
     kernel.counters = &counters;
     kernel.error = &error;
@@ -123,7 +123,7 @@ void send_and_count(uint64_t seed) {
   uint64_t wandered = 0, far = 0, increments = 0, counted = 0;
   for (uint32_t pe = 0; pe < n_pes; ++pe) {
     REQUIRE(pes[pe]->error.code == 0);
-    const uint64_t* const heap = shared[pe]->heap.get();
+    const uint64_t* const heap = shared[pe]->heap;
     wandered += heap[0];
     far += heap[1];
     for (uint32_t i = 2; i < words; ++i) increments += heap[i];
@@ -189,7 +189,7 @@ struct second_of_two {
     g.stamp = valid_stamp;
     g.my_pe = 1;
     g.n_pes = 2;
-    g.heap = reinterpret_cast<char*>(shared[1]->heap.get());
+    g.heap = reinterpret_cast<char*>(shared[1]->heap);
     g.heap_bytes = 512;
     g.error = &error;
     g.counters = &counters;
@@ -307,7 +307,7 @@ TEST_CASE("a full chunk of each kind is applied, to its last message") {
       words.resize((words.size() + 3) / 4 * 4);  // behind the last message: indices of word 0, which nobody may take for messages
       pes.serve<handlers>({kind, to_1, n}, words);
       CHECK(pes.error.code == 0);
-      const auto* const heap = reinterpret_cast<const char*>(pes.shared[1]->heap.get());
+      const auto* const heap = reinterpret_cast<const char*>(pes.shared[1]->heap);
       for (uint32_t i = 0; i < 8; ++i) {
         uint64_t found = 0;
         std::memcpy(&found, heap + i * bytes, bytes);

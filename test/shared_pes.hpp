@@ -13,12 +13,12 @@
 
 namespace gravel {
 
-/// Memory of this process; what `refuses` names cannot be mapped.
+/// Memory of this process; a backend that `refuses` can map nothing.
 class shared_backend final : public backend {
  public:
-  const char* name() const override { return "fake"; }
+  const char* name() const override { return kind; }
   std::string describe() const override { return "fake"; }
-  handler_table handlers() const override { return {}; }
+  handler_table handlers() const override { return listed; }
   void open(uint32_t, uint32_t) override {}
   void* allocate(uint64_t bytes, const char*) override {
     pieces.emplace_back(new (std::align_val_t{64}) char[bytes]());
@@ -53,6 +53,8 @@ class shared_backend final : public backend {
     void operator()(char* at) const { operator delete[](at, std::align_val_t{64}); }
   };
   std::vector<std::unique_ptr<char[], release_aligned>> pieces;
+  handler_table listed{};
+  const char* kind = "fake";
   int mapped = 0;
   bool refuses = false;
   uint64_t own_ring = 0;
@@ -65,30 +67,23 @@ inline settings with(std::map<std::string, std::string> values) {
 }
 
 struct shared_pe {
-  explicit shared_pe(uint64_t heap_words) : heap(new uint64_t[heap_words]()) {}
   shared_backend device;
-  std::unique_ptr<uint64_t[]> heap;
+  uint64_t* heap = nullptr;  ///< memory of `device`
   std::unique_ptr<uint64_t[]> bells{new uint64_t[max_peers]()};
   std::unique_ptr<peers> routes;
   std::string error;
 };
 
-/// All PEs at once, as the exchange is collective. PE `refusing` can map nothing.
-inline std::vector<std::unique_ptr<shared_pe>> start(const std::vector<uint32_t>& node_of_pe, std::vector<settings> values,
-                                                     uint32_t refusing = ~0u, uint64_t heap_words = 64, uint64_t own_ring = 0) {
-  const topology nodes(node_of_pe, 32);
-  const auto n = static_cast<uint32_t>(node_of_pe.size());
-  std::vector<std::unique_ptr<shared_pe>> pes;
+/// Makes the routes of all PEs, at once, as the exchange is collective. Each has its heap already; `values` are dealt to them in turns.
+inline void connect(const topology& nodes, const std::vector<settings>& values, const std::vector<shared_pe*>& pes) {
+  const auto n = static_cast<uint32_t>(pes.size());
   std::vector<std::vector<std::byte>> blobs(n);
   std::barrier all_here(n);
   std::vector<std::jthread> threads;
-  for (uint32_t pe = 0; pe < n; ++pe) pes.push_back(std::make_unique<shared_pe>(heap_words));
   for (uint32_t pe = 0; pe < n; ++pe)
     threads.emplace_back([&, pe] {
       shared_pe& p = *pes[pe];
-      p.device.refuses = pe == refusing;
-      p.device.own_ring = own_ring;
-      const peers_setup setup{&nodes, pe, &values[pe % values.size()], reinterpret_cast<char*>(p.heap.get()), p.bells.get()};
+      const peers_setup setup{&nodes, pe, &values[pe % values.size()], reinterpret_cast<char*>(p.heap), p.bells.get()};
       try {
         p.routes = std::make_unique<peers>(p.device, setup, [&](std::span<const std::byte> mine) {
           blobs[pe].assign(mine.begin(), mine.end());
@@ -102,6 +97,20 @@ inline std::vector<std::unique_ptr<shared_pe>> start(const std::vector<uint32_t>
         all_here.arrive_and_drop();
       }
     });
+}
+
+/// PEs with heaps of so many words, connected. PE `refusing` can map nothing.
+inline std::vector<std::unique_ptr<shared_pe>> start(const std::vector<uint32_t>& node_of_pe, const std::vector<settings>& values,
+                                                     uint32_t refusing = ~0u, uint64_t heap_words = 64, uint64_t own_ring = 0) {
+  std::vector<std::unique_ptr<shared_pe>> pes;
+  std::vector<shared_pe*> all;
+  for (uint32_t pe = 0; pe < node_of_pe.size(); ++pe) {
+    all.push_back(pes.emplace_back(std::make_unique<shared_pe>()).get());
+    all[pe]->device.refuses = pe == refusing;
+    all[pe]->device.own_ring = own_ring;
+    all[pe]->heap = static_cast<uint64_t*>(all[pe]->device.allocate(heap_words * sizeof(uint64_t), "heap"));
+  }
+  connect(topology(node_of_pe, 32), values, all);
   return pes;
 }
 

@@ -8,10 +8,10 @@ namespace gravel::simt::detail {
 
 baton::baton(uint64_t seed, uint32_t blocks) : blocks_(blocks), random_(seed ^ 0x6a09e667f3bcc909u) {
   for (uint32_t b = 0; b < blocks; ++b) {
-    turn_.emplace_back(0);
+    turn_.emplace_back();
     running_.push_back(b);
   }
-  turn_[random_.below(blocks)].release();
+  turn_[random_.below(blocks)].give();
 }
 
 bool baton::join(uint32_t block) {
@@ -21,7 +21,7 @@ bool baton::join(uint32_t block) {
     gate_.wait(lock, [this] { return joined_ == blocks_ || given_up_; });
     if (joined_ != blocks_) return false;
   }
-  turn_[block].acquire();
+  turn_[block].wait();
   return true;
 }
 
@@ -34,7 +34,7 @@ void baton::give_up() {
 void baton::leave(uint32_t block) {
   moved();
   std::erase(running_, block);
-  if (!running_.empty()) turn_[running_[random_.below(static_cast<uint32_t>(running_.size()))]].release();
+  if (!running_.empty()) turn_[running_[random_.below(static_cast<uint32_t>(running_.size()))]].give();
 }
 
 uint32_t baton::wait(uint32_t block, uint32_t rounds) {
@@ -51,8 +51,8 @@ uint32_t baton::wait(uint32_t block, uint32_t rounds) {
 void baton::pass(uint32_t block) {
   uint32_t place = random_.below(static_cast<uint32_t>(running_.size()) - 1);
   if (running_[place] >= block) ++place;  // the places behind this block's belong to the others too
-  turn_[running_[place]].release();
-  turn_[block].acquire();
+  turn_[running_[place]].give();
+  turn_[block].wait();
 }
 
 }  // namespace gravel::simt::detail

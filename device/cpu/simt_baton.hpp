@@ -1,16 +1,35 @@
 // Makes the blocks of a cooperative launch with a seed run at the same time and still in one order, drawn from the seed. Each
 // block has a thread of its own (its shared memory is private to a thread), and only the thread that holds the baton runs.
 #pragma once
+#include <semaphore.h>
+
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <mutex>
-#include <semaphore>
 #include <vector>
 
 #include "device/cpu/simt_random.hpp"
 
 namespace gravel::simt::detail {
+
+/// A thread's turn. Who waits for it sleeps at once, as std::binary_semaphore does not: there it yields to whatever else this machine runs,
+/// a time slice each, and a launch hands its turn on a hundred thousand times.
+class turn {
+ public:
+  turn() { sem_init(&given_, 0, 0); }
+  ~turn() { sem_destroy(&given_); }
+  turn(const turn&) = delete;
+  turn& operator=(const turn&) = delete;
+  void give() { sem_post(&given_); }
+  void wait() {
+    while (sem_wait(&given_) != 0) {  // a signal came
+    }
+  }
+
+ private:
+  sem_t given_;
+};
 
 class baton {
  public:
@@ -44,7 +63,7 @@ class baton {
   uint32_t joined_ = 0;  ///< under lock_, as is the next
   bool given_up_ = false;
 
-  std::deque<std::binary_semaphore> turn_;  ///< by block: released by who hands it the baton, and with it what follows
+  std::deque<turn> turn_;  ///< by block: given by who hands it the baton, and with it what follows
   random_numbers random_;
   std::vector<uint32_t> running_;  ///< blocks that have not ended, in ascending order
   uint32_t idle_ = 0;              ///< calls of wait() in a row
