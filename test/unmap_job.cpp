@@ -22,6 +22,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+int my_pe = 0;
 int notes = -1;  ///< file of all PEs: a line for each piece of such memory that is unmapped, "inode owner ns"
 
 uint64_t now_ns() {
@@ -63,7 +64,7 @@ extern "C" int munmap(void* at, size_t bytes) noexcept {
   const uint64_t inode = notes < 0 ? 0 : exported_at(at);
   const bool own = inode && owns(inode);
   uint64_t when = now_ns();
-  if (inode && !own) std::this_thread::sleep_for(100ms);
+  if (inode && !own) std::this_thread::sleep_for(my_pe * 50ms);  // so that those before it would be the first to free
   const int result = static_cast<int>(syscall(SYS_munmap, at, bytes));
   if (!inode) return result;
   if (!own) when = now_ns();
@@ -75,7 +76,7 @@ extern "C" int munmap(void* at, size_t bytes) noexcept {
 
 int main() {
   gravel_init<>();
-  const int pe = gravel_my_pe(), n = gravel_n_pes();
+  const int pe = my_pe = gravel_my_pe(), n = gravel_n_pes();
   const std::string path = std::filesystem::temp_directory_path() / ("gravel-unmap-" + std::to_string(getppid()));  // the launcher's number
   notes = open(path.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600);
   if (notes < 0) return fail("no file for notes", pe);
