@@ -39,6 +39,7 @@ edge_list graph_input::edges(const graph_wish& wish, const graph_share& share) c
   graph_share of = share;
   of.undirected = wish.undirected || undirected;
   of.reversed = wish.reversed;
+  of.threads = threads;
   edge_list list = !file.empty()         ? read_graph(file, of, {.names = {}, .weights = wish.weights, .real_weights = real_weights})
                    : rmat_scale >= 0     ? rmat(rmat_scale, edges_per_vertex, seed, of)
                    : !mesh_sides.empty() ? mesh(mesh_sides[0], mesh_sides[1], seed, of)
@@ -61,8 +62,7 @@ uint64_t graph_input::vertices_of_generated() const {
   if (rmat_scale >= 0) return uint64_t{1} << rmat_scale;
   if (!mesh_sides.empty()) return 2 * mesh_sides[0] * mesh_sides[1];
   if (!grid_sides.empty()) return grid_sides[0] * grid_sides[1];
-  constexpr uint64_t cages[] = {5, 9, 37, 93, 340, 1015, 3534, 11397, 39082, 130228, 445315, 1505785, 5154859};  // from cage3 on
-  return cages[cage_monomers - 3];
+  return cage_size(cage_monomers).vertices;
 }
 
 void name_part(graph_part& mine, partition by, int part) {

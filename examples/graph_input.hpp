@@ -35,6 +35,7 @@ struct graph_input {
   uint64_t edges_per_vertex = 16, seed = 1;
   uint32_t max_weight = 255;
   bool undirected = false, simple = false, real_weights = false;
+  int threads = 1;  ///< that may generate a graph
 };
 
 /// One PE's part.

@@ -1,5 +1,7 @@
 // Calls that all PEs of an example make together, between gravel_init and gravel_finalize.
 #pragma once
+#include <sched.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -66,6 +68,16 @@ inline int finish(const char* program, bool right) {
   if (!right && gravel_my_pe() == 0) std::fprintf(stderr, "%s: the result is WRONG\n", program);
   gravel_finalize();
   return right ? 0 : exit_wrong_result;
+}
+
+/// Threads of the host that a PE may use while it makes its input: its share of the hardware threads that it may run on. PEs of emulated nodes
+/// are taken for those of different machines.
+inline int host_threads_of_pe() {
+  cpu_set_t allowed;
+  const int threads = sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
+  int here = 0;
+  for (int pe = 0; pe < gravel_n_pes(); ++pe) here += gravel_node_of(pe) == gravel_node_of(gravel_my_pe());
+  return std::max(1, threads / here);
 }
 
 /// Lanes of a thread block that gathers messages. On the CPU backend lanes take turns on one core, so more of

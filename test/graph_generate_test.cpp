@@ -3,8 +3,11 @@
 #include <functional>
 #include <map>
 #include <numeric>
+#include <stdexcept>
+#include <thread>
 
 #include "lib/graph/graph.hpp"
+#include "lib/graph/slices.hpp"
 #include "test/catch.hpp"
 
 using namespace gravel;
@@ -74,21 +77,86 @@ TEST_CASE("by_degrees: most edges first, dealt out in turn") {
 }
 
 TEST_CASE("cage: as many vertices and entries as the published matrices") {
-  // Of the SuiteSparse Matrix Collection, cage3 to cage12.
+  // Of the SuiteSparse Matrix Collection, cage3 to cage13; two more below.
   const std::map<int, std::pair<uint64_t, uint64_t>> published = {
-      {3, {5, 19}},       {4, {9, 49}},       {5, {37, 233}},        {6, {93, 785}},        {7, {340, 3084}},
-      {8, {1015, 11003}}, {9, {3534, 41594}}, {10, {11397, 150645}}, {11, {39082, 559722}}, {12, {130228, 2032536}}};
+      {3, {5, 19}},       {4, {9, 49}},          {5, {37, 233}},        {6, {93, 785}},          {7, {340, 3084}},       {8, {1015, 11003}},
+      {9, {3534, 41594}}, {10, {11397, 150645}}, {11, {39082, 559722}}, {12, {130228, 2032536}}, {13, {445315, 7479343}}};
   for (const auto& [monomers, size] : published) {
     INFO(monomers);
     const edge_list list = cage(monomers);
     CHECK(list.vertices == size.first);
     CHECK(list.edges.size() == size.second);
+    CHECK(list.total_edges == size.second);
+    CHECK(cage_size(monomers).vertices == size.first);
     if (monomers > 9) continue;
     CHECK(is_symmetric(list));
     CHECK(reached(make_csr(list)) == list.vertices);
   }
   CHECK_THROWS_WITH(cage(2), contains_text("3 to 15"));
   CHECK_THROWS_WITH(cage(16), contains_text("3 to 15"));
+}
+
+// Hidden: seconds, and 1.6 GiB of memory.
+TEST_CASE("cage: as many vertices and entries as the largest published matrices", "[.large]") {
+  const std::map<int, std::pair<uint64_t, uint64_t>> published = {{14, {1505785, 27130349}}, {15, {5154859, 99199551}}};
+  for (const auto& [monomers, size] : published) {
+    INFO(monomers);
+    const edge_list list = cage(monomers, {.threads = 2});
+    CHECK(list.vertices == size.first);
+    CHECK(list.edges.size() == size.second);
+    const csr rows = make_csr(list);
+    CHECK(reached(rows) == list.vertices);
+    uint64_t without_way_back = 0;
+    for (const edge& e : list.edges) {
+      const auto row = rows.targets.begin() + static_cast<std::ptrdiff_t>(rows.offsets[e.target]);
+      without_way_back += !std::binary_search(row, row + static_cast<std::ptrdiff_t>(rows.degree(e.target)), e.source);
+    }
+    CHECK(without_way_back == 0);
+  }
+}
+
+TEST_CASE("threads change nothing of a generated graph") {
+  const std::map<std::string, std::function<edge_list(const graph_share&)>> graphs = {
+      {"rmat", [](const graph_share& share) { return rmat(12, 16, 3, share); }},
+      {"mesh", [](const graph_share& share) { return mesh(400, 500, 3, share); }},
+      {"grid", [](const graph_share& share) { return road_grid(400, 500, 0.6, 3, share); }},
+      {"cage", [](const graph_share& share) { return cage(10, share); }},
+  };
+  for (const auto& [name, get] : graphs)
+    for (const int parts : {1, 3}) {
+      INFO(name << " in " << parts);
+      const edge_list one = get({.part = parts - 1, .parts = parts});
+      for (const int threads : {2, 5}) {
+        const edge_list more = get({.part = parts - 1, .parts = parts, .threads = threads});
+        CHECK(more.total_edges == one.total_edges);
+        CHECK(more.edges == one.edges);
+      }
+    }
+}
+
+TEST_CASE("slices are put together in their order, and what is thrown comes out") {
+  std::vector<uint64_t> all;
+  const auto make = [](uint64_t slice, uint64_t& piece) {
+    if (slice % 7 == 0) std::this_thread::yield();
+    piece = slice;
+  };
+  in_slices<uint64_t>(1000, 4, make, [&](uint64_t piece) { all.push_back(piece); });
+  REQUIRE(all.size() == 1000);
+  CHECK(std::is_sorted(all.begin(), all.end()));
+  in_slices<uint64_t>(0, 4, make, [&](uint64_t) { FAIL(); });
+  const auto throws = [&](uint64_t in_make, uint64_t in_append) {
+    in_slices<uint64_t>(
+        100, 4,
+        [&](uint64_t slice, uint64_t& piece) {
+          if (slice == in_make) throw std::runtime_error("made");
+          piece = slice;
+        },
+        [&](uint64_t piece) {
+          if (piece == in_append) throw std::runtime_error("appended");
+        });
+  };
+  CHECK_THROWS_WITH(throws(50, 100), contains_text("made"));
+  CHECK_THROWS_WITH(throws(100, 50), contains_text("appended"));
 }
 
 TEST_CASE("mesh: three neighbours, but at the border") {

@@ -189,5 +189,6 @@ int main(int argc, char** argv) {
     if (!o.json.empty()) need_writable(o.json);
   });
   gravel_init<gravel_worklist_delivery<offers>>();
+  o.graph.threads = host_threads_of_pe();
   return finish(program_name, solve(o));
 }

@@ -19,15 +19,15 @@ csr make_csr(const edge_list& list, int part, int parts) {
     fail("part {} of {} has {} vertices and {} edges: too many for the memory of this machine", part, parts, distribution.count(part),
          list.edges.size());
   }
+  const uint64_t first = distribution.first(part), count = distribution.count(part);
   for (const edge& e : list.edges) {
-    if (e.source >= list.vertices || distribution.owner(e.source) != part)
-      fail("edge {} -> {} does not belong to part {} of {}", e.source, e.target, part, parts);
-    ++rows.offsets[distribution.local_index(e.source) + 1];
+    if (e.source - first >= count) fail("edge {} -> {} does not belong to part {} of {}", e.source, e.target, part, parts);
+    ++rows.offsets[e.source - first + 1];
   }
   for (size_t i = 1; i < rows.offsets.size(); ++i) rows.offsets[i] += rows.offsets[i - 1];
   // offsets[i] walks from the begin of row i to its end, the begin of row i + 1; then all move up by one.
   for (size_t i = 0; i < list.edges.size(); ++i) {
-    const uint64_t at = rows.offsets[distribution.local_index(list.edges[i].source)]++;
+    const uint64_t at = rows.offsets[list.edges[i].source - first]++;
     rows.targets[at] = list.edges[i].target;
     if (!list.weights.empty()) rows.weights[at] = list.weights[i];
   }

@@ -5,16 +5,17 @@
 #include "lib/base/error.hpp"
 
 namespace gravel {
-namespace {
-const graph_share& checked(const graph_share& share) {
+
+void check_share(const graph_share& share) {
   if (share.parts < 1 || share.part < 0 || share.part >= share.parts)
     fail("part {} of {} of a graph does not exist", share.part, share.parts);
-  return share;
 }
-}  // namespace
 
-edge_keeper::edge_keeper(edge_list& list, const graph_share& share)
-    : list_(list), share_(checked(share)), distribution_(list.vertices, share.parts) {}
+edge_keeper::edge_keeper(edge_list& list, const graph_share& share) : list_(list), share_(share) {
+  check_share(share);
+  const block_distribution blocks(list.vertices, share.parts);
+  first_ = blocks.first(share.part), count_ = blocks.count(share.part);
+}
 
 void give_weights(edge_list& list, uint32_t most, uint64_t seed) {
   if (most < 1) fail_text("weights are from 1 on");

@@ -24,7 +24,10 @@ struct graph_share {
   int part = 0, parts = 1;
   bool undirected = false;  ///< each edge between two vertices counts in both directions; one in the graph is then two here
   bool reversed = false;    ///< each edge is turned around first: rows are what leads to a vertex
+  int threads = 1;          ///< that a generator may use, the caller's among them; the result is the same
 };
+/// Throws gravel::error if there is no such part.
+void check_share(const graph_share& share);
 
 /// One part's share of a graph.
 struct edge_list {
@@ -52,13 +55,13 @@ class edge_keeper {
  private:
   void keep(edge e, double weight) {
     ++list_.total_edges;
-    if (distribution_.owner(e.source) != share_.part) return;
+    if (e.source - first_ >= count_) return;
     list_.edges.push_back(e);
     if (weighted_) list_.weights.push_back(weight);
   }
   edge_list& list_;
   graph_share share_;
-  block_distribution distribution_;
+  uint64_t first_, count_;  // the part's vertices
   bool weighted_ = false;
 };
 

@@ -1,5 +1,5 @@
-// Synthetic graphs. Each is a function of its arguments: the parts of any division together are the same graph. None has weights;
-// give_weights makes them. All throw gravel::error for arguments out of range.
+// Synthetic graphs. Each is a function of its arguments: the parts of any division together are the same graph, with any number of
+// threads. None has weights; give_weights makes them. All throw gravel::error for arguments out of range.
 #pragma once
 #include <cstdint>
 
@@ -21,7 +21,15 @@ edge_list road_grid(uint64_t width, uint64_t height, double kept, uint64_t seed,
 
 /// The pattern of the matrix cageN, transitions of a polymer of `monomers` in the cage model of gel electrophoresis (van Heukelum, Barkema,
 /// Bisseling, 2002), the diagonal included: as many vertices and edges as the published matrix, under numbers of our own. 3 to 15
-/// monomers. The whole graph is generated on each part: 100 bytes for each of its vertices (5 million of cage15).
+/// monomers. Each part numbers all vertices, which takes 8 bytes for each and 12 to 24 for an index (of cage15 108 MB), and makes the edges of
+/// its own ones alone.
 edge_list cage(int monomers, const graph_share& share = {});
+
+/// How large a whole graph is: its vertices, and its directed edges.
+struct graph_size {
+  uint64_t vertices, edges;
+};
+/// Of cage(monomers), without making it.
+graph_size cage_size(int monomers);
 
 }  // namespace gravel

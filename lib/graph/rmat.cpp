@@ -2,6 +2,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/graph/generate.hpp"
+#include "lib/graph/slices.hpp"
 
 namespace gravel {
 
@@ -16,8 +17,12 @@ edge_list rmat(int scale, uint64_t edges_per_vertex, uint64_t seed, const graph_
     fail("a generated graph has {} edges per vertex; it must be from 1 to 65536", edges_per_vertex);
   edge_list list;
   list.vertices = 1ull << scale;
-  edge_keeper keeper(list, share);
-  for (uint64_t i = 0; i < edges_per_vertex << scale; ++i) keeper.add(source(i));
+  check_share(share);
+  const uint64_t edges = edges_per_vertex << scale;
+  reserve_share(list, share.undirected ? 2 * edges : edges, share.parts);
+  keep_in_slices(list, share, edges, 1 << 14, [&](edge_keeper& keeper, uint64_t begin, uint64_t end) {
+    for (uint64_t i = begin; i < end; ++i) keeper.add(source(i));
+  });
   return list;
 }
 
