@@ -65,10 +65,12 @@ class call_table {
   static constexpr uint32_t first_worth = 2, gain = 4, most_worth = 64;
 
   using by_type = combined_by<S, argument>;
-  GRAVEL_DEVICE static uint32_t place_of(uint32_t key, const by_type& by) {
+  GRAVEL_DEVICE static uint32_t place_of(uint32_t key, [[maybe_unused]] const by_type& by) {
     uint32_t mixed = key * 0x9e3779b1u;
-    GRAVEL_UNROLL
-    for (uint32_t i = 0; i < by_type::words; ++i) mixed = (mixed ^ by.word[i]) * 0x9e3779b1u;
+    if constexpr (by_type::words > 0) {
+      GRAVEL_UNROLL
+      for (uint32_t i = 0; i < by_type::words; ++i) mixed = (mixed ^ by.word[i]) * 0x9e3779b1u;
+    }
     if constexpr (PLACES == 1) return 0;
     else return mixed >> (32 - lane_group::popcount(PLACES - 1));
   }

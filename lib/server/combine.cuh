@@ -10,9 +10,11 @@ namespace gravel {
 template <class S, class T>
 GRAVEL_DEVICE uint32_t combine_equal(uint32_t mask, uint32_t lane, uint32_t word, T& value) {
   uint32_t peers = __match_any_sync(mask, word);
-  const combined_by<S, T> by(value);
-  GRAVEL_UNROLL
-  for (uint32_t i = 0; i < combined_by<S, T>::words; ++i) peers &= __match_any_sync(mask, by.word[i]);
+  if constexpr (combined_by<S, T>::words > 0) {
+    const combined_by<S, T> by(value);
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < by.words; ++i) peers &= __match_any_sync(mask, by.word[i]);
+  }
   const uint32_t below = peers & ((1u << lane) - 1);
   uint32_t others = peers & ~below & ~(1u << lane), place = lane_group::popcount(below);
   while (__any_sync(mask, others != 0)) {

@@ -188,10 +188,12 @@ struct combined_by {
   GRAVEL_BOTH explicit combined_by([[maybe_unused]] const Argument& a) {
     if constexpr (words > 0) write_words(word, S::combine_by(a));
   }
-  GRAVEL_BOTH bool operator==(const combined_by& other) const {
+  GRAVEL_BOTH bool operator==([[maybe_unused]] const combined_by& other) const {
     bool same = true;
-    GRAVEL_UNROLL
-    for (uint32_t i = 0; i < words; ++i) same &= word[i] == other.word[i];
+    if constexpr (words > 0) {
+      GRAVEL_UNROLL
+      for (uint32_t i = 0; i < words; ++i) same &= word[i] == other.word[i];
+    }
     return same;
   }
 };
