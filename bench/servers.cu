@@ -121,7 +121,10 @@ int main(int argc, char** argv) {
   app.add_option("--parts", o.parts, "rates: of problems; words: the same over words of a record and words given; latency: of one call")
       .delimiter(',')
       .capture_default_str();
-  app.add_option("--problems", o.problems, "counters: three words of one key; bank: two keys").delimiter(',').capture_default_str();
+  app.add_option("--problems", o.problems,
+                 "counters: three words of one key; bank: two keys, and two sections of one where calls are combined")
+      .delimiter(',')
+      .capture_default_str();
   app.add_option("--methods", o.methods, "Of servers, owners, locks, in-place, combine, combine-block, try-lock, backoff, sort, atomics")
       .delimiter(',')
       .capture_default_str();
@@ -165,8 +168,9 @@ int main(int argc, char** argv) {
     if (!o.json.empty()) need_writable(o.json);
   });
   gravel_init<counters_problem::servers::delivery, counters_problem::combining::delivery, bank_problem::servers::delivery,
-              words_1_1::servers::delivery, words_4_1::servers::delivery, words_4_4::servers::delivery, words_16_1::servers::delivery,
-              words_16_16::servers::delivery, asking_one::servers::delivery, asking_two::servers::delivery>();
+              bank_problem::combining::delivery, words_1_1::servers::delivery, words_4_1::servers::delivery, words_4_4::servers::delivery,
+              words_16_1::servers::delivery, words_16_16::servers::delivery, asking_one::servers::delivery,
+              asking_two::servers::delivery>();
   std::string command = program_name;
   for (int i = 1; i < argc; ++i) command += std::string(" ") + argv[i];
   perf::report r(gravel_my_pe() == 0, command, o.json);

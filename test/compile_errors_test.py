@@ -53,6 +53,10 @@ WRONG_SECTIONS = {
     NAME + "struct big { char c[200]; }; GRAVEL_HANDLER void operator()(record&, big) const {}": "a call has up to 128 bytes",
     NAME + "GRAVEL_HANDLER void operator()(record&, int) const {} GRAVEL_HANDLER static long combine(long a, long) { return a; }":
         "combine(a, b) is static, takes and returns the argument",
+    NAME + "GRAVEL_HANDLER void operator()(record&, int) const {} GRAVEL_HANDLER static int combine_by(int a) { return a; }":
+        "combine_by(a) is static, takes the argument, returns a value",
+    NAME + "GRAVEL_HANDLER void operator()(record&, int) const {} GRAVEL_HANDLER static int combine(int a, int) { return a; } "
+    "GRAVEL_HANDLER static int combine_by(int a, int) { return a; }": "combine_by(a) is static, takes the argument, returns a value",
     NAME + "bool pure = true; GRAVEL_HANDLER void operator()(record&) const {}": "pure of a section is a static constexpr bool",
 }
 SECTIONS = """struct record { int64_t balance; uint32_t calls; };

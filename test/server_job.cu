@@ -72,13 +72,24 @@ struct add {  // calls of one key may become one
   __device__ void operator()(account& a, int32_t amount) const { a.balance += amount; }
   __device__ static int32_t combine(int32_t a, int32_t b) { return a + b; }
 };
+/// How an amount is counted. Only changes that are counted alike may become one.
+struct change {
+  uint32_t kind;
+  int32_t amount;
+  GRAVEL_BOTH int32_t counted() const { return amount * (2 * static_cast<int32_t>(kind) - 3); }
+};
+struct weigh {
+  __device__ void operator()(account& a, change c) const { a.balance += c.counted(); }
+  __device__ static uint32_t combine_by(const change& c) { return c.kind; }
+  __device__ static change combine(change a, change b) { return {a.kind, a.amount + b.amount}; }
+};
 struct draw {  // the number of those before
   __device__ uint32_t operator()(account& a, uint32_t who) const {
     be_alone_with(a, who);
     return a.calls - 1;
   }
 };
-using plain = gravel_servers<account, deposit, add, draw>;
+using plain = gravel_servers<account, deposit, add, weigh, draw>;
 
 struct visit {
   static constexpr const char* name = "visit";
@@ -128,6 +139,7 @@ struct call_source {
   }
   GRAVEL_BOTH uint32_t key(uint64_t random, uint32_t which) const { return static_cast<uint32_t>(mix(random + which) % keys) * stride; }
   GRAVEL_BOTH bool adds(uint64_t random) const { return random >> 50 & 1; }
+  GRAVEL_BOTH change weighed(uint64_t random) const { return {static_cast<uint32_t>(random >> 52 & 3), amount(random)}; }
   GRAVEL_BOTH int32_t amount(uint64_t random) const { return static_cast<int32_t>(random >> 40 & 0xff) - 100; }
 };
 
@@ -141,7 +153,10 @@ __global__ void call_plain(plain::handle_type bank, call_source from, uint32_t* 
     const uint32_t key = from.key(r, 0);
     switch (r % 4) {  // lanes are not together
       case 0: out.template call<deposit>(key, from.amount(r), who); break;
-      case 1: out.template call<add>(key, from.amount(r)); break;
+      case 1:
+        if (from.adds(r)) out.template call<add>(key, from.amount(r));
+        else out.template call<weigh>(key, from.weighed(r));
+        break;
       case 2: out.template ask<draw>(&answers[lane * from.each + i], key, who); break;
       default: gravel_server_call<deposit>(bank, key, from.amount(r), who);
     }
@@ -231,7 +246,8 @@ void run_plain(const std::string& what, gravel_servers_options how, uint32_t str
         const uint64_t r = from.random(pe, lane, i);
         expected& e = all[from.key(r, 0)];
         e.calls += r % 4 != 1;
-        if (r % 4 != 2) e.balance += from.amount(r);
+        if (r % 4 == 1 && !from.adds(r)) e.balance += from.weighed(r).counted();
+        else if (r % 4 != 2) e.balance += from.amount(r);
       }
   const marks inside(how.keys);
   auto* answers = gravel_malloc<uint32_t>(uint64_t{all_lanes} * each * sizeof(uint32_t));

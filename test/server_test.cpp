@@ -392,6 +392,69 @@ TEST_CASE("calls of one key in a block become few, and none is lost") {
   }
 }
 
+/// Calls of one key that are not all alike: only what is of one color becomes one.
+struct paint {
+  uint64_t color[2];  ///< four words, of which only the last tells
+  uint64_t amount;
+};
+struct mix_paint {
+  static constexpr const char* name = "mix_paint";
+  void operator()(account& a, paint p) const { a.balance += static_cast<int64_t>(p.amount); }
+  static auto combine_by(const paint& p) {
+    struct {
+      uint64_t color[2];
+    } by{{p.color[0], p.color[1]}};
+    return by;
+  }
+  static paint combine(const paint& a, const paint& b) { return {{a.color[0], a.color[1]}, a.amount + b.amount}; }
+};
+
+/// 64 lanes add 2^32 + their number of some color to key 5. By warps, and by a table of so many places. Returns how many calls are left.
+template <uint32_t PLACES>
+uint32_t mix_colors(uint64_t seed, uint32_t colors, uint32_t each) {
+  constexpr uint32_t lanes = 64;
+  std::vector<uint64_t> made(colors), wanted(colors);
+  uint32_t left = 0;
+  const auto color = [](uint64_t c) { return c << 32; };
+  simt::launch_options how{};
+  how.threads = 1;
+  how.seed = seed;
+  simt::launch(1, lanes, how, [&] {
+    __shared__ call_table<mix_paint, account, PLACES> table;
+    const auto make = [&](uint32_t key, const paint& p) {
+      CHECK(key == 5);
+      made[p.color[1] >> 32] += p.amount, ++left;
+    };
+    table.begin(threadIdx.x, lanes);
+    __syncthreads();
+    for (uint32_t i = 0; i < each; ++i) {
+      if (mixed(seed + 1, threadIdx.x, i) % 4 == 0) continue;  // lanes are not together
+      const uint64_t c = mixed(seed, threadIdx.x, i) % colors;
+      paint p{{1, color(c)}, (uint64_t{1} << 32) + threadIdx.x};
+      wanted[c] += p.amount;
+      const lane_group group = lane_group::active();
+      uint32_t key = 5;
+      const bool calls = combine_equal<mix_paint>(group.mask(), group.lane(), key, p) != 0;
+      if (!table.keep(group, calls, key, p) && calls) make(key, p);
+    }
+    __syncthreads();
+    table.empty(threadIdx.x, lanes, make);
+  });
+  CHECK(made == wanted);
+  return left;
+}
+
+TEST_CASE("calls of one key that are not all alike") {
+  static_assert(combined_by<mix_paint, paint>::words == 4 && combined_by<gather_up, uint64_t>::words == 0);
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    INFO("seed " << seed);
+    CHECK(mix_colors<64>(seed, 1, 8) < 30);
+    CHECK(mix_colors<64>(seed, 8, 8) < 120);  // they have places of their own, where one key would have one place
+    CHECK(mix_colors<1>(seed, 2, 8) < 300);
+    CHECK(mix_colors<4>(seed, 9, 8) < 400);
+  }
+}
+
 TEST_CASE("a block keeps what many call for, and makes no table of the rest") {
   using table_type = call_table<gather_up, account, 4>;
   std::vector<uint32_t> left;

@@ -20,8 +20,10 @@ struct bank_transfer {
   }
 };
 
-/// A transfer is two of these, if the accounts need not be right together. Only sorting makes use of that.
+/// A transfer is two of these, if the accounts need not be right together: in between others may see one without the other.
 struct bank_entry {
+  static constexpr const char* name = "bank_entry";
+  static constexpr bool pure = true;
   GRAVEL_HANDLER void operator()(bank_account& a, bank_account more) const { a.balance += more.balance, a.entries += more.entries; }
   GRAVEL_HANDLER static bank_account combine(bank_account a, bank_account b) { return {a.balance + b.balance, a.entries + b.entries}; }
 };
@@ -29,11 +31,12 @@ struct bank_entry {
 struct bank_problem {
   static constexpr const char* name = "bank";
   static constexpr uint32_t keys_of_call = 2;
-  static constexpr bool combines = false, sorts = true;
+  static constexpr bool combines = true, sorts = true;
+  static constexpr const char* asks_less = "a transfer is two sections, one of each account";
   using input = keyed_calls;
   using record = bank_account;
   using servers = gravel_servers<bank_account, bank_transfer>;
-  using combining = servers;
+  using combining = gravel_servers<bank_account, bank_entry>;
   using section_of_many = bank_entry;
   using argument = bank_account;
   GRAVEL_BOTH static uint32_t amount_of(uint64_t i) { return 1 + static_cast<uint32_t>(i * 0x9e3779b9u >> 16 & 0xff); }
@@ -42,8 +45,12 @@ struct bank_problem {
   GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
     __shared__ typename Servers::sender out;
     out.begin(to);
-    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid())
-      out.template call<bank_transfer>(in.keys[2 * i], in.keys[2 * i + 1], amount_of(i));
+    if constexpr (std::is_same_v<Servers, servers>) {
+      for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid())
+        out.template call<bank_transfer>(in.keys[2 * i], in.keys[2 * i + 1], amount_of(i));
+    } else {
+      each_call(in, [&](uint32_t key, const bank_account& more) { out.template call<bank_entry>(key, more); });
+    }
     out.end();
   }
   GRAVEL_DEVICE static void by_locks(locked_record<record>* table, const input& in, uint32_t n_pes, bool backs_off) {

@@ -156,12 +156,20 @@ void need_method(contest_method m) {
   if (!has_method<P>(m)) fail_text(std::string(P::name) + ": calls of this problem cannot be combined");
 }
 
-/// `blocks`: 0: up to 24, and as many as a sender of Servers gathers calls for.
+/// What problem P asks less of its sections where calls are combined; nullptr: nothing.
+template <class P>
+constexpr const char* asks_less = nullptr;
+template <class P>
+requires requires { P::asks_less; }
+constexpr const char* asks_less<P> = P::asks_less;
+
+/// `blocks`: 0: up to 24, and as many as its sender gathers calls for.
 template <class Servers>
 gravel_servers_options options_of(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls) {
   gravel_servers_options how;
   how.keys = keys;
-  how.blocks = blocks ? blocks : GRAVEL_CUDA ? std::min(24u, Servers::sender::servers) : 2;
+  const uint32_t gathered = m == contest_method::combine_block ? Servers::combining_sender::servers : Servers::sender::servers;
+  how.blocks = blocks ? blocks : GRAVEL_CUDA ? std::min(24u, gathered) : 2;
   how.calls = calls;
   how.chunks = 256;
   if (m == contest_method::locks) how.exclusion = gravel_exclusion::locks;

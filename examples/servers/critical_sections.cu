@@ -14,8 +14,10 @@ int main(int argc, char** argv) {
     return problem;
   };
   command_line counters = add(counters_problem::name, "Counts values for keys: three words that change together");
-  command_line bank = add(bank_problem::name, "Transfers between accounts: sections of two keys");
-  command_line table = add(hash_problem::name, "Fills a hash table of 16-byte keys and values");
+  const auto and_less = [](const char* text, const char* less) { return std::string(text) + "; where calls are combined, " + less; };
+  command_line bank =
+      add(bank_problem::name, and_less("Transfers between accounts: sections of two keys", bank_problem::asks_less).c_str());
+  command_line table = add(hash_problem::name, and_less("Fills a hash table of 16-byte keys and values", hash_problem::asks_less).c_str());
   command_line boruvka =
       add(boruvka_problem::name, "The minimum spanning forest of a random graph: vertices are --keys, edges of each PE --calls; uniform");
   command_line gmm = add(gmm_problem::name, "Fits normal distributions, --keys of them, to --calls points of each PE");
@@ -53,8 +55,9 @@ int main(int argc, char** argv) {
     }
   });
   gravel_init<counters_problem::servers::delivery, counters_problem::combining::delivery, bank_problem::servers::delivery,
-              hash_problem::servers::delivery, boruvka_problem::servers::delivery, boruvka_problem::combining::delivery,
-              gmm_problem::servers::delivery, gmm_problem::combining::delivery>();
+              bank_problem::combining::delivery, hash_problem::servers::delivery, hash_problem::combining::delivery,
+              boruvka_problem::servers::delivery, boruvka_problem::combining::delivery, gmm_problem::servers::delivery,
+              gmm_problem::combining::delivery>();
   bool right = true;
   for (uint32_t run = 0; run < o.runs; ++run, ++o.seed)
     right &= (all.parsed()        ? solve_all(o)

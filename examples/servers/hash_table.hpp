@@ -1,5 +1,7 @@
 // A hash table whose buckets are records: a section finds its key in the bucket, or a free place for it, and adds to the value. A bucket that is full
 // refuses; refused insertions go to the next bucket: at once if the section has run where it was asked for, else in the next pass.
+//
+// Where insertions of one key become one, nobody is there to whom a bucket could answer. A full bucket then has others behind it, of its PE.
 #pragma once
 #include <algorithm>
 #include <thread>
@@ -24,10 +26,20 @@ struct hash_item {
   hash_key key;
   hash_value value;
 };
+struct spare_buckets;
 /// With its lock a line of memory.
 struct hash_bucket {
   static constexpr uint32_t places = 3;
   hash_item item[places];  ///< first word of the key 0: free, as are those behind it
+  // Where insertions are combined; else nullptr.
+  hash_bucket* next;     ///< has what this one, which is full, has no place for
+  spare_buckets* spare;  ///< of this PE
+};
+/// Buckets of a PE, in device memory, that are put behind its full ones. Never too few: a bucket with n behind it has more than n * places keys.
+struct spare_buckets {
+  hash_bucket* bucket;
+  uint64_t taken;
+  static uint64_t needed(uint64_t keys) { return keys / hash_bucket::places + 1; }
 };
 
 enum class hash_answer : uint8_t { none, inserted, refused };
@@ -49,17 +61,24 @@ struct hash_insert {
   }
 };
 
-/// Items of one key become one. Only sorting makes use of that, as sections that answer are not combined.
-struct hash_merge {
+/// The same without an answer: items of one key, which are not all of a bucket, become one.
+struct hash_add {
+  static constexpr const char* name = "hash_add";
+  GRAVEL_HANDLER void operator()(hash_bucket& b, hash_item added) const {
+    for (hash_bucket* in = &b; hash_insert{}(*in, added) == hash_answer::refused; in = in->next)
+      if (!in->next) in->next = b.spare->bucket + fetch_add<scope::device>(&b.spare->taken, uint64_t{1});
+  }
+  GRAVEL_HANDLER static uint64_t combine_by(const hash_item& i) { return i.key.word[0]; }
   GRAVEL_HANDLER static hash_item combine(hash_item a, hash_item b) { return {a.key, a.value + b.value}; }
 };
 
 struct hash_problem {
   static constexpr const char* name = "hash_table";
-  static constexpr bool combines = false, sorts = true;
+  static constexpr bool combines = true, sorts = true;
+  static constexpr const char* asks_less = "who inserts is not answered, and of the insertions of one key that meet one is made";
   using record = hash_bucket;
   using servers = gravel_servers<hash_bucket, hash_insert>;
-  using combining = servers;
+  using combining = gravel_servers<hash_bucket, hash_add>;
   struct input {
     const hash_item* items;
     hash_answer* answers;  ///< [n], symmetric
@@ -78,7 +97,7 @@ struct hash_problem {
     GRAVEL_BOTH uint32_t bucket(const place& p) const { return static_cast<uint32_t>(own ? p.at * n_pes + my_pe : p.at); }
   };
 
-  using section_of_many = hash_merge;
+  using section_of_many = hash_add;
   using argument = hash_item;
   using sorted_by = uint64_t;  ///< first words of keys: different keys go to one bucket
   static uint64_t most_calls(const input& in) { return in.n; }
@@ -98,6 +117,12 @@ struct hash_problem {
   GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
     __shared__ typename Servers::sender out;
     out.begin(to);
+    if constexpr (std::is_same_v<Servers, servers>) ask_all(out, in);
+    else each_call(in, [&](uint64_t, const hash_item& item) { out.template call<hash_add>(in.bucket(in.first_place(item)), item); });
+    out.end();
+  }
+  template <class Sender>
+  GRAVEL_DEVICE static void ask_all(Sender& out, const input& in) {
     for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
       if (in.answers[i] == hash_answer::inserted) continue;
       // Each pass was refused by one bucket at least, and full buckets stay full.
@@ -109,7 +134,6 @@ struct hash_problem {
       };
       while (is_refused_here()) in.go_on(place);
     }
-    out.end();
   }
   GRAVEL_DEVICE static void insert_by_lock(locked_record<record>* table, const input& in, uint32_t n_pes, hash_item item, bool backs_off) {
     hash_answer answer = hash_answer::none;
@@ -207,7 +231,12 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
   };
   make_items_of(me);
   auto* answers = gravel_malloc<hash_answer>(o.calls + 1);
+  const std::vector<hash_bucket> empty(combines_calls(m) ? spare_buckets::needed(o.keys) : 0);
+  device_array<hash_bucket> spare_of_pe(empty);
+  spare_buckets taken{spare_of_pe.data(), 0};
+  device_array<spare_buckets> spare(std::vector<spare_buckets>{taken});
   contest<hash_problem> run(m, buckets, o.blocks, o.calls_under_way);
+  if (combines_calls(m)) run.fill({{}, nullptr, spare.data()});
   gravel_barrier_all();
   device_array<uint64_t> not_inserted(1);
   const auto count = [&] {
@@ -235,8 +264,13 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
     gravel_copy(inserted.data(), items.data(), o.calls * sizeof(hash_item));
     expected.insert(inserted);
   }
+  std::vector<hash_bucket> filled = run.read();
+  gravel_copy(&taken, spare.data(), sizeof(taken));
+  if (taken.taken > empty.size()) fail_text("more buckets were put behind others than there are keys for");
+  filled.resize(filled.size() + taken.taken);
+  gravel_copy(filled.data() + filled.size() - taken.taken, spare_of_pe.data(), taken.taken * sizeof(hash_bucket));
   uint64_t wrong = 0, found = 0;
-  for (const hash_bucket& b : run.read())
+  for (const hash_bucket& b : filled)
     for (const hash_item& i : b.item) {
       if (i.key.word[0] == 0) continue;
       ++found;
@@ -249,10 +283,10 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
     std::printf(
         "%s: %u PEs on %d nodes, %s backend: %llu insertions of each PE by %s, %llu keys, Zipf %g, %llu buckets of %u\n%.4g M insertions/s "
         "in %u "
-        "passes; %llu differences from std::unordered_map\n",
+        "passes; %llu differences from std::unordered_map\n%s",
         hash_problem::name, n_pes, gravel_n_nodes(), gravel_backend(), static_cast<unsigned long long>(o.calls), o.method.c_str(),
         static_cast<unsigned long long>(o.keys), o.exponent, static_cast<unsigned long long>(buckets), hash_bucket::places, rate / 1e6,
-        passes, static_cast<unsigned long long>(wrong));
+        passes, static_cast<unsigned long long>(wrong), text_of_less<hash_problem>(m).c_str());
   all_succeed(hash_problem::name, [&] {
     if (me == 0 && !o.json.empty())
       write_json(o.json, {{"program", hash_problem::name},

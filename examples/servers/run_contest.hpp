@@ -34,10 +34,23 @@ inline contest_method method_of(const std::string& name) {
     if (name == n.name) return n.method;
   fail_text("there is no method '" + name + "'");
 }
+inline const char* name_of(contest_method m) {
+  const char* name = "";
+  for (const auto& n : contest_names)
+    if (n.method == m) name = n.name;
+  return name;
+}
 inline std::string text_of_methods() {
   std::string text;
   for (const auto& n : contest_names) text += std::string(text.empty() ? "" : "; ") + n.name + ": " + n.text;
   return text;
+}
+
+/// A line that says what the method asks less of sections than the others do; empty if nothing.
+template <class P>
+std::string text_of_less(contest_method m) {
+  const bool combines = combines_calls(m) || m == contest_method::sort;
+  return combines && asks_less<P> ? std::string("by ") + name_of(m) + ": " + asks_less<P> + '\n' : "";
 }
 
 /// Between gravel_init and gravel_finalize. Collective; the same answer on all PEs.
@@ -71,7 +84,7 @@ contest_result solve(const contest_options& o) {
     std::printf("%s: %u PEs on %d nodes, %s backend: %llu calls of each PE by %s, %llu keys, Zipf %g\n%.4g M calls/s; ", P::name, n_pes,
                 gravel_n_nodes(), gravel_backend(), static_cast<unsigned long long>(o.calls), o.method.c_str(),
                 static_cast<unsigned long long>(o.keys), o.exponent, rate / 1e6);
-    std::printf("%llu records differ from those of a serial run\n", static_cast<unsigned long long>(wrong));
+    std::printf("%llu records differ from those of a serial run\n%s", static_cast<unsigned long long>(wrong), text_of_less<P>(m).c_str());
   }
   all_succeed(P::name, [&] {
     if (me == 0 && !o.json.empty())

@@ -1,4 +1,5 @@
-// Calls of one key that a block makes become one: a table of keys in the block's shared memory, for sections that have `combine`.
+// Calls of one key that a block makes become one: a table of keys in the block's shared memory, for sections that have `combine`. Where a section has
+// `combine_by` too, `key` here and in the model is the key and what that returns.
 //
 // A key has one place in the table. A call, once its warp has combined what it can, is added to what is there for its key, or put there if the place is
 // empty. If another key's call is there the lane goes on with its own, and takes one from what the other is worth; each call that is added raises that.
@@ -63,12 +64,18 @@ class call_table {
   static constexpr uint32_t tries = 8;
   static constexpr uint32_t first_worth = 2, gain = 4, most_worth = 64;
 
-  GRAVEL_DEVICE static uint32_t place_of(uint32_t key) {
+  using by_type = combined_by<S, argument>;
+  GRAVEL_DEVICE static uint32_t place_of(uint32_t key, [[maybe_unused]] const by_type& by) {
+    uint32_t mixed = key * 0x9e3779b1u;
+    if constexpr (by_type::words > 0) {
+      GRAVEL_UNROLL
+      for (uint32_t i = 0; i < by_type::words; ++i) mixed = (mixed ^ by.word[i]) * 0x9e3779b1u;
+    }
     if constexpr (PLACES == 1) return 0;
-    else return key * 0x9e3779b1u >> (32 - lane_group::popcount(PLACES - 1));
+    else return mixed >> (32 - lane_group::popcount(PLACES - 1));
   }
   GRAVEL_DEVICE found visit(uint32_t& key, argument& value) {
-    const uint32_t at = place_of(key);
+    const uint32_t at = place_of(key, by_type(value));
     found what = found::nothing;
     relax wait;
     // Who has the place gives it back in the same round: its neighbours in the warp may want it.
@@ -89,7 +96,7 @@ class call_table {
       put(at, key, value);
       return found::empty;
     }
-    if (key_[at] == key) {
+    if (key_[at] == key && by_type(value_at(at)) == by_type(value)) {
       set_value(at, S::combine(value_at(at), value));
       worth_[at] = worth + gain < most_worth ? worth + gain : most_worth;
       return found::same;

@@ -5,11 +5,17 @@
 
 namespace gravel {
 
-/// Of the lanes in `mask`, which call this together, those with the same `word` combine their values: how many they were, for the one of each
-/// that has the result; 0 for the others.
+/// Of the lanes in `mask`, which call this together, those with the same `word` and the same S::combine_by() of their value combine these: how many
+/// they were, for the one of each that has the result; 0 for the others.
 template <class S, class T>
 GRAVEL_DEVICE uint32_t combine_equal(uint32_t mask, uint32_t lane, uint32_t word, T& value) {
-  const uint32_t peers = __match_any_sync(mask, word), below = peers & ((1u << lane) - 1);
+  uint32_t peers = __match_any_sync(mask, word);
+  if constexpr (combined_by<S, T>::words > 0) {
+    const combined_by<S, T> by(value);
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < by.words; ++i) peers &= __match_any_sync(mask, by.word[i]);
+  }
+  const uint32_t below = peers & ((1u << lane) - 1);
   uint32_t others = peers & ~below & ~(1u << lane), place = lane_group::popcount(below);
   while (__any_sync(mask, others != 0)) {
     const uint32_t from = others ? lane_group::lowest(others) : lane;

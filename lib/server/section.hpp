@@ -5,6 +5,8 @@
 //     static constexpr const char* name = "deposit";
 //     GRAVEL_HANDLER void operator()(account& a, int32_t amount) const { a.balance += amount; }
 //     GRAVEL_HANDLER static int32_t combine(int32_t a, int32_t b) { return a + b; }     // optional: calls of one key may become one
+//     // optional, where a key's calls are not all alike: only those for which this is the same become one
+//     GRAVEL_HANDLER static uint64_t combine_by(int32_t a);
 //     static constexpr bool pure = true;     // optional: it touches nothing but the record, and may run for nothing: only one run of a call counts
 //   };
 //
@@ -73,6 +75,18 @@ constexpr bool combines_well<S, section_arguments<A>> = requires(A a) {
   requires std::is_same_v<decltype(S::combine(a, a)), A>;
 };
 
+template <class S>
+constexpr bool has_combine_by = requires {
+  &S::combine_by;
+};
+/// combine_by takes the one argument, and what it returns is copied byte by byte.
+template <class S, class Arguments>
+constexpr bool tells_apart_well = false;
+template <class S, class A>
+constexpr bool tells_apart_well<S, section_arguments<A>> = requires(A a) {
+  requires std::is_trivially_copyable_v<decltype(S::combine_by(a))>;
+};
+
 /// Does the section say that it touches nothing but its records?
 template <class S>
 constexpr bool is_pure = [] {
@@ -80,7 +94,7 @@ constexpr bool is_pure = [] {
   else return false;
 }();
 
-enum class section_fault { none, no_operator, not_const, records, arguments, answer, combine, pure, made };
+enum class section_fault { none, no_operator, not_const, records, arguments, answer, combine, combine_by, pure, made };
 
 /// The first rule that a section breaks.
 template <class Record, class S>
@@ -97,6 +111,8 @@ constexpr section_fault fault_of_section() {
     else if constexpr (has_combine<S> &&
                        (call::keys != 1 || !std::is_void_v<typename call::result> || !combines_well<S, typename call::arguments>))
       return section_fault::combine;
+    else if constexpr (has_combine_by<S> && !(has_combine<S> && tells_apart_well<S, typename call::arguments>))
+      return section_fault::combine_by;
     else if constexpr (
         requires { S::pure; } && !requires { typename std::bool_constant<S::pure>; })
       return section_fault::pure;
@@ -118,6 +134,9 @@ struct section_check {
   static_assert(
       fault != section_fault::combine,
       "combine(a, b) is static, takes and returns the argument, and is for sections of one key and one argument that answer nothing");
+  static_assert(
+      fault != section_fault::combine_by,
+      "combine_by(a) is static, takes the argument, returns a value that is copied byte by byte, and is for sections with combine");
   static_assert(fault != section_fault::pure, "pure of a section is a static constexpr bool");
   static_assert(fault != section_fault::made, "a section is made anew for each call: it needs a default constructor");
 };
@@ -155,6 +174,29 @@ GRAVEL_BOTH T read_words(const uint32_t* from) {
   __builtin_memcpy(static_cast<void*>(&result.value), word, sizeof(T));
   return result.value;
 }
+
+/// What calls of one key must have in common to become one: the words of what combine_by() of section S returns of their argument, and nothing if it
+/// has none.
+template <class S, class Argument>
+struct combined_by {
+  static constexpr uint32_t words = [] {
+    if constexpr (has_combine_by<S>) return words_of<decltype(S::combine_by(std::declval<Argument>()))>;
+    else return 0u;
+  }();
+  uint32_t word[words + 1];  ///< the last is not used: there are no arrays of 0
+
+  GRAVEL_BOTH explicit combined_by([[maybe_unused]] const Argument& a) {
+    if constexpr (words > 0) write_words(word, S::combine_by(a));
+  }
+  GRAVEL_BOTH bool operator==([[maybe_unused]] const combined_by& other) const {
+    bool same = true;
+    if constexpr (words > 0) {
+      GRAVEL_UNROLL
+      for (uint32_t i = 0; i < words; ++i) same &= word[i] == other.word[i];
+    }
+    return same;
+  }
+};
 
 /// A section, and how its arguments lie in a message.
 template <class Record, class Named>
