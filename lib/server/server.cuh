@@ -257,7 +257,7 @@ struct key_server {
     }
     if (mine && lane_group::lowest(same) == lane) {
       open_key k = open(number);
-      apply_all(here, calls, same, lane_group::popcount(same), k);
+      apply_all(here, calls, same, k);
       close(k, (same & (same - 1)) != 0);
     }
     __syncwarp();  // what one lane wrote the next calls of its key may read in another
@@ -289,7 +289,10 @@ struct key_server {
       if (lane == who) k.kept = stage;
     }
     __syncwarp();
-    if (runs) apply_all(here, calls, same, is_row ? row : lane_group::popcount(same), k);
+    if (runs) {
+      if (is_row) run_row(here, calls, row, k);
+      else apply_all(here, calls, same, k);
+    }
     __syncwarp();
     if (many) move_together(at, stage, lane);
     __syncwarp();
@@ -302,10 +305,10 @@ struct key_server {
     for (uint32_t i = lane; i < sizeof(Record) / 4; i += 32)
       reinterpret_cast<uint32_t*>(to)[i] = reinterpret_cast<const uint32_t*>(from)[i];
   }
-  /// The `n` calls of one key, one after the other: those of the first 32 that `which` says, and if that is all, those behind them.
-  GRAVEL_DEVICE void apply_all(const here_type& here, const message* calls, uint32_t which, uint32_t n, open_key& k) const {
-    const uint32_t first = lane_group::lowest(which);
-    if (which >> first == ~0u >> (32 - lane_group::popcount(which))) return run_row(here, calls + first, n, k);
+  /// The calls of one key, one after the other.
+  GRAVEL_DEVICE void apply_all(const here_type& here, const message* calls, uint32_t which, open_key& k) const {
+    const uint32_t first = lane_group::lowest(which), n = lane_group::popcount(which);
+    if (which >> first == ~0u >> (32 - n)) return run_row(here, calls + first, n, k);
     for (; which; which &= which - 1) apply(here, calls[lane_group::lowest(which)].word, k);
   }
   /// The same of calls that lie together: several are read, then run.
