@@ -2,7 +2,7 @@
 //
 // Exclusion by owners: calls are dealt to the block's warps by their keys, through shared memory; of 32 calls that a warp looks at the first lane
 // of each key runs all calls of that key, one after the other, with the record in registers. So no two lanes ever have the same key, without a
-// lock. Calls that can be combined are, before that. A record that is too large for registers is in shared memory while many calls for it run.
+// lock. Calls that can be combined are, before that.
 // Exclusion by locks: as in the paper (section 3.1), words in the block's shared memory, tried by each lane for its call; keys may share a word.
 //
 // A call of several keys visits their owners in ascending order. Each but the last holds its key and puts its value into the call; the last runs the
@@ -36,12 +36,9 @@ struct key_server {
   static constexpr uint32_t warps = threads / 32, each = sizeof(message) <= 24 ? 2 : 1, window = threads * each;
   static constexpr uint32_t lock_words = 4096;         ///< of exclusion by locks, as in the paper
   static constexpr uint32_t shared_bytes = 16 * 1024;  ///< room for a server's records in its shared memory
-  /// Small records are in registers while their calls run. Others lie in device memory, and are changed there or in shared memory (run_staged).
+  /// Small records are in registers while their calls run. Others are changed where they lie, and lie in device memory.
   static constexpr bool copies = layout::nested || sizeof(Record) <= 32;
   static constexpr uint32_t shared_records = copies ? shared_bytes / sizeof(Record) : 0;
-
-  static constexpr bool stages = !copies && alignof(Record) >= 4 && sizeof(Record) <= shared_bytes / warps;
-  static constexpr uint32_t least_staged = 8;  ///< calls of a key for which moving its record costs less than they do
 
   server_table<layout> table;
 
@@ -82,12 +79,6 @@ struct key_server {
   GRAVEL_DEVICE static Record* records() {
     __shared__ __align__(16) char bytes[shared_bytes];
     return reinterpret_cast<Record*>(bytes);
-  }
-  /// Where a warp has one record for a while.
-  GRAVEL_DEVICE static Record* stage_of(uint32_t warp) {
-    constexpr uint32_t each_bytes = (sizeof(Record) + 15) / 16 * 16;
-    __shared__ __align__(16) char bytes[warps * each_bytes];
-    return reinterpret_cast<Record*>(bytes + warp * each_bytes);
   }
   GRAVEL_DEVICE uint64_t own_keys() const { return server_table<layout>::keys_of_pe(table.keys, table.n_pes); }
   GRAVEL_DEVICE uint64_t number(const here_type& here, uint32_t i) const { return uint64_t{i} * table.servers + here.number(); }
@@ -244,9 +235,18 @@ struct key_server {
     const bool mine = lane < n;
     const uint32_t number = mine ? calls[lane].word[0] >> layout::bits : ~0u;
     const uint32_t same = __match_any_sync(~0u, number);
-    if constexpr (stages) return run_staged(here, calls, n, lane, number, same);
     if (__all_sync(~0u, same == ~0u)) {
-      const uint32_t row = row_of(calls, n, lane, number);
+      // One key. The row of its calls may be longer.
+      uint32_t row = 32;
+      for (;;) {
+        const bool is = row + lane < n && calls[row + lane].word[0] >> layout::bits == number;
+        const uint32_t those = __ballot_sync(~0u, is);
+        if (those != ~0u) {
+          row += static_cast<uint32_t>(__ffs(static_cast<int>(~those)) - 1);
+          break;
+        }
+        row += 32;
+      }
       if (lane == 0) {
         open_key k = open(number);
         run_row(here, calls, row, k);
@@ -262,48 +262,6 @@ struct key_server {
     }
     __syncwarp();  // what one lane wrote the next calls of its key may read in another
     return n < 32 ? n : 32;
-  }
-  /// The first 32 calls are of one key. How many of it there are in a row. Thread scope: warp, converged.
-  GRAVEL_DEVICE static uint32_t row_of(const message* calls, uint32_t n, uint32_t lane, uint32_t number) {
-    for (uint32_t row = 32;; row += 32) {
-      const bool is = row + lane < n && calls[row + lane].word[0] >> layout::bits == number;
-      const uint32_t those = __ballot_sync(~0u, is);
-      if (those != ~0u) return row + static_cast<uint32_t>(__ffs(static_cast<int>(~those)) - 1);
-    }
-  }
-  /// The rest of run_together where records are too large for registers. In device memory each section waits for what the one before it has written; so
-  /// if a key has many of these calls the warp brings its record to shared memory for them, and back.
-  GRAVEL_DEVICE uint32_t run_staged(const here_type& here, const message* calls, uint32_t n, uint32_t lane, uint32_t number,
-                                    uint32_t same) const {
-    const bool runs = lane < n && lane_group::lowest(same) == lane, is_row = __all_sync(~0u, same == ~0u) != 0;
-    const uint32_t row = is_row ? row_of(calls, n, lane, number) : n < 32 ? n : 32;
-    open_key k{};
-    if (runs) k = open(number);
-    const uint32_t many = __ballot_sync(~0u, runs && lane_group::popcount(same) >= least_staged);
-    const uint32_t who = many ? lane_group::lowest(many) : 0;
-    Record* const at = &table.slots[__shfl_sync(~0u, number, static_cast<int>(who))].record;
-    Record* const stage = stage_of(here.rank() / 32);
-    if (many) {
-      __syncwarp();  // lane `who` has the key [K1]: all lanes see what was written before it was taken
-      move_together(stage, at, lane);
-      if (lane == who) k.kept = stage;
-    }
-    __syncwarp();
-    if (runs) {
-      if (is_row) run_row(here, calls, row, k);
-      else apply_all(here, calls, same, k);
-    }
-    __syncwarp();
-    if (many) move_together(at, stage, lane);
-    __syncwarp();
-    if (runs) close(k, (same & (same - 1)) != 0);
-    __syncwarp();  // what one lane wrote the next calls of its key may read in another
-    return row;
-  }
-  /// Thread scope: warp, converged.
-  GRAVEL_DEVICE static void move_together(Record* to, const Record* from, uint32_t lane) {
-    for (uint32_t i = lane; i < sizeof(Record) / 4; i += 32)
-      reinterpret_cast<uint32_t*>(to)[i] = reinterpret_cast<const uint32_t*>(from)[i];
   }
   /// The calls of one key, one after the other.
   GRAVEL_DEVICE void apply_all(const here_type& here, const message* calls, uint32_t which, open_key& k) const {
