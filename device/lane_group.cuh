@@ -98,6 +98,17 @@ class lane_group {
     if (!alone()) __syncwarp(mask_);
 #endif
   }
+  /// As `wait` by each lane, in a loop in which the group meets. On the CPU backend one lane waits for all: a thread whose lanes meet each other never
+  /// sleeps.
+  template <class Wait>
+  GRAVEL_BOTH void wait_together(Wait wait) const {
+#if GRAVEL_ON_GPU
+    wait();
+#else
+    if (is_leader()) wait();
+    sync();
+#endif
+  }
   /// Lanes of the group whose `key`, an integer of 4 or 8 bytes, equals this lane's.
   template <class T>
   GRAVEL_BOTH uint32_t match([[maybe_unused]] T key) const {

@@ -90,6 +90,67 @@ void across_pes() {
   if (gravel_n_pes() > 1) expect_error("all PEs say the same guests", [&] { shared_graph({0}, o, how); });
 }
 
+// ---- what travels while workers run
+
+struct patience {
+  uint64_t* result;  ///< of the host, to which what has travelled brings what it brings
+};
+/// As long as it runs the only worker of its PE runs nothing else.
+struct waits {
+  static constexpr const char* name = "waits";
+  gravel_return<uint64_t> to;
+  template <class Here>
+  __device__ void operator()(Here& here) const {
+    for (gravel::relax wait; gravel::load_relaxed<gravel::scope::device>(here.constants().result) == 0;) wait();
+    here.give(to, 1);
+  }
+};
+struct travels {
+  static constexpr const char* name = "travels";
+  static constexpr uint32_t spawns = 20;
+  using children = gravel_types<travels, waits>;
+  uint32_t others;
+  gravel_return<uint64_t> to, waited;
+  template <class Here>
+  __device__ void operator()(Here& here) const {
+    if (others == 0) return here.add(to, 1);
+    for (uint32_t i = 0; i < others; ++i) here.spawn(travels{0, to, waited});
+    here.spawn(waits{waited});
+  }
+};
+struct busy_graph : gravel_shared_task_graph<patience, travels, waits> {
+  using base = gravel_shared_task_graph<patience, travels, waits>;
+  explicit busy_graph(const gravel_task_options& o) : base({nullptr}, o) { this->view_.constants.result = this->view_.results; }
+};
+
+/// PE 0 has one worker, which runs a task until one of those beside it has run. So that one is given, and its result is taken, while that runs.
+void while_busy() {
+  if (gravel_n_pes() == 1) return;
+  gravel_task_options o;
+  o.max_depth = 1;
+  o.capacity = 640;
+  o.results = 2;
+  o.local_levels = 0;
+  o.blocks = o.warps = 1;
+  busy_graph graph(o);
+  constexpr uint32_t n = 16;
+  for (int i = 0; i < 3; ++i) {
+    graph.set_value(graph.result<uint64_t>(0), 0);
+    if (gravel_my_pe() == 0) graph.push(travels{n, graph.result<uint64_t>(0), graph.result<uint64_t>(1)});
+    graph.run();
+    if (gravel_my_pe() == 0) {
+      expect(graph.value(graph.result<uint64_t>(0)) == n, "results of tasks that travelled");
+      expect(graph.value(graph.result<uint64_t>(1)) == 1, "the task that waited");
+      expect(graph.shared().given != 0, "a task was given");
+    }
+    // Who asked goes on only when something has come: so there are no more parcels than tasks and one for each two PEs.
+    const uint64_t asked = gravel_sum_all(graph.shared().asked), taken = gravel_sum_all(graph.shared().taken);
+    const auto n_pes = static_cast<uint64_t>(gravel_n_pes());
+    expect(asked <= taken + n_pes * (n_pes - 1),
+           std::to_string(asked) + " parcels were asked for, " + std::to_string(taken) + " tasks came");
+  }
+}
+
 // ---- tasks of 32 lanes that spawn together
 
 GRAVEL_BOTH uint32_t lanes_that_spawn(uint32_t id, uint32_t fuel) {
@@ -214,9 +275,10 @@ void parcels() {
 }  // namespace
 
 int main() {
-  gravel_init<shared_graph::delivery, shared_graph::result_delivery, gravel_channel_delivery<parcel>>();
+  gravel_init<gravel_channel_delivery<parcel>>();
   together();
   across_pes();
+  while_busy();
   parcels();
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
   if (gravel_my_pe() == 0) printf("%s\n", all ? "FAILED" : "ok");

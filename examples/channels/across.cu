@@ -1,6 +1,6 @@
 // Task graphs of all PEs together: PE 0 begins, and those that have nothing to do get tasks of those that have (lib/channel/shared_graph.cuh).
 // fib and queens as on one PE, and random trees; each compared with what is known.
-#include <optional>
+#include <algorithm>
 
 #include "examples/channels/channel_program.hpp"
 #include "examples/channels/fib_tasks.cuh"
@@ -75,11 +75,11 @@ bool run_across(const channel_program_options& o, const across_options& a, Graph
   });
   tell_counts(graph.counts(), facts);
   const uint64_t given = gravel_sum_all(graph.shared().given), taken = gravel_sum_all(graph.shared().taken),
-                 busy = gravel_sum_all(uint64_t{graph.counts().tasks != 0});
+                 asked = gravel_sum_all(graph.shared().asked), busy = gravel_sum_all(uint64_t{graph.counts().tasks != 0});
   if (me == 0)
-    std::printf("tasks that travelled %llu, PEs that had some %llu, rounds of PE 0 %llu\n", static_cast<unsigned long long>(given),
-                static_cast<unsigned long long>(busy), static_cast<unsigned long long>(graph.shared().rounds));
-  facts.insert(facts.end(), {{"travelled", given}, {"pes_with_tasks", busy}});
+    std::printf("tasks that travelled %llu, asked for %llu times, PEs that had some %llu\n", static_cast<unsigned long long>(given),
+                static_cast<unsigned long long>(asked), static_cast<unsigned long long>(busy));
+  facts.insert(facts.end(), {{"travelled", given}, {"asked", asked}, {"pes_with_tasks", busy}});
   return right && given == taken;
 }
 
@@ -111,7 +111,7 @@ int main(int argc, char** argv) {
   channel_program_options o;
   o.graph.max_depth = 47;
   o.graph.capacity = GRAVEL_CUDA ? 32737 : 993;
-  o.graph.frames = o.graph.capacity - (GRAVEL_CUDA ? a.shared.guests : 0);
+  o.graph.frames = GRAVEL_CUDA ? 0 : 993;
   command_line app("Task graphs of all PEs together: whoever has nothing to do gets tasks of others.", program_name);
   app.add_option("what", a.what, "fib, queens or trees").one_of({"fib", "queens", "trees"}).capture_default_str();
   app.add_option("--n", a.n, "Of fib, of queens (up to 17), or the most levels of a tree; 0: by what").range(0u, 47u);
@@ -119,16 +119,19 @@ int main(int argc, char** argv) {
   app.add_option("--trees", a.trees, "How many").range(1u, 1u << 20).capture_default_str();
   app.add_option("--from", a.from, "Where they begin: at the first PE, or dealt to all").one_of({"first", "all"}).capture_default_str();
   app.add_option("--guests", a.shared.guests, "Tasks of other PEs that may be at a PE").capture_default_str();
-  app.add_option("--batches", a.shared.batches, "Of each worker in a round").capture_default_str();
   o.add_to(app);
   parse_or_exit(app, argc, argv, [&] {
     if (!o.json.empty()) need_writable(o.json);
     if (a.n == 0) a.n = a.what == "fib" ? (GRAVEL_CUDA ? 40 : 18) : a.what == "queens" ? (GRAVEL_CUDA ? 17 : 8) : 12;
     if (a.what == "queens" && a.n > 17) fail_text("--n: up to 17 queens");
+    if (a.what != "queens") return;
+    // As in `queens`: tasks that count the last rows are the deepest, so no room need be promised for what they might spawn.
+    if (app.count("--max-depth") == 0) o.graph.max_depth = a.n - std::min(a.n, a.serial_rows);
+    if (app.count("--capacity") == 0 && GRAVEL_CUDA) o.graph.capacity = 65505;
+    if (app.count("--local-levels") == 0) o.graph.local_levels = 0;
   });
 
-  gravel_init<fib_graph::delivery, fib_graph::result_delivery, queens_graph::delivery, queens_graph::result_delivery, tree_graph::delivery,
-              tree_graph::result_delivery>();
+  gravel_init<>();
   fact_list facts{{"program", program_name},
                   {"backend", gravel_backend()},
                   {"what", a.what},

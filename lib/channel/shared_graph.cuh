@@ -2,7 +2,6 @@
 // have (lib/channel/shared_tasks.cuh). Include this and `gravel.cuh`.
 //
 //   using graph = gravel_shared_task_graph<board, queens, tally>;     // constants; the type that travels; the other types
-//   gravel_init<graph::delivery, graph::result_delivery>();
 //   graph t(constants, options);                                      // collective
 //   if (gravel_my_pe() == 0) t.push(queens{{}, t.result<uint64_t>()});
 //   t.run();                                                          // collective
@@ -15,18 +14,17 @@
 struct gravel_shared_options {
   uint32_t guests =
       1024;  ///< tasks of other PEs that may be here at once; each of them may have its share of it here; at least the number of PEs
-  uint32_t batches = 1;  ///< that each worker takes out of channels before the PE looks what others want
 };
 
 /// What a PE did in a run.
 struct gravel_shared_counts {
   uint64_t given, taken;  ///< tasks, to other PEs and from them
-  uint64_t rounds;        ///< of its workers
+  uint64_t asked;         ///< parcels of at most 32 tasks that it wanted of others; not all of them come
 };
 
 /// `Root`: the task that travels. It has a member `to`, a gravel_return of a type of 4 or 8 bytes, and brings one result there (its whole
-/// recursion does), by give or by add. One graph of a Root at a time. Results of tasks that have travelled are added, also to words of the host,
-/// which so must be 0 before. One host thread; from gravel_init to gravel_finalize.
+/// recursion does), by give or by add. Results of tasks that have travelled are added, also to words of the host, which so must be 0 before. One
+/// host thread; from gravel_init to gravel_finalize.
 template <class Constants, class Root, class... T>
 class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constants<Constants, gravel::result_of<Root>>, Root, T...,
                                                           gravel::returned<gravel::result_of<Root>>> {
@@ -36,50 +34,42 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
   using view = gravel::task_view<constants_type, Root, T..., gravel::returned<V>>;
 
  public:
-  using delivery = gravel_shared_task_delivery<Root>;
-  using result_delivery = gravel_result_delivery<Root>;
-
-  /// Collective. `options.dispatch` is not looked at: workers serve themselves, in rounds. Throws gravel::error as gravel_task_graph does, and if
-  /// there are fewer guests than PEs.
+  /// Collective. `options.dispatch` is not looked at: workers serve themselves. Throws gravel::error as gravel_task_graph does, and if there are
+  /// fewer guests than PEs.
   explicit gravel_shared_task_graph(const Constants& constants, gravel_task_options options = {}, const gravel_shared_options& how = {})
-      : base({constants, {}}, in_rounds(options), gravel_n_pes() > 1 ? how.guests : 0),
+      : base({constants, nullptr, 0}, by_workers(options), gravel_n_pes() > 1 ? how.guests : 0),
         how_(how),
         n_pes_(static_cast<uint32_t>(gravel_n_pes())) {
-    const uint64_t sizes[] = {how_.guests, how_.batches, options.max_depth};
+    const uint64_t sizes[] = {how_.guests, options.max_depth};
     for (uint64_t size : sizes)
-      if (gravel_min_all(size) != gravel_max_all(size))
-        gravel::fail_text("shared task graph: all PEs say the same guests, batches and max_depth");
-    if (how_.guests < n_pes_ || how_.guests > 1u << 20 || how_.batches == 0)
-      gravel::fail_text("shared task graph: " + std::to_string(how_.guests) + " guests and " + std::to_string(how_.batches) +
-                        " batches; there are " + std::to_string(n_pes_) +
-                        " PEs, each of which needs room for a task; 2^20 guests at most, one batch at least");
-    const uint32_t all = how_.guests;
-    own_bytes_ = base::line(sizeof(gravel::shared_inbox<Root>)) + base::line(sizeof(gravel::shared_words)) +
-                 base::line(all * sizeof(gravel::travelling_task<Root>)) + 2 * base::line(n_pes_ * 4) + tasks::bytes(all) +
-                 2 * results::bytes(all);
+      if (gravel_min_all(size) != gravel_max_all(size)) gravel::fail_text("shared task graph: all PEs say the same guests and max_depth");
+    if (how_.guests < n_pes_ || how_.guests > 1u << 20)
+      gravel::fail_text("shared task graph: " + std::to_string(how_.guests) + " guests; there are " + std::to_string(n_pes_) +
+                        " PEs, each of which needs room for a task; 2^20 guests at most");
+    own_bytes_ = base::line(sizeof(gravel::shared_words)) + base::line(how_.guests * sizeof(gravel::travelling_task<Root>)) +
+                 base::line(n_pes_ * 4) + tasks::own_bytes(n_pes_) + results::own_bytes(n_pes_) + n_pes_ * outbox::bytes(credits());
+    symmetric_bytes_ = tasks::symmetric_bytes(n_pes_) + results::symmetric_bytes(n_pes_) + 2 * base::line(n_pes_ * 8);
     own_ = static_cast<char*>(gravel::current_backend().allocate(own_bytes_, "tasks that travel"));
-    common_ = gravel_malloc<char>(256 + n_pes_ * 4);
+    symmetric_ = gravel_malloc<char>(symmetric_bytes_);
     open_shared();
-    gravel_set_context<delivery>(inbox_);
-    gravel_set_context<result_delivery>(inbox_);
+    direct_ = reaches_all_directly();
     gravel_barrier_all();
   }
   /// Collective.
   ~gravel_shared_task_graph() {
-    gravel_free(common_);
+    gravel_barrier_all();  // what others asked for has come
+    gravel_free(symmetric_);
     gravel::current_backend().release(own_);
   }
 
   /// Runs until no task is left at any PE. Collective. Throws gravel::error at all PEs for what a task did wrong at one; then nothing is left but
   /// what tasks had brought to words of the host.
   void run() {
-    open_shared();
-    gravel_barrier_all();
-    base::begin(0);
-    gravel_stream_synchronize(base::run_stream_);  // what was pushed is there
-    shared_ = {};
-    until_the_end();
-    gravel_wait_quiescent();
+    if (n_pes_ == 1) return base::run();
+    base::prepare(1);  // as if the host pushed on: workers stay until the exchange lets them go
+    start_exchange();
+    base::run_workers(~0u);
+    gravel_stream_synchronize(base::push_stream_);
     conclude();
   }
   void start() = delete;
@@ -88,111 +78,83 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
   const gravel_shared_counts& shared() const { return shared_; }
 
  private:
-  using tasks = gravel::channel<gravel::travelling_task<Root>>;
-  using results = gravel::channel<gravel::travelling_result<V>>;
-  /// Words that other PEs write.
-  struct common_words {
-    uint64_t finished;  ///< PEs all of whose own tasks are done
-    uint64_t stop;      ///< not 0: a task did something wrong, somewhere
-  };
+  using tasks = gravel::parcels<gravel::travelling_task<Root>>;
+  using results = gravel::parcels<gravel::travelling_result<V>>;
+  using outbox = gravel::channel<gravel::travelling_result<V>>;
 
-  /// With frames for what may be lent, so that what is here can go on. Where it cannot, as a frame that waits for another PE holds those behind it, the
-  /// round ends (task_worker::work), and the next one begins with what others have brought.
-  static gravel_task_options in_rounds(gravel_task_options options) {
-    options.dispatch = gravel_dispatch::host;
+  static gravel_task_options by_workers(gravel_task_options options) {
+    options.dispatch = gravel_dispatch::workers;
     return options;
   }
   uint32_t credits() const { return how_.guests / n_pes_; }
 
+  /// Nothing is under way between PEs.
   void open_shared() {
     gravel::current_backend().zero(own_, own_bytes_);
-    gravel::current_backend().zero(common_, 256 + n_pes_ * 4);
-    char* at = own_;
-    const auto take = [&at](uint64_t bytes) {
+    gravel::current_backend().zero(symmetric_, symmetric_bytes_);
+    const auto take = [](char*& at, uint64_t bytes) {
       char* const here = at;
       at += base::line(bytes);
       return here;
     };
-    const uint32_t all = how_.guests;
-    inbox_ = reinterpret_cast<gravel::shared_inbox<Root>*>(take(sizeof(gravel::shared_inbox<Root>)));
-    state_.words = reinterpret_cast<gravel::shared_words*>(take(sizeof(gravel::shared_words)));
-    state_.waiting = reinterpret_cast<gravel::travelling_task<Root>*>(take(all * sizeof(gravel::travelling_task<Root>)));
-    state_.credits = reinterpret_cast<uint32_t*>(take(n_pes_ * 4));
-    state_.asking = reinterpret_cast<uint32_t*>(take(n_pes_ * 4));
-    state_.inbox = {tasks::in(take(tasks::bytes(all)), all), results::in(take(results::bytes(all)), all)};
-    base::view_.constants.outbox = results::in(take(results::bytes(all)), all);
-    state_.asked = reinterpret_cast<uint32_t*>(common_ + 256);
+    char *own = own_, *symmetric = symmetric_;
     state_.g = gravel_handle();
-    for (uint32_t* room :
-         {&state_.inbox.tasks.state().room, &state_.inbox.results.state().room, &base::view_.constants.outbox.state().room})
-      gravel_copy(room, &all, sizeof(all));
-    gravel_copy(inbox_, &state_.inbox, sizeof(state_.inbox));
+    state_.words = reinterpret_cast<gravel::shared_words*>(take(own, sizeof(gravel::shared_words)));
+    state_.credits = reinterpret_cast<uint32_t*>(take(own, n_pes_ * 4));
+    state_.waiting = reinterpret_cast<gravel::travelling_task<Root>*>(take(own, how_.guests * sizeof(gravel::travelling_task<Root>)));
+    state_.tasks = tasks::in(take(symmetric, tasks::symmetric_bytes(n_pes_)), take(own, tasks::own_bytes(n_pes_)), n_pes_);
+    state_.results = results::in(take(symmetric, results::symmetric_bytes(n_pes_)), take(own, results::own_bytes(n_pes_)), n_pes_);
+    state_.finished = reinterpret_cast<uint64_t*>(take(symmetric, n_pes_ * 8));
+    state_.stopped = reinterpret_cast<uint64_t*>(take(symmetric, n_pes_ * 8));
+    constants_type& constants = base::view_.constants;
+    constants.outboxes = take(own, n_pes_ * outbox::bytes(credits()));
+    constants.credits = credits();
     const std::vector<uint32_t> each(n_pes_, credits());
     gravel_copy(state_.credits, each.data(), n_pes_ * 4);
+    for (uint32_t pe = 0; pe < n_pes_; ++pe) gravel_copy(&constants.outbox(pe).state().room, &constants.credits, sizeof(uint32_t));
   }
 
-  common_words* common() const { return reinterpret_cast<common_words*>(common_); }
-  void tell_all(uint64_t* word) const {
-    for (uint32_t pe = 0; pe < n_pes_; ++pe) gravel_inc(gravel_host_handle(), word, static_cast<int>(pe));
+  /// Returns when its kernel runs, so that workers may fill the GPU. Where all memory of other PEs is mapped here it stores there, and no resolver
+  /// need take multiprocessors from the workers.
+  void start_exchange() {
+    ++run_;
+    const gravel_launch_config how{.grid = 1, .block = 32, .stream = base::push_stream_};
+    if (direct_) gravel::launch_alone(gravel::exchange_tasks<view, Root>, how, base::view_, state_, run_);
+    else gravel_launch(gravel::exchange_tasks<view, Root>, how, base::view_, state_, run_);
+    uint64_t begun = 0;
+    for (gravel::relax wait; gravel_copy(&begun, &state_.words->begun, sizeof(begun)), begun != run_;) wait.attentively();
+  }
+  bool reaches_all_directly() const {
+    if (!state_.g.peers) return false;
+    std::vector<gravel::peer_link> links(n_pes_);
+    gravel_copy(links.data(), state_.g.peers, n_pes_ * sizeof(gravel::peer_link));
+    for (uint32_t pe = 0; pe < n_pes_; ++pe)
+      if (pe != state_.g.my_pe && !links[pe].heap) return false;
+    return true;
   }
 
-  /// A PE has finished when nothing of its own tasks is left, here or elsewhere; what it has of others keeps those from finishing. So when all
-  /// have, nothing is left anywhere: whatever were left would come of some PE's own task, and that PE would not have finished.
-  void until_the_end() {
-    bool finished = false, stopped = false;
-    gravel::graph_words words{};
-    gravel::shared_words own{};
-    for (gravel::relax idle;;) {
-      gravel_copy(&words, base::view_.words, sizeof(words));
-      if ((words.live & gravel::graph_words::live_mask) != 0) {
-        base::run_workers(how_.batches);
-        ++shared_.rounds;
-        idle.reset();
-      }
-      gravel_launch(gravel::exchange_tasks<view, Root>, gravel_launch_config{.grid = 1, .block = 32, .stream = base::run_stream_},
-                    base::view_, state_);
-      gravel_stream_synchronize(base::run_stream_);
-      common_words common_now{};
-      gravel_copy(&words, base::view_.words, sizeof(words));
-      gravel_copy(&own, state_.words, sizeof(own));
-      gravel_copy(&common_now, common_, sizeof(common_now));
-      shared_.given = own.given, shared_.taken = own.taken;
-      const bool left = (words.live & gravel::graph_words::live_mask) != 0;
-      // Also by a PE that has finished: it may have been another one's task.
-      if (words.fault && !stopped) tell_all(&common()->stop), stopped = true;
-      if (common_now.stop || common_now.finished == n_pes_) return;
-      if (!finished && !stopped && !left && own.lent == 0) tell_all(&common()->finished), finished = true;
-      if (!left) idle.attentively();
-    }
-  }
-
-  /// All PEs are here, and no message is under way.
   void conclude() {
-    gravel::graph_words words{};
-    uint64_t stopped = 0;
-    gravel_copy(&words, base::view_.words, sizeof(words));
-    gravel_copy(&stopped, &common()->stop, sizeof(stopped));
-    std::string wrong = stopped ? "" : what_is_left();
-    if (stopped && words.fault == 0) {  // what is here waits for what was dropped elsewhere
-      base::running_ = false;
-      base::drop();
-    } else {
-      try {
-        base::finish();
-      } catch (const gravel::error& e) {
-        wrong = e.what();
-      }
+    gravel::shared_words own{};
+    gravel_copy(&own, state_.words, sizeof(own));
+    shared_ = {own.given, own.taken, own.asked};
+    std::string wrong;
+    try {
+      base::finish();
+      wrong = what_is_left(own);
+    } catch (const gravel::error& e) {
+      wrong = e.what();
     }
     if (gravel_sum_all(uint64_t{!wrong.empty()}) == 0) return;
+    gravel_barrier_all();  // what was under way has come
+    open_shared();
+    gravel_barrier_all();
     gravel::fail_text(wrong.empty() ? "task graph: another PE tells what is wrong" : wrong);
   }
   /// Credits are where they were in the beginning, and nobody's tasks are here.
-  std::string what_is_left() const {
-    gravel::shared_words own{};
-    std::vector<uint32_t> now(n_pes_);
-    gravel_copy(&own, state_.words, sizeof(own));
-    gravel_copy(now.data(), state_.credits, n_pes_ * 4);
+  std::string what_is_left(const gravel::shared_words& own) const {
     if (own.lent || own.waiting || own.borrowed) return "task graph: a task of another PE was not finished";
+    std::vector<uint32_t> now(n_pes_);
+    gravel_copy(now.data(), state_.credits, n_pes_ * 4);
     for (uint32_t pe = 0; pe < n_pes_; ++pe)
       if (now[pe] != credits())
         return "task graph: " + std::to_string(now[pe]) + " credits for PE " + std::to_string(pe) + ", not " + std::to_string(credits());
@@ -201,9 +163,10 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
 
   gravel_shared_options how_;
   uint32_t n_pes_;
-  uint64_t own_bytes_ = 0;
-  char *own_ = nullptr, *common_ = nullptr;
-  gravel::shared_inbox<Root>* inbox_ = nullptr;
+  uint64_t own_bytes_ = 0, symmetric_bytes_ = 0;
+  char *own_ = nullptr, *symmetric_ = nullptr;
   gravel::shared_state<Root> state_{};
+  bool direct_ = false;  ///< the memory of all others is mapped here
+  uint64_t run_ = 0;     ///< the same at all PEs
   gravel_shared_counts shared_{};
 };

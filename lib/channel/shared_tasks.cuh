@@ -1,30 +1,35 @@
-// Tasks of one type that travel: from a PE that has some to one that asks, and their results back. Between two rounds of a PE's workers one
-// warp of it exchanges messages with the other PEs; handlers only put what comes into bounded channels, which the next exchange empties.
+// Tasks of one type that travel: from a PE that has some to one that asks, and their results back. A warp of each PE, in a kernel of its own
+// beside the workers, exchanges parcels with the other PEs (lib/channel/parcels.cuh) until nothing is left anywhere. Workers know nothing of it: to
+// them it is one who pushes.
 //
 //   PE p                                                    PE q
-//                                                           nothing left: asks, once, until something comes
-//   was asked: takes tasks of the least depth, credits -= n
-//   message: task, its depth, p                             into a channel, then as soon as there is room into the graph, behind a frame
-//                                                           of gravel_returned in place of the task's own return
-//                                                           that frame has its input: message with the result, in the next exchange
-//   adds the result where it belongs, credits += 1
+//                                                           some block finds nothing to do: invites tasks of the others, once
+//   is invited: takes tasks of the least depth,
+//   lent += n, credits -= n, live -= n; a parcel of tasks   as soon as there is room into the graph, behind a frame of `returned`
+//                                                           in place of the task's own return
+//                                                           that frame has its input: into p's outbox, from there a parcel of results
+//   adds the results where they belong (live grows),
+//   credits += n, lent -= n; invites results again
 //
 // Credits. p may have capacity / PEs tasks at q at once, from when it sends one until it has taken the result. So at q all that others have
-// there is at most the capacity, and at p all results that come are: whatever these channels are, they have room, and nobody waits.
+// there is at most the capacity, and what waits there for p has room in p's outbox: nobody waits for another PE but for its result.
 //
-// Rounds end. A round of workers ends only if they always find something that may start, as long as there is anything. A frame that waits for a task
-// elsewhere is one for which no room comes back; such a task holds at most one frame of each depth, its ancestors'. So there are as many
-// more frames as tasks may be lent, and what was said of admission holds without them. A task that has come waits for room at its own
-// depth, which others of this depth have that are in the graph already; those that wait have no order, so none is held up by another.
+// Frames. A frame that waits for a task elsewhere is one for which no room comes back, and neither does it for those begun behind it, until the
+// result is here. Such a task holds at most one frame of each depth, its ancestors'. So there are as many more frames as tasks may be lent, and what
+// was said of admission holds without them. What has no room waits for tasks of greater depth, at whichever PE, and the deepest need no
+// frames: so there is always something that can go on. A task that has come waits for room at its own depth, which others of this depth have that are
+// in the graph already; those that wait have no order, so none is held up by another.
 //
-// Messages do not overtake in any way that matters: what a PE has lent is counted in `lent` before it is uncounted in `live`, and a
-// result is in `live` again before `lent` lets it go. The model is test/models/shared_tasks.pml.
+// The end. A PE has finished when none of its own tasks is left, here or elsewhere: `live` and `lent` are 0. What it has of others keeps those
+// from finishing. What is lent is counted in `lent` before it is uncounted in `live`, and a result is in `live` again before `lent` lets it go; one warp
+// does both and then looks at `live`. When all have finished nothing is left anywhere: whatever were left would come of some PE's own task, and that PE
+// would not have finished. The model is test/models/shared_tasks.pml.
 #pragma once
-#include <array>
 #include <cstdint>
 #include <utility>
 
-#include "device/am.cuh"
+#include "lib/base/relax.hpp"
+#include "lib/channel/parcels.cuh"
 #include "lib/channel/task_view.cuh"
 
 namespace gravel {
@@ -37,7 +42,6 @@ struct travelling_task {
 template <class V>
 struct travelling_result {
   gravel_return<V> to;
-  uint32_t pe;  ///< in the outbox: to which; in a message: from which
   V value;
 };
 namespace detail {
@@ -48,54 +52,14 @@ V value_returned(gravel_return<V>);
 template <class Root>
 using result_of = decltype(detail::value_returned(std::declval<Root>().to));
 
-/// Where handlers put what comes. In device memory.
-template <class Root>
-struct shared_inbox {
-  channel<travelling_task<Root>> tasks;
-  channel<travelling_result<result_of<Root>>> results;
-};
-
-namespace detail {
-/// The name of a handler: that of the task behind some words.
-template <class Root, bool RESULT>
-constexpr auto handler_name_of() {
-  std::array<char, 48> text{};
-  size_t n = 0;
-  for (const char* c = RESULT ? "result of " : "task "; *c; ++c) text[n++] = *c;
-  for (const char* c = Root::name; *c && n + 1 < text.size(); ++c) text[n++] = *c;
-  return text;
-}
-template <class Root, bool RESULT>
-inline constexpr auto handler_name = handler_name_of<Root, RESULT>();
-}  // namespace detail
-
-}  // namespace gravel
-
-/// The two handlers of a graph whose tasks travel; to be given to gravel_init. What finds no room, which can only be for a moment, they send to
-/// their own PE again.
-template <class Root>
-struct gravel_shared_task_delivery {
-  static constexpr const char* name = gravel::detail::handler_name<Root, false>.data();
-  using context = gravel::shared_inbox<Root>;
-  GRAVEL_HANDLER void operator()(const gravel_t& g, context* mine, gravel::travelling_task<Root> task) const {
-    if (!gravel::put_into(mine->tasks, task)) gravel_am<gravel_shared_task_delivery>(g, static_cast<int>(g.my_pe), task);
-  }
-};
-template <class Root>
-struct gravel_result_delivery {
-  static constexpr const char* name = gravel::detail::handler_name<Root, true>.data();
-  using context = gravel::shared_inbox<Root>;
-  GRAVEL_HANDLER void operator()(const gravel_t& g, context* mine, gravel::travelling_result<gravel::result_of<Root>> result) const {
-    if (!gravel::put_into(mine->results, result)) gravel_am<gravel_result_delivery>(g, static_cast<int>(g.my_pe), result);
-  }
-};
-
-namespace gravel {
-
-/// The graph's constants, and where results for other PEs wait for the next exchange.
+/// The graph's constants, and for each other PE a channel in which its results wait for the next parcel.
 template <class Constants, class V>
 struct shared_constants : Constants {
-  channel<travelling_result<V>> outbox;
+  char* outboxes;
+  uint32_t credits;
+  GRAVEL_BOTH channel<travelling_result<V>> outbox(uint32_t pe) const {
+    return channel<travelling_result<V>>::in(outboxes + pe * channel<travelling_result<V>>::bytes(credits), credits);
+  }
 };
 
 /// The continuation of a task of another PE.
@@ -108,27 +72,36 @@ struct returned {
   gravel_return<V> to;
   template <class Here>
   __device__ void operator()(Here& here, const V (&x)[1]) const {
-    put_into(here.constants().outbox, travelling_result<V>{to, pe, x[0]});  // has room for all that may be here
+    const auto outbox = here.constants().outbox(pe);
+    const lane_group at_once = lane_group::active();
+    const lane_group group = at_once.part(at_once.match(pe));  // those for the same channel
+    channel_reservation r = outbox.reserve(group, 1);
+    for (relax wait; !r.granted; wait()) r = outbox.reserve(group, 1);  // there is room; that it has come back may not have been seen yet
+    outbox.write(r.mine, {to, x[0]});
+    outbox.commit(group, r);
   }
 };
 
 struct shared_words {
-  uint32_t lent;          ///< tasks of this PE that are elsewhere
-  uint32_t waiting;       ///< of others, that have found no room in the graph yet
-  uint32_t borrowed;      ///< of others, in the graph
-  uint32_t given, taken;  ///< in the whole run
+  uint64_t begun;                ///< the run that is under way here
+  uint32_t lent;                 ///< tasks of this PE that are elsewhere
+  uint32_t waiting;              ///< of others, that have found no room in the graph yet
+  uint32_t borrowed;             ///< of others, in the graph
+  uint32_t open;                 ///< parcels of tasks that were asked for and have not come
+  uint32_t given, taken, asked;  ///< in this run: tasks to others and from them; parcels that were asked for
 };
 
-/// What the exchange works on; plain data. One warp at a time touches it, but for the inbox.
+/// What the exchange works on; plain data. One warp touches it, but for what other PEs write.
 template <class Root>
 struct shared_state {
   gravel_t g;
-  shared_inbox<Root> inbox;
+  parcels<travelling_task<Root>> tasks;
+  parcels<travelling_result<result_of<Root>>> results;
   shared_words* words;
   travelling_task<Root>* waiting;  ///< [words->waiting]
   uint32_t* credits;               ///< [PE]
-  uint32_t* asking;                ///< [PE] this one has asked that one, and nothing has come since
-  uint32_t* asked;                 ///< [PE] that one has asked this one; symmetric
+  uint64_t *finished,
+      *stopped;  ///< [PE] the last run whose own tasks are all done there; in which a task there did something wrong; symmetric
 };
 
 template <class View, class Root>
@@ -137,77 +110,161 @@ class task_exchange {
   using proxy = returned<V>;
 
  public:
-  GRAVEL_DEVICE task_exchange(const View& view, const shared_state<Root>& s)
-      : view_(view), s_(s), warp_(lane_group::converged_warp(threadIdx.x, 32)) {}
+  GRAVEL_DEVICE task_exchange(const View& view, const shared_state<Root>& s, uint64_t run)
+      : view_(view), s_(s), run_(run), warp_(lane_group::converged_warp(threadIdx.x, 32)) {}
 
-  GRAVEL_DEVICE void take_results() const {
-    for (channel_batch b; (b = s_.inbox.results.take(warp_, 32)).count != 0;) {
-      const bool has = warp_.rank() < b.count;
-      travelling_result<V> r{};
-      if (has) r = s_.inbox.results.read(b.first + warp_.rank());
-      s_.inbox.results.free(warp_, b);
-      if (has) {
-        bring(static_cast<typename View::types*>(nullptr), r);
-        fetch_add<scope::device>(&s_.credits[r.pe], 1u);
-      }
-      warp_.sync();
-      if (warp_.is_leader()) s_.words->lent -= b.count;
+  GRAVEL_DEVICE void begin() const {
+    if (warp_.is_leader()) {
+      s_.words->given = s_.words->taken = s_.words->asked = 0;
+      store_release<scope::system>(&s_.words->begun, run_);
     }
+    for_each_pe([&](uint32_t pe) { return !s_.results.invites(pe); }, [&](uint32_t pe) { s_.results.invite(s_.g, warp_, pe); });
+  }
+  /// Looks, at all at once, and does what there is to do. False: nothing was.
+  GRAVEL_DEVICE bool exchange() {
+    if (!anything()) return false;
+    moved_ = false;
+    take_results();
+    take_tasks();
+    send_results();
+    give_tasks();
+    ask();
+    look_for_end();
+    return moved_ || ended_;
+  }
+  /// Nothing is left at any PE, or a task has done something wrong at one. Then workers leave.
+  GRAVEL_DEVICE bool has_ended() const { return ended_; }
+  GRAVEL_DEVICE const lane_group& warp() const { return warp_; }
+
+ private:
+  /// A lane for each PE, one for each depth, and the leader for this PE itself: what they read comes in one trip to memory.
+  GRAVEL_DEVICE bool anything() const {
+    bool any = false, wanted = false, ample = false, all_finished = finished_;
+    for (uint32_t pe = warp_.rank(); pe < s_.g.n_pes; pe += 32) {
+      if (pe == s_.g.my_pe) continue;
+      any |= s_.results.has_come(pe) || s_.tasks.has_come(pe) || has_stopped(pe) || has_results_for(pe);
+      wanted |= wants_tasks(pe);
+      all_finished &= has_finished(pe);
+    }
+    for (uint32_t depth = warp_.rank(); depth < view_.depths; depth += 32) ample |= view_.template channel_of<Root>(depth).waiting() >= 2;
+    if (warp_.is_leader())
+      any |= is_faulty() || (!finished_ && is_done()) || s_.words->waiting != 0 || (wants() && s_.words->open != s_.g.n_pes - 1);
+    return warp_.ballot(any) != 0 || (finished_ && warp_.ballot(!all_finished) == 0) ||
+           (warp_.ballot(wanted) != 0 && warp_.ballot(ample) != 0);
   }
 
-  GRAVEL_DEVICE void take_tasks() const {
-    for (channel_batch b; (b = s_.inbox.tasks.take(warp_, 32)).count != 0;) {
-      const uint32_t before = warp_.from_leader(s_.words->waiting);
-      if (warp_.rank() < b.count) {
-        const travelling_task<Root> t = s_.inbox.tasks.read(b.first + warp_.rank());
-        s_.waiting[before + warp_.rank()] = t;
-        store_relaxed<scope::device>(&s_.asking[t.from], 0u);
-      }
-      s_.inbox.tasks.free(warp_, b);
-      if (warp_.is_leader()) s_.words->waiting += b.count, s_.words->taken += b.count;
-      warp_.sync();
+  // ---- questions: a lane, of a PE
+  GRAVEL_DEVICE bool has_stopped(uint32_t pe) const { return load_acquire<scope::system>(&s_.stopped[pe]) == run_; }
+  GRAVEL_DEVICE bool has_finished(uint32_t pe) const { return load_acquire<scope::system>(&s_.finished[pe]) >= run_; }
+  GRAVEL_DEVICE bool has_results_for(uint32_t pe) const { return view_.constants.outbox(pe).waiting() != 0 && s_.results.may_send(pe); }
+  GRAVEL_DEVICE bool wants_tasks(uint32_t pe) const { return s_.credits[pe] != 0 && s_.tasks.may_send(pe); }
+  // ---- of this one
+  GRAVEL_DEVICE bool is_faulty() const { return load_relaxed<scope::device>(&view_.words->fault) != 0; }
+  GRAVEL_DEVICE bool is_done() const {
+    return (load_acquire<scope::device>(&view_.words->live) & graph_words::live_mask) == 0 && s_.words->lent == 0;
+  }
+  /// Some block finds nothing to do. Not all must be idle: by the time that something comes, more of them are.
+  GRAVEL_DEVICE bool wants() const { return load_relaxed<scope::device>(&view_.words->starving) != 0 && s_.words->waiting == 0; }
+
+  /// For the other PEs of which it is true; `is` is asked by one lane, `f` called by the warp.
+  template <class Is, class F>
+  GRAVEL_DEVICE void for_each_pe(Is is, F f) const {
+    for (uint32_t first = 0; first < s_.g.n_pes; first += 32) {
+      const uint32_t pe = first + warp_.rank();
+      uint32_t some = warp_.ballot(pe < s_.g.n_pes && pe != s_.g.my_pe && is(pe));
+      warp_.sync();  // what one lane has acquired, all have
+      for (; some != 0; some &= some - 1) f(first + lane_group::lowest(some));
     }
+  }
+  template <class Is>
+  GRAVEL_DEVICE bool any_pe(Is is) const {
+    bool any = false;
+    for_each_pe(is, [&](uint32_t) { any = true; });
+    return any;
+  }
+  /// The number of this run into that word of this PE, at all others.
+  GRAVEL_DEVICE void tell(uint64_t* word) const {
+    for_each_pe([](uint32_t) { return true; },
+                [&](uint32_t pe) {
+                  gravel_put_signal_warp(s_.g, nullptr, nullptr, 0, &word[s_.g.my_pe], run_, GRAVEL_SIGNAL_SET, static_cast<int>(pe));
+                });
+  }
+
+  GRAVEL_DEVICE void take_results() {
+    for_each_pe([&](uint32_t pe) { return s_.results.has_come(pe); },
+                [&](uint32_t pe) {
+                  travelling_result<V> r{};
+                  const uint32_t n = s_.results.take(warp_, pe, &r);
+                  s_.results.invite(s_.g, warp_, pe);
+                  if (warp_.rank() < n) bring(static_cast<typename View::types*>(nullptr), r);
+                  warp_.sync();
+                  if (warp_.is_leader()) s_.credits[pe] += n, s_.words->lent -= n;
+                  warp_.sync();
+                  moved_ = true;
+                });
+  }
+
+  GRAVEL_DEVICE void take_tasks() {
+    for_each_pe([&](uint32_t pe) { return s_.tasks.has_come(pe); },
+                [&](uint32_t pe) {
+                  travelling_task<Root> t{};
+                  const uint32_t n = s_.tasks.take(warp_, pe, &t), before = s_.words->waiting;
+                  if (warp_.rank() < n) s_.waiting[before + warp_.rank()] = t;
+                  warp_.sync();
+                  if (warp_.is_leader()) s_.words->waiting += n, s_.words->taken += n, --s_.words->open;
+                  warp_.sync();
+                });
     place_tasks();
   }
 
-  GRAVEL_DEVICE void send_results() const {
-    const auto& outbox = view_.constants.outbox;
-    for (channel_batch b; (b = outbox.take(warp_, 32)).count != 0;) {
-      if (warp_.rank() < b.count) {
-        travelling_result<V> r = outbox.read(b.first + warp_.rank());
-        const auto to = static_cast<int>(r.pe);
-        r.pe = s_.g.my_pe;
-        gravel_am<gravel_result_delivery<Root>>(s_.g, to, r);
-      }
-      outbox.free(warp_, b);
-      if (warp_.is_leader()) s_.words->borrowed -= b.count;
-    }
-    outbox.space.refresh(warp_);
+  GRAVEL_DEVICE void send_results() {
+    for_each_pe([&](uint32_t pe) { return has_results_for(pe); },
+                [&](uint32_t pe) {
+                  const auto outbox = view_.constants.outbox(pe);
+                  const channel_batch b = outbox.take(warp_, parcel<travelling_result<V>>::most);
+                  if (b.count == 0) return;
+                  travelling_result<V> r{};
+                  if (warp_.rank() < b.count) r = outbox.read(b.first + warp_.rank());
+                  outbox.free(warp_, b);
+                  if (warp_.is_leader()) s_.words->borrowed -= b.count;
+                  s_.results.send(s_.g, warp_, pe, b.count, r);
+                  moved_ = true;
+                });
+  }
+
+  GRAVEL_DEVICE void give_tasks() {
+    for_each_pe([&](uint32_t pe) { return wants_tasks(pe); }, [&](uint32_t pe) { give_to(pe); });
+  }
+
+  /// Those whom it has not asked.
+  GRAVEL_DEVICE void ask() const {
+    if (warp_.from_leader(static_cast<uint32_t>(warp_.is_leader() && wants())) == 0) return;
+    for_each_pe([&](uint32_t pe) { return !s_.tasks.invites(pe); },
+                [&](uint32_t pe) {
+                  s_.tasks.invite(s_.g, warp_, pe);
+                  if (warp_.is_leader()) ++s_.words->open, ++s_.words->asked;
+                });
     warp_.sync();
   }
 
-  /// To each PE that has asked, half of the tasks of the least depth that has two.
-  GRAVEL_DEVICE void give_tasks() const {
-    for (uint32_t pe = 0; pe < s_.g.n_pes; ++pe) {
-      if (warp_.from_leader(load_acquire<scope::system>(&s_.asked[pe])) == 0) continue;
-      const uint32_t credits = warp_.from_leader(load_relaxed<scope::device>(&s_.credits[pe]));
-      for (uint32_t depth = 0, gave = 0; depth < view_.depths && credits && !gave; ++depth) gave = give_some(pe, depth, credits);
+  GRAVEL_DEVICE void look_for_end() {
+    enum : uint32_t { nothing, fault, done };
+    uint32_t here = nothing;
+    if (warp_.is_leader()) here = is_faulty() ? fault : !finished_ && is_done() ? done : nothing;
+    here = warp_.from_leader(here);
+    if (here == fault) {  // also if its own are done: it was another one's task
+      tell(s_.stopped);
+      ended_ = true;
+    } else if (any_pe([&](uint32_t pe) { return has_stopped(pe); })) {
+      if (warp_.is_leader()) view_.report(task_fault::elsewhere, 0, 0);
+      ended_ = true;
+    } else {
+      if (here == done) finished_ = true, tell(s_.finished);
+      ended_ = finished_ && !any_pe([&](uint32_t pe) { return !has_finished(pe); });
+      if (ended_ && warp_.is_leader()) store_release<scope::device>(&view_.words->held, uint64_t{0});
     }
   }
 
-  /// Nothing to do: asks whom it has not asked.
-  GRAVEL_DEVICE void ask() const {
-    const bool idle =
-        warp_.is_leader() && (load_acquire<scope::device>(&view_.words->live) & graph_words::live_mask) == 0 && s_.words->waiting == 0;
-    if (warp_.from_leader(static_cast<uint32_t>(idle)) == 0) return;
-    for (uint32_t pe = warp_.rank(); pe < s_.g.n_pes; pe += 32) {
-      if (pe == s_.g.my_pe || load_relaxed<scope::device>(&s_.asking[pe])) continue;
-      store_relaxed<scope::device>(&s_.asking[pe], 1u);
-      gravel_put(s_.g, &s_.asked[s_.g.my_pe], 1u, static_cast<int>(pe));
-    }
-  }
-
- private:
   /// Adds the result to what its task would have brought it to: a word of the host, or an input of a continuation with values of this type.
   template <class... C>
   GRAVEL_DEVICE void bring(gravel_types<C...>*, const travelling_result<V>& r) const {
@@ -221,8 +278,9 @@ class task_exchange {
         ...);
   }
 
-  GRAVEL_DEVICE void place_tasks() const {
+  GRAVEL_DEVICE void place_tasks() {
     const uint32_t n = warp_.from_leader(s_.words->waiting);
+    if (n == 0) return;
     uint32_t left = 0;
     for (uint32_t first = 0; first < n; first += 32) {
       const bool has = first + warp_.rank() < n;
@@ -237,6 +295,7 @@ class task_exchange {
     }
     if (warp_.is_leader()) s_.words->waiting = left, s_.words->borrowed += n - left;
     warp_.sync();
+    moved_ |= left != n;
   }
   GRAVEL_DEVICE bool place(const travelling_task<Root>& t) const {
     const auto to = view_.template channel_of<Root>(t.depth);
@@ -256,40 +315,49 @@ class task_exchange {
     return true;
   }
 
-  GRAVEL_DEVICE uint32_t give_some(uint32_t pe, uint32_t depth, uint32_t credits) const {
+  /// Half of the tasks of the least depth that has two.
+  GRAVEL_DEVICE void give_to(uint32_t pe) {
+    uint32_t depth = view_.depths, waiting = 0;
+    for (uint32_t first = 0; first < view_.depths && depth == view_.depths; first += 32) {
+      waiting = first + warp_.rank() < view_.depths ? view_.template channel_of<Root>(first + warp_.rank()).waiting() : 0;
+      if (const uint32_t some = warp_.ballot(waiting >= 2))
+        depth = first + lane_group::lowest(some), waiting = warp_.from_lane(waiting, lane_group::lowest(some));
+    }
+    if (depth == view_.depths) return;
     const auto from = view_.template channel_of<Root>(depth);
-    const uint32_t waiting = warp_.from_leader(from.waiting()), half = waiting / 2 < 32 ? waiting / 2 : 32;
+    constexpr uint32_t most = parcel<travelling_task<Root>>::most;
+    const uint32_t half = waiting / 2 < most ? waiting / 2 : most, credits = warp_.from_leader(s_.credits[pe]);
     const channel_batch b = from.take(warp_, half < credits ? half : credits);
-    if (b.count == 0) return 0;
+    if (b.count == 0) return;  // workers were faster
     travelling_task<Root> t{};
     if (warp_.rank() < b.count) t = {from.read(b.first + warp_.rank()), s_.g.my_pe, depth};
     from.free(warp_, b);
     if (warp_.is_leader()) {
-      s_.words->lent += b.count, s_.words->given += b.count;
-      fetch_add<scope::device>(&s_.credits[pe], 0u - b.count);
+      s_.words->lent += b.count, s_.words->given += b.count, s_.credits[pe] -= b.count;
       fetch_add<scope::device>(&view_.words->live, uint64_t{0} - b.count);
-      store_relaxed<scope::system>(&s_.asked[pe], 0u);  // it asks again when something of this has come
     }
-    warp_.sync();
-    if (warp_.rank() < b.count) gravel_am<gravel_shared_task_delivery<Root>>(s_.g, static_cast<int>(pe), t);
-    warp_.sync();
-    return b.count;
+    s_.tasks.send(s_.g, warp_, pe, b.count, t);
+    moved_ = true;
   }
 
   const View& view_;
   const shared_state<Root>& s_;
+  const uint64_t run_;
   const lane_group warp_;
+  bool moved_ = false;
+  bool finished_ = false;  ///< this PE
+  bool ended_ = false;
 };
 
-/// One warp, while no worker runs.
+/// One warp, beside the workers.
 template <class View, class Root>
-__global__ void exchange_tasks(const View view, const shared_state<Root> s) {
-  const task_exchange<View, Root> exchange(view, s);
-  exchange.take_results();
-  exchange.take_tasks();
-  exchange.send_results();
-  exchange.give_tasks();
-  exchange.ask();
+__global__ void exchange_tasks(const View view, const shared_state<Root> s, uint64_t run) {
+  task_exchange<View, Root> exchange(view, s, run);
+  exchange.begin();
+  for (relax idle; !exchange.has_ended();) {
+    if (exchange.exchange()) idle.reset();
+    else exchange.warp().wait_together([&] { idle.attentively(); });
+  }
 }
 
 }  // namespace gravel

@@ -293,6 +293,11 @@ class gravel_task_graph {
   }
 
   void begin(uint64_t held) {
+    prepare(held);
+    if (options_.dispatch != gravel_dispatch::host) run_workers(~0u);
+  }
+  /// All but the workers. `held`: they stay, when nothing is left, until that word is 0.
+  void prepare(uint64_t held) {
     if (running_) gravel::fail_text("task graph: it runs already");
     if (workers()) {  // those of the last run still stand in the list
       const uint32_t room = idle_capacity();
@@ -304,7 +309,6 @@ class gravel_task_graph {
     pushed_ = {};
     staged_ = false;
     running_ = true;
-    if (options_.dispatch != gravel_dispatch::host) run_workers(~0u);
   }
   void run_workers(uint32_t batches) {
     if (view_.schedulers) launch(gravel::run_scheduled_tasks<view>, blocks_, threads(), shared_bytes(), run_stream_, view_);
@@ -362,6 +366,7 @@ class gravel_task_graph {
         return task + "spawns or waits at the last depth, or at level 0; max_depth is " + std::to_string(options_.max_depth);
       case gravel::task_fault::level_does_not_fall: return task + "spawned a task of level " + number + ", which is not below its own";
       case gravel::task_fault::continuation_twice: return task + "waits twice with one type of continuation";
+      case gravel::task_fault::elsewhere: return "another PE tells what is wrong";
     }
     return "fault " + std::to_string(fault);
   }

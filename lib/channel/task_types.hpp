@@ -54,7 +54,7 @@ struct gravel_return {
 namespace gravel {
 
 /// What can go wrong in a task; it is told on the host.
-enum class task_fault : uint32_t { none, too_many_spawns, too_deep, level_does_not_fall, continuation_twice };
+enum class task_fault : uint32_t { none, too_many_spawns, too_deep, level_does_not_fall, continuation_twice, elsewhere };
 
 namespace detail {
 template <class T>

@@ -49,8 +49,6 @@ class task_worker {
 
   /// Until the end, or until `batches` have been taken out of channels and what came of them in shared memory is done.
   GRAVEL_DEVICE void work(uint32_t batches) {
-    const bool in_rounds = batches != ~0u;
-    uint32_t refused = 0;
     relax idle;
     for (bool small = false;; small = !small) {  // first what is large, then what there is
       while (own_.run(small ? 0 : 3)) small = false, idle.reset();
@@ -58,7 +56,7 @@ class task_worker {
         own_.settle();
         if (batches == 0) break;
         if (!may_look()) {
-          do idle();  // nothing can come but from the channels
+          do warp_.wait_together([&] { idle(); });  // nothing can come but from the channels
           while (!may_look() && !ended_);
           small = false;
         }
@@ -76,18 +74,17 @@ class task_worker {
         }
         if (looks && !now.faulty && choose(small ? 1 : view_.width)) {
           if (!hands_out_ || !hand_out()) run_found();
-          --batches, small = true, idle.reset(), refused = 0;
+          --batches, small = true, idle.reset();
           continue;
         }
         if (!asked) now = live_now();
         if (now.faulty) ended_ = true;
-        // What is here may lack room that comes back only with what other PEs bring between rounds: then the round ends.
-        if (in_rounds && looks && small && !found_nothing_ && ++refused == most_refused) batches = 0;
         if (small && (now.live & graph_words::live_mask) == 0) ended_ = true;
         if (ended_) break;
         if (small && found_nothing_ && !hands_out_) starve();
       }
-      if (small) found_nothing_ ? idle.closely() : idle();  // one warp of the block, which looks at one word; else at many
+      // One warp of the block, which looks at one word; else at many.
+      if (small) warp_.wait_together([&] { found_nothing_ ? idle.closely() : idle(); });
     }
     leave_looking();
     tell();
@@ -357,7 +354,6 @@ class task_worker {
 
   static constexpr uint32_t none = ~0u;
   static constexpr uint32_t nobody = 0, somebody = 1, all_done = 2;
-  static constexpr uint32_t most_refused = 64;  ///< searches in vain, one behind the other
   /// A batch that was taken out of a channel, or one frame whose inputs have come.
   struct found {
     uint32_t channel, promised;  ///< depth * types + type; tasks for whose children there is room

@@ -1,22 +1,25 @@
-// Tasks that travel between PEs (lib/channel/shared_tasks.cuh): credits, results, and the end (until_the_end in lib/channel/shared_graph.cuh). What
-// comes of one task of another PE is a tree here, whose result goes back when nothing of it is left, here or elsewhere. A tree is the number of its
-// tasks; a task that runs may spawn one more. How messages travel is other models' matter; here they wait in channels of GUESTS places.
+// Tasks that travel between PEs (lib/channel/shared_tasks.cuh) in parcels (lib/channel/parcels.cuh): credits, results, and the end. Workers run
+// all the while. What comes of one task of another PE is a tree here, whose result goes back when nothing of it is left, here or elsewhere. A
+// tree is the number of its tasks; a task that runs may spawn one more. A parcel has one element. Of each pair of PEs a flag `invited`
+// stands for invited > sent, `come` for come > taken. How signals travel is other models' matter.
 //
 //   step here         in the code
-//   run               a round of workers
-//   take results      task_exchange::take_results
-//   take tasks        task_exchange::take_tasks
-//   send results      the continuation `returned`, task_exchange::send_results
-//   give              task_exchange::give_some
-//   ask               task_exchange::ask
-//   tell              tell_all(finished), to one PE after the other
+//   worker            a batch; the continuation `returned`
+//   begin             task_exchange::begin: invites results, the first time
+//   result            task_exchange::take_results
+//   task              task_exchange::take_tasks
+//   send              task_exchange::send_results
+//   give              task_exchange::give_to
+//   ask               task_exchange::ask, at any time
+//   tell, leave       task_exchange::look_for_end
 //
-// Claims: a channel has room for whatever comes; when a PE leaves, nothing is left anywhere, and in the end all credits are back. All PEs leave: if
-// one does not, that shows as an invalid end state.
+// Claims: a place is free when something is put there; an outbox has room for whatever comes; when a PE leaves, nothing is left anywhere, and all
+// credits are back. All PEs leave all runs: if one does not, that shows as an invalid end state.
 //
 // BROKEN=1: who has lent tasks may have finished.          BROKEN=2: nobody looks at credits.
 // BROKEN=3: a tree has a result though it has lent some.   BROKEN=4: who has finished leaves.
-// BROKEN=5: who has nothing again tells it again.
+// BROKEN=5: tasks are sent uninvited.                      BROKEN=6: who takes results invites before it has read.
+// BROKEN=7: it is not told of which run the own tasks are finished.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -27,187 +30,215 @@
 #define GUESTS 2
 #endif
 #ifndef OWN
-#define OWN 2 /* tasks of PE 0 to begin with; of the others 1 less, each, down to 0 */
+#define OWN 2 /* tasks of PE 0 to begin with; of the others 1 less, each, down to 0; in later runs PE 0 has 1 */
 #endif
 #ifndef SPAWNS
-#define SPAWNS 2
+#define SPAWNS 1
 #endif
 #ifndef GIFTS
-#define GIFTS 3
+#define GIFTS 2
+#endif
+#ifndef RUNS
+#define RUNS 1
 #endif
 #define TREES (PES + GIFTS)
 #define CREDITS (GUESTS / PES)
+#define PAIR(p, q) ((p) * PES + (q))
 
-chan tasks[PES] = [GUESTS] of { byte, byte };   /* from, its tree there */
-chan results[PES] = [GUESTS] of { byte, byte };
+chan outbox[PES * PES] = [CREDITS] of { byte };  /* at p for q: trees at q */
+byte task_place[PES * PES], result_place[PES * PES];  /* at p from q: a tree at q; one at p */
+bool task_come[PES * PES], result_come[PES * PES];
+bool task_invited[PES * PES], result_invited[PES * PES];  /* p by q */
+bool inviting[PES * PES];  /* p has invited tasks of q, and none has come */
 byte at[TREES], home[TREES], parent[TREES], here[TREES], away[TREES];
 bool open[TREES];
-byte trees = PES, spawned, gifts;
-byte live[PES], lent[PES], finished[PES], credits[PES * PES];
-bool asked[PES * PES], asking[PES * PES];
+byte trees = PES, spawned, gifts, left;
+byte live[PES], lent[PES], credits[PES * PES], finished[PES * PES];
 
-#define PAIR(p, q) ((p) * PES + (q))
 #if BROKEN == 1
 #define DONE(p) (live[p] == 0)
 #else
 #define DONE(p) (live[p] == 0 && lent[p] == 0)
 #endif
-
-proctype pe(byte me) {
-  byte t, from, tree, i;
-  bool told, wants;
-  do
-  :: true ->
-     /* something to do, or the end */
-     atomic {
-       wants = false;
-       i = 0;
-       do
-       :: i == PES -> break
-       :: else -> wants = wants || (i != me && !asking[PAIR(me, i)]); i++
-       od;
-     }
-     live[me] != 0 || nempty(tasks[me]) || nempty(results[me]) || finished[me] >= PES || (!told && DONE(me)) || (wants && live[me] == 0);
-#if BROKEN == 4
-     if :: told -> break :: else fi;
-#endif
-     if
-     :: finished[me] >= PES -> break
-     :: else
-     fi;
-     /* run: at least one, if there is one */
-     atomic {
-       do
-       :: live[me] == 0 -> break
-       :: live[me] != 0 ->
-          t = 0;
-          do
-          :: at[t] == me && here[t] != 0 -> break
-          :: else -> t++
-          od;
-          if
-          :: spawned < SPAWNS -> spawned++; here[t]++; live[me]++
-          :: here[t]--; live[me]--
-          fi;
-          if
-          :: true -> break
-          :: true
-          fi
-       od
-     };
-     /* take results */
-     atomic {
-       do
-       :: results[me]?from,tree ->
-          away[tree]--;
-          lent[me]--;
-          credits[PAIR(me, from)]++
-       :: empty(results[me]) -> break
-       od
-     };
-     /* take tasks */
-     atomic {
-       do
-       :: tasks[me]?from,tree ->
-          at[trees] = me; home[trees] = from; parent[trees] = tree; here[trees] = 1; open[trees] = true;
-          trees++;
-          live[me]++;
-          asking[PAIR(me, from)] = false
-       :: empty(tasks[me]) -> break
-       od
-     };
-     /* send results */
-     t = PES;
-     do
-     :: t >= trees -> break
-     :: t < trees ->
-        atomic {
-          if
-#if BROKEN == 3
-          :: at[t] == me && open[t] && here[t] == 0 ->
+#if BROKEN == 7
+#define OF_RUN(f) ((f) != 0)
 #else
-          :: at[t] == me && open[t] && here[t] == 0 && away[t] == 0 ->
+#define OF_RUN(f) ((f) >= run_)
+#endif
+
+/* A tree of this PE with a task that waits. */
+#define FIND(t) \
+  t = 0; \
+  do \
+  :: at[t] == me && here[t] != 0 -> break \
+  :: else -> t++ \
+  od
+
+proctype worker(byte me) {
+  byte t;
+end:
+  do
+  :: atomic { live[me] != 0 ->
+       FIND(t);
+       if
+       :: spawned < SPAWNS -> spawned++; here[t]++; live[me]++
+       :: here[t]-- ;
+#if BROKEN == 3
+          if
+          :: open[t] && here[t] == 0 ->
+#else
+          if
+          :: open[t] && here[t] == 0 && away[t] == 0 ->
 #endif
              open[t] = false;
-             assert(nfull(results[home[t]]));
-             results[home[t]]!me,parent[t]
+             assert(nfull(outbox[PAIR(me, home[t])]));
+             outbox[PAIR(me, home[t])]!parent[t]
           :: else
           fi;
-          t++
-        }
-     od;
-     /* give: some of what there is, at most to the last */
-     i = 0;
-     do
-     :: i == PES -> break
-     :: i != PES && !asked[PAIR(me, i)] -> i++
-     :: i != PES && asked[PAIR(me, i)] ->
-        do
+          goto ran
+       fi;
+       t = 0 };
+     goto end;
+ran:
+     atomic { live[me]--; t = 0 }
+  od
+}
+
 #if BROKEN == 2
-        :: atomic { live[me] > 1 && gifts < GIFTS ->
+#define HAS_CREDIT(q) true
 #else
-        :: atomic { credits[PAIR(me, i)] != 0 && live[me] > 1 && gifts < GIFTS ->
+#define HAS_CREDIT(q) (credits[PAIR(me, q)] != 0)
 #endif
-             gifts++;
-             t = 0;
-             do
-             :: at[t] == me && here[t] != 0 -> break
-             :: else -> t++
-             od;
-             here[t]--; away[t]++; live[me]--; lent[me]++;
-             credits[PAIR(me, i)]--;
-             asked[PAIR(me, i)] = false };
-           atomic { assert(nfull(tasks[i])); tasks[i]!me,t }
-        :: break
-        od;
-        i++
-     od;
-     /* ask */
-     atomic {
-       i = 0;
-       do
-       :: i == PES -> break
-       :: else ->
-          if
-          :: live[me] == 0 && i != me && !asking[PAIR(me, i)] -> asking[PAIR(me, i)] = true; asked[PAIR(i, me)] = true
-          :: else
-          fi;
-          i++
-       od;
-       i = 0; t = 0; from = 0; tree = 0
-     };
-     /* tell */
-     if
 #if BROKEN == 5
-     :: DONE(me) ->
+#define MAY_GIVE(q) true
 #else
-     :: !told && DONE(me) ->
+#define MAY_GIVE(q) task_invited[PAIR(me, q)]
 #endif
-        told = true;
+
+/* What there is to do with PE q. */
+#if BROKEN == 6
+#define RESULT(q) \
+  :: (q) != me && result_come[PAIR(me, q)] -> \
+     result_invited[PAIR(q, me)] = true; \
+     atomic { t = result_place[PAIR(me, q)]; result_come[PAIR(me, q)] = false; };
+#else
+#define RESULT(q) \
+  :: (q) != me && result_come[PAIR(me, q)] -> \
+     atomic { t = result_place[PAIR(me, q)]; result_come[PAIR(me, q)] = false; }; \
+     result_invited[PAIR(q, me)] = true;
+#endif
+#define WITH(q) \
+  RESULT(q) \
+     atomic { away[t]--; here[t]++; live[me]++ };  /* its continuation has come */ \
+     atomic { credits[PAIR(me, q)]++; lent[me]--; t = 0 } \
+  :: (q) != me && task_come[PAIR(me, q)] -> \
+     atomic { \
+       at[trees] = me; home[trees] = q; parent[trees] = task_place[PAIR(me, q)]; here[trees] = 1; open[trees] = true; \
+       trees++; \
+       live[me]++; \
+       task_come[PAIR(me, q)] = false; \
+       inviting[PAIR(me, q)] = false \
+     } \
+  :: (q) != me && nempty(outbox[PAIR(me, q)]) && result_invited[PAIR(me, q)] -> \
+     atomic { \
+       outbox[PAIR(me, q)]?t; \
+       result_invited[PAIR(me, q)] = false; \
+       assert(!result_come[PAIR(q, me)]); \
+       result_place[PAIR(q, me)] = t; result_come[PAIR(q, me)] = true; \
+       t = 0 \
+     } \
+  :: atomic { (q) != me && MAY_GIVE(q) && HAS_CREDIT(q) && live[me] > 1 && gifts < GIFTS && WAITS -> \
+       gifts++; \
+       FIND(t); \
+       here[t]--; away[t]++; lent[me]++; live[me]--; \
+       credits[PAIR(me, q)]-- \
+     }; \
+     atomic { \
+       task_invited[PAIR(me, q)] = false; \
+       assert(!task_come[PAIR(q, me)]); \
+       task_place[PAIR(q, me)] = t; task_come[PAIR(q, me)] = true; \
+       t = 0 \
+     } \
+  :: (q) != me && !inviting[PAIR(me, q)] -> \
+     atomic { inviting[PAIR(me, q)] = true; task_invited[PAIR(q, me)] = true }
+
+/* At least two tasks of this PE lie in channels: a task that a worker has finished is in `live` a moment longer. */
+#define WAITS (sum_here(me) > 1)
+#if PES == 2
+#define sum_here(me) (SUM(0) + SUM(1) + SUM_GIFTS)
+#else
+#define sum_here(me) (SUM(0) + SUM(1) + SUM(2) + SUM_GIFTS)
+#endif
+#define SUM(t) (at[t] == me -> here[t] : 0)
+#if GIFTS == 1
+#define SUM_GIFTS SUM(PES)
+#elif GIFTS == 2
+#define SUM_GIFTS SUM(PES) + SUM(PES + 1)
+#else
+#define SUM_GIFTS SUM(PES) + SUM(PES + 1) + SUM(PES + 2)
+#endif
+
+#define ALL_FINISHED (OF_RUN(finished[PAIR(me, 0)]) && OF_RUN(finished[PAIR(me, 1)]) && OF_RUN(finished[PAIR(me, PES - 1)]))
+
+proctype exchange(byte me) {
+  byte t, i, run_ = 0;
+  bool told;
+  do
+  :: run_ < RUNS ->
+     atomic {
+       left >= run_ * PES ->  /* the host's sum_all behind the run before */
+       run_++;
+       told = false;
+       if
+       :: run_ > 1 && me == 0 -> here[0]++; live[0]++
+       :: else
+       fi
+     };
+     /* begin */
+     if
+     :: run_ == 1 ->
         i = 0;
         do
-        :: i == PES -> break
-        :: else -> finished[i]++; i++
+        :: i == PES -> i = 0; break
+        :: i != PES && i != me -> result_invited[PAIR(i, me)] = true; i++
+        :: i == me -> i++
         od
      :: else
-     fi
-  od;
-  /* nothing is left anywhere */
-  skip;
-  d_step {
-    i = 0;
-    do
-    :: i == PES -> break
-    :: else ->
-       assert(live[i] == 0 && lent[i] == 0 && empty(tasks[i]) && empty(results[i]));
-       i++
-    od;
-    i = 0;
-    do
-    :: i == PES * PES -> break
-    :: else -> assert(credits[i] == CREDITS); i++
-    od
-  }
+     fi;
+     do
+     WITH(0)
+     WITH(1)
+#if PES == 3
+     WITH(2)
+#endif
+     /* tell: one after the other */
+     :: !told && DONE(me) ->
+        told = true;
+        do
+        :: i == PES -> i = 0; break
+        :: else -> finished[PAIR(i, me)] = run_; i++
+        od
+     /* leave */
+#if BROKEN == 4
+     :: told -> break
+#else
+     :: told && ALL_FINISHED -> break
+#endif
+     od;
+     skip;
+     d_step {
+       do
+       :: i == TREES -> i = 0; break
+       :: else -> assert(here[i] == 0 && away[i] == 0 && !open[i]); i++
+       od;
+       do
+       :: i == PES * PES -> i = 0; break
+       :: else -> assert(credits[i] == CREDITS && !task_come[i] && !result_come[i] && empty(outbox[i])); i++
+       od;
+       left++
+     }
+  :: else -> break
+  od
 }
 
 init {
@@ -229,7 +260,7 @@ init {
     i = 0;
     do
     :: i == PES -> break
-    :: else -> run pe(i); i++
+    :: else -> run worker(i); run exchange(i); i++
     od
   }
 }
