@@ -16,7 +16,7 @@ namespace {
 struct entry {
   const char* name;
   const char* text;
-  enum { rate = 1, bulk = 2, latency = 4, updates = 8, queue = 16, divergence = 32, counts = 64 };
+  enum { rate = 1, bulk = 2, latency = 4, updates = 8, queue = 16, divergence = 32, counts = 64, sizes = 128 };
   int takes;
 };
 
@@ -32,6 +32,7 @@ const entry entries[] = {
     {"quiet_latency", "Time of gravel_quiet, by the number of messages that are under way", entry::latency},
     {"barrier_latency", "Time of gravel_barrier_all", entry::latency},
     {"quiescence_latency", "Time of gravel_wait_quiescent", entry::latency},
+    {"malloc_time", "Time of gravel_malloc, by size", entry::sizes},
     {"gups", "Random updates of a table over all PEs, to other PEs only and to all", entry::updates},
     {"queue", "From a kernel to host threads through the queue alone (figures 6 and 8 of the paper)", entry::queue},
     {"packet_size", "gups with the GRAVEL_PACKET_SIZE of this job (figure 14; bench/run_perf runs it for several)", entry::updates},
@@ -53,7 +54,8 @@ void add_options(CLI::App& app, options& o, const entry& e) {
     app.add_option("--to", o.to, "Destination: the next PE, or the PE itself")
         ->check(CLI::IsMember({"next", "self"}))
         ->capture_default_str();
-  if (e.takes & entry::bulk) list("--size", o.sizes, "Sizes in bytes")->check(CLI::Range(uint64_t{1}, uint64_t{1} << 30));
+  if (e.takes & (entry::bulk | entry::sizes))
+    list("--size", o.sizes, "Sizes in bytes")->check(CLI::Range(uint64_t{1}, uint64_t{1} << (e.takes & entry::sizes ? 40 : 30)));
   if (e.takes == entry::bulk) app.add_option("--bytes", o.bytes, "Bytes that a row moves, at most")->check(counts);
   if (e.takes & entry::latency) app.add_option("--iterations", o.iterations, "Timed operations")->check(CLI::Range(1u, 1u << 20));
   if (e.takes & (entry::updates | entry::divergence | entry::counts))
@@ -100,6 +102,8 @@ void fill_in(options& o, bool gpu, bool brief) {
   o.messages = std::bit_floor(o.messages);
   if (!o.iterations) o.iterations = brief ? 50 : 1000;
   if (!o.bytes) o.bytes = uint64_t{1} << (gpu ? 28 : 23);
+  if (o.sizes.empty() && o.benchmark == "malloc_time")
+    for (uint64_t size = 1 << 10; size <= uint64_t{1} << (gpu ? (brief ? 30 : 34) : 24); size *= brief ? 1024 : 16) o.sizes.push_back(size);
   if (o.sizes.empty())
     for (uint64_t size = o.benchmark == "put_bw" ? 64 : 8; size <= 1 << 20; size *= brief ? 64 : 4) o.sizes.push_back(size);
   if (!o.table_log2 && o.benchmark == "am_rate" && gpu) o.table_log2 = 22;  // fits the L2 cache: memory is not what limits then
@@ -123,6 +127,7 @@ void fill_in(options& o, bool gpu, bool brief) {
 uint64_t symmetric_bytes(const options& o) {
   if (o.benchmark == "gups" || o.benchmark == "packet_size" || o.benchmark == "divergence") return uint64_t{8} << o.table_log2;
   if (o.benchmark == "put_bw") return 2 * std::max(o.bytes, *std::max_element(o.sizes.begin(), o.sizes.end()));
+  if (o.benchmark == "malloc_time") return *std::max_element(o.sizes.begin(), o.sizes.end());
   if (o.benchmark == "put_latency") return 2 * *std::max_element(o.sizes.begin(), o.sizes.end());
   return 8 * o.messages;
 }
