@@ -4,11 +4,14 @@
 
 namespace gravel {
 
+#pragma pack(push, 4)
+/// 12 bytes, so that with a lock it is a word that a device swaps at once.
 struct bank_account {
   int64_t balance;
-  uint64_t entries;
-  bool operator==(const bank_account&) const = default;
+  uint32_t entries;
+  bool operator==(const bank_account& other) const { return balance == other.balance && entries == other.entries; }
 };
+#pragma pack(pop)
 
 struct bank_transfer {
   static constexpr const char* name = "bank_transfer";
@@ -65,10 +68,12 @@ struct bank_problem {
     for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
       bank_account &from = table[in.keys[2 * i] / n_pes].record, &to = table[in.keys[2 * i + 1] / n_pes].record;
       const uint64_t amount = amount_of(i);
-      fetch_add<scope::device>(&from.balance, -static_cast<int64_t>(amount));
-      fetch_add<scope::device>(&from.entries, uint64_t{1});
-      fetch_add<scope::device>(&to.balance, static_cast<int64_t>(amount));
-      fetch_add<scope::device>(&to.entries, uint64_t{1});
+      const auto add = [](bank_account& a, int64_t more) {
+        fetch_add<scope::device>(reinterpret_cast<int64_t*>(&a), more);  // it lies at the beginning of a locked_record
+        fetch_add<scope::device>(&a.entries, 1u);
+      };
+      add(from, -static_cast<int64_t>(amount));
+      add(to, static_cast<int64_t>(amount));
     }
   }
   static uint64_t most_calls(const input& in) { return 2 * in.n; }
