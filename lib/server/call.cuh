@@ -350,12 +350,16 @@ struct server_sender {
   call_tables<PLACES, Record, Sections...> tables_;
 };
 
-/// Shared memory of a combining sender's tables, of all sections together; its bins have so much less.
-constexpr uint32_t call_table_bytes = 6 * 1024;
+/// Shared memory of a combining sender's tables, of all sections together; its bins have so much less. Twice as much where bins of the rest still gather
+/// for half of the servers that there may be.
+template <class Record, class... Sections>
+constexpr uint32_t call_table_bytes = gathered_servers(sizeof(typename call_layout<Record, Sections...>::message), 28 * 1024) >= 16
+                                          ? 12 * 1024
+                                          : 6 * 1024;
 
 template <uint32_t PLACES, class Record, class... Sections>
 using sender_with = server_sender<gathered_servers(sizeof(typename call_layout<Record, Sections...>::message),
-                                                   PLACES > 0 ? 40 * 1024 - call_table_bytes : 40 * 1024),
+                                                   40 * 1024 - (PLACES > 0 ? call_table_bytes<Record, Sections...> : 0)),
                                   PLACES, Record, Sections...>;
 
 }  // namespace gravel
@@ -366,8 +370,8 @@ template <class Record, class... Sections>
 using gravel_server_sender = gravel::sender_with<0, Record, Sections...>;
 
 /// The same for sections with `combine`: calls of one key that the block makes between begin() and end() become few, by a table of keys in 6 KiB of
-/// shared memory; bins have so much less. What combine() returns may then stand for all calls of a block, and has to hold them. Sections that
+/// shared memory, 12 if calls are short; bins have so much less. What combine() returns may then stand for all calls of a block, and has to hold them. Sections that
 /// nest or answer do not combine: their calls go as a gravel_server_sender's do.
 template <class Record, class... Sections>
 using gravel_server_combining_sender =
-    gravel::sender_with<gravel::places_in<Record, Sections...>(gravel::call_table_bytes), Record, Sections...>;
+    gravel::sender_with<gravel::places_in<Record, Sections...>(gravel::call_table_bytes<Record, Sections...>), Record, Sections...>;
