@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
   command_line table = add(hash_problem::name, and_less("Fills a hash table of 16-byte keys and values", hash_problem::asks_less).c_str());
   command_line boruvka =
       add(boruvka_problem::name, "The minimum spanning forest of a random graph: vertices are --keys, edges of each PE --calls; uniform");
-  command_line gmm = add(gmm_problem::name, "Fits normal distributions, --keys of them, to --calls points of each PE");
+  command_line gmm = add(gmm_problem::name, "Fits normal distributions, --keys of them (16 if none is said), to --calls points of each PE");
   command_line all = app.add_subcommand("all", "All of them, with keys and calls of their own, by servers, locks with backoff and sorting");
   add_common_options(all, o);
   all.add_option("--zipf", o.exponents, "Besides, exponents of the distribution of keys, for those that draw them: such as 0,0.8,1,1.2")
@@ -40,6 +40,7 @@ int main(int argc, char** argv) {
       check_options<hash_problem>(o, buckets, o.calls);
     }
     if (gmm.parsed()) {
+      if (gmm.count("--keys") == 0) o.keys = 16;
       if (o.keys > 1024 || o.calls > uint64_t{1} << 22) fail_text("up to 1024 components, and 2^22 points at each PE");
       check_options<gmm_problem>(o, o.keys);
     }
