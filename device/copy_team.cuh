@@ -46,6 +46,9 @@ class copy_team {
   GRAVEL_BOTH bool is_leader() const { return rank_ == 0; }
   GRAVEL_BOTH bool is_warp() const { return lanes_ != 0; }
 
+  /// Of a block of at least 32 threads the first warp, for its threads.
+  GRAVEL_BOTH copy_team first_warp() const { return {rank_, 32, ~0u}; }
+
   /// Also orders memory among them.
   GRAVEL_BOTH void sync() const {
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA

@@ -88,6 +88,18 @@ GRAVEL_BOTH T fetch_add(T* word, T value) {
   GRAVEL_ATOMIC((detail::from_bits<T>(detail::ptx_add_relaxed<S>(detail::raw(word), detail::to_bits(value)))),
                 __atomic_fetch_add(word, value, __ATOMIC_RELAXED))
 }
+/// As fetch_add, by one lane that has other things to do until it looks at the answer. What is added the same by all lanes that are here, and to the same word, a
+/// GPU's compiler adds for all of them at once, and waits for the answer to share it out: so it must not know that `value` is the same.
+template <scope S = scope::device, class T>
+GRAVEL_BOTH T fetch_add_alone(T* word, T value) {
+#if GRAVEL_ON_GPU
+  uint32_t own_bit;
+  asm("mov.u32 %0, %%lanemask_eq;" : "=r"(own_bit));
+  return fetch_add<S>(word, value * static_cast<T>(__popc(own_bit)));
+#else
+  return fetch_add<S>(word, value);
+#endif
+}
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T fetch_add_acquire(T* word, T value) {
   GRAVEL_ATOMIC((detail::from_bits<T>(detail::ptx_add_acquire<S>(detail::raw(word), detail::to_bits(value)))),
@@ -164,10 +176,11 @@ void fence_on_host() {
 }
 }  // namespace detail
 
-/// All that this thread wrote before is visible everywhere before what it writes after.
+/// All that this thread wrote before is visible everywhere, or in that scope, before what it writes after.
+template <scope S = scope::system>
 GRAVEL_BOTH void thread_fence() {
 #if GRAVEL_ON_GPU
-  detail::ptx_fence<scope::system>();
+  detail::ptx_fence<S>();
 #else
   detail::fence_on_host<__ATOMIC_ACQ_REL>();
 #endif

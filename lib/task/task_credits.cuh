@@ -25,7 +25,7 @@ GRAVEL_BOTH slot_claim take_ticket(const gravel_task_handle& q, uint32_t line) {
   task_line& mine = q.tickets[line];
   slot_claim claim;
   claim.ended = load_acquire_later<scope::device>(&mine.ended);
-  claim.ticket = fetch_add<scope::device>(&mine.tickets, uint64_t{1});
+  claim.ticket = fetch_add_alone<scope::device>(&mine.tickets, uint64_t{1});
   return claim;
 }
 /// Waits until its slot is free. Nothing is stored into the slot before that. Thread scope: as take_ticket.

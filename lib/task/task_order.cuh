@@ -121,33 +121,37 @@ class open_order {
   /// It is kept in the own ring instead.
   GRAVEL_BOTH void keep_here() { pe_ = q_.g.my_pe, heap_ = q_.g.heap, start_ = task_start::forward; }
   GRAVEL_BOTH bool is_mapped() const { return heap_ != nullptr; }
-  /// Reads the word that this thread will write, so that it is here when the ticket is. The payload has been written.
-  GRAVEL_BOTH void prepare([[maybe_unused]] const copy_team& team) {
+  /// What can be done before the ticket is here: reads the word that this thread will write, and makes the fence where there is nothing to stage. The team has met
+  /// since the payload was written. `fenced`: whoever sees the command sees what the team's threads wrote before that.
+  GRAVEL_BOTH void prepare(const copy_team& team, bool fenced) {
 #if GRAVEL_ON_GPU
     if (IN_REGISTERS && o_.is_small() && team.rank() < o_.sent_words()) word_ = word(team.rank());
 #endif
+    // One fence of the leader is for all of the team, as they have met before it; and it is the leader who writes the word that is looked at first.
+    if (o_.is_small() && fenced && team.is_leader()) fence();
   }
 
-  /// Writes payload and command into the slot of `ticket` in ring `ring`. `fenced`: whoever sees the command sees what the team's threads wrote before they last
-  /// met. They have met since the payload was written.
+  /// Writes payload and command into the slot of `ticket` in ring `ring`. `fenced`: as prepare was told.
   GRAVEL_BOTH void send(const copy_team& team, uint32_t ring, uint64_t ticket, bool fenced) const {
     const uint64_t slot = q_.memory.slot(ring, ticket), tag = task_tag::make(ticket, start_, o_.sent_words(), o_.blocks);
     if (!o_.is_small()) {
       stage(team, slot);
       team.sync();
-      fenced = fenced || is_mapped();
+      if ((fenced || is_mapped()) && team.is_leader()) fence();
     }
-    // One fence of the leader is for all of the team, as they have met before it; and it is the leader who writes the word that is looked at first.
-    if (is_mapped()) return write(team, reinterpret_cast<tagged_word*>(heap_ + slot), slot, tag, fenced);
+    if (is_mapped()) return write(team, reinterpret_cast<tagged_word*>(heap_ + slot), slot, tag);
     if (!team.is_leader()) return;
-    if (fenced) thread_fence();
     const task_order in_memory = o_;  // if it lay in registers
     send_command(*q_.kept, in_memory, pe_, q_.memory.at, slot, tag);
   }
 
  private:
-  GRAVEL_BOTH void write(const copy_team& team, tagged_word* to, [[maybe_unused]] uint64_t slot, uint64_t tag, bool fenced) const {
-    if (fenced && team.is_leader()) thread_fence();
+  /// Who sees the command runs on the own GPU, or elsewhere; what it tells others then, it tells by fences of its own.
+  GRAVEL_BOTH void fence() const {
+    if (is_self(q_.g, static_cast<int>(pe_))) thread_fence<scope::device>();
+    else thread_fence();
+  }
+  GRAVEL_BOTH void write(const copy_team& team, tagged_word* to, [[maybe_unused]] uint64_t slot, uint64_t tag) const {
 #if GRAVEL_ON_GPU
     if (!IN_REGISTERS) {
       store_words(o_, to, tag, team.rank(), team.size());

@@ -11,17 +11,16 @@ GRAVEL_BOTH void send_order(const gravel_task_handle& q, const copy_team& team, 
   if (team.is_leader()) claim = take_ticket(q, pe);  // on its way while the team meets
   open_order<true> order(q, o, pe);
   team.sync();  // what the others of the team have written is the payload
-  // One warp is enough for a few words.
-  const bool by_warp = o.is_small() && order.is_mapped() && !team.is_warp() && team.size() > 32;
-  const copy_team writers = by_warp ? copy_team::warp(q.g, ~0u) : team;
-  if (!by_warp || team.rank() < 32) {
-    order.prepare(writers);
+  const auto send = [&](const copy_team& writers) {
+    order.prepare(writers, q.fenced);
     if (writers.is_leader()) wait_for_slot(q, ring, claim);
     const uint64_t ticket = writers.from_leader(claim.ticket);
     order.send(writers, ring_from_here(q), ticket, q.fenced);
     if (writers.is_leader()) note_ended(q, pe, ring, ticket);
-  }
-  team.sync();  // the payload may be used again
+  };
+  if (!o.is_small() || team.is_warp() || team.size() <= 32) send(team);
+  else if (team.rank() < 32) send(team.first_warp());  // enough for a few words
+  team.sync();                                         // the payload may be used again
 }
 
 /// The same from a task, which never waits. True: it is on its way, or, if `keeps`, waits in the own ring for room there.
@@ -40,7 +39,7 @@ __host__ __device__ GRAVEL_NOINLINE inline bool send_from_task(const gravel_task
   if (ticket == no_ticket) return false;
   const bool kept = (ticket & kept_bit) != 0;
   if (kept) order.keep_here();
-  order.prepare(team);
+  order.prepare(team, true);
   order.send(team, kept ? own_ring(q) : ring_from_here(q), ticket & ~kept_bit, true);
   team.sync();  // the payload may be used again
   return true;
