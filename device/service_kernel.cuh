@@ -180,11 +180,18 @@ struct service_reader {
   }
 };
 
-/// Decides when the kernel ends [V4]. Thread scope: lane 0 of each server.
+/// Decides when the kernel ends [V4].
 class service_end {
  public:
-  /// Server 0 looks at host memory at each 64th call, as that takes longer than a look at both rings, and tells the others.
-  GRAVEL_DEVICE bool has_come([[maybe_unused]] service_mail* mail, service_life* life) {
+  /// Thread scope: lane 0 of each server.
+  GRAVEL_DEVICE bool has_come(service_mail* mail, service_life* life) {
+    look_at_host(mail, life);
+    return word(life) != 0;
+  }
+  /// Not 0: the kernel is to end. Thread scope: lane.
+  GRAVEL_DEVICE static uint64_t word(const service_life* life) { return load_relaxed<scope::device>(&life->stop); }
+  /// Server 0 looks at host memory at each 64th call, as that takes longer than a look at both rings, and tells the others. Thread scope: lane 0 of each server.
+  GRAVEL_DEVICE void look_at_host([[maybe_unused]] service_mail* mail, [[maybe_unused]] service_life* life) {
 #if GRAVEL_CUDA
     if (blockIdx.x == 0 && calls_++ % 64 == 0) {
       if (end_ns_ == 0) end_ns_ = globaltimer_ns() + load_relaxed(&mail->quantum_ns);
@@ -193,7 +200,6 @@ class service_end {
       else if (hold != seen_) store_release(&mail->hold_seen, seen_ = hold);
     }
 #endif
-    return load_relaxed<scope::device>(&life->stop) != 0;
   }
 
  private:

@@ -11,36 +11,49 @@ struct chain_words {
   static constexpr uint32_t names = 0, places = 1, source = 2, target = 3, signal = 4, arguments = 5;
 };
 
+/// What a command says of itself.
+struct task_head {
+  uint64_t names, sizes, target, signal, places;
+
+  GRAVEL_BOTH uint32_t id() const { return static_cast<uint32_t>(names >> 32); }
+  GRAVEL_BOTH uint32_t sender_pe() const { return static_cast<uint32_t>(names); }
+  GRAVEL_BOTH uint32_t bytes() const { return static_cast<uint32_t>(sizes >> 32); }
+  GRAVEL_BOTH uint32_t argument_words() const { return sizes & 0xff; }
+  GRAVEL_BOTH uint32_t chain_words() const { return sizes >> 8 & 0xff; }
+  GRAVEL_BOTH uint32_t pe() const { return places & 0xffff; }
+  GRAVEL_BOTH uint32_t signal_pe() const { return places >> 16 & 0xffff; }
+  GRAVEL_BOTH uint32_t counted() const { return static_cast<uint32_t>(places >> 32); }
+  GRAVEL_BOTH bool inlined() const { return chain_words() == 0 && bytes() <= task_words::most_payload; }
+};
 /// The task that a block works on; in shared memory.
 struct open_task {
   alignas(16) uint64_t words[task_words::all];
   uint64_t tag, ticket;
+  task_slot* slot;
   uint32_t ring;
-  uint32_t next;  ///< what the block is to do
-  uint32_t is_good;
+  uint32_t rank;     ///< of this worker among those that it concerns
+  uint32_t next;     ///< what the block is to do
+  uint32_t goes_on;  ///< with what is behind it in its chain
   static constexpr uint32_t stop = 0, run = 1;
 
-  GRAVEL_BOTH uint32_t id() const { return static_cast<uint32_t>(words[task_words::names] >> 32); }
-  GRAVEL_BOTH uint32_t sender_pe() const { return static_cast<uint32_t>(words[task_words::names]); }
-  GRAVEL_BOTH uint32_t bytes() const { return static_cast<uint32_t>(words[task_words::sizes] >> 32); }
-  GRAVEL_BOTH uint32_t argument_words() const { return words[task_words::sizes] & 0xff; }
-  GRAVEL_BOTH uint32_t chain_words() const { return words[task_words::sizes] >> 8 & 0xff; }
-  GRAVEL_BOTH uint32_t pe() const { return words[task_words::places] & 0xffff; }
-  GRAVEL_BOTH uint32_t signal_pe() const { return words[task_words::places] >> 16 & 0xffff; }
-  GRAVEL_BOTH uint32_t counted() const { return static_cast<uint32_t>(words[task_words::places] >> 32); }
-  GRAVEL_BOTH bool inlined() const { return chain_words() == 0 && bytes() <= task_words::most_payload; }
+  /// To be read once: the compiler would read it again behind whatever may write memory.
+  GRAVEL_BOTH task_head head() const {
+    return {words[task_words::names], words[task_words::sizes], words[task_words::target], words[task_words::signal],
+            words[task_words::places]};
+  }
 };
 
 /// Sends the first stage of a task's chain, with the others behind it, from the PE where the task has run. Thread scope: the team.
 __host__ __device__ GRAVEL_NOINLINE inline void send_next(const gravel_task_handle& q, const copy_team& team, const open_task& task) {
+  const task_head head = task.head();
   const uint64_t* const stage = task.words + task_words::payload;
-  const uint32_t n = stage[chain_words::names] & 0xff, used = chain_words::arguments + n, all = task.chain_words();
+  const uint32_t n = stage[chain_words::names] & 0xff, used = chain_words::arguments + n, all = head.chain_words();
   const uint64_t bytes = stage[chain_words::places] >> 32, source = stage[chain_words::source], target = stage[chain_words::target],
                  signal = stage[chain_words::signal];
   const uint32_t id = static_cast<uint32_t>(stage[chain_words::names] >> 32), pe = stage[chain_words::places] & 0xffff,
                  signal_pe = stage[chain_words::places] >> 16 & 0xffff;
   if (n > task_words::most_arguments || used > all || (bytes != 0 && !lies_in_heap(source, bytes, q.g.heap_bytes))) {
-    if (team.is_leader()) report_error(q.g, message_fault::task_words, op::none, task.sender_pe(), id, all);
+    if (team.is_leader()) report_error(q.g, message_fault::task_words, op::none, head.sender_pe(), id, all);
     return;
   }
   if (!check_order(q, team, id, static_cast<int>(pe), target, bytes, signal, static_cast<int>(signal_pe))) return;

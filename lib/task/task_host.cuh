@@ -23,11 +23,12 @@ __global__ void __launch_bounds__(task_check<Task>::shape.threads)
   __shared__ open_task task;
   if (tag == 0) return;  // it was started to be loaded
   if (threadIdx.x < 32) {
-    read_words(task, slot_at(queue, ring, ticket), ticket, tag, threadIdx.x, {0, ~tag});
-    if (threadIdx.x == 0) task.ring = ring;
+    task_slot* const slot = slot_at(queue, ring, ticket);
+    read_words(task, slot, ticket, tag, threadIdx.x, {0, ~tag});
+    if (threadIdx.x == 0) task.tag = tag, task.ticket = ticket, task.slot = slot, task.ring = ring;
   }
   __syncthreads();
-  run_open<Task>(queue, copy_team::block(queue.g), task, blockIdx.x, gridDim.x);
+  run_open<Task>(queue, copy_team::block(queue.g), task, tag, blockIdx.x, gridDim.x);
 }
 
 struct task_hosting {
@@ -111,20 +112,21 @@ class task_host {
       do gravel_copy(&words[i], &slot->words[i], sizeof(words[i]));
       while (task_tag::compare(words[i].tag, task.ticket) != 0);
     for (uint32_t i = 1; i < task_tag::words(task.tag); ++i) task.words[i] = words[i].value;
-    if (check_task(q, task)) {
-      std::vector<uint64_t> payload((task.bytes() + 7) / 8);
-      if (task.counted())
-        for (relax wait; look_at(q.g, &slot->arrived) != task.counted(); wait.attentively()) {  // [T3]
+    const task_head head = task.head();
+    if (check_task(q, copy_team::alone(), head, task.tag)) {
+      std::vector<uint64_t> payload((head.bytes() + 7) / 8);
+      if (head.counted())
+        for (relax wait; look_at(q.g, &slot->arrived) != head.counted(); wait.attentively()) {  // [T3]
         }
-      if (task.bytes() != 0 && task.inlined()) std::memcpy(payload.data(), task.words + task_words::payload, task.bytes());
-      else if (task.bytes() != 0) gravel_copy(payload.data(), slot->payload(), task.bytes());
-      const gravel_task_t t{q, copy_team::alone(), 0, 1, task.bytes(), static_cast<int>(task.sender_pe())};
-      task_check<Task>::call::template call<Task>(t, target_of(q, task), payload.data(), task.words + task_words::arguments);
-      if (task.chain_words() != 0) send_next(q, copy_team::alone(), task);
+      if (head.bytes() != 0 && head.inlined()) std::memcpy(payload.data(), task.words + task_words::payload, head.bytes());
+      else if (head.bytes() != 0) gravel_copy(payload.data(), slot->payload(), head.bytes());
+      const gravel_task_t t{q, copy_team::alone(), 0, 1, head.bytes(), static_cast<int>(head.sender_pe())};
+      task_check<Task>::call::template call<Task>(t, target_of(q, head), payload.data(), task.words + task_words::arguments);
+      if (head.chain_words() != 0) send_next(q, copy_team::alone(), task);
     }
     current_backend().store_word(&slot->arrived, 0);
     thread_fence();
-    raise_task_signal(q.g, task.words[task_words::signal], task.signal_pe());
+    raise_task_signal(q.g, head.signal, head.signal_pe());
     free_slot(q, task.ring, task.ticket);
     fetch_add_release<scope::system>(&ended_, uint64_t{1});
   }

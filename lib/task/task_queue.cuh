@@ -88,7 +88,7 @@ class gravel_task_queue {
     const gravel_t g = gravel_handle();
     kept_ = reinterpret_cast<gravel_t*>(memory_ + shape.bytes());
     gravel_copy(kept_, &g, sizeof(g));
-    at_ = {static_cast<uint64_t>(memory_ - g.heap), shape, number_->value()};
+    at_ = gravel::task_memory::of(static_cast<uint64_t>(memory_ - g.heap), shape, number_->value());
     host_tickets_ = std::make_unique<gravel::task_line[]>(n_pes);
     gravel_task_handle inside = for_kernels(), on_host = for_host();
     inside.in_worker = inside.fenced = true;

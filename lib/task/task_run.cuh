@@ -7,18 +7,27 @@ namespace gravel {
 GRAVEL_BOTH task_slot* slot_at(const gravel_task_handle& q, uint32_t ring, uint64_t ticket) {
   return reinterpret_cast<task_slot*>(q.g.heap + q.memory.slot(ring, ticket));
 }
-GRAVEL_BOTH void* target_of(const gravel_task_handle& q, const open_task& task) {
-  return task.words[task_words::target] == task_words::none ? nullptr : q.g.heap + task.words[task_words::target];
+GRAVEL_BOTH void* target_of(const gravel_task_handle& q, const task_head& head) {
+  return head.target == task_words::none ? nullptr : q.g.heap + head.target;
 }
 
-/// Is it a command? Whoever sent it names itself; a wrong one is reported and dropped. Thread scope: lane.
-GRAVEL_BOTH bool check_task(const gravel_task_handle& q, const open_task& task) {
-  const uint64_t target = task.words[task_words::target], signal = task.words[task_words::signal];
-  const bool good = task.bytes() <= q.memory.shape.payload_bytes && task.argument_words() <= task_words::most_arguments &&
-                    task.chain_words() <= task_words::most_chain && task.signal_pe() < q.g.n_pes && task.sender_pe() < q.g.n_pes &&
-                    task.pe() < q.g.n_pes && (target == task_words::none || target < q.g.heap_bytes) && task.counted() <= task.bytes() &&
-                    (signal == task_words::none || (signal % 8 == 0 && lies_in_heap(signal, 8, q.g.heap_bytes)));
-  if (!good) report_error(q.g, message_fault::task_words, op::none, task.sender_pe(), task.id(), task_tag::words(task.tag));
+/// Is it a command? Without branches, as a task waits for the answer.
+GRAVEL_BOTH bool is_command(const gravel_task_handle& q, const task_head& head) {
+  bool good = head.bytes() <= q.memory.shape.payload_bytes;
+  good &= head.argument_words() <= task_words::most_arguments;
+  good &= head.chain_words() <= task_words::most_chain;
+  good &= head.signal_pe() < q.g.n_pes;
+  good &= head.sender_pe() < q.g.n_pes;
+  good &= head.pe() < q.g.n_pes;
+  good &= head.counted() <= head.bytes();
+  good &= (head.target == task_words::none) | (head.target < q.g.heap_bytes);
+  good &= (head.signal == task_words::none) | ((head.signal % 8 == 0) & lies_in_heap(head.signal, 8, q.g.heap_bytes));
+  return good;
+}
+/// Whoever sent it names itself; a wrong one is reported and dropped. `tag`: of its slot. Thread scope: the team.
+GRAVEL_BOTH bool check_task(const gravel_task_handle& q, const copy_team& team, const task_head& head, uint64_t tag) {
+  const bool good = is_command(q, head);
+  if (!good && team.is_leader()) report_error(q.g, message_fault::task_words, op::none, head.sender_pe(), head.id(), task_tag::words(tag));
   return good;
 }
 
@@ -55,67 +64,66 @@ GRAVEL_DEVICE void count_ended(const gravel_task_handle& q) {
 }
 
 template <class Task>
-GRAVEL_DEVICE void run_block_of(const gravel_task_t& t, const open_task& task, void* target, const void* payload) {
-  task_check<Task>::call::template call<Task>(t, target, payload, task.words + task_words::arguments);
+GRAVEL_DEVICE void run_block_of(const gravel_task_t& t, void* target, const void* payload, const uint64_t* arguments) {
+  task_check<Task>::call::template call<Task>(t, target, payload, arguments);
 }
 /// Runs one block of a task that is for the device. False: there is no such task. Thread scope: the team.
 template <class... Tasks>
-GRAVEL_DEVICE bool run_block(const gravel_task_t& t, const open_task& task, void* target, const void* payload) {
+GRAVEL_DEVICE bool run_block(const gravel_task_t& t, const task_head& head, const void* payload, const uint64_t* arguments) {
   bool known = false;
   (
       [&] {
         if constexpr (!task_check<Tasks>::on_host) {
-          if (task.id() == handler_id<Tasks>::value && task.argument_words() == task_check<Tasks>::call::words)
-            run_block_of<Tasks>(t, task, target, payload), known = true;
+          if (head.id() == handler_id<Tasks>::value && head.argument_words() == task_check<Tasks>::call::words)
+            run_block_of<Tasks>(t, target_of(t.queue, head), payload, arguments), known = true;
         }
       }(),
       ...);
   return known;
 }
 
-/// What is in the words of one slot; each lane brings one, which it may have read already. Thread scope: a warp, converged.
-GRAVEL_DEVICE void read_words(open_task& to, const task_slot* slot, uint64_t ticket, uint64_t tag, uint32_t lane, tagged_word word) {
-  if (lane != 0 && lane < task_tag::words(tag)) {
-    for (relax wait; task_tag::compare(word.tag, ticket) != 0; wait()) word = load_tagged(&slot->words[lane]);  // [T1]
-    to.words[lane] = word.value;
-  }
-  if (lane == 0) to.tag = tag, to.ticket = ticket;
-  __syncwarp();
+/// What is in the words of one slot; each lane brings one, `which`, that it may have read already. The caller fills in what else it knows of the task, and the
+/// warp meets. Thread scope: a warp, converged.
+GRAVEL_DEVICE void read_words(open_task& to, const task_slot* slot, uint64_t ticket, uint64_t tag, uint32_t which, tagged_word word) {
+  if (which >= task_tag::words(tag)) return;
+  for (relax wait; task_tag::compare(word.tag, ticket) != 0; wait.closely()) word = load_tagged(&slot->words[which]);  // [T1]
+  to.words[which] = word.value;
 }
 
-/// Runs blocks `first`, `first` + `step`, ... of the open task; the last of all its blocks to end raises the signal and frees the slot. Thread scope: the team.
+/// Runs blocks `first`, `first` + `step`, ... of the open task, whose slot has the tag `tag`; the last of all its blocks to end raises the signal and frees the slot. Thread scope: the team.
 template <class... Tasks>
-GRAVEL_DEVICE void run_open(const gravel_task_handle& q, const copy_team& team, open_task& task, uint32_t first, uint32_t step) {
-  task_slot* const slot = slot_at(q, task.ring, task.ticket);
-  if (team.is_leader()) {
-    const bool good = check_task(q, task);
-    if (good && task.counted())
-      for (relax wait; load_acquire(&slot->arrived) != task.counted(); wait()) {  // [T3]
+GRAVEL_DEVICE void run_open(const gravel_task_handle& q, const copy_team& team, open_task& task, uint64_t tag, uint32_t first,
+                            uint32_t step) {
+  const task_head head = task.head();
+  task_slot* const slot = task.slot;
+  const bool good = check_task(q, team, head, tag);
+  if (good && head.counted()) {
+    if (team.is_leader())
+      for (relax wait; load_acquire(&slot->arrived) != head.counted(); wait()) {  // [T3]
       }
-    task.is_good = good;
+    team.sync();
   }
-  team.sync();
-  const uint32_t blocks = task_tag::blocks(task.tag);
-  const void* const payload = task.inlined() ? static_cast<const void*>(task.words + task_words::payload) : slot->payload();
+  const uint32_t blocks = task_tag::blocks(tag);
+  const void* const payload = head.inlined() ? static_cast<const void*>(task.words + task_words::payload) : slot->payload();
   uint32_t ran = 0;
   for (uint32_t b = first; b < blocks; b += step, ++ran) {
-    const gravel_task_t t{q, team, b, blocks, task.bytes(), static_cast<int>(task.sender_pe())};
-    if (task.is_good && !run_block<Tasks...>(t, task, target_of(q, task), payload) && team.is_leader())
-      report_error(q.g, message_fault::unknown_task, op::none, task.sender_pe(), task.id(), q.memory.number);
+    const gravel_task_t t{q, team, b, blocks, head.bytes(), static_cast<int>(head.sender_pe())};
+    if (good && !run_block<Tasks...>(t, head, payload, task.words + task_words::arguments) && team.is_leader())
+      report_error(q.g, message_fault::unknown_task, op::none, head.sender_pe(), head.id(), q.memory.number);
   }
   team.sync();  // what the others of the team have written, the leader's fence covers
   bool is_last = true;
   if (team.is_leader() && blocks != 1) is_last = fetch_add_acq_rel<scope::device>(&slot->ended, uint64_t{ran}) + ran == blocks;
-  if (task.chain_words() != 0) {
-    if (team.is_leader()) task.is_good &= is_last;
+  if (head.chain_words() != 0) {
+    if (team.is_leader()) task.goes_on = good && is_last;
     team.sync();
-    if (task.is_good) send_next(q, team, task);
+    if (task.goes_on) send_next(q, team, task);
   }
   if (!team.is_leader() || !is_last) return;
   store_relaxed(&slot->ended, uint64_t{0});
   store_relaxed(&slot->arrived, uint64_t{0});
   thread_fence();
-  raise_task_signal(q.g, task.words[task_words::signal], task.signal_pe());
+  raise_task_signal(q.g, head.signal, head.signal_pe());
   free_slot(q, task.ring, task.ticket);
   count_ended(q);
 }

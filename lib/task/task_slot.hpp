@@ -5,13 +5,15 @@
 // a worker to know whether the task concerns it. A payload that fits is among the words; another lies behind them.
 //
 //   source                                                    worker
-//   ticket = tickets++ (in its own memory)                    look at the first tag of each ring's next slot   [T1] acquire
+//   ticket = tickets++ (in its own memory)                    look at the first tag of each ring's next slot
 //   wait until done[ticket % slots] is ticket - slots + 1     the ticket's: is it mine? no: next. later: it was not mine. next
-//     [T2] acquire                                            read the words, each until its tag is the ticket's
+//     [T2] acquire                                            read the words, the first again, each until its tag is the ticket's  [T1] acquire
 //   payload; its threads meet; the leader's fence             [staged: wait until `arrived` is what the command says  [T3] acquire]
 //   words with tags; the first is the leader's  [T1] release  run; the last block to end: signal, done[ticket % slots] = ticket + 1  [T2] release
 //
-// What the leader's fence is for: a payload that is not in the words, and what was written before the put if the handle says so.
+// Of the ring that was served last a worker reads all words when it looks at the tags: mostly the next task comes from there, and then the whole command is here.
+// What the leader's fence is for: a payload that is not in the words, and what was written before the put if the handle says so. For the latter alone it is made
+// before the wait.
 // Over the route `net` the pieces of the payload count their bytes in `arrived` [T3], and the command is an active message, whose handler writes the words.
 // Invariants: a slot is written only when all workers that have a part in its last task have ended theirs. A worker that finds a later tag than
 // that of its ticket had no part in it: its own would have kept the slot. Tickets only grow; tags are their lower halves.
@@ -33,16 +35,18 @@ struct alignas(16) tagged_word {
 
 GRAVEL_BOTH void store_tagged(tagged_word* to, uint64_t value, uint64_t tag) {
 #if GRAVEL_ON_GPU
-  asm volatile("{ .reg .b128 both; mov.b128 both, {%1, %2}; st.relaxed.sys.b128 [%0], both; }" ::"l"(to), "l"(value), "l"(tag) : "memory");
+  asm volatile("{ .reg .b128 both; mov.b128 both, {%1, %2}; st.relaxed.sys.global.b128 [%0], both; }" ::"l"(to), "l"(value), "l"(tag)
+               : "memory");
 #else
   store_relaxed(&to->value, value);
   store_release(&to->tag, tag);
 #endif
 }
+/// Acquire, by the tag. [T1]
 GRAVEL_BOTH tagged_word load_tagged(const tagged_word* from) {
   tagged_word both;
 #if GRAVEL_ON_GPU
-  asm volatile("{ .reg .b128 both; ld.relaxed.sys.b128 both, [%2]; mov.b128 {%0, %1}, both; }"
+  asm volatile("{ .reg .b128 both; ld.acquire.sys.global.b128 both, [%2]; mov.b128 {%0, %1}, both; }"
                : "=l"(both.value), "=l"(both.tag)
                : "l"(from)
                : "memory");
@@ -144,19 +148,27 @@ struct task_memory {
   uint64_t at;  ///< offset in the heap
   task_shape shape;
   uint32_t number;  ///< among the queues that are open
+  // Of the shape, worked out by the host, as these are on the way of each task.
+  uint32_t slot_bytes;
+  uint64_t slots, dones;  ///< offsets in the heap
+
+  static task_memory of(uint64_t at, const task_shape& shape, uint32_t number) {
+    return {at, shape, number, static_cast<uint32_t>(shape.slot_bytes()), at + shape.slots_at(), at + shape.done_at()};
+  }
 
   GRAVEL_BOTH uint64_t line(uint32_t i) const { return at + i * sizeof(task_line); }
   static constexpr uint32_t ended = 1, letters = 2, tickets = 4;
   /// Not 0: no worker of that PE looks. Written by its workers in the memory of all PEs that they reach.
   GRAVEL_BOTH uint64_t asleep(uint32_t pe) const { return at + shape.asleep_at() + pe * sizeof(uint64_t); }
-  GRAVEL_BOTH uint64_t done(uint32_t ring, uint64_t ticket) const {
-    return at + shape.done_at() + (uint64_t{ring} * shape.slots + (ticket & (shape.slots - 1))) * sizeof(uint64_t);
-  }
+  GRAVEL_BOTH uint64_t done(uint32_t ring, uint64_t ticket) const { return dones + uint64_t{index(ring, ticket)} * sizeof(uint64_t); }
   GRAVEL_BOTH uint64_t cursor(uint32_t worker, uint32_t ring) const {
     return at + shape.cursors_at() + (uint64_t{worker} * shape.rings() + ring) * sizeof(uint64_t);
   }
-  GRAVEL_BOTH uint64_t slot(uint32_t ring, uint64_t ticket) const {
-    return at + shape.slots_at() + (uint64_t{ring} * shape.slots + (ticket & (shape.slots - 1))) * shape.slot_bytes();
+  GRAVEL_BOTH uint64_t slot(uint32_t ring, uint64_t ticket) const { return slots + uint64_t{index(ring, ticket)} * slot_bytes; }
+
+ private:
+  GRAVEL_BOTH uint32_t index(uint32_t ring, uint64_t ticket) const {
+    return ring * shape.slots + (static_cast<uint32_t>(ticket) & (shape.slots - 1));
   }
 };
 

@@ -18,9 +18,15 @@ template <class... Tasks>
 class resident_worker {
  public:
   static constexpr uint32_t most_rings = 512;
+  /// The ticket that the worker looks for in a ring, and where it will be.
+  struct alignas(16) place {
+    uint64_t next;
+    task_slot* slot;
+  };
   struct state {
-    uint64_t next[most_rings];  ///< tickets
-    uint64_t taken;             ///< tasks that this worker has begun
+    place at[most_rings];
+    uint32_t rank[most_rings];  ///< of this worker among those that the ticket may concern
+    uint32_t first_ring;        ///< of those that are looked at next; 0 if there are no more than 32
     open_task task;
   };
 
@@ -28,84 +34,89 @@ class resident_worker {
       : q_(q), place_(place), here_(here), s_(s) {}
 
   GRAVEL_DEVICE void begin() {
-    for (uint32_t r = threadIdx.x; r < rings(); r += blockDim.x) s_.next[r] = *cursor(r);
-    if (threadIdx.x == 0) tell_all(0), s_.taken = here_.near_done;
+    for (uint32_t r = threadIdx.x; r < rings(); r += blockDim.x) {
+      const uint64_t next = *cursor(r);
+      s_.at[r] = {next, slot_at(q_, r, next)};
+      s_.rank[r] = static_cast<uint32_t>((blockIdx.x + gridDim.x - next % gridDim.x) % gridDim.x);
+    }
+    taken_ = here_.near_done;
+    if (threadIdx.x == 0) tell_all(0), s_.first_ring = 0;
     __syncthreads();
   }
   /// Behind the last look of the block.
   GRAVEL_DEVICE void leave(const service_view& view) {
     __syncthreads();
-    for (uint32_t r = threadIdx.x; r < rings(); r += blockDim.x) *cursor(r) = s_.next[r];
+    for (uint32_t r = threadIdx.x; r < rings(); r += blockDim.x) *cursor(r) = s_.at[r].next;
     if (threadIdx.x != 0) return;
     tell_all(1);
     full_fence();
-    for (uint32_t r = 0; r < rings(); ++r)
-      if (task_tag::compare(first_tag(r), s_.next[r]) >= 0) return ring_for_workers(view.mail);
+    if (sees_any()) ring_for_workers(view.mail);
   }
 
-  /// Looks once. True: a task is open. Thread scope: the first warp.
-  GRAVEL_DEVICE bool look(uint32_t lane) {
-    // The words of the ring that was served last are read along with the tags: mostly the next task comes from there.
-    const uint32_t likely = base_ + last_;
-    const uint64_t next = s_.next[likely];
-    tagged_word word{};
-    if (lane < task_words::all) word = load_tagged(&slot_at(q_, likely, next)->words[lane]);  // [T1]
-    for (uint32_t base = 0; base < rings(); base += 32) {
-      const uint32_t r = base + lane;
-      uint64_t tag = 0;
-      bool mine = false;
-      if (r < rings()) {
-        tag = first_tag(r);
-        const int32_t age = task_tag::compare(tag, s_.next[r]);
-        mine = age == 0 && concerns_me(tag, s_.next[r]);
-        if (age >= 0 && !mine) ++s_.next[r];
-      }
-      const uint32_t some = __ballot_sync(~0u, mine);
-      if (some == 0) continue;
-      // Another lane first at each look, so that no ring waits for ever.
-      const uint32_t turned = some & ~((2u << last_) - 1u),
-                     from = static_cast<uint32_t>(__ffs(static_cast<int>(turned ? turned : some))) - 1;
-      last_ = from, base_ = base;
-      const uint64_t its_tag = __shfl_sync(~0u, tag, static_cast<int>(from));
-      const uint32_t ring = base + from;
-      const uint64_t ticket = s_.next[ring];
-      if (ring != likely) word.tag = ~task_tag::make(ticket, task_start::shaped, 0, 0);  // of another ring
-      read_words(s_.task, slot_at(q_, ring, ticket), ticket, its_tag, lane, word);
-      if (lane == 0) s_.task.ring = ring;
-      __syncwarp();
-      return true;
+  /// Looks once, at up to 32 rings. The tag of the task that is open now; 0: there is none. Thread scope: the first warp.
+  GRAVEL_DEVICE uint64_t look(uint32_t lane) {
+    // The first tags, and the words of the ring that was served last: mostly the next task comes from there, and then all of it is here. The lane of that ring
+    // reads its first word. That load is last and acquires; so on a GPU all are one way to memory and back.
+    const uint32_t first = rings() > 32 ? s_.first_ring : 0, ring = first + lane, which = (lane - last_) % 32;
+    const bool is_ring = ring < rings();
+    place at{};
+    uint32_t rank = 0;
+    uint64_t tag = 0;
+    if (is_ring) {
+      at = s_.at[ring], rank = s_.rank[ring];
+      if (ring != last_) tag = load_relaxed(&at.slot->words[0].tag);
     }
-    return false;
+    const place likely = s_.at[last_];
+    tagged_word word{};
+    if (which < task_words::all) word = load_tagged(&likely.slot->words[which]);  // [T1]
+    if (ring == last_) tag = word.tag;
+    const int32_t age = task_tag::compare(tag, at.next);
+    const bool mine = is_ring && age == 0 && rank < workers_of(tag);
+    if (is_ring && age >= 0 && !mine) advance(ring);
+    const uint32_t some = __ballot_sync(~0u, mine);
+    if (rings() > 32 && lane == 0) s_.first_ring = first + 32 < rings() ? first + 32 : 0;
+    if (some == 0) {
+      __syncwarp();  // the next look reads what advance() has written
+      return 0;
+    }
+    // Another lane first at each look, so that no ring waits for ever.
+    const uint32_t turned = some & ~((2u << last_ % 32) - 1u);
+    const uint32_t from = static_cast<uint32_t>(__ffs(static_cast<int>(turned ? turned : some))) - 1, found = first + from;
+    tag = __shfl_sync(~0u, tag, static_cast<int>(from));
+    rank = s_.rank[found];
+    if (found == last_) {
+      at = likely;
+      read_words(s_.task, at.slot, at.next, tag, which, word);
+    } else {
+      at = s_.at[found];
+      read_words(s_.task, at.slot, at.next, tag, lane, {0, ~tag});
+      last_ = found;
+    }
+    if (lane == 0) s_.task.tag = tag, s_.task.ticket = at.next, s_.task.slot = at.slot, s_.task.ring = found, s_.task.rank = rank;
+    __syncwarp();
+    return tag;
   }
 #if !GRAVEL_CUDA
   /// CPU backend: until there is something to see, or the kernel is to end. Where one lane waits, the thread may sleep.
   void wait_alone(const service_life* life, uint32_t lane) {
-    const auto some = [&] {
-      for (uint32_t r = 0; r < rings(); ++r)
-        if (task_tag::compare(first_tag(r), s_.next[r]) >= 0) return true;
-      return false;
-    };
     if (lane == 0)
-      for (relax wait; load_relaxed(&life->stop) == 0 && !some(); wait.attentively()) {
+      for (relax wait; load_relaxed(&life->stop) == 0 && !sees_any(); wait.attentively()) {
       }
     __syncwarp();
   }
 #endif
 
-  /// Whether the first warp can do it without the rest of the block. Thread scope: the first warp.
-  GRAVEL_DEVICE bool is_for_warp() const { return task_tag::start(s_.task.tag) == task_start::warp; }
-
-  /// All of this worker's blocks of the open task. Thread scope: the team, which is the block or its first warp.
-  GRAVEL_DEVICE void run(const copy_team& team) {
+  /// All of this worker's blocks of the open task, with that tag. Thread scope: the team, which is the block or its first warp.
+  GRAVEL_DEVICE void run(const copy_team& team, uint64_t tag) {
     open_task& task = s_.task;
-    const task_start start = task_tag::start(task.tag);
-    if (start == task_start::forward) return forward(team, slot_at(q_, task.ring, task.ticket));
+    const task_start start = task_tag::start(tag);
+    if (start == task_start::forward) return forward(team, task.slot);
     if (start == task_start::launch || start == task_start::on_host) return hand_to_host(team);
-    if (team.is_leader()) store_relaxed<scope::device>(&here_.near.tickets, ++s_.taken);  // for the watchdog of services
-    run_open<Tasks...>(q_, team, task, rank_of(task.ticket), gridDim.x);
+    if (team.is_leader()) store_relaxed<scope::device>(&here_.near.tickets, ++taken_);  // for the watchdog of services
+    run_open<Tasks...>(q_, team, task, tag, task.rank, gridDim.x);
     if (team.is_leader()) {
-      store_behind_fence<scope::device>(&here_.near_done, s_.taken);
-      ++s_.next[task.ring];
+      store_behind_fence<scope::device>(&here_.near_done, taken_);
+      advance(task.ring);
     }
     team.sync();
   }
@@ -120,32 +131,36 @@ class resident_worker {
       if (char* const heap = pe == q_.g.my_pe ? q_.g.heap : peer_heap(q_.g, static_cast<int>(pe)))
         store_relaxed(reinterpret_cast<uint64_t*>(heap + q_.memory.asleep(q_.g.my_pe)), asleep);
   }
-  GRAVEL_DEVICE uint64_t first_tag(uint32_t ring) const {
-    return load_acquire(&slot_at(q_, ring, s_.next[ring])->words[0].tag);  // [T1]
+  GRAVEL_DEVICE bool sees_any() const {
+    for (uint32_t r = 0; r < rings(); ++r)
+      if (task_tag::compare(load_relaxed(&s_.at[r].slot->words[0].tag), s_.at[r].next) >= 0) return true;
+    return false;
   }
-  /// Among the workers that a task concerns.
-  GRAVEL_DEVICE uint32_t rank_of(uint64_t ticket) const {
-    const uint32_t first = static_cast<uint32_t>(ticket % gridDim.x);
-    return blockIdx.x >= first ? blockIdx.x - first : blockIdx.x + gridDim.x - first;
+  /// On to the next ticket of a ring.
+  GRAVEL_DEVICE void advance(uint32_t ring) {
+    const uint64_t next = s_.at[ring].next + 1;
+    s_.at[ring] = {next, slot_at(q_, ring, next)};
+    s_.rank[ring] = s_.rank[ring] ? s_.rank[ring] - 1 : gridDim.x - 1;
   }
-  GRAVEL_DEVICE bool concerns_me(uint64_t tag, uint64_t ticket) const {
+  /// How many workers a task concerns.
+  GRAVEL_DEVICE static uint32_t workers_of(uint64_t tag) {
     const task_start start = task_tag::start(tag);
-    const uint32_t blocks = start == task_start::warp || start == task_start::workers ? task_tag::blocks(tag) : 1;
-    return rank_of(ticket) < blocks;
+    return start == task_start::warp || start == task_start::workers ? task_tag::blocks(tag) : 1;
   }
 
   /// What found no room: sent now if there is some, else looked at again later. Its new ticket is counted before its old one has ended.
   GRAVEL_DEVICE void forward(const copy_team& team, task_slot* slot) {
     open_task& task = s_.task;
+    const task_head head = task.head();
     task_order o;
     GRAVEL_UNROLL
     for (uint32_t i = 0; i < task_words::all; ++i) o.words[i] = i < task_tag::words(task.tag) ? task.words[i] : 0;
-    const bool in_words = task.inlined();
-    o.n_words = in_words && task.bytes() ? task_words::payload : task_tag::words(task.tag);
-    o.payload = {{in_words ? static_cast<const void*>(task.words + task_words::payload) : slot->payload(), task.bytes()}, {}};
+    const bool in_words = head.inlined();
+    o.n_words = in_words && head.bytes() ? task_words::payload : task_tag::words(task.tag);
+    o.payload = {{in_words ? static_cast<const void*>(task.words + task_words::payload) : slot->payload(), head.bytes()}, {}};
     o.blocks = task_tag::blocks(task.tag);
     o.start = static_cast<task_start>(task.words[task_words::sizes] >> 16 & 0xff);
-    const bool sent = send_from_task(q_, team, o, task.pe(), false);
+    const bool sent = send_from_task(q_, team, o, head.pe(), false);
     team.sync();
     if (!sent) return idle_();
     idle_.reset();
@@ -153,7 +168,7 @@ class resident_worker {
       thread_fence();
       free_slot(q_, task.ring, task.ticket);
       count_ended(q_);
-      ++s_.next[task.ring];
+      advance(task.ring);
     }
     team.sync();
   }
@@ -164,9 +179,9 @@ class resident_worker {
       const open_task& task = s_.task;
       const uint64_t number = fetch_add<scope::device>(word(q_.memory.line(task_memory::letters)), uint64_t{1});
       task_letter& letter = place_.letters[number % q_.memory.shape.letters()];
-      letter.ring = task.ring, letter.id = task.id(), letter.ticket = task.ticket, letter.tag = task.tag;
+      letter.ring = task.ring, letter.id = task.head().id(), letter.ticket = task.ticket, letter.tag = task.tag;
       store_release(&letter.number, number + 1);  // [T4]
-      ++s_.next[task.ring];
+      advance(task.ring);
     }
     team.sync();
   }
@@ -175,8 +190,9 @@ class resident_worker {
   const task_place& place_;
   service_server& here_;
   state& s_;
-  uint32_t last_ = 0, base_ = 0;  ///< ring served last: base_ + last_
-  relax idle_;                    ///< while what waits to be forwarded finds no room
+  uint64_t taken_ = 0;  ///< tasks that this worker has begun; the leader's
+  uint32_t last_ = 0;   ///< ring that was served last
+  relax idle_;          ///< while what waits to be forwarded finds no room
 };
 
 /// Grid: the workers. `number`: of this launch, which the last block to start writes for the host, as that of a service does [V3].
@@ -199,21 +215,22 @@ __global__ void __launch_bounds__(THREADS) work(const __grid_constant__ gravel_t
 #if !GRAVEL_CUDA
         worker.wait_alone(life, lane);
 #endif
-        const bool told = lane == 0 && end.has_come(view.mail, life);  // used behind the look, so that loads overlap
-        const bool some = worker.look(lane);
-        if (__any_sync(~0u, told)) break;  // a task that is open is looked at again
-        if (!some) continue;
-        if (!worker.is_for_warp()) {
+        if (lane == 0) end.look_at_host(view.mail, life);
+        const uint64_t stop = service_end::word(life);  // used behind the look, so that loads overlap
+        const uint64_t tag = worker.look(lane);
+        if (__any_sync(~0u, stop != 0)) break;  // a task that is open is looked at again
+        if (tag == 0) continue;
+        if (task_tag::start(tag) != task_start::warp) {
           next = open_task::run;
           break;
         }
-        worker.run(copy_team::warp(queue.g, ~0u));
+        worker.run(copy_team::block(queue.g).first_warp(), tag);
       }
       if (lane == 0) state.task.next = next;
     }
     __syncthreads();
     if (state.task.next == open_task::stop) break;
-    worker.run(copy_team::block(queue.g));
+    worker.run(copy_team::block(queue.g), state.task.tag);
   }
   worker.leave(view);
 }

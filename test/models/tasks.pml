@@ -6,8 +6,8 @@
 //   step here        in the code                                  label
 //   wait for done    wait_for_slot                                [T2] acquire
 //   head, body       open_order::write (task_put.pml has its fences)   [T1]
-//   compare the tag  resident_worker::look, concerns_me
-//   wait for body    read_words                                   [T1]
+//   compare the tag  resident_worker::look, workers_of
+//   wait for body    read_words; words that look read along with the tags of slots are taken by their own tags, too   [T1]
 //   ended, done      run_open, free_slot                          [T2] release
 //
 // Claims: each block of each task runs once, with its own command, and nobody writes into a slot that a block still reads.
