@@ -1,7 +1,8 @@
 // How long a task takes from its put to its first instruction, by the size of its payload and by the way in which it is started: figures 7 and 8 of the
-// paper (XTQ, SC16), recast. PE 0 puts a task at the last PE (at itself, if it is alone); the task's first instruction answers with a put of a word, for which PE 0
-// waits. What such a put takes is measured in the same run, by two kernels that answer each other, and subtracted. The mediated way is that of a host: a worker
-// tells a thread there, which launches a kernel. Every payload is checked, by the task: its words are what the sender wrote for this very put.
+// paper (XTQ, SC16), recast. PE 0 puts a task at the last PE (at itself, if it is alone); the task's first instruction answers with a put of a word. A block of its
+// own at PE 0 sees the answer, as the one that sends may still be in its put then; both read the GPU's clock (steps of 32 ns on an H100). What such a put takes is
+// measured in the same run, by two kernels that answer each other, and subtracted. The mediated way is that of a host: a worker tells a thread there, which
+// launches a kernel. Every payload is checked, by the task: its words are what the sender wrote for this very put.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -64,28 +65,38 @@ struct of_block {
 using queue_type = gravel_task_queue<of_warp, of_block>;
 
 struct times {
-  uint64_t* ticks;     ///< of each put, to the answer
-  uint64_t* returned;  ///< until the put returned
+  uint64_t* ticks;     ///< of each round of what is measured by itself; of each put, until it returned
+  uint64_t* begun;     ///< when each put was called
+  uint64_t* answered;  ///< when its answer was seen
   uint64_t* all;       ///< {ticks, nanoseconds} of the whole
 };
 
 enum class way : uint32_t { warp, workers, host };
 
+/// Grid: the block that puts, and one that sees the answers.
 __global__ void put_tasks(const __grid_constant__ gravel_task_handle q, board* at, int pe, way how, uint64_t* payload, uint64_t bytes,
                           uint32_t puts, uint64_t* back, times to) {
+  if (blockIdx.x != 0) {
+    if (threadIdx.x != 0) return;
+    for (uint64_t n = 1; n <= puts; ++n) {
+      for (relax wait; load_relaxed(&at->answer) < n; wait()) look_again(wait);
+      to.answered[n - 1] = nanoseconds_now();
+    }
+    return;
+  }
   const uint64_t begin = nanoseconds_now(), first = static_cast<uint64_t>(clock64());
   for (uint64_t n = 1; n <= puts; ++n) {
     for (uint64_t i = threadIdx.x; i < bytes / 8; i += blockDim.x) payload[i] = n + i;
     __syncthreads();
+    if (threadIdx.x == 0) to.begun[n - 1] = nanoseconds_now();
     const uint64_t start = static_cast<uint64_t>(clock64());
     const gravel_payload p{{payload, bytes}};
     if (how == way::warp) gravel_task_put<of_warp>(q, pe, at, p, {}, n, back);
     else if (how == way::workers) gravel_task_put<of_block>(q, pe, at, p, {}, n, back);
     else gravel_task_put_as<of_block>(GRAVEL_TASK_LAUNCH, q, pe, at, p, {}, n, back);
     if (threadIdx.x == 0) {
-      to.returned[n - 1] = static_cast<uint64_t>(clock64()) - start;
-      for (relax wait; load_relaxed(&at->answer) != n; wait()) look_again(wait);
       to.ticks[n - 1] = static_cast<uint64_t>(clock64()) - start;
+      for (relax wait; load_relaxed(&at->answer) != n; wait()) look_again(wait);
     }
     __syncthreads();
   }
@@ -174,6 +185,16 @@ std::vector<double> microseconds(const uint64_t* ticks, const times& to, uint32_
   std::sort(us.begin(), us.end());
   return us;
 }
+/// From the puts to their answers, microseconds, sorted.
+std::vector<double> answers(const times& to, uint32_t n) {
+  std::vector<uint64_t> begun(n), answered(n);
+  gravel_copy(begun.data(), to.begun, n * sizeof(uint64_t));
+  gravel_copy(answered.data(), to.answered, n * sizeof(uint64_t));
+  std::vector<double> us;
+  for (uint32_t i = 0; i < n; ++i) us.push_back(static_cast<double>(answered[i] - begun[i]) / 1e3);
+  std::sort(us.begin(), us.end());
+  return us;
+}
 double part(const std::vector<double>& sorted, double p) { return sorted[static_cast<size_t>(p * static_cast<double>(sorted.size() - 1))]; }
 
 template <class T>
@@ -205,7 +226,8 @@ int main(int argc, char** argv) {
   auto* const at = gravel_malloc<board>(sizeof(board));
   auto* const payload = gravel_malloc<uint64_t>(most);
   auto* const words = gravel_malloc<uint64_t>(4096);
-  const times to{gravel_malloc<uint64_t>(puts * 8), gravel_malloc<uint64_t>(puts * 8), gravel_malloc<uint64_t>(64)};
+  const times to{gravel_malloc<uint64_t>(puts * 8), gravel_malloc<uint64_t>(puts * 8), gravel_malloc<uint64_t>(puts * 8),
+                 gravel_malloc<uint64_t>(64)};
   bool right = true;
 
   // A put of a word, one way.
@@ -261,7 +283,7 @@ int main(int argc, char** argv) {
             if (me == last && last != 0) gravel_launch(stay, 1, 1, gravel_handle(), at);
             gravel_max_all(uint64_t{0});
             if (me == 0) {
-              gravel_launch(put_tasks, 1, 256, q, at, last, how, payload, bytes, n, back, to);
+              gravel_launch(put_tasks, 2, 256, q, at, last, how, payload, bytes, n, back, to);
               gravel_synchronize();
               if (last != 0) gravel_put(gravel_host_handle(), &at->stop, uint64_t{1}, last), gravel_flush(gravel_host_handle());
             }
@@ -270,7 +292,7 @@ int main(int argc, char** argv) {
           const uint64_t wrong = gravel_sum_all(read(&at->wrong));
           right &= wrong == 0;
           if (me != 0) continue;
-          const auto us = microseconds(to.ticks, to, n), put = microseconds(to.returned, to, n);
+          const auto us = answers(to, n), put = microseconds(to.ticks, to, n);
           const char* const names[] = {"warp", "workers", "host"};
           r.row({{"start", "start", std::string(names[static_cast<int>(how)])},
                  {"bytes", "bytes", bytes},
