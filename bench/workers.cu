@@ -151,7 +151,7 @@ class bench {
   }
 
   void rates() {
-    r_.title("rate", "tasks of PE 0 that the last PE's workers run in a second, median of the runs");
+    r_.title("task_rate", "tasks of PE 0 that the last PE's workers run in a second, median of the runs");
     for (const uint32_t workers : o_.workers) {
       queue_type queue(options(workers));
       for (const kind what : {kind::tick, kind::tick_by_warps, kind::add})
