@@ -61,9 +61,8 @@ __global__ void __launch_bounds__(256) compute_layer(float* gradient, uint64_t e
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < elements; i += uint64_t{gridDim.x} * blockDim.x)
     gradient[i] = factor * gradient_of(layer, i, now) + never;
   if (!ready) return;
-  thread_fence();
-  __syncthreads();
-  if (threadIdx.x == 0) fetch_add_release<scope::system>(ready, uint64_t{1});  // reduce_buckets and [A4] acquire
+  __syncthreads();                                                             // what the others of the block wrote, this release covers
+  if (threadIdx.x == 0) fetch_add_release<scope::device>(ready, uint64_t{1});  // reduce_buckets and [A4] acquire
 }
 
 /// What is reduced at once: a layer's gradient, or those of several.
@@ -76,8 +75,10 @@ struct bucket {
 /// All buckets of a step, each as soon as its gradient is there.
 __global__ void __launch_bounds__(512) reduce_buckets(const __grid_constant__ gravel_reducer_handle r, float* to, const float* from,
                                                       const bucket* buckets, uint64_t n, const uint64_t* ready, uint64_t step) {
+  bucket next = buckets[0];
   for (uint64_t i = 0; i < n; ++i) {
-    const bucket p = buckets[i];
+    const bucket p = next;
+    if (i + 1 < n) next = buckets[i + 1];  // on its way meanwhile
     if (threadIdx.x == 0)
       for (relax wait; load_acquire(ready + p.last) < step * p.computed; wait.attentively()) {
       }
@@ -263,7 +264,7 @@ class training {
     float *const to = sums_ + p.begin, *const from = gradients_ + p.begin;
     if (way.name == "signals")
       return gravel_allreduce_start(*reducer_, to, from, p.elements,
-                                    {.stream = side_, .after = ready_ + p.last, .value = told_ * p.computed});
+                                    {.stream = side_, .after = ready_ + p.last, .value = told_ * p.computed, .raised_here = true});
     if (computes) follow(side_, main_);
     if (way.blocks) return gravel_allreduce_start(*reducer_, to, from, p.elements, {.stream = side_});
 #if GRAVEL_CUDA

@@ -182,6 +182,7 @@ class bench {
   }
 
  private:
+  static constexpr double warm_seconds = GRAVEL_CUDA ? 0.5 : 0;
   static constexpr uint32_t sender_threads = GRAVEL_CUDA ? 256 : 32;
   static bool is_last() { return gravel_my_pe() == gravel_n_pes() - 1; }
   gravel_task_queue_options options(uint32_t workers) const {
@@ -255,7 +256,8 @@ class bench {
       gravel_barrier_all();
       return seconds;
     };
-    timed();
+    for (const auto begin = std::chrono::steady_clock::now(); seconds_since(begin) < warm_seconds;) timed();  // clocks rise
+    gravel_barrier_all();
     tell("nothing", 0, repeated(timed), 0, 0);
     tell("the resolver", 0, repeated(beside_stay), 0, 0);
     for (const uint32_t workers : o_.workers) {
