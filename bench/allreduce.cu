@@ -1,29 +1,37 @@
 // Arrays reduced over all PEs, by size: allreduce and reduce called in a kernel, started by the host one behind the other, called by the host one after the
-// other, and by the hosts' own collectives (gravel_sum_all), which take all bytes through the processors. Figure 9 of "extended task queuing" (SC 2016), recast.
+// other, and by the hosts' own collectives (gravel_sum_all), which take all bytes through the processors; beside NCCL's, where its library is found, in a stream and
+// in a CUDA graph. Figure 9 of "extended task queuing" (SC 2016), recast.
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "bench/nccl.hpp"
 #include "bench/perf/report.hpp"
 #include "examples/together.hpp"
 #include "host/device_array.hpp"
 #include "lib/base/turn.hpp"
 #include "lib/task/accumulate.cuh"
 #include "lib/task/allreduce.cuh"
+#if GRAVEL_CUDA
+#include "host/pe/device_scope.cuh"
+#endif
 
 using namespace gravel;
 
 constexpr const char* program_name = "allreduce";
 
+const std::vector<std::string> all_ways{"kernel", "reduce-kernel", "accumulate", "start", "call", "hosts", "nccl", "nccl-graph"};
+
 struct bench_options {
-  std::vector<std::string> ways{"kernel", "reduce-kernel", "accumulate", "start", "call", "hosts"};
+  std::vector<std::string> ways = all_ways;
   std::vector<uint64_t> sizes;
   std::vector<uint32_t> blocks{gravel_reducer_options{}.blocks}, one_shot{gravel_reducer_options{}.one_shot_bytes};
   uint32_t calls = GRAVEL_CUDA ? 200 : 10, repeat = 3;
   uint64_t least = 4, most = 4 << 20;
   bool is_short = false;
-  std::string json;
+  std::string nccl = "libnccl.so.2", json;
 };
 
 /// `calls` reductions; times[2 * block], [2 * block + 1]: when the block began and ended, the first two calls left out.
@@ -65,8 +73,18 @@ class bench {
     std::vector<float> mine(o.most / sizeof(float));
     for (uint64_t i = 0; i < mine.size(); ++i) mine[i] = value(gravel_my_pe(), i);
     if (!mine.empty()) gravel_copy(from_, mine.data(), mine.size() * sizeof(float));
+#if GRAVEL_CUDA
+    if (std::none_of(o.ways.begin(), o.ways.end(), [](const std::string& way) { return way.starts_with("nccl"); })) return;
+    nccl_.emplace(o.nccl);
+    if (nccl_->is_there()) r.fact("nccl", nccl_->version());
+    else if (gravel_my_pe() == 0) std::printf("without NCCL: %s\n", nccl_->why().c_str());
+    cuda_check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+#endif
   }
   ~bench() {
+#if GRAVEL_CUDA
+    if (stream_) cudaStreamDestroy(stream_);
+#endif
     gravel_free(signal_);
     gravel_free(to_);
     gravel_free(from_);
@@ -143,10 +161,47 @@ class bench {
     return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / calls;
   }
 
+  bool has_nccl() const {
+#if GRAVEL_CUDA
+    return nccl_->is_there();
+#else
+    return false;
+#endif
+  }
+#if GRAVEL_CUDA
+  /// As by_host, in a stream.
+  double by_nccl(uint64_t count, bool in_graph) {
+    const auto call = [&] { nccl_->sum(to_, from_, count, stream_); };
+    call();
+    cudaGraphExec_t ready = nullptr;
+    if (in_graph) {
+      cudaGraph_t graph = nullptr;
+      cuda_check(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+      for (uint32_t i = 0; i < o_.calls; ++i) call();
+      cuda_check(cudaStreamEndCapture(stream_, &graph), "cudaStreamEndCapture");
+      cuda_check(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
+      cudaGraphDestroy(graph);
+      cuda_check(cudaGraphLaunch(ready, stream_), "cudaGraphLaunch");
+    }
+    cuda_check(cudaStreamSynchronize(stream_), "NCCL");
+    gravel_barrier_all();
+    const auto begin = std::chrono::steady_clock::now();
+    if (in_graph) cuda_check(cudaGraphLaunch(ready, stream_), "cudaGraphLaunch");
+    else
+      for (uint32_t i = 0; i < o_.calls; ++i) call();
+    cuda_check(cudaStreamSynchronize(stream_), "NCCL");
+    const double us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin).count() / o_.calls;
+    if (ready) cudaGraphExecDestroy(ready);
+    return us;
+  }
+#endif
+
   void measure(gravel_reducer& reducer, uint32_t blocks, uint32_t one_shot, const std::string& way, uint64_t bytes) {
     const uint64_t count = bytes / sizeof(float);
-    const bool by_hosts = way == "hosts", to_root = way == "reduce-kernel", accumulates = way == "accumulate";
-    if (by_hosts && (blocks != o_.blocks.front() || one_shot != o_.one_shot.front())) return;
+    const bool by_hosts = way == "hosts", to_root = way == "reduce-kernel", accumulates = way == "accumulate",
+               by_rival = way.starts_with("nccl");
+    if (by_rival && !has_nccl()) return;
+    if ((by_hosts || by_rival) && (blocks != o_.blocks.front() || one_shot != o_.one_shot.front())) return;
     std::vector<double> us;
     uint64_t wrong = 0;
     for (uint32_t i = 0; i < o_.repeat; ++i) {
@@ -154,6 +209,9 @@ class bench {
       if (way == "kernel" || to_root || accumulates) us.push_back(in_kernel(reducer, count, way));
       else if (way == "start") us.push_back(by_host([&] { gravel_allreduce_start(reducer, to_, from_, count); }, o_.calls));
       else if (way == "call") us.push_back(by_host([&] { gravel_allreduce(reducer, to_, from_, count); }, o_.calls));
+#if GRAVEL_CUDA
+      else if (by_rival) us.push_back(by_nccl(count, way == "nccl-graph"));
+#endif
       else us.push_back(by_host([&] { gravel_sum_all(to_, from_, count); }, std::max(o_.calls / 20, 1u)));
       us.back() = gravel_max_all(us.back());
       gravel_barrier_all();
@@ -163,8 +221,8 @@ class bench {
     const double median = us[us.size() / 2];
     r_.row({{"way", "way", way},
             {"bytes", "bytes", bytes},
-            {"blocks", "blocks", uint64_t{by_hosts ? 0 : blocks}},
-            {"one_shot_bytes", "one shot B", uint64_t{by_hosts ? 0 : one_shot}},
+            {"blocks", "blocks", uint64_t{by_hosts || by_rival ? 0 : blocks}},
+            {"one_shot_bytes", "one shot B", uint64_t{by_hosts || by_rival ? 0 : one_shot}},
             {"us", "us", median},
             {"least_us", "least us", us.front()},
             {"gb_per_s", "GB/s", static_cast<double>(bytes) / median / 1e3}},
@@ -176,12 +234,18 @@ class bench {
   float *from_, *to_;
   uint64_t* signal_;  ///< of accumulates: elements that have come so far, and before this run
   device_array<uint64_t> times_;
+#if GRAVEL_CUDA
+  std::optional<nccl_ring> nccl_;
+  cudaStream_t stream_ = nullptr;
+#endif
 };
 
 int main(int argc, char** argv) {
   bench_options o;
   command_line app("Time of a reduction of arrays of float over all PEs.", program_name);
-  app.add_option("--ways", o.ways, "Of kernel, reduce-kernel, accumulate, start, call, hosts").delimiter(',').capture_default_str();
+  app.add_option("--ways", o.ways, "Of kernel, reduce-kernel, accumulate, start, call, hosts, nccl, nccl-graph")
+      .delimiter(',')
+      .capture_default_str();
   app.add_option("--sizes", o.sizes, "Bytes; without it all powers of two from --least to --most").delimiter(',');
   app.add_option("--least", o.least, "Bytes").range(uint64_t{4}, uint64_t{1} << 34).capture_default_str();
   app.add_option("--most", o.most, "Bytes").range(uint64_t{4}, uint64_t{1} << 34).capture_default_str();
@@ -189,12 +253,12 @@ int main(int argc, char** argv) {
   app.add_option("--one-shot", o.one_shot, "Bytes that a block reduces in one shot").delimiter(',').capture_default_str();
   app.add_option("--calls", o.calls, "Of a run").range(1u, 1'000'000u).capture_default_str();
   app.add_option("--repeat", o.repeat, "Runs, of which the median is told").range(1, 100).capture_default_str();
+  app.add_option("--nccl", o.nccl, "The library to compare with, if it is there").capture_default_str();
   app.add_flag("--short", o.is_short, "A smoke test: few sizes, few calls, one run");
   app.add_option("--json", o.json, "File for the results");
   parse_or_exit(app, argc, argv, [&] {
-    const std::vector<std::string> all{"kernel", "reduce-kernel", "accumulate", "start", "call", "hosts"};
     for (const auto& way : o.ways)
-      if (std::find(all.begin(), all.end(), way) == all.end()) fail_text("there is no way '" + way + "'");
+      if (std::find(all_ways.begin(), all_ways.end(), way) == all_ways.end()) fail_text("there is no way '" + way + "'");
     if (o.is_short) {
       o.sizes = {4, 100'000};
       o.calls = 3;

@@ -1,7 +1,5 @@
 // What sort and strassen on channels are to be compared with: CUB's radix sort, and cuBLAS's product of float matrices, where the machine has
 // that library. The fastest of some runs; each is verified. CUDA alone, one process. Usage: channel_bounds [RUNS]
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -9,6 +7,7 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <vector>
 
+#include "bench/cublas.hpp"
 #include "lib/base/mix.hpp"
 
 namespace {
@@ -73,32 +72,13 @@ void sort_by_cub(int runs, size_t n) {
   for (void* at : {static_cast<void*>(from), static_cast<void*>(to), scratch}) check(cudaFree(at), "cudaFree");
 }
 
-/// The functions of cuBLAS that are needed, looked up when the program runs: not every machine has the library.
-struct blas {
-  int (*create)(void**) = nullptr;
-  int (*multiply)(void*, int, int, int, int, int, const float*, const float*, int, const float*, int, const float*, float*, int) = nullptr;
-  void* handle = nullptr;
-
-  blas() {
-    void* library = nullptr;
-    for (const char* name : {"libcublas.so.13", "libcublas.so.12", "libcublas.so"})
-      if (!library) library = dlopen(name, RTLD_NOW);
-    if (!library) return;
-    create = reinterpret_cast<decltype(create)>(dlsym(library, "cublasCreate_v2"));
-    multiply = reinterpret_cast<decltype(multiply)>(dlsym(library, "cublasSgemm_v2"));
-    if (!create || !multiply || create(&handle) != 0) handle = nullptr;
-  }
-};
-void multiply_by_cublas(int runs, const blas& library, size_t n) {
+void multiply_by_cublas(int runs, const gravel::cublas& library, size_t n) {
   std::vector<float> a(n * n), b(n * n);
   for (size_t i = 0; i < a.size(); ++i) a[i] = static_cast<float>(i / n % 3) - 1, b[i] = static_cast<float>(i % n % 3);
   float *const on_a = device_copy(a), *const on_b = device_copy(b), *const c = device_copy(std::vector<float>(n * n));
-  const float one = 1, zero = 0;
-  const int m = static_cast<int>(n);
   bool right = true;
-  const float ms =
-      fastest(runs, [&] { right &= library.multiply(library.handle, 0, 0, m, m, m, &one, on_b, m, on_a, m, &zero, c, m) == 0; });
-  // Row by row, as here, it is a * b. Rows of a and columns of b are of one value each.
+  const float ms = fastest(runs, [&] { right &= library.multiply(on_a, on_b, c, static_cast<int>(n)); });
+  // Rows of a and columns of b are of one value each.
   const std::vector<float> found = host_copy(c, n * n);
   for (size_t i = 0; i < found.size(); ++i)
     right &= found[i] == static_cast<float>(n) * (static_cast<float>(i / n % 3) - 1) * static_cast<float>(i % n % 3);
@@ -111,8 +91,8 @@ void multiply_by_cublas(int runs, const blas& library, size_t n) {
 int main(int argc, char** argv) {
   const int runs = argc > 1 ? std::max(1, std::atoi(argv[1])) : 5;
   for (size_t n : {size_t{1'000'000}, size_t{1} << 24, size_t{1} << 26}) sort_by_cub(runs, n);
-  const blas library;
-  if (!library.handle) std::printf("no cuBLAS here\n");
+  const gravel::cublas library;
+  if (!library.is_there()) std::printf("no cuBLAS here\n");
   else
     for (size_t n : {512, 1024, 2048, 4096}) multiply_by_cublas(runs, library, n);
   return failures != 0;

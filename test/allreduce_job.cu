@@ -8,6 +8,9 @@
 #include "lib/task/accumulate.cuh"
 #include "lib/task/allreduce.cuh"
 #include "test/expect.hpp"
+#if GRAVEL_CUDA
+#include "host/pe/device_scope.cuh"
+#endif
 
 using namespace gravel;
 
@@ -132,6 +135,52 @@ void check_signals(gravel_reducer& reducer) {
   gravel_barrier_all();
   gravel_free(memory);
 }
+
+#if GRAVEL_CUDA
+/// Two calls in a CUDA graph that is launched twice: sums of sums. Where arrays travel as messages, and where a signal is awaited, a graph cannot have them.
+void check_graph(gravel_reducer& reducer) {
+  constexpr uint64_t count = 700;
+  auto* const a = gravel_malloc<float>(count * sizeof(float));
+  auto* const b = gravel_malloc<float>(count * sizeof(float));
+  auto* const signal = gravel_malloc<uint64_t>(sizeof(uint64_t));
+  std::vector<float> mine(count);
+  for (uint64_t i = 0; i < count; ++i) mine[i] = static_cast<float>(me + 1 + static_cast<int>(i % 5));
+  gravel_copy(a, mine.data(), count * sizeof(float));
+  gravel_barrier_all();
+  cudaStream_t stream = nullptr;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t ready = nullptr;
+  cuda_check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  cuda_check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  expect_error("inside a stream capture",
+               [&] { gravel_allreduce_start(reducer, b, a, count, {.stream = stream, .after = signal, .value = 0}); });
+  if (!reducer.directly()) {
+    expect_error("inside a stream capture", [&] { gravel_allreduce_start(reducer, b, a, count, {.stream = stream}); });
+  } else {
+    gravel_allreduce_start(reducer, b, a, count, {.stream = stream});
+    gravel_allreduce_start(reducer, a, b, count, {.stream = stream, .done = signal});
+  }
+  cuda_check(cudaStreamEndCapture(stream, &graph), "cudaStreamEndCapture");
+  if (reducer.directly()) {
+    cuda_check(cudaGraphInstantiate(&ready, graph, 0), "cudaGraphInstantiate");
+    for (int i = 0; i < 2; ++i) cuda_check(cudaGraphLaunch(ready, stream), "cudaGraphLaunch");
+    cuda_check(cudaStreamSynchronize(stream), "a graph of reductions");
+    cuda_check(cudaGraphExecDestroy(ready), "cudaGraphExecDestroy");
+    gravel_copy(mine.data(), a, count * sizeof(float));
+    uint64_t signals = 0, wrong = 0;
+    gravel_copy(&signals, signal, sizeof(signals));
+    for (uint64_t i = 0; i < count; ++i) {
+      const auto pes = static_cast<float>(n);
+      wrong += mine[i] != pes * pes * pes * (pes * (pes + 1) / 2 + pes * static_cast<float>(i % 5));
+    }
+    expect(signals == 2 && wrong == 0, "a graph: " + std::to_string(signals) + " signals, " + std::to_string(wrong) + " sums are wrong");
+  }
+  cuda_check(cudaGraphDestroy(graph), "cudaGraphDestroy");
+  cuda_check(cudaStreamDestroy(stream), "cudaStreamDestroy");
+  gravel_barrier_all();
+  for (void* at : {static_cast<void*>(signal), static_cast<void*>(b), static_cast<void*>(a)}) gravel_free(at);
+}
+#endif
 
 /// Many calls in one kernel, large and small in turn: threads, and blocks, that have nothing to do in some are ahead of others. Each checks what it
 /// got itself, and dawdles differently at each PE.
@@ -314,6 +363,9 @@ int main(int argc, char** argv) {
     check_host<GRAVEL_MAX, gravel_half>(reducer, "maxima of half", {37});
     check_host<GRAVEL_PROD, uint32_t>(reducer, "products of uint32_t", {37});
     check_signals(reducer);
+#if GRAVEL_CUDA
+    check_graph(reducer);
+#endif
     check_kernels(reducer, 60);
   }
   {

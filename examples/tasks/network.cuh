@@ -94,9 +94,8 @@ __global__ void sum_gradient(layer_shape l, const float* delta, const float* in,
     }
     gradient[i] = sum;
   }
-  thread_fence();
-  __syncthreads();
-  if (threadIdx.x == 0) fetch_add_release<scope::system>(ready, uint64_t{1});  // the reduction's kernel waits for it
+  __syncthreads();                                                             // what the others of the block wrote, this release covers
+  if (threadIdx.x == 0) fetch_add_release<scope::device>(ready, uint64_t{1});  // the reduction's kernel waits for it
 }
 /// history: where the loss and the hits of this step go, of the last layer.
 template <class G>

@@ -81,7 +81,11 @@ class trainer {
       // Behind the kernel it waits for: whatever queues the device has, that one comes to run.
       if (o_.reduce == "signals")
         gravel_allreduce_start(reducer_, gradients_[l], gradients_[l], reduced(l),
-                               {.stream = side_, .after = ready(l), .value = uint64_t{step + 1} * blocks_of(reduced(l)), .done = done(l)});
+                               {.stream = side_,
+                                .after = ready(l),
+                                .value = uint64_t{step + 1} * blocks_of(reduced(l)),
+                                .raised_here = true,
+                                .done = done(l)});
       if (l)
         run(backward, uint64_t{samples_} * widths_[l], shape(l), weights_[l].data(), deltas_[l + 1].data(), values_[l].data(),
             deltas_[l].data(), samples_);

@@ -25,15 +25,18 @@ class cuda_launcher {
   virtual ~cuda_launcher() = default;
 
   /// Puts the kernel into its stream when the resolver is resident and sure to stay; `alone`: at once, for one that sends nothing
-  /// and waits for nobody. Throws gravel::error, and has then started nothing. Any thread.
+  /// and waits for no message. Such a one may also be captured into a graph, whose kernels are the program's to wait for. Throws gravel::error, and has then
+  /// started nothing. Any thread.
   void launch(const void* kernel, const gravel_launch_config& how, void** arguments, bool alone = false) {
     const device_scope here(context_);
     const cudaStream_t stream = how.stream ? how.stream : user_;
-    refuse_capture(stream);
+    const bool captured = alone && is_captured(stream);
+    if (!alone) refuse_capture(stream);
     std::unique_lock lock(lock_);
     kernel_facts& facts = prepare(kernel, lock);
     check(facts, kernel, how);
     load(facts, kernel, how, lock);
+    if (captured) return start(kernel, how, stream, arguments);
     put(stream, lock, !alone, [&] { start(kernel, how, stream, arguments); });
   }
   /// A wait, or a store, behind what is in the stream, by the stream itself. With the hold: what it waits for may need resolver and services, and one that
@@ -353,10 +356,13 @@ class cuda_launcher {
     return event;
   }
 
-  static void refuse_capture(cudaStream_t stream) {
+  static bool is_captured(cudaStream_t stream) {
     cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
     cuda_check(cudaStreamIsCapturing(stream, &status), "gravel_launch: the stream");
-    if (status != cudaStreamCaptureStatusNone)
+    return status != cudaStreamCaptureStatusNone;
+  }
+  static void refuse_capture(cudaStream_t stream) {
+    if (is_captured(stream))
       fail_text(
           "gravel_launch inside a stream capture: a graph starts its kernels without Gravel, which then does not know "
           "that the resolver kernel has to run beside them; launch the kernel outside the graph");

@@ -204,6 +204,8 @@ struct gravel_reduce_call {
   gravel_stream_t stream = nullptr;  ///< nullptr: the PE's own
   const uint64_t* after = nullptr;   ///< waits, on the device, until this word of the own symmetric heap is at least `value`
   uint64_t value = 0;
+  bool raised_here =
+      false;  ///< `after` is raised by kernels of this PE alone, and by no message: then nothing else need stay beside the call
   uint64_t* done = nullptr;  ///< this word of the own symmetric heap += 1 when the result is in `to`
 };
 
@@ -215,7 +217,8 @@ void start_reduction(const gravel_reducer& reducer, T* to, const T* from, uint64
   const gravel_launch_config config{.grid = blocks, .block = reducer_threads, .stream = how.stream, .cooperative = blocks > 1};
   const reduction_signals signals{how.after, how.value, how.done};
   // Who waits for other PEs' kernels alone needs no resolver; what raises the signal may.
-  if (r.memory.directly && !how.after) launch_alone(reduce_for_host<HOW, T>, config, r, to, from, count, root, signals);
+  if (r.memory.directly && (!how.after || how.raised_here))
+    launch_alone(reduce_for_host<HOW, T>, config, r, to, from, count, root, signals);
   else gravel_launch(reduce_for_host<HOW, T>, config, r, to, from, count, root, signals);
 }
 }  // namespace gravel
