@@ -3,6 +3,8 @@
 // Of W workers the task of a ticket concerns those of numbers ticket % W, ticket % W + 1, ..., as many as it has blocks; with more blocks than workers each
 // runs several. So nobody hands tasks out; the first tag says all that is needed.
 #pragma once
+#include <algorithm>
+
 #include "device/service_kernel.cuh"
 #include "lib/task/task_run.cuh"
 
@@ -18,6 +20,7 @@ template <class... Tasks>
 class resident_worker {
  public:
   static constexpr uint32_t most_rings = 512;
+  static constexpr uint32_t most_blocks = std::max({shape_of<Tasks>().blocks...});  ///< of a task
   /// The ticket that the worker looks for in a ring, and where it will be.
   struct alignas(16) place {
     uint64_t next;
@@ -36,8 +39,7 @@ class resident_worker {
   GRAVEL_DEVICE void begin() {
     for (uint32_t r = threadIdx.x; r < rings(); r += blockDim.x) {
       const uint64_t next = *cursor(r);
-      s_.at[r] = {next, slot_at(q_, r, next)};
-      s_.rank[r] = static_cast<uint32_t>((blockIdx.x + gridDim.x - next % gridDim.x) % gridDim.x);
+      go_to(r, next, static_cast<uint32_t>((blockIdx.x + gridDim.x - next % gridDim.x) % gridDim.x));
     }
     taken_ = here_.near_done;
     if (threadIdx.x == 0) tell_all(0), s_.first_ring = 0;
@@ -136,12 +138,14 @@ class resident_worker {
       if (task_tag::compare(load_relaxed(&s_.at[r].slot->words[0].tag), s_.at[r].next) >= 0) return true;
     return false;
   }
-  /// On to the next ticket of a ring.
-  GRAVEL_DEVICE void advance(uint32_t ring) {
-    const uint64_t next = s_.at[ring].next + 1;
-    s_.at[ring] = {next, slot_at(q_, ring, next)};
-    s_.rank[ring] = s_.rank[ring] ? s_.rank[ring] - 1 : gridDim.x - 1;
+  /// On to the first ticket of a ring from `next` on that may concern this worker, whose rank for `next` is `rank`. Those between cannot, as no task has so many
+  /// blocks; so they are not looked at.
+  GRAVEL_DEVICE void go_to(uint32_t ring, uint64_t next, uint32_t rank) {
+    const uint32_t skipped = rank < most_blocks ? 0 : rank - (most_blocks - 1);
+    s_.at[ring] = {next + skipped, slot_at(q_, ring, next + skipped)};
+    s_.rank[ring] = rank - skipped;
   }
+  GRAVEL_DEVICE void advance(uint32_t ring) { go_to(ring, s_.at[ring].next + 1, s_.rank[ring] ? s_.rank[ring] - 1 : gridDim.x - 1); }
   /// How many workers a task concerns.
   GRAVEL_DEVICE static uint32_t workers_of(uint64_t tag) {
     const task_start start = task_tag::start(tag);

@@ -1,11 +1,13 @@
 // Tasks between PEs (lib/task/task_slot.hpp).
 //
-// FLOOD=0: the slots of one ring. Sources take tickets and write commands of two words, in any order; two workers look at tags alone and find out which
-// tasks concern them; of three tasks the second has two blocks, one for each worker, the others have one.
+// FLOOD=0: the slots of one ring. Sources take tickets and write commands of two words, in any order; workers look at tags alone and find out which
+// tasks concern them; of three tasks the second has two blocks, the others have one. Tickets that cannot concern a worker, whatever the task be, it does not look at: of three
+// workers each passes over one of three tickets.
 //
 //   step here        in the code                                  label
 //   wait for done    wait_for_slot                                [T2] acquire
 //   head, body       open_order::write (task_put.pml has its fences)   [T1]
+//   pass over        resident_worker::go_to
 //   compare the tag  resident_worker::look, workers_of
 //   wait for body    read_words; words that look read along with the tags of slots are taken by their own tags, too   [T1]
 //   ended, done      run_open, free_slot                          [T2] release
@@ -15,6 +17,7 @@
 // BROKEN=1: the first block to end frees the slot.   BROKEN=2: a worker takes a newer tag for that of its ticket.
 // BROKEN=3: a worker reads words without their tags. BROKEN=4: a source does not wait for the slot.
 // BROKEN=5: the slot is freed before its count of ended blocks is reset.
+// BROKEN=8: a worker passes over one ticket too many.
 //
 // FLOOD=1: two PEs whose tasks send a task to the other one until their depth is used up. A ring has SLOTS places; what finds none is kept in the own ring,
 // of OWN places, and sent on later. A worker looks at both rings in turn.
@@ -40,10 +43,14 @@
 #define SENDS 3
 #endif
 #define ALL (SOURCES * SENDS)
+#ifndef WORKERS
 #define WORKERS 2
+#endif
 #define BLOCKS(ticket) (1 + ((ticket) % 3 == 1))
-/* What a worker finds out from a tag. */
-#define CONCERNS(worker, ticket, tag) (BLOCKS(tag - 1) == 2 || (ticket) % 2 == worker)
+#define MOST_BLOCKS 2
+/* Of a worker among those that a ticket may concern; and what it finds out from a tag. */
+#define RANK(worker, ticket) ((worker + ALL * WORKERS - (ticket)) % WORKERS)
+#define CONCERNS(worker, ticket, tag) (RANK(worker, ticket) < BLOCKS(tag - 1))
 
 byte tickets, finished;
 byte head[SLOTS], body[SLOTS], freed[SLOTS], ended[SLOTS];  /* the first three: a ticket + 1 */
@@ -71,6 +78,11 @@ proctype worker(byte me) {
   byte next, tag, count, slot;
   do
   :: next == ALL -> break
+#if BROKEN == 8
+  :: next < ALL && RANK(me, next) >= MOST_BLOCKS - 1 -> next++
+#else
+  :: next < ALL && RANK(me, next) >= MOST_BLOCKS -> next++
+#endif
   :: else ->
      slot = next % SLOTS;
      (head[slot] > next);
@@ -110,7 +122,8 @@ proctype worker(byte me) {
 init {
   byte i;
   atomic {
-    run worker(0); run worker(1);
+    do :: i == WORKERS -> break :: else -> run worker(i); i++ od;
+    i = 0;
     do :: i == SOURCES -> break :: else -> run source(); i++ od
   };
   (finished == ALL)
