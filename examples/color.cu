@@ -3,6 +3,7 @@
 // whether a neighbour took the same colour at the same time, and of two one chooses again in the next round.
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <numeric>
 
 #include "examples/device_part.hpp"
@@ -44,8 +45,9 @@ struct alignas(8) work_item {
 /// Vertices that choose in a round, by class.
 struct work_list {
   work_item* items[classes];
-  uint32_t* counts;
+  uint32_t* counts;  ///< whole words of 64 bits; what is behind the classes' is 0
 };
+constexpr uint32_t words_of_counts = (classes + 1) / 2;
 
 /// This PE's part, in device memory.
 struct color_job {
@@ -305,9 +307,13 @@ csr readers_by_vertex(const ghost_readers& readers, uint64_t own) {
 /// have a ghost of one vertex.
 uint32_t find_colors(const color_job& job, const work_list (&lists)[3], network_model& net, uint64_t most_readers) {
   const auto kernel = gravel_n_pes() == 1  ? choose<no_sender, gravel_t>
+                      : net.is_mapped()    ? choose<mapped_sender, gravel_t>
                       : gravel_n_pes() > 2 ? choose<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
                                            : choose<gravel_block_sender<lanes_of_block>, gravel_t>;
-  network_work choices{.of_item = most_readers, .of_item_to_one = 1, .message_bytes = bytes_of(update_kind(op::put, value_type::u16))};
+  network_work choices{.of_item = most_readers,
+                       .of_item_to_one = 1,
+                       .message_bytes = bytes_of(update_kind(op::put, value_type::u16)),
+                       .mapped = net.is_mapped()};
   uint64_t left = job.own;
   uint32_t counts[classes];
   gravel_copy(counts, lists[0].counts, sizeof(counts));
@@ -315,7 +321,7 @@ uint32_t find_colors(const color_job& job, const work_list (&lists)[3], network_
   for (uint32_t round = 1;; ++round) {
     const int next = now == 1 ? 2 : 1;
     const unsigned blocks = blocks_for(left * 16);
-    gravel_launch(clear_counts, 1, 32, lists[next].counts);
+    launch_alone(clear_counts, {.grid = 1, .block = 32}, lists[next].counts);
     const auto launch = [&](uint32_t one_class, uint64_t items) {
       choices.items = items, choices.blocks = blocks;
       net.launch(kernel, choose<model_sender, model_handle>, choices, job, lists[now], one_class);
@@ -323,13 +329,13 @@ uint32_t find_colors(const color_job& job, const work_list (&lists)[3], network_
     if (!net.gathers()) launch(classes, left);
     else
       for (uint32_t c = 0; c < classes; ++c) launch(c, counts[c]);
-    end_round();  // all ghosts have the colours of this round
-    gravel_launch(check, blocks, lanes_of_block, gravel_handle(), job, lists[now], lists[next], round);
-    gravel_synchronize();
-    gravel_copy(counts, lists[next].counts, sizeof(counts));
-    left = uint64_t{counts[0]} + counts[1] + counts[2];
+    net.meeting().round();  // all ghosts have the colours of this round
+    launch_alone(check, {.grid = blocks, .block = lanes_of_block}, gravel_handle(), job, lists[now], lists[next], round);
     // No PE chooses again before all have checked.
-    if ((gravel_n_pes() > 1 ? gravel_sum_all(left) : left) == 0) return round;
+    const auto of_all = net.meeting().gather(lists[next].counts, words_of_counts);
+    if (std::all_of(of_all.begin(), of_all.end(), [](uint64_t word) { return word == 0; })) return round;
+    std::memcpy(counts, &of_all[static_cast<size_t>(gravel_my_pe()) * words_of_counts], sizeof(counts));
+    left = uint64_t{counts[0]} + counts[1] + counts[2];
     now = next;
   }
 }
@@ -386,7 +392,9 @@ bool solve(const color_options& o) {
   job.excess = gravel_malloc<uint32_t>(sizeof(uint32_t));
   work_list lists[3];
   for (work_list& list : lists) {
-    list.counts = gravel_malloc<uint32_t>(classes * sizeof(uint32_t));
+    list.counts = gravel_malloc<uint32_t>(words_of_counts * sizeof(uint64_t));
+    const uint64_t none[words_of_counts] = {};
+    gravel_copy(list.counts, none, sizeof(none));
     for (uint32_t c = 0; c < classes; ++c) list.items[c] = gravel_malloc<work_item>(most(p.work[c].size()) * sizeof(work_item));
   }
   uint32_t counts[classes];

@@ -8,7 +8,6 @@
 #include "examples/facts.hpp"
 #include "examples/lane_share.hpp"
 #include "examples/model.hpp"
-#include "examples/no_sender.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/together.hpp"
@@ -222,7 +221,9 @@ bool solve(const kmeans_options& o) {
   gravel_launch(make_points, blocks, lanes_of_block, job, source, me * o.points);
   gravel_barrier_all();
   network_model net(program_name, o.network);
-  const auto kernel = assign_for<direct_sender, gravel_t>(o.dimensions);
+  const bool mapped = net.is_mapped();
+  const auto kernel = mapped ? assign_for<mapped_sender, gravel_t>(o.dimensions) : assign_for<direct_sender, gravel_t>(o.dimensions);
+  const auto move = mapped ? move_centers<mapped_sender, gravel_t> : move_centers<direct_sender, gravel_t>;
   const auto of_rivals = assign_for<model_sender, model_handle>(o.dimensions);
   const uint64_t clusters_of_one = (o.clusters + n_pes - 1) / n_pes;
   const network_work sums{.items = o.points,
@@ -231,23 +232,22 @@ bool solve(const kmeans_options& o) {
                           .of_block_to_one = clusters_of_one * (o.dimensions + 1),
                           .message_bytes = bytes_of(update_kind(op::add, value_type::u64)),
                           .most_of_lane = 1 << 16,  // a lane's sums have 32 bits
-                          .shared_bytes = job.values() * lanes_of_block * static_cast<uint32_t>(sizeof(uint32_t))};
+                          .shared_bytes = job.values() * lanes_of_block * static_cast<uint32_t>(sizeof(uint32_t)),
+                          .mapped = mapped};
   const network_work centers_of_one{.of_block = clusters_of_one * o.dimensions * n_pes,
                                     .of_block_to_one = clusters_of_one * o.dimensions,
-                                    .message_bytes = bytes_of(update_kind(op::put, value_type::i32))};
+                                    .message_bytes = bytes_of(update_kind(op::put, value_type::i32)),
+                                    .mapped = mapped};
   progress report(program_name, me == 0);
   uint32_t steps = 0;
   bool goes_on = true;
   const auto begin = std::chrono::steady_clock::now();
   while (goes_on && steps < o.max_steps) {
     net.launch(kernel, of_rivals, sums, job);
-    end_round();  // all sums are at their owners
-    gravel_synchronize();
-    uint64_t changed = 0;
-    gravel_copy(&changed, job.changed, sizeof(changed));
-    goes_on = (n_pes > 1 ? gravel_sum_all(changed) : changed) != 0;
-    if (goes_on) net.launch(move_centers<direct_sender, gravel_t>, move_centers<model_sender, model_handle>, centers_of_one, job);
-    end_round();  // all centres have arrived
+    net.meeting().round();  // all sums are at their owners
+    goes_on = net.meeting().sum(job.changed) != 0;
+    if (goes_on) net.launch(move, move_centers<model_sender, model_handle>, centers_of_one, job);
+    net.meeting().round();  // all centres have arrived
     report.at(++steps, o.max_steps);
   }
   gravel_synchronize();

@@ -6,16 +6,22 @@
 #include "examples/model_limits.hpp"
 #include "examples/model_options.hpp"
 #include "examples/model_sender.hpp"
+#include "host/mapped_meeting.cuh"
 
 namespace gravel {
 
 class network_model {
  public:
   /// From gravel_init to gravel_finalize. Collective.
-  network_model(const char* program, const model_options& o) : program_(program), model_(o.model()), misuse_(std::vector<uint32_t>{0}) {
+  network_model(const char* program, const model_options& o)
+      : program_(program), model_(o.model()), misuse_(std::vector<uint32_t>{0}), meeting_(all_are_mapped() && is_gravel()) {
     if (is_coprocessor()) host_.emplace(o.queue_size(), model_ == networking::coprocessor_buffered ? 2 : 1);
   }
   bool is_gravel() const { return model_ == networking::gravel; }
+  /// Gravel's kernels may send by mapped_sender.
+  bool is_mapped() const { return meeting_.is_mapped(); }
+  /// Of all PEs, between rounds.
+  mapped_meeting& meeting() { return meeting_; }
   /// All PEs have to launch together, and each all of its items.
   bool is_collective() const { return host_.has_value(); }
   /// What a block sends in one launch is gathered in its shared memory, which has its limit.
@@ -40,7 +46,8 @@ class network_model {
     uint64_t first = 0;
     do {
       const uint64_t count = std::min(work.items - first, work.most_items(work.blocks));
-      gravel_launch(of_gravel, how, gravel_handle(), arguments..., first, count);
+      if (work.mapped) launch_alone(of_gravel, how, gravel_handle(), arguments..., first, count);
+      else gravel_launch(of_gravel, how, gravel_handle(), arguments..., first, count);
       first += count;
     } while (first < work.items);
   }
@@ -85,6 +92,7 @@ class network_model {
   const char* program_;
   networking model_;
   device_array<uint32_t> misuse_;
+  mapped_meeting meeting_;
   std::optional<coprocessor> host_;
 };
 

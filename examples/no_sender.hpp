@@ -16,9 +16,4 @@ struct no_sender {
   GRAVEL_DEVICE void min(T*, same<T>, int) {}
 };
 
-/// Behind a round of kernels whose messages, if there is anybody to send to, the next kernel needs. Kernels of one PE run one after the other.
-inline void end_round() {
-  if (gravel_n_pes() > 1) gravel_barrier_all();
-}
-
 }  // namespace gravel

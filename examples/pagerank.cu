@@ -267,14 +267,16 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   job.requests = readers.requests;
   job.sums = gravel_malloc<double>(2 * sizeof(double));
   network_model net(program_name, o.network);
-  const auto send = n_pes == 1  ? send_contributions<no_sender, gravel_t>
-                    : n_pes > 2 ? send_contributions<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
-                                : send_contributions<gravel_block_sender<lanes_of_block>, gravel_t>;
+  const auto send = n_pes == 1        ? send_contributions<no_sender, gravel_t>
+                    : net.is_mapped() ? send_contributions<mapped_sender, gravel_t>
+                    : n_pes > 2       ? send_contributions<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
+                                      : send_contributions<gravel_block_sender<lanes_of_block>, gravel_t>;
   const network_work contributions{.items = readers.count(),
                                    .blocks = blocks_for(own + readers.count()),
                                    .of_item = 1,
                                    .of_item_to_one = 1,
-                                   .message_bytes = bytes_of(update_kind(op::put, value_type::f32))};
+                                   .message_bytes = bytes_of(update_kind(op::put, value_type::f32)),
+                                   .mapped = net.is_mapped()};
   gravel_launch(count_uses, blocks_for(p.graph.edges), lanes_of_block, job.sources, p.graph.edges, uses.data());
   gravel_launch(count_degrees, blocks_for(own + n_ghosts), lanes_of_block, gravel_handle(), job, part.codes, ghosts.data(), uses.data(),
                 n_ghosts);
@@ -282,9 +284,9 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   gravel_launch(start_ranks, blocks_to_fill_device(), gather_lanes, job);
   gravel_synchronize();
   const auto read_sums = [&] {
-    double sums[2];
-    gravel_copy(sums, job.sums, sizeof(sums));
-    if (n_pes > 1) gravel_sum_all(sums, sums, 2);
+    double sums[2] = {};
+    const auto of_all = net.meeting().gather(job.sums, 2);
+    for (size_t i = 0; i < of_all.size(); ++i) sums[i % 2] += from_word<double>(of_all[i]);
     return std::pair(sums[0], sums[1]);
   };
 
@@ -297,10 +299,9 @@ pagerank_result rank_vertices(const pagerank_options& o) {
   const auto begin = std::chrono::steady_clock::now();
   while (result.change >= o.tolerance && result.steps < o.max_steps) {
     net.launch(send, send_contributions<model_sender, model_handle>, contributions, job);
-    end_round();  // all contributions are where they are read
-    gravel_launch(sum_up, 6 * blocks_to_fill_device(), gather_lanes, job,
-                  static_cast<float>((1 - o.damping + o.damping * dangling) / vertices));
-    gravel_synchronize();
+    net.meeting().round();  // all contributions are where they are read
+    launch_alone(sum_up, {.grid = 6 * blocks_to_fill_device(), .block = gather_lanes}, job,
+                 static_cast<float>((1 - o.damping + o.damping * dangling) / vertices));
     // No PE gets the sums before all have read their contributions, so the next ones may come.
     std::tie(result.change, dangling) = read_sums();
     report.at(++result.steps, o.max_steps);

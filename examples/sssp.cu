@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 
 #include "examples/device_part.hpp"
 #include "examples/facts.hpp"
@@ -49,12 +50,13 @@ struct alignas(8) arc {
 struct alignas(8) piece {
   uint32_t vertex, number;
 };
-/// What a collection finds.
-struct found {
+/// What a collection finds: two words.
+struct alignas(16) found {
   uint32_t any;     ///< vertices to be expanded? (not 0)
   uint32_t pieces;  ///< of their edges, in the queue
   uint32_t beyond;  ///< the least distance at or above the limit that is still to be expanded
 };
+constexpr uint32_t words_of_found = sizeof(found) / sizeof(uint64_t);
 /// Edges shorter than delta are light: they may lead to vertices nearer than the limit.
 enum class edges_of : int { light, heavy };
 
@@ -287,41 +289,49 @@ unsigned blocks_up_to(unsigned most, uint64_t items, unsigned items_of_block) {
 /// All rounds. Collective; returns how many there were.
 uint32_t find_paths(const path_job& job, network_model& net, float delta) {
   const auto go_on = gravel_n_pes() == 1  ? expand<no_sender, gravel_t>
+                     : net.is_mapped()    ? expand<mapped_sender, gravel_t>
                      : gravel_n_pes() > 2 ? expand<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
                                           : expand<gravel_block_sender<lanes_of_block>, gravel_t>;
   network_work offers{.of_item = uint64_t{1} << job.piece_log2,
                       .of_item_to_one = uint64_t{1} << job.piece_log2,
-                      .message_bytes = bytes_of(update_kind(op::min, value_type::u32))};
+                      .message_bytes = bytes_of(update_kind(op::min, value_type::u32)),
+                      .mapped = net.is_mapped()};
   int turn = 0;
   const auto collect_edges = [&](edges_of which, uint32_t from, uint32_t limit) {
-    gravel_launch(collect, blocks_up_to(2 * blocks_to_fill_device(), job.own, collect_lanes * collect_each), collect_lanes, job, which,
-                  from, limit, turn);
-    gravel_synchronize();
-    found here;
-    gravel_copy(&here, &job.results[turn], sizeof(here));
+    launch_alone(collect,
+                 {.grid = blocks_up_to(2 * blocks_to_fill_device(), job.own, collect_lanes * collect_each), .block = collect_lanes}, job,
+                 which, from, limit, turn);
     turn = 1 - turn;
-    return here;
+    return &job.results[1 - turn];
   };
   const auto expand_edges = [&](edges_of which, uint32_t pieces) {
     offers.items = pieces;
     offers.blocks = blocks_up_to(blocks_for(uint64_t{pieces} * warp_edges), pieces, lanes_of_block);
     if (pieces || net.is_collective()) net.launch(go_on, expand<model_sender, model_handle>, offers, job, which);
-    end_round();
+    net.meeting().round();
   };
   bool open = false;  // those from `from` to `limit` have heavy edges to be expanded
   for (uint32_t rounds = 0, from = 0, limit = 0;;) {
-    const found here = collect_edges(edges_of::light, from, limit);
     // No PE expands before all have collected, so no distance changes meanwhile.
-    uint32_t least[2] = {here.any ? 0u : 1u, here.beyond};
-    if (gravel_n_pes() > 1) gravel_min_all(least, least, 2);
-    if (least[0] == 0) {
-      expand_edges(edges_of::light, here.pieces);
+    const auto of_all = net.meeting().gather(collect_edges(edges_of::light, from, limit), words_of_found);
+    uint32_t any = 0, pieces = 0, beyond = unreached;
+    for (size_t pe = 0; pe < of_all.size() / words_of_found; ++pe) {
+      found one;
+      std::memcpy(&one, &of_all[pe * words_of_found], sizeof(one));
+      any |= one.any, beyond = std::min(beyond, one.beyond);
+      if (static_cast<int>(pe) == gravel_my_pe()) pieces = one.pieces;
+    }
+    if (any) {
+      expand_edges(edges_of::light, pieces);
       open = true, ++rounds;
     } else if (open) {
-      expand_edges(edges_of::heavy, collect_edges(edges_of::heavy, from, limit).pieces);
+      const found* const heavy = collect_edges(edges_of::heavy, from, limit);
+      gravel_synchronize();
+      gravel_copy(&pieces, &heavy->pieces, sizeof(pieces));
+      expand_edges(edges_of::heavy, pieces);
       open = false, ++rounds;
-    } else if (least[1] != unreached) {
-      from = least[1], limit = limit_after(from, delta);
+    } else if (beyond != unreached) {
+      from = beyond, limit = limit_after(from, delta);
     } else {
       return rounds;
     }

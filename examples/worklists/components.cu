@@ -29,15 +29,15 @@ struct components_options {
 /// One PE's part of the job.
 class component_finder {
  public:
-  component_finder(const worklist_graph& graph)
-      : graph_(graph),
+  component_finder(const worklist_graph& graph, uint64_t ghosts_before)
+      : graph_{graph, static_cast<uint32_t>(ghosts_before)},
         comp_(std::max<uint64_t>(graph.vertices(), 1)),
         names_(std::max<uint64_t>(graph.vertices(), 1)),
         told_(std::max<uint64_t>(graph.n_ghosts, 1)),
-        changed_(std::vector<uint32_t>(1)),
+        changed_(std::vector<uint64_t>(1)),
         sample_(uint64_t{samples}),
         result_(std::max<uint64_t>(graph.own, 1)) {
-    exchange_ = {graph, comp_.data(), names_.data(), told_.data(), nullptr, nullptr, ~0u, changed_.data()};
+    exchange_ = {graph_, comp_.data(), names_.data(), told_.data(), nullptr, nullptr, ~0u, graph.n_ghosts / samples + 1, changed_.data()};
     exchange_.heard = gravel_malloc<uint32_t>(std::max<uint64_t>(gravel_max_all(graph.vertices()), 1) * sizeof(uint32_t));
     exchange_.said = gravel_malloc<uint32_t>(std::max<uint64_t>(gravel_max_all(graph.own), 1) * sizeof(uint32_t));
   }
@@ -51,7 +51,7 @@ class component_finder {
     launch_for(graph_.vertices(), plant_trees, graph_, comp);
     launch_for(graph_.own, join_first, graph_, comp);
     launch_for(graph_.vertices(), flatten, comp, graph_.vertices());
-    const uint32_t largest = skip ? find_largest() : ~0u;
+    const uint32_t largest = skip ? find_largest(comp + graph_.before) : ~0u;
     launch_for(graph_.own, join_rest, graph_, comp, largest);
     launch_for(graph_.vertices(), flatten, comp, graph_.vertices());
     if (gravel_n_pes() == 1) {
@@ -76,9 +76,9 @@ class component_finder {
  private:
   static constexpr uint32_t samples = 1024;
 
-  uint32_t find_largest() {
+  uint32_t find_largest(const uint32_t* own) {
     if (graph_.own == 0) return ~0u;
-    launch_for(samples, take_sample, static_cast<const uint32_t*>(comp_.data()), graph_.own, sample_.data(), samples);
+    launch_for(samples, take_sample, own, graph_.own, sample_.data(), samples);
     gravel_synchronize();
     std::vector<uint32_t> drawn(samples);
     gravel_copy(drawn.data(), sample_.data(), samples * sizeof(uint32_t));
@@ -93,33 +93,31 @@ class component_finder {
   }
   void pass_names(uint32_t largest_root) {
     exchange_.largest = largest_root;
-    launch_for(graph_.vertices(), fill_words<uint32_t>, names_.data(), graph_.vertices(), ~0u);
     launch_for(graph_.n_ghosts, fill_words<uint32_t>, told_.data(), graph_.n_ghosts, ~0u);
     launch_for(graph_.own, fill_words<uint32_t>, exchange_.heard, graph_.vertices(), ~0u);
     launch_for(graph_.vertices(), name_trees, exchange_, static_cast<uint32_t>(gravel_my_pe()));
     gravel_synchronize();
-    uint32_t changed = 1;
-    while (gravel_max_all(changed) != 0) {
+    do {
       ++exchanges_;
       launch_for(graph_.own, take_names, exchange_, exchange_.said);
-      gravel_synchronize();
-      gravel_barrier_all();
-      gravel_launch(tell_names<gravel_block_sender<vertex_threads>>, vertex_blocks(graph_.n_ghosts), vertex_threads, gravel_handle(),
-                    exchange_);
-      gravel_barrier_all();
-      changed = 0;
-      gravel_copy(changed_.data(), &changed, sizeof(changed));
+      meeting_.round();
+      if (meeting_.is_mapped()) launch_for(graph_.n_ghosts, tell_names<mapped_sender>, gravel_handle(), exchange_);
+      else
+        gravel_launch(tell_names<gravel_block_sender<vertex_threads>>, vertex_blocks(graph_.n_ghosts), vertex_threads, gravel_handle(),
+                      exchange_);
+      meeting_.round();
+      launch_for(1, fill_words<uint64_t>, changed_.data(), uint64_t{1}, uint64_t{0});
       launch_for(graph_.vertices(), hear_names, exchange_);
-      gravel_synchronize();
-      gravel_copy(&changed, changed_.data(), sizeof(changed));
-    }
+    } while (meeting_.sum(changed_.data()) != 0);
     launch_for(graph_.own, take_names, exchange_, result_.data());
     gravel_synchronize();
   }
 
-  worklist_graph graph_;
-  device_array<uint32_t> comp_, names_, told_, changed_, sample_, result_;
+  ranked_graph graph_;
+  device_array<uint32_t> comp_, names_, told_, sample_, result_;
+  device_array<uint64_t> changed_;
   name_exchange exchange_{};
+  mapped_meeting meeting_;
   unsigned exchanges_ = 0;
 };
 
@@ -155,7 +153,7 @@ bool solve(const components_options& o) {
                 static_cast<unsigned long long>(vertices), static_cast<unsigned long long>(edges), graph.seconds);
   std::fflush(stdout);
 
-  component_finder finder(here);
+  component_finder finder(here, graph.ghosts.first[static_cast<size_t>(me)]);
   double seconds = 0;
   for (unsigned run = 0; run < o.repeat; ++run) {
     gravel_barrier_all();

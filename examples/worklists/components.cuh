@@ -4,6 +4,7 @@
 // passed on to the owners of its ghosts, until no name changes.
 #pragma once
 #include "host/gravel.cuh"
+#include "host/mapped_sender.cuh"
 #include "lib/worklist/worklist_view.cuh"
 
 namespace gravel {
@@ -38,24 +39,42 @@ GRAVEL_DEVICE void join(uint32_t* comp, uint32_t one, uint32_t other) {
   }
 }
 
-/// Each vertex below its first neighbour with a lower number, ghosts below themselves.
-static __global__ void plant_trees(worklist_graph graph, uint32_t* comp) {
-  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.vertices(); v += uint64_t{gridDim.x} * blockDim.x) {
-    auto root = static_cast<uint32_t>(v);
-    if (v < graph.own && graph.offsets[v] < graph.offsets[v + 1] && graph.targets[graph.offsets[v]] < v)
-      root = graph.targets[graph.offsets[v]];
-    comp[v] = root;
+/// The part of the graph with its vertices and ghosts in the order of their codes: trees hang by these ranks, so that each PE's root is the least of its tree, and
+/// a neighbour to hang below is as easily found as in one PE. (Where ghosts came behind own vertices, all that have a ghost of many edges had to hang it
+/// below themselves, one after the other.)
+struct ranked_graph : worklist_graph {
+  uint32_t before;  ///< ghosts of PEs before this one
+  GRAVEL_BOTH uint32_t rank(uint32_t v) const {
+    if (v < own) return before + v;
+    return v - static_cast<uint32_t>(own) < before ? v - static_cast<uint32_t>(own) : v;
+  }
+  GRAVEL_DEVICE uint32_t code(uint32_t rank, uint32_t me) const {
+    if (rank < before) return ghosts[rank];
+    return rank - before < own ? codes.code(static_cast<int>(me), rank - before) : ghosts[rank - own];
+  }
+};
+
+/// Each vertex below its first neighbour of a lower rank, ghosts below themselves.
+static __global__ void plant_trees(ranked_graph graph, uint32_t* comp) {
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < graph.vertices(); i += uint64_t{gridDim.x} * blockDim.x) {
+    auto root = static_cast<uint32_t>(i);
+    const uint64_t v = i - graph.before;
+    if (i >= graph.before && v < graph.own && graph.offsets[v] < graph.offsets[v + 1]) {
+      const uint32_t first = graph.rank(graph.targets[graph.offsets[v]]);
+      root = first < root ? first : root;
+    }
+    comp[i] = root;
   }
 }
 /// The first edges of each vertex.
-static __global__ void join_first(worklist_graph graph, uint32_t* comp) {
+static __global__ void join_first(ranked_graph graph, uint32_t* comp) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < graph.own; of_warp += lanes) {
     const uint64_t v = of_warp + threadIdx.x % 32;
     uint64_t begin = 0, end = 0;
     if (v < graph.own) begin = graph.offsets[v], end = graph.offsets[v + 1];
-    for (uint32_t i = 0; i < edges_joined_first; ++i)
-      join(comp, static_cast<uint32_t>(v), begin + i < end ? graph.targets[begin + i] : static_cast<uint32_t>(v));
+    const auto mine = static_cast<uint32_t>(graph.before + v);
+    for (uint32_t i = 0; i < edges_joined_first; ++i) join(comp, mine, begin + i < end ? graph.rank(graph.targets[begin + i]) : mine);
   }
 }
 /// All point at roots.
@@ -71,54 +90,58 @@ static __global__ void take_sample(const uint32_t* comp, uint64_t vertices, uint
     sample[i] = comp[uint64_t{i} * vertices / count];
 }
 /// The other edges, of vertices outside of tree `largest`: those of a warp one after the other, each by all lanes if it has many.
-static __global__ void __launch_bounds__(256) join_rest(worklist_graph graph, uint32_t* comp, uint32_t largest) {
+static __global__ void __launch_bounds__(256) join_rest(ranked_graph graph, uint32_t* comp, uint32_t largest) {
   constexpr uint64_t many = 64;
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = threadIdx.x % 32;
   for (uint64_t of_warp = (uint64_t{blockIdx.x} * blockDim.x + threadIdx.x) / 32 * 32; of_warp < graph.own; of_warp += lanes) {
     const uint64_t v = of_warp + lane;
     uint64_t begin = 0, end = 0;
-    if (v < graph.own && comp[v] != largest) begin = graph.offsets[v] + edges_joined_first, end = graph.offsets[v + 1];
+    if (v < graph.own && comp[graph.before + v] != largest) begin = graph.offsets[v] + edges_joined_first, end = graph.offsets[v + 1];
     if (begin > end) begin = end;
     for (unsigned rest = __ballot_sync(~0u, end - begin >= many); rest; rest &= rest - 1) {
       const int of = __ffs(static_cast<int>(rest)) - 1;
       const uint64_t first = __shfl_sync(~0u, begin, of), last = __shfl_sync(~0u, end, of);
-      const auto hub = static_cast<uint32_t>(of_warp) + static_cast<uint32_t>(of);
-      for (uint64_t e = first; e < last; e += 32) join(comp, hub, e + lane < last ? graph.targets[e + lane] : hub);
+      const auto hub = graph.before + static_cast<uint32_t>(of_warp) + static_cast<uint32_t>(of);
+      for (uint64_t e = first; e < last; e += 32) join(comp, hub, e + lane < last ? graph.rank(graph.targets[e + lane]) : hub);
     }
     if (end - begin >= many) begin = end;
-    for (; __any_sync(~0u, begin < end); ++begin)
-      join(comp, static_cast<uint32_t>(v), begin < end ? graph.targets[begin] : static_cast<uint32_t>(v));
+    const auto mine = static_cast<uint32_t>(graph.before + v);
+    for (; __any_sync(~0u, begin < end); ++begin) join(comp, mine, begin < end ? graph.rank(graph.targets[begin]) : mine);
   }
 }
 
 /// What PEs tell each other. A component's name is the least code of its vertices.
 struct name_exchange {
-  worklist_graph graph;
-  const uint32_t* comp;  ///< flat
-  uint32_t* names;       ///< [own + ghosts] of roots
+  ranked_graph graph;
+  const uint32_t* comp;  ///< by rank; flat
+  uint32_t* names;       ///< by rank; of roots
   uint32_t* told;        ///< [ghosts] the name that the owner has been told
   uint32_t* heard;       ///< [own + ghosts] symmetric: the least name that others told; of ghosts what the owner said
   uint32_t* said;        ///< [own] symmetric: names, to be looked up
   uint32_t largest;      ///< the root of the tree whose vertices did not look at all edges
-  uint32_t* changed;
+  uint64_t sampled;      ///< each of how many ghosts in that tree tells its name
+  uint64_t* changed;
 };
+/// A root has the least code of its tree.
 static __global__ void name_trees(name_exchange x, uint32_t me) {
-  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < x.graph.vertices(); v += uint64_t{gridDim.x} * blockDim.x) {
-    const uint32_t code = v < x.graph.own ? x.graph.codes.code(static_cast<int>(me), v) : x.graph.ghosts[v - x.graph.own];
-    // Own vertices have rising codes, so of a tree without ghosts the root has the least.
-    if (x.comp[v] == v || v >= x.graph.own) atomicMin(&x.names[x.comp[v]], code);
-  }
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < x.graph.vertices(); i += uint64_t{gridDim.x} * blockDim.x)
+    x.names[i] = x.graph.code(static_cast<uint32_t>(i), me);
 }
 /// To the owner of each ghost, what it may not know. A vertex of the owner's largest tree may not have this ghost's tree among its edges, so nothing
-/// comes back by itself: who is outside of the own largest tree asks.
+/// comes back by itself: who is outside of the own largest tree asks. Of the ghosts inside some are enough: a vertex that is outside of its owner's largest
+/// tree asks and tells for both, and the others all say the same.
 template <class Sender>
 __global__ void tell_names(gravel_t g, name_exchange x) {
   __shared__ Sender sender;
   sender.begin(g);
   for (uint64_t k = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; k < x.graph.n_ghosts; k += uint64_t{gridDim.x} * blockDim.x) {
-    const uint32_t root = x.comp[x.graph.own + k], name = x.names[root], code = x.graph.ghosts[k];
-    if (x.largest != ~0u && root != x.largest)
-      gravel_get(g, &x.heard[x.graph.own + k], &x.said[x.graph.codes.place(code)], x.graph.codes.owner(code));
+    const uint32_t root = x.comp[x.graph.rank(static_cast<uint32_t>(x.graph.own + k))], name = x.names[root], code = x.graph.ghosts[k];
+    if (x.largest != ~0u && root != x.largest) {
+      uint32_t* const said = &x.said[x.graph.codes.place(code)];
+      if constexpr (std::is_same_v<Sender, mapped_sender>) x.heard[x.graph.own + k] = sender.get(said, x.graph.codes.owner(code));
+      else gravel_get(g, &x.heard[x.graph.own + k], said, x.graph.codes.owner(code));
+    }
+    if (root == x.largest && k % x.sampled != 0) continue;
     if (name >= x.told[k]) continue;
     x.told[k] = name;
     sender.min(&x.heard[x.graph.codes.place(code)], name, x.graph.codes.owner(code));
@@ -127,13 +150,17 @@ __global__ void tell_names(gravel_t g, name_exchange x) {
 }
 static __global__ void hear_names(name_exchange x) {
   bool any = false;
-  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < x.graph.vertices(); v += uint64_t{gridDim.x} * blockDim.x)
-    if (x.heard[v] < load_relaxed<scope::device>(&x.names[x.comp[v]])) any |= atomicMin(&x.names[x.comp[v]], x.heard[v]) > x.heard[v];
-  if (any) store_relaxed<scope::device>(x.changed, 1u);
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < x.graph.vertices(); v += uint64_t{gridDim.x} * blockDim.x) {
+    const uint32_t heard = x.heard[v];
+    if (heard == ~0u) continue;
+    uint32_t* const name = &x.names[x.comp[x.graph.rank(static_cast<uint32_t>(v))]];
+    if (heard < load_relaxed<scope::device>(name)) any |= atomicMin(name, heard) > heard;
+  }
+  if (any) store_relaxed<scope::device>(x.changed, uint64_t{1});
 }
 static __global__ void take_names(name_exchange x, uint32_t* of_vertices) {
   for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < x.graph.own; v += uint64_t{gridDim.x} * blockDim.x)
-    of_vertices[v] = x.names[x.comp[v]];
+    of_vertices[v] = x.names[x.comp[x.graph.before + v]];
 }
 /// Counts mistakes: edges whose ends have different names, and vertices less than their component's name; and components, by the vertices whose name is
 /// their own.

@@ -220,9 +220,10 @@ class frontier_bits {
   void tell_others() {
     if (gravel_n_pes() == 1) return;
     constexpr uint32_t blocks_each = GRAVEL_CUDA ? 16 : 1;
-    gravel_launch(send_bits, blocks_each * static_cast<unsigned>(gravel_n_pes() - 1), GRAVEL_CUDA ? 512 : 32, gravel_handle(), view_, turn_,
-                  blocks_each);
-    gravel_barrier_all();
+    const gravel_launch_config how{.grid = blocks_each * static_cast<unsigned>(gravel_n_pes() - 1), .block = GRAVEL_CUDA ? 512 : 32};
+    if (levels_.meeting().is_mapped()) launch_alone(send_bits, how, gravel_handle(), view_, turn_, blocks_each);
+    else gravel_launch(send_bits, how, gravel_handle(), view_, turn_, blocks_each);
+    levels_.meeting().round();
   }
   /// Finds the vertices of `level`; returns how many there are, at all PEs.
   template <class View>
@@ -231,10 +232,7 @@ class frontier_bits {
     if (w.graph.n_ghosts) launch_for(w.graph.n_ghosts, take_ghost_bits<View>, w, view_, turn_);
     launch_for(view_.own, look_back<View>, w, view_, turn_, level);
     turn_ = 1 - turn_;
-    uint64_t found = 0;
-    gravel_synchronize();
-    gravel_copy(&found, counters_.data(), sizeof(found));
-    return gravel_n_pes() == 1 ? found : gravel_sum_all(found);
+    return levels_.meeting().sum(counters_.data());
   }
   template <class View>
   void fetch_levels(const View& w) {

@@ -4,6 +4,7 @@
 
 #include "examples/together.hpp"
 #include "host/launch_alone.cuh"
+#include "host/mapped_meeting.cuh"
 #include "lib/worklist/list_kernels.cuh"
 
 namespace gravel {
@@ -25,6 +26,15 @@ __global__ void get_of_ghosts(gravel_t g, T* all, worklist_graph graph) {
     gravel_get(g, &all[graph.own + k], &all[graph.codes.place(code)], graph.codes.owner(code));
   }
 }
+template <class T>
+__global__ void load_of_ghosts(gravel_t g, T* all, worklist_graph graph) {
+  __shared__ mapped_sender others;
+  others.begin(g);
+  for (uint64_t k = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; k < graph.n_ghosts; k += uint64_t{gridDim.x} * blockDim.x) {
+    const uint32_t code = graph.ghosts[k];
+    all[graph.own + k] = others.get(&all[graph.codes.place(code)], graph.codes.owner(code));
+  }
+}
 
 /// The constructor and fetch() are collective.
 template <class T>
@@ -34,18 +44,21 @@ class words_of_all {
       : graph_(graph), words_(gravel_malloc<T>(std::max<uint64_t>(gravel_max_all(graph.vertices()), 1) * sizeof(T))) {}
   /// [own + ghosts], symmetric.
   T* words() const { return words_; }
+  mapped_meeting& meeting() { return meeting_; }
   /// `mine`: of own vertices.
   void fetch(const T* mine) {
     launch_for(graph_.own, copy_words<T>, words_, mine, graph_.own);
     if (gravel_n_pes() == 1) return;
-    gravel_barrier_all();
-    gravel_launch(get_of_ghosts<T>, vertex_blocks(graph_.n_ghosts), vertex_threads, gravel_handle(), words_, graph_);
-    gravel_barrier_all();
+    meeting_.round();
+    if (meeting_.is_mapped()) launch_for(graph_.n_ghosts, load_of_ghosts<T>, gravel_handle(), words_, graph_);
+    else gravel_launch(get_of_ghosts<T>, vertex_blocks(graph_.n_ghosts), vertex_threads, gravel_handle(), words_, graph_);
+    meeting_.round();
   }
 
  private:
   worklist_graph graph_;
   T* words_;
+  mapped_meeting meeting_;
 };
 
 }  // namespace gravel

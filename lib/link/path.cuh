@@ -54,37 +54,32 @@ GRAVEL_DEVICE uint64_t combine_words(Word* to, Word* also, const Word* const (&s
     to[at] = word;
     if constexpr (ALSO) also[at] = word;
   };
-  for (; i + (at_once - 1) * step < end; i += at_once * step) {
-    Word words[SOURCES][at_once];
-    GRAVEL_UNROLL
-    for (uint32_t s = 0; s < SOURCES; ++s) {
+  // As many of a thread's words together as there are: all are on their way at once.
+  const auto together = [&]<uint32_t MANY>(std::integral_constant<uint32_t, MANY>) {
+    for (; i + (MANY - 1) * step < end; i += MANY * step) {
+      Word words[SOURCES][MANY];
       GRAVEL_UNROLL
-      for (uint32_t k = 0; k < at_once; ++k) words[s][k] = source[s][i + k * step];
-    }
-    GRAVEL_UNROLL
-    for (uint32_t k = 0; k < at_once; ++k) {
-      if constexpr (SOURCES == 1) {
-        write(i + k * step, words[0][k]);
-      } else {
-        combination<HOW, T, Word> all;
-        all.begin(words[0][k]);
+      for (uint32_t s = 0; s < SOURCES; ++s) {
         GRAVEL_UNROLL
-        for (uint32_t s = 1; s < SOURCES; ++s) all.add(words[s][k]);
-        write(i + k * step, all.result());
+        for (uint32_t k = 0; k < MANY; ++k) words[s][k] = source[s][i + k * step];
+      }
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < MANY; ++k) {
+        if constexpr (SOURCES == 1) {
+          write(i + k * step, words[0][k]);
+        } else {
+          combination<HOW, T, Word> all;
+          all.begin(words[0][k]);
+          GRAVEL_UNROLL
+          for (uint32_t s = 1; s < SOURCES; ++s) all.add(words[s][k]);
+          write(i + k * step, all.result());
+        }
       }
     }
-  }
-  for (; i < end; i += step) {
-    if constexpr (SOURCES == 1) {
-      write(i, source[0][i]);
-    } else {
-      combination<HOW, T, Word> all;
-      all.begin(source[0][i]);
-      GRAVEL_UNROLL
-      for (uint32_t s = 1; s < SOURCES; ++s) all.add(source[s][i]);
-      write(i, all.result());
-    }
-  }
+  };
+  together(std::integral_constant<uint32_t, at_once>{});
+  together(std::integral_constant<uint32_t, 2>{});
+  together(std::integral_constant<uint32_t, 1>{});
   return i;
 }
 template <gravel_reduction HOW, class T, uint32_t SOURCES, bool ALSO>
@@ -178,6 +173,7 @@ class path_receiver {
   received_packet now_{};  ///< of thread 0
 };
 
+constexpr uint64_t packets_of_chunk = 4;
 /// How a block's part is cut: alike at all PEs.
 struct path_cut {
   element_range part;  ///< of this block
@@ -189,7 +185,7 @@ struct path_cut {
     const element_range part = element_range{0, count}.part(block, blocks, grain);
     // Some packets a chunk, so that they are passed on while others come; not so small that waiting is most of it.
     const uint64_t most = h.rings[0].packet_bytes / sizeof(unit) * grain, least = 8192 / sizeof(unit) * grain;
-    uint64_t packet = (part.size() / chunks / 8 + grain - 1) / grain * grain;
+    uint64_t packet = (part.size() / chunks / packets_of_chunk + grain - 1) / grain * grain;
     packet = packet < least ? least : packet;
     return {part, packet < most ? packet : most, grain};
   }
@@ -207,7 +203,7 @@ struct path_cut {
 };
 
 /// Blocks of an array for which one more is worth while.
-constexpr uint64_t path_bytes_of_block = GRAVEL_CUDA ? 65536 : 2048;
+constexpr uint64_t path_bytes_of_block = GRAVEL_CUDA ? 16384 : 2048;
 GRAVEL_BOTH uint32_t path_blocks(uint64_t bytes, uint32_t most) {
   const uint64_t wanted = (bytes + path_bytes_of_block - 1) / path_bytes_of_block;
   return wanted < 1 ? 1 : wanted < most ? static_cast<uint32_t>(wanted) : most;

@@ -11,7 +11,7 @@
 // The model is test/models/worklist_rounds.pml.
 #pragma once
 #include "lib/worklist/exchange.cuh"
-#include "lib/worklist/list_kernels.cuh"
+#include "lib/worklist/inbox.cuh"
 
 namespace gravel {
 
@@ -34,10 +34,11 @@ GRAVEL_DEVICE void report_to_all(const gravel_t& g, round_report* reports, uint6
     for (uint32_t pe = 0; pe < g.n_pes; ++pe) gravel_put(g, &(reports[g.my_pe].*which), value, static_cast<int>(pe));
 }
 
-/// A cooperative launch of blocks of vertex_threads, at all PEs.
+/// A cooperative launch of blocks of vertex_threads, at all PEs. With a mapped_sender what is sent goes through inboxes, else by handlers.
 template <class Program, class Sender>
 __global__ void __launch_bounds__(256)
-    run_rounds_of_all(const __grid_constant__ gravel_t g, const __grid_constant__ worklist_view<Program> w, round_report* reports) {
+    run_rounds_of_all(const __grid_constant__ gravel_t g, const __grid_constant__ worklist_view<Program> w, round_report* reports,
+                      const __grid_constant__ worklist_inboxes<typename worklist_view<Program>::value> inboxes) {
   __shared__ Sender sender;
   constexpr bool is_ordered = worklist_view<Program>::state::is_ordered;
   worklist_words& words = *w.words;
@@ -55,9 +56,17 @@ __global__ void __launch_bounds__(256)
     report_to_all(g, reports, &round_report::some, uint64_t{near} + words.remote_size);
     gravel_barrier(g);  // [X1]
     if (of_all_reports(g, reports, &round_report::some, [](uint64_t a, uint64_t b) { return a + b; }) != 0) {
-      send_ghosts(g, w, sender);
-      detail::join_blocks(g, [&words] { words.remote_size = 0, ++words.exchanges; });
-      gravel_barrier(g);  // [X2]
+      if constexpr (std::is_same_v<Sender, mapped_sender>) {
+        post_ghosts(g, w, inboxes, sender);
+        detail::join_blocks(g, [&] { tell_posted(g, w, inboxes, sender), ++words.exchanges; });
+        gravel_barrier(g);  // [X2]
+        take_posted(g, w, inboxes);
+        detail::join_blocks(g, [] {});
+      } else {
+        send_ghosts(g, w, sender);
+        detail::join_blocks(g, [&words] { words.remote_size = 0, ++words.exchanges; });
+        gravel_barrier(g);  // [X2]
+      }
       continue;
     }
     if constexpr (!is_ordered) {

@@ -8,6 +8,7 @@
 //   work.run();                                    // collective: until nothing waits at any PE
 #pragma once
 #include <algorithm>
+#include <cstring>
 #include <exception>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "host/device_array.hpp"
 #include "host/gravel.cuh"
 #include "host/launch_alone.cuh"
+#include "host/mapped_meeting.cuh"
 #include "lib/worklist/exchange.cuh"
 #include "lib/worklist/fused.cuh"
 #include "lib/worklist/list_kernels.cuh"
@@ -94,6 +96,8 @@ class gravel_worklist {
     gravel_copy(inbox_.data(), &inbox, sizeof(inbox));
     if (options_.execution == gravel_execution::fused && gravel_n_pes() > 1)
       rounds_ = gravel_malloc<gravel::round_report>(static_cast<uint64_t>(gravel_n_pes()) * sizeof(gravel::round_report));
+    if (gravel_n_pes() > 1 && options_.execution != gravel_execution::asynchronous && meeting_.is_mapped())
+      inboxes_ = gravel::inbox_memory<value>(graph);
     gravel_set_context<gravel_worklist_delivery<Program>>(inbox_.data());
     gravel_barrier_all();
     is_open = true;
@@ -104,6 +108,8 @@ class gravel_worklist {
     if (std::uncaught_exceptions() != exceptions_) return;
     if (ranked_.reports) gravel_free(ranked_.reports);
     if (rounds_) gravel_free(rounds_);
+    inboxes_.release();
+    meeting_.release();
   }
   gravel_worklist(const gravel_worklist&) = delete;
   gravel_worklist& operator=(const gravel_worklist&) = delete;
@@ -258,7 +264,7 @@ class gravel_worklist {
   unsigned resident_blocks() const {
     // One warp of the asynchronous kernel keeps the watch; another must work.
     if (options_.blocks) return std::max(options_.blocks, gravel::vertex_threads > 32 ? 1u : 2u);
-    return !GRAVEL_CUDA ? 3 : gravel_n_pes() == 1 ? 132 : 64;
+    return !GRAVEL_CUDA ? 3 : gravel_n_pes() == 1 ? 132 : inboxes_ ? 264 : 64;
   }
   void run_asynchronously() {
     gravel::current_backend().zero(ranked_.memory, ranked_.stride * ranked_.n_ranks + bytes_of_pieces());
@@ -297,21 +303,28 @@ class gravel_worklist {
   void run_rounds_of_all() {
     const uint32_t before = words().exchanges;
     ++counts_.launches;
-    gravel_launch(gravel::run_rounds_of_all<Program, gravel_block_sender<gravel::vertex_threads>>,
-                  gravel_launch_config{.grid = resident_blocks(), .block = gravel::vertex_threads, .cooperative = true}, gravel_handle(),
-                  view_, rounds_);
+    const gravel_launch_config how{.grid = resident_blocks(), .block = gravel::vertex_threads, .cooperative = true};
+    if (inboxes_)
+      gravel::launch_alone(gravel::run_rounds_of_all<Program, gravel::mapped_sender>, how, gravel_handle(), view_, rounds_,
+                           inboxes_.view());
+    else
+      gravel_launch(gravel::run_rounds_of_all<Program, gravel_block_sender<gravel::vertex_threads>>, how, gravel_handle(), view_, rounds_,
+                    inboxes_.view());
     counts_.exchanges += words().exchanges - before;
   }
-  /// Edges of this PE's vertices that are near.
-  uint64_t near_edges() {
+  /// The edges of this PE's vertices that are near, into its words.
+  void count_near() {
     gravel::worklist_words here = words();
     here.near_edges = 0;
     set_words(here);
     const uint32_t near = here.near_size[here.near_turn];
     if (near) launch_for(near, gravel::count_near_edges<Program>, view_);
-    return words().near_edges;
   }
-  bool is_too_wide() { return most_edges_ != ~uint64_t{0} && gravel_sum_all(near_edges()) > most_edges_; }
+  bool is_too_wide() {
+    if (most_edges_ == ~uint64_t{0}) return false;
+    count_near();
+    return meeting_.sum(&view_.words->near_edges) > most_edges_;
+  }
   /// Until this PE has nothing near. False: it has too much.
   bool expand_here() {
     for (gravel::worklist_words here = words();; here = words()) {
@@ -352,12 +365,25 @@ class gravel_worklist {
   /// Sends what others are to know. False: nobody had anything, nor has any vertex that is near.
   bool exchange() {
     if (gravel_n_pes() == 1) return false;
-    const gravel::worklist_words now = words();
-    const uint32_t here = now.remote_size;
-    uint64_t any[2] = {here, now.near_size[now.near_turn]};
-    gravel_sum_all(any, any, 2);
-    if (any[0] == 0) return any[1] != 0;
+    constexpr uint32_t first_words = sizeof(gravel::worklist_sizes) / sizeof(uint64_t);
+    const auto of_all = meeting_.gather(shared_.data(), first_words);
+    uint32_t here = 0;
+    bool some = false, near = false;
+    for (size_t pe = 0; pe < of_all.size() / first_words; ++pe) {
+      gravel::worklist_sizes of_pe;
+      std::memcpy(&of_pe, &of_all[pe * first_words], sizeof(of_pe));
+      some |= of_pe.remote_size != 0, near |= of_pe.near_size[of_pe.near_turn] != 0;
+      if (static_cast<int>(pe) == gravel_my_pe()) here = of_pe.remote_size;
+    }
+    if (!some) return near;
     ++counts_.exchanges;
+    if (inboxes_) {
+      launch_for(here, gravel::post_remote<Program>, gravel_handle(), view_, inboxes_.view());
+      launch(gravel::tell_remote<Program>, 1, 32, gravel_handle(), view_, inboxes_.view());
+      meeting_.round();
+      launch_for(view_.graph.own, gravel::take_remote<Program>, gravel_handle(), view_, inboxes_.view());
+      return true;
+    }
     if (here) {
       ++counts_.launches;
       gravel_launch(gravel::send_remote<Program, gravel_block_sender<gravel::vertex_threads>>, gravel::vertex_blocks(here),
@@ -397,6 +423,8 @@ class gravel_worklist {
   gravel::device_array<char> channels_;
   gravel::device_array<gravel::asynchronous_words> ranked_words_;
   gravel::asynchronous_view ranked_{};
+  gravel::mapped_meeting meeting_;
+  gravel::inbox_memory<value> inboxes_;     ///< of several PEs, where all have each other's memory mapped
   gravel::round_report* rounds_ = nullptr;  ///< fused, of several PEs
   view view_{};
   int exceptions_;

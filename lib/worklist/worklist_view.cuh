@@ -34,13 +34,16 @@ struct worklist_graph {
   GRAVEL_BOTH uint64_t vertices() const { return own + n_ghosts; }
 };
 
-/// Words that kernels and the host share. The host reads and writes them only between kernels.
-struct worklist_words {
+/// What the hosts of all PEs look at between rounds.
+struct worklist_sizes {
   uint32_t near_size[2], far_size[2], remote_size, hub_size;
   uint32_t near_turn, far_turn;  ///< which of the two is current
-  uint32_t limit;                ///< keys below it are near
-  uint32_t least;                ///< of the far list, when it was looked for
-  uint32_t epoch;                ///< meetings of blocks so far
+};
+/// Words that kernels and the host share. The host reads and writes them only between kernels.
+struct worklist_words : worklist_sizes {
+  uint32_t limit;  ///< keys below it are near
+  uint32_t least;  ///< of the far list, when it was looked for
+  uint32_t epoch;  ///< meetings of blocks so far
   uint32_t rounds;
   uint32_t exchanges;              ///< in the kernel of all PEs' rounds
   uint32_t asynchronous;           ///< the asynchronous kernel runs: what comes from other PEs goes into its channels
