@@ -280,7 +280,10 @@ class task_worker {
     if constexpr (facts<C>::is_continuation) {
       const uint32_t depth = next_row_ >> view_.frame_shift;
       found_ = {depth * View::n_types + types::template index<C>, 1, {next_row_, 1}, true};
-      if (task_admission<View, C>{view_, depth + 1}.promise(warp_, 1)) return true;
+      const auto arguments = as_words<C>::from(view_.template frames_of<C>(depth).arguments.load(row_of(next_row_)));  // come with the room
+      GRAVEL_UNROLL
+      for (uint32_t w = 0; w < as_words<C>::count; ++w) arguments_[w] = arguments.word[w];
+      if (task_admission<View, C>{view_, depth + 1}.promise(warp_, 1, false)) return true;
       ++counts_.refusals;
       if (warp_.is_leader()) {
         view_.template put_ready<C>(next_row_);
@@ -332,7 +335,15 @@ class task_worker {
   GRAVEL_DEVICE void run_continuation(Here& here, uint32_t depth, uint32_t depth_row) {
     const frames<C> in = view_.template frames_of<C>(depth);
     const uint32_t row = row_of(depth_row);
-    run_with_inputs<C>(here, in.arguments.load(row), [&](uint32_t i) { return in.input[i * in.arguments.rows + row]; });
+    const auto input = [&](uint32_t i) { return in.input[i * in.arguments.rows + row]; };
+    as_words<C> arguments;
+    if (found_.is_frame) {
+      GRAVEL_UNROLL
+      for (uint32_t w = 0; w < as_words<C>::count; ++w) arguments.word[w] = arguments_[w];
+    } else {
+      arguments = as_words<C>::from(in.arguments.load(row));
+    }
+    run_with_inputs<C>(here, arguments.value(), input);
   }
 
   GRAVEL_DEVICE void tell() {
@@ -368,6 +379,7 @@ class task_worker {
   local_worker<View> own_;
   found found_{};
   uint32_t next_type_ = none, next_row_ = 0;
+  uint32_t arguments_[View::most_words] = {};  ///< of the frame that is found_
   uint32_t* const looking_;     ///< in shared memory: who of this block looks at the channels; all_done: one who did has seen the end
   bool looks_ = false;          ///< this one
   bool ended_ = false;          ///< nothing is left, or a task has done something wrong
