@@ -118,9 +118,11 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
         if (std::exchange(holder, 1 + me) != 0) fail("ticket {}: its slot is in use", mine.mine + k);
         r.c.write(mine.mine + k, {me, i + k, static_cast<uint16_t>(me * 7 + i + k)});
       }
-      if (planted != bug::committed_before_written) r.c.commit(group, mine);
+      const uint64_t how = mix(seed * 13 + mine.first) % 3;
+      const bool offers = how == 2 && planted != bug::committed_before_written && r.c.commit_and_offer(group, mine);
+      if (how != 2 && planted != bug::committed_before_written) r.c.commit(group, mine);
       if (planted == bug::offered_behind_a_gap) offer_wrongly(r.c, mine.first + mine.total);
-      else if (mix(seed * 13 + mine.first) % 2) r.c.publish(group);
+      else if (how == 1 || (how == 2 && !offers && mine.total % 2)) r.c.publish(group);
       i += n;
     }
   };
