@@ -94,8 +94,8 @@ struct channel {
     return sizeof(channel_words) + 2 * line(chunks * sizeof(Word)) + line(columns<T>::bytes(chunks * chunk_tickets));
   }
   /// A view of zeroed memory; `capacity` up to 2^30. room must be set to capacity once.
-  GRAVEL_BOTH static channel in(char* memory, uint32_t capacity) {
-    const uint32_t chunks = chunks_for(capacity);
+  GRAVEL_BOTH static channel in(char* memory, uint32_t capacity) { return in(memory, capacity, chunks_for(capacity)); }
+  GRAVEL_BOTH static channel in(char* memory, uint32_t capacity, uint32_t chunks) {
     char* const words = memory + sizeof(channel_words);
     const uint64_t each = line(chunks * sizeof(Word));
     return {{reinterpret_cast<channel_words*>(memory), {reinterpret_cast<Word*>(words), chunks}, capacity},

@@ -79,6 +79,7 @@ struct task_view {
   uint64_t* results;
   uint32_t schedulers;  ///< the first of the workers hand out batches; 0: each serves itself
   uint32_t depths, width, local_levels, capacity, frame_capacity, frame_shift;  ///< rows of frames of one depth: 1 << frame_shift
+  uint32_t task_chunks, ready_chunks;  ///< of a channel of tasks, and of rows that are ready
 
   template <class U>
   using element = std::conditional_t<task_facts<U>::is_continuation, uint32_t, U>;
@@ -90,12 +91,13 @@ struct task_view {
   }
   template <class U>
   GRAVEL_BOTH channel<element<U>> channel_of(uint32_t depth) const {
-    return channel<element<U>>::in(channel_at(depth, types::template index<U>), capacity_of<U>());
+    return channel<element<U>>::in(channel_at(depth, types::template index<U>), capacity_of<U>(),
+                                   task_facts<U>::is_continuation ? ready_chunks : task_chunks);
   }
   template <class C>
   GRAVEL_BOTH frames<C> frames_of(uint32_t depth) const {
     constexpr uint32_t type = types::template index<C>;
-    return frames<C>::in(frame_memory[type] + depth * frame_stride[type], frame_capacity);
+    return frames<C>::in(frame_memory[type] + depth * frame_stride[type], frame_capacity, 1u << frame_shift);
   }
 
   GRAVEL_DEVICE void report(task_fault fault, uint32_t type, uint32_t number) const {
