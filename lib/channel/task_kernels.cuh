@@ -2,6 +2,12 @@
 #pragma once
 #include "lib/channel/task_worker.cuh"
 
+#if GRAVEL_CUDA
+#define GRAVEL_MOST_REGISTERS(n) __maxnreg__(n)
+#else
+#define GRAVEL_MOST_REGISTERS(n)
+#endif
+
 namespace gravel {
 
 /// Of dynamic shared memory, for each warp: what it has done, and its store.
@@ -21,13 +27,13 @@ GRAVEL_DEVICE task_worker<View> worker_of_warp(const View& view, uint32_t* looki
 
 /// `batches`: of each worker; ~0: until the end.
 template <class View>
-__global__ void run_tasks(const View view, uint32_t batches) {
+__global__ void GRAVEL_MOST_REGISTERS(View::registers) run_tasks(const View view, uint32_t batches) {
   __shared__ uint32_t looking;
   worker_of_warp(view, &looking).work(batches);
 }
 /// The same with schedulers.
 template <class View>
-__global__ void run_scheduled_tasks(const View view) {
+__global__ void GRAVEL_MOST_REGISTERS(View::registers) run_scheduled_tasks(const View view) {
   __shared__ uint32_t looking;
   worker_of_warp(view, &looking).work_scheduled();
 }

@@ -66,6 +66,7 @@ struct task_view {
   static constexpr uint32_t n_types = sizeof...(T);
   static_assert(n_types >= 1 && n_types <= 7, "a task graph has 1 to 7 types");
   static constexpr uint32_t most_words = std::max({as_words<T>::count...});
+  static constexpr uint32_t registers = std::min({task_facts<T>::registers...});  ///< of a worker at most
 
   Constants constants;
   char* channel_memory;              ///< a channel for each depth and type: of tasks, or of the rows of frames that are ready
