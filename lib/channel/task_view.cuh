@@ -66,6 +66,8 @@ struct task_view {
   static constexpr uint32_t n_types = sizeof...(T);
   static_assert(n_types >= 1 && n_types <= 7, "a task graph has 1 to 7 types");
   static constexpr uint32_t most_words = std::max({as_words<T>::count...});
+  /// A bit for each type whose tasks are run by a warp each: any number of them fills the width.
+  static constexpr uint32_t run_by_warps = ((task_facts<T>::lanes == 32 ? 1u << types::template index<T> : 0u) | ...);
   static constexpr uint32_t registers = std::min({task_facts<T>::registers...});  ///< of a worker at most
 
   Constants constants;

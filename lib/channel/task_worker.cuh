@@ -203,7 +203,8 @@ class task_worker {
   /// Of 32 channels, one for each lane, from the deepest on.
   GRAVEL_DEVICE bool choose_of(uint32_t begin, uint32_t waiting, uint32_t offered, uint32_t width) {
     if (warp_.ballot(waiting != 0)) found_nothing_ = false;
-    uint32_t some = warp_.ballot(waiting >= width), first = some;
+    const bool fills = waiting >= width || (waiting != 0 && View::run_by_warps >> (begin + warp_.rank()) % View::n_types & 1);
+    uint32_t some = warp_.ballot(fills), first = some;
     // Blocks begin at different ones of the deepest four, so that they do not all take from the same.
     for (uint32_t i = blockIdx.x % 4; i != 0 && (first & (first - 1)) != 0; --i) first &= ~(1u << highest_of(first));
     for (; some != 0; first = some) {
