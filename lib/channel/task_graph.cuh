@@ -41,7 +41,7 @@ struct gravel_task_counts {
   uint64_t local_tasks, local_batches;  ///< those of them that never left shared memory
   uint64_t continuations;
   uint64_t refusals;    ///< batches that did not start because a channel had no room
-  uint64_t handed_out;  ///< batches that a scheduler gave to another worker
+  uint64_t handed_out;  ///< batches that a worker took for another one
 };
 
 struct gravel_no_constants {};

@@ -19,7 +19,7 @@ struct work_counts {
   Count unfinished;  ///< frames that were begun, less those whose continuation has run; modulo 2^32 or 2^64
   Count batches, local_batches;
   Count refusals;    ///< batches that did not start because a channel had no room
-  Count handed_out;  ///< batches that a scheduler gave to another worker
+  Count handed_out;  ///< batches that a worker took for another one
 };
 
 /// Words of a run, on lines of their own.

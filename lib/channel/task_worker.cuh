@@ -34,6 +34,13 @@
 
 namespace gravel {
 
+/// Words of a block of workers, in shared memory. All zeros to begin with.
+struct worker_block {
+  uint64_t taken;    ///< tasks that one warp has taken for the others: the slot of the first, its channel, how many
+  uint32_t looking;  ///< who of this block looks at the channels
+  uint32_t waiting;  ///< warps that wait until they may look
+};
+
 /// Thread scope of all: the warp.
 template <class View>
 class task_worker {
@@ -44,8 +51,8 @@ class task_worker {
 
  public:
   /// `counts`: of the warp, in shared memory.
-  GRAVEL_DEVICE task_worker(const View& view, const store& own, work_counts<uint32_t>* counts, uint32_t* looking, const lane_group& warp)
-      : view_(view), own_store_(own), warp_(warp), counts_(*counts), own_(view, own, warp), looking_(looking) {
+  GRAVEL_DEVICE task_worker(const View& view, const store& own, work_counts<uint32_t>* counts, worker_block* block, const lane_group& warp)
+      : view_(view), own_store_(own), warp_(warp), counts_(*counts), own_(view, own, warp), block_(*block) {
     if (warp.is_leader()) counts_ = {};
     warp.sync();
   }
@@ -59,10 +66,14 @@ class task_worker {
       if (small) {
         own_.settle();
         if (batches == 0) break;
-        if (!may_look()) {
-          do warp_.wait_together([&] { idle(); });  // nothing can come but from the channels
-          while (!may_look() && !ended_);
+        if (!may_look()) {  // nothing can come but from the channels
+          const bool got = wait_for_turn(idle);
           small = false;
+          if (got) {
+            run_found();
+            --batches, small = true, idle.reset();
+            continue;
+          }
         }
         if (ended_) break;
       }
@@ -149,7 +160,7 @@ class task_worker {
   /// Of a block one warp at a time looks at the channels, until it has found something.
   GRAVEL_DEVICE bool may_look() {
     if (looks_) return true;
-    const uint32_t state = warp_.from_leader(warp_.is_leader() ? atomicCAS(looking_, nobody, somebody) : nobody);
+    const uint32_t state = warp_.from_leader(warp_.is_leader() ? atomicCAS(&block_.looking, nobody, somebody) : nobody);
     looks_ = state == nobody;
     ended_ = state == all_done;
     if (looks_) found_nothing_ = false;  // who left it found something
@@ -159,9 +170,37 @@ class task_worker {
     if (!looks_) return;
     if (warp_.is_leader()) {
       if (starves_) fetch_add<scope::device>(&view_.words->starving, ~uint64_t{0});
-      atomicExch(looking_, ended_ ? all_done : nobody);  // so those who wait for their turn need not see for themselves
+      atomicExch(&block_.looking, ended_ ? all_done : nobody);  // so those who wait for their turn need not see for themselves
     }
     looks_ = starves_ = false;
+  }
+  /// Until it may look, or all is done, or it has a task that another warp of the block has taken: true.
+  GRAVEL_DEVICE bool wait_for_turn(relax& idle) {
+    bool got = false;
+    if (warp_.is_leader()) fetch_add<scope::shared>(&block_.waiting, 1u);
+    do warp_.wait_together([&] { idle(); });
+    while (!(got = take_of_block()) && !may_look() && !ended_);
+    if (warp_.is_leader()) fetch_add<scope::shared>(&block_.waiting, ~0u);
+    return got;
+  }
+  /// One of those that a warp of this block has taken.
+  GRAVEL_DEVICE bool take_of_block() {
+    uint64_t got = 0;
+    if (warp_.is_leader()) {
+      got = load_relaxed<scope::shared>(&block_.taken);
+      while (got != 0 && !compare_swap_acquire<scope::shared>(&block_.taken, got, (got & 255) == 1 ? 0 : got + one_slot - 1))  // [K10]
+        got = load_relaxed<scope::shared>(&block_.taken);
+    }
+    got = warp_.from_leader(got);
+    if (got == 0) return false;
+    warp_.sync();
+    found_ = {static_cast<uint32_t>(got >> 8 & 0xffffff), 1, {got >> 32, 1}, false};
+    return true;
+  }
+  /// How many tasks that need no room it takes at once: for those of its block that wait, too, but of the waiting ones no more than its part.
+  GRAVEL_DEVICE uint32_t share_of(uint32_t waiting) const {
+    const uint32_t part = waiting / gridDim.x, warps = 1 + warp_.from_leader(load_relaxed<scope::shared>(&block_.waiting));
+    return part < 2 || hands_out_ ? 1 : part < warps ? part : warps;
   }
   GRAVEL_DEVICE bool starving() const {
     return warp_.from_leader(warp_.is_leader() ? load_relaxed<scope::device>(&view_.words->starving) : 0) != 0;
@@ -174,6 +213,7 @@ class task_worker {
 
   /// Takes a batch: of the deepest channel that has at least `width` elements and may start. None, if a task has done something wrong.
   GRAVEL_DEVICE bool choose(uint32_t width) {
+    if (take_of_block()) return leave_looking(), true;
     const uint32_t all = view_.depths * View::n_types;
     found_nothing_ = true;
     const uint64_t fault = warp_.is_leader() ? load_relaxed<scope::device>(&view_.words->fault) : 0;  // comes with what follows
@@ -226,12 +266,27 @@ class task_worker {
   }
   template <class T>
   GRAVEL_DEVICE bool take_batch(uint32_t waiting, uint32_t offered) {
-    const uint32_t depth = found_.channel / View::n_types, most = waiting < facts<T>::batch ? waiting : facts<T>::batch;
+    constexpr bool needs_nothing = facts<T>::spawns == 0 && facts<T>::continuations::count == 0;
+    const uint32_t depth = found_.channel / View::n_types;
+    uint32_t most = waiting < facts<T>::batch ? waiting : facts<T>::batch;
     const task_admission<View, T> admission{view_, depth + 1};
+    const auto from = view_.template channel_of<T>(depth);
+    if constexpr (needs_nothing && facts<T>::lanes == 32 && !facts<T>::is_continuation) {
+      if (const uint32_t share = share_of(waiting); share > 1) {
+        const channel_batch all = from.take(warp_, share, offered);
+        found_.promised = 1;
+        found_.batch = {all.first, 1};
+        if (all.count > 1 && warp_.is_leader())
+          store_release<scope::shared>(&block_.taken, (all.first + 1) << 32 | uint64_t{found_.channel} << 8 | (all.count - 1));  // [K10]
+        if (all.count == 0) return false;
+        count(&counts_.handed_out, all.count - 1);
+        leave_looking();
+        return true;
+      }
+    }
     // Tasks that spawn nothing always may start; while one is taken, another warp of the block can look for the next.
     if (facts<T>::spawns == 0 && waiting > most && !hands_out_) leave_looking();
     if (!admission.promise(warp_, most)) return count(&counts_.refusals, 1), false;
-    const auto from = view_.template channel_of<T>(depth);
     const uint32_t n = from.claim(warp_, most, offered);
     found_.promised = most;
     if (n == 0) {
@@ -375,6 +430,7 @@ class task_worker {
 
   static constexpr uint32_t none = ~0u;
   static constexpr uint32_t nobody = 0, somebody = 1, all_done = 2;
+  static constexpr uint64_t one_slot = uint64_t{1} << 32;
   /// A batch that was taken out of a channel, or one frame whose inputs have come.
   struct found {
     uint32_t channel, promised;  ///< depth * types + type; tasks for whose children there is room
@@ -390,7 +446,7 @@ class task_worker {
   found found_{};
   uint32_t next_type_ = none, next_row_ = 0;
   uint32_t arguments_[View::most_words] = {};  ///< of the frame that is found_
-  uint32_t* const looking_;     ///< in shared memory: who of this block looks at the channels; all_done: one who did has seen the end
+  worker_block& block_;         ///< looking: all_done: one who did has seen the end
   bool looks_ = false;          ///< this one
   bool ended_ = false;          ///< nothing is left, or a task has done something wrong
   bool starves_ = false;        ///< and it is counted as one that found nothing
