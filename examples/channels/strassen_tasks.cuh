@@ -9,7 +9,7 @@ namespace strassen_tasks {
 enum what : uint32_t { multiplying, dividing, combining };
 struct part {  // what a warp does at once: the product of a leaf, or a part of the sums before the products of a node, or after them
   static constexpr const char* name = "part";
-  static constexpr uint32_t lanes = 32, registers = 128;
+  static constexpr uint32_t lanes = 32;
   uint32_t what, level, index, number;
   gravel_return<void> to;
 

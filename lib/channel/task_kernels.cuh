@@ -27,13 +27,24 @@ GRAVEL_DEVICE task_worker<View> worker_of_warp(const View& view, worker_block* b
 
 /// `batches`: of each worker; ~0: until the end.
 template <class View>
-__global__ void GRAVEL_MOST_REGISTERS(View::registers) run_tasks(const View view, uint32_t batches) {
+__global__ void run_tasks(const View view, uint32_t batches) {
   __shared__ worker_block block;
   worker_of_warp(view, &block).work(batches);
 }
+/// The same in fewer registers.
+template <class View>
+__global__ void GRAVEL_MOST_REGISTERS(View::registers) run_tasks_within(const View view, uint32_t batches) {
+  __shared__ worker_block block;
+  worker_of_warp(view, &block).work(batches);
+}
+template <class View>
+constexpr auto kernel_of_workers() {
+  if constexpr (View::registers != 0) return &run_tasks_within<View>;
+  else return &run_tasks<View>;
+}
 /// The same with schedulers.
 template <class View>
-__global__ void GRAVEL_MOST_REGISTERS(View::registers) run_scheduled_tasks(const View view) {
+__global__ void run_scheduled_tasks(const View view) {
   __shared__ worker_block block;
   worker_of_warp(view, &block).work_scheduled();
 }

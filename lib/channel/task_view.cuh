@@ -68,7 +68,12 @@ struct task_view {
   static constexpr uint32_t most_words = std::max({as_words<T>::count...});
   /// A bit for each type whose tasks are run by a warp each: any number of them fills the width.
   static constexpr uint32_t run_by_warps = ((task_facts<T>::lanes == 32 ? 1u << types::template index<T> : 0u) | ...);
-  static constexpr uint32_t registers = std::min({task_facts<T>::registers...});  ///< of a worker at most
+  /// Of a worker at most; 0: no type says how many.
+  static constexpr uint32_t registers = [] {
+    uint32_t least = 0;
+    ((least = task_facts<T>::registers != 0 && (least == 0 || task_facts<T>::registers < least) ? task_facts<T>::registers : least), ...);
+    return least;
+  }();
 
   Constants constants;
   char* channel_memory;              ///< a channel for each depth and type: of tasks, or of the rows of frames that are ready
