@@ -300,6 +300,24 @@ TEST_CASE("frames of a graph if nothing is said") {
     CHECK(usual_frames(r.wanted, [&](uint32_t n) { return n <= r.most; }) == r.expected);
 }
 
+TEST_CASE("what is committed is offered at once if all before it is ready, else found by who looks") {
+  for (uint64_t laps : {uint64_t{0}, uint64_t{7}, uint64_t{255}, (uint64_t{1} << 27) - 1}) {
+    rig<uint8_t> r(64 * 32 - 31, laps);
+    const lane_group me = lane_group::active();
+    const auto a = r.c.reserve(me, 5), b = r.c.reserve(me, 60), c = r.c.reserve(me, 7);
+    CHECK(r.c.commit_and_offer(me, r.c.reserve(me, 0)));
+    CHECK(!r.c.commit_and_offer(me, b));
+    CHECK(r.c.state().offered == 0);
+    CHECK(r.c.commit_and_offer(me, a));
+    CHECK((r.c.state().offered == 5 && r.c.state().ready == r.base + 5));
+    CHECK(!r.c.commit_and_offer(me, c));  // b has been passed by: nobody has offered it
+    CHECK(r.c.take(me, 32).count == 5);
+    uint32_t rest = 0;
+    for (uint32_t n; (n = r.c.take(me, 32).count) != 0;) rest += n;
+    CHECK(rest == 67);
+  }
+}
+
 TEST_CASE("a publication offers what is committed up to the first gap, also where words wrap") {
   struct row {
     std::vector<uint32_t> reserved;   ///< so many tickets at once, one behind the other

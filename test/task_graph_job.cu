@@ -162,7 +162,7 @@ struct crowd {
 constexpr uint32_t most_parts = 70;
 struct part {
   static constexpr const char* name = "part";
-  static constexpr uint32_t lanes = 32;
+  static constexpr uint32_t lanes = 32, registers = 64;
   uint32_t row, number;
   gravel_return<void> to;
   template <class Here>

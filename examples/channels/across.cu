@@ -79,9 +79,10 @@ bool run_across(const channel_program_options& o, const across_options& a, Graph
   const uint64_t least = gravel_min_all(graph.counts().tasks), most = gravel_max_all(graph.counts().tasks);
   const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
   if (me == 0)
-    std::printf("tasks that travelled %llu, asked for %llu times, PEs that had some %llu, each between %llu and %llu\n", number(given), number(asked),
-                number(busy), number(least), number(most));
-  facts.insert(facts.end(), {{"travelled", given}, {"asked", asked}, {"pes_with_tasks", busy}, {"least_tasks", least}, {"most_tasks", most}});
+    std::printf("tasks that travelled %llu, asked for %llu times, PEs that had some %llu, each between %llu and %llu\n", number(given),
+                number(asked), number(busy), number(least), number(most));
+  facts.insert(facts.end(),
+               {{"travelled", given}, {"asked", asked}, {"pes_with_tasks", busy}, {"least_tasks", least}, {"most_tasks", most}});
   return right && given == taken;
 }
 

@@ -69,7 +69,9 @@ struct sort {
     }
     const uint32_t quarter = (n + 3) / 4, last = n - 3 * quarter;
     const uint32_t results = 3 * here.constants().results(quarter) + here.constants().results(last);
-    here.fork(quarters{at, n, to}, results, 4, [&](uint32_t i, auto all) { return sort{at + i * quarter, i < 3 ? quarter : last, all[0]}; });
+    here.fork(quarters{at, n, to}, results, 4, [&](uint32_t i, auto all) {
+      return sort{at + i * quarter, i < 3 ? quarter : last, all[0]};
+    });
   }
 };
 

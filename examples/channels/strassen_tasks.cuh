@@ -69,7 +69,8 @@ template <class Here>
 __device__ void factors::operator()(Here& here) const {
   const uint32_t below = level + 1, first = index * 7;
   const products all{level, index, to};
-  if (here.constants().is_leaf(below)) here.fork(all, 7, 7, [&](uint32_t i, auto them) { return part{multiplying, below, first + i, 0, them[0]}; });
+  if (here.constants().is_leaf(below))
+    here.fork(all, 7, 7, [&](uint32_t i, auto them) { return part{multiplying, below, first + i, 0, them[0]}; });
   else here.fork(all, 7 * here.constants().parts(below), 7, [&](uint32_t i, auto them) { return multiply{below, first + i, them[0]}; });
 }
 

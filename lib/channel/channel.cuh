@@ -153,11 +153,11 @@ struct channel {
   GRAVEL_BOTH bool commit_and_offer(const Group& group, const channel_reservation& r) const {
     group.sync();
     if (!r.granted || r.total == 0) return true;
-    acquire_now<scope::device>();  // on the GPU one fence is the release of both [K4] and [K9]
+    acquire_now<scope::device>();                     // on the GPU one fence is the release of both [K4] and [K9]
     count<true>(group, committed, r.first, r.total);  // [K4]
     uint32_t offers = 0;
     if (group.is_leader()) {
-      offers = make_ready(r.first, r.first + r.total);  // [K9]
+      offers = make_ready(r.first, r.first + r.total);                          // [K9]
       if (offers) fetch_add_release<scope::device>(&state().offered, r.total);  // [K7]
     }
     return group.from_leader(offers) != 0;

@@ -117,7 +117,8 @@ struct task_facts {
   static constexpr uint32_t spawns = detail::spawns_of<T>;  ///< children of one task at most
   static constexpr uint32_t lanes = detail::lanes_of<T>;    ///< that run one task
   static constexpr uint32_t batch = 32 / lanes;             ///< tasks that a warp runs at once
-  static constexpr uint32_t registers = detail::registers_of<T>;  ///< of a worker at most, or 0: fewer registers, more workers on a multiprocessor
+  static constexpr uint32_t registers =
+      detail::registers_of<T>;  ///< of a worker at most, or 0: fewer registers, more workers on a multiprocessor
   using children = typename detail::children_of<T>::type;
   using continuations = typename detail::continuations_of<T>::type;
   using value = typename detail::value_of<T>::type;

@@ -87,7 +87,7 @@ struct task_view {
   uint64_t* results;
   uint32_t schedulers;  ///< the first of the workers hand out batches; 0: each serves itself
   uint32_t depths, width, local_levels, capacity, frame_capacity, frame_shift;  ///< rows of frames of one depth: 1 << frame_shift
-  uint32_t task_chunks, ready_chunks;  ///< of a channel of tasks, and of rows that are ready
+  uint32_t task_chunks, ready_chunks;                                           ///< of a channel of tasks, and of rows that are ready
 
   template <class U>
   using element = std::conditional_t<task_facts<U>::is_continuation, uint32_t, U>;

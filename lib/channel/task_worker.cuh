@@ -446,13 +446,13 @@ class task_worker {
   found found_{};
   uint32_t next_type_ = none, next_row_ = 0;
   uint32_t arguments_[View::most_words] = {};  ///< of the frame that is found_
-  worker_block& block_;         ///< looking: all_done: one who did has seen the end
-  bool looks_ = false;          ///< this one
-  bool ended_ = false;          ///< nothing is left, or a task has done something wrong
-  bool starves_ = false;        ///< and it is counted as one that found nothing
-  bool hands_out_ = false;      ///< a scheduler
-  bool found_nothing_ = false;  ///< when the channels were last looked at
-  uint32_t seen_ = 0;           ///< arrivals, then
+  worker_block& block_;                        ///< looking: all_done: one who did has seen the end
+  bool looks_ = false;                         ///< this one
+  bool ended_ = false;                         ///< nothing is left, or a task has done something wrong
+  bool starves_ = false;                       ///< and it is counted as one that found nothing
+  bool hands_out_ = false;                     ///< a scheduler
+  bool found_nothing_ = false;                 ///< when the channels were last looked at
+  uint32_t seen_ = 0;                          ///< arrivals, then
   uint32_t skipped_ = 0;
 };
 
