@@ -299,7 +299,8 @@ void many_at_once(uint32_t n) {
     o.capacity = capacity;
     o.frames = 32;
     o.max_depth = 7;
-    o.blocks = 1, o.warps = 4;  // of 70 parts a worker takes some for the others of its block
+    o.blocks = 1, o.warps = 4;  // of 70 parts a worker takes some for the others of its block, also if each takes one and leaves
+    if (capacity == 993) o.dispatch = gravel_dispatch::host;
     gravel_task_graph<world, first_row, row_done, part> rows({sums}, o);
     const std::vector<uint64_t> zeros(5);
     gravel_copy(sums, zeros.data(), 40);

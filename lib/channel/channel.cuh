@@ -32,6 +32,9 @@
 // not succeed: where others were faster, or tickets before are not committed yet, nothing is lost, as consumers who find nothing offered look
 // for themselves.
 //
+// Or, with commit_and_offer, without a look at the counts: that `ready` was its own first ticket says that all before it are ready. On the GPU one fence
+// stands before the counts and the compare and swap, so that others may see the counts later: then they take less to be committed than is, for a while.
+//
 // The model is test/models/channel.pml; test/channel_test.cpp runs it under seeded schedules.
 #pragma once
 #include <cstdint>

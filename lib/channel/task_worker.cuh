@@ -10,7 +10,8 @@
 //
 // Of a block only one warp looks at the channels, which it goes on doing until it has found something: those who look hold up those who
 // work, by the words of the channels and by the multiprocessor's instructions. What it waits for there, those wait for that want to look next; so
-// it leaves as soon as it has claimed some, before it knows which. Blocks begin at different ones of the deepest four. While a
+// it leaves as soon as it has claimed some, before it knows which. Of leaves that are run by a warp each (they need no room) it takes some for those that
+// wait, too: as many as there are of them, if the leaves are enough for all blocks [K10]. Blocks begin at different ones of the deepest four. While a
 // block looks in vain (`starving`), tasks of the upper half of the local levels stay in the channels, to be split.
 //
 // The warp that brings a continuation its last result goes on with it at once, if it may start, and without a trip through the channel; with
@@ -36,9 +37,11 @@ namespace gravel {
 
 /// Words of a block of workers, in shared memory. All zeros to begin with.
 struct worker_block {
-  uint64_t taken;    ///< tasks that one warp has taken for the others: the slot of the first, its channel, how many
+  /// Leaves that one warp has taken for others: the slot of the first, their channel, how many; or 0. Only who looks puts some here, and takes from here
+  /// first, so they never meet others. Those who wait take from here [K10]; no more are put here than wait, none of whom leaves without one, or to look.
+  uint64_t taken;
   uint32_t looking;  ///< who of this block looks at the channels
-  uint32_t waiting;  ///< warps that wait until they may look
+  uint32_t waiting;  ///< warps that wait until they may look, less those for whom something is here
 };
 
 /// Thread scope of all: the warp.
@@ -180,7 +183,7 @@ class task_worker {
     if (warp_.is_leader()) fetch_add<scope::shared>(&block_.waiting, 1u);
     do warp_.wait_together([&] { idle(); });
     while (!(got = take_of_block()) && !may_look() && !ended_);
-    if (warp_.is_leader()) fetch_add<scope::shared>(&block_.waiting, ~0u);
+    if (!got && warp_.is_leader()) fetch_add<scope::shared>(&block_.waiting, ~0u);
     return got;
   }
   /// One of those that a warp of this block has taken.
@@ -197,10 +200,23 @@ class task_worker {
     found_ = {static_cast<uint32_t>(got >> 8 & 0xffffff), 1, {got >> 32, 1}, false};
     return true;
   }
-  /// How many tasks that need no room it takes at once: for those of its block that wait, too, but of the waiting ones no more than its part.
+  /// How many leaves that are run by a warp each it takes at once: for those of its block that wait, too, but of the waiting ones no more than its part.
   GRAVEL_DEVICE uint32_t share_of(uint32_t waiting) const {
     const uint32_t part = waiting / gridDim.x, warps = 1 + warp_.from_leader(load_relaxed<scope::shared>(&block_.waiting));
     return part < 2 || hands_out_ ? 1 : part < warps ? part : warps;
+  }
+  /// Of the channel that is found_: one, and the others for those that wait.
+  GRAVEL_DEVICE bool keep_one_of(const channel_batch& all) {
+    if (all.count == 0) return false;
+    found_.promised = 1;
+    found_.batch = {all.first, 1};
+    if (all.count > 1 && warp_.is_leader()) {
+      fetch_add<scope::shared>(&block_.waiting, 1 - all.count);
+      store_release<scope::shared>(&block_.taken, (all.first + 1) << 32 | uint64_t{found_.channel} << 8 | (all.count - 1));  // [K10]
+    }
+    count(&counts_.handed_out, all.count - 1);
+    leave_looking();
+    return true;
   }
   GRAVEL_DEVICE bool starving() const {
     return warp_.from_leader(warp_.is_leader() ? load_relaxed<scope::device>(&view_.words->starving) : 0) != 0;
@@ -213,7 +229,11 @@ class task_worker {
 
   /// Takes a batch: of the deepest channel that has at least `width` elements and may start. None, if a task has done something wrong.
   GRAVEL_DEVICE bool choose(uint32_t width) {
-    if (take_of_block()) return leave_looking(), true;
+    if (take_of_block()) {
+      if (warp_.is_leader()) fetch_add<scope::shared>(&block_.waiting, 1u);  // it was for one who waits
+      leave_looking();
+      return true;
+    }
     const uint32_t all = view_.depths * View::n_types;
     found_nothing_ = true;
     const uint64_t fault = warp_.is_leader() ? load_relaxed<scope::device>(&view_.words->fault) : 0;  // comes with what follows
@@ -266,24 +286,11 @@ class task_worker {
   }
   template <class T>
   GRAVEL_DEVICE bool take_batch(uint32_t waiting, uint32_t offered) {
-    constexpr bool needs_nothing = facts<T>::spawns == 0 && facts<T>::continuations::count == 0;
-    const uint32_t depth = found_.channel / View::n_types;
-    uint32_t most = waiting < facts<T>::batch ? waiting : facts<T>::batch;
-    const task_admission<View, T> admission{view_, depth + 1};
+    const uint32_t depth = found_.channel / View::n_types, most = waiting < facts<T>::batch ? waiting : facts<T>::batch;
     const auto from = view_.template channel_of<T>(depth);
-    if constexpr (needs_nothing && facts<T>::lanes == 32 && !facts<T>::is_continuation) {
-      if (const uint32_t share = share_of(waiting); share > 1) {
-        const channel_batch all = from.take(warp_, share, offered);
-        found_.promised = 1;
-        found_.batch = {all.first, 1};
-        if (all.count > 1 && warp_.is_leader())
-          store_release<scope::shared>(&block_.taken, (all.first + 1) << 32 | uint64_t{found_.channel} << 8 | (all.count - 1));  // [K10]
-        if (all.count == 0) return false;
-        count(&counts_.handed_out, all.count - 1);
-        leave_looking();
-        return true;
-      }
-    }
+    if constexpr (facts<T>::lanes == 32 && facts<T>::spawns == 0 && facts<T>::continuations::count == 0 && !facts<T>::is_continuation)
+      if (const uint32_t share = share_of(waiting); share > 1) return keep_one_of(from.take(warp_, share, offered));
+    const task_admission<View, T> admission{view_, depth + 1};
     // Tasks that spawn nothing always may start; while one is taken, another warp of the block can look for the next.
     if (facts<T>::spawns == 0 && waiting > most && !hands_out_) leave_looking();
     if (!admission.promise(warp_, most)) return count(&counts_.refusals, 1), false;
