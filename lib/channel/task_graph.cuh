@@ -41,7 +41,7 @@ struct gravel_task_counts {
   uint64_t local_tasks, local_batches;  ///< those of them that never left shared memory
   uint64_t continuations;
   uint64_t refusals;    ///< batches that did not start because a channel had no room
-  uint64_t handed_out;  ///< batches that a worker took for another one
+  uint64_t handed_out;  ///< batches that a scheduler gave to another worker
 };
 
 struct gravel_no_constants {};
@@ -314,7 +314,7 @@ class gravel_task_graph {
   }
   void run_workers(uint32_t batches) {
     if (view_.schedulers) launch(gravel::run_scheduled_tasks<view>, blocks_, threads(), shared_bytes(), run_stream_, view_);
-    else launch(gravel::kernel_of_workers<view>(), blocks_, threads(), shared_bytes(), run_stream_, view_, batches);
+    else launch(gravel::run_tasks<view>, blocks_, threads(), shared_bytes(), run_stream_, view_, batches);
   }
   /// The host pushes no more: workers end when nothing is left.
   void let_go() { gravel::current_backend().store_word(&view_.words->held, 0); }
@@ -408,7 +408,7 @@ class gravel_task_graph {
   /// 0: not even one.
   unsigned blocks_of_multiprocessor() const {
     const auto kernel = view_.schedulers ? reinterpret_cast<const void*>(&gravel::run_scheduled_tasks<view>)
-                                         : reinterpret_cast<const void*>(gravel::kernel_of_workers<view>());
+                                         : reinterpret_cast<const void*>(&gravel::run_tasks<view>);
     int each = 0;
     if (cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes())) == cudaSuccess &&
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(&each, kernel, static_cast<int>(threads()), shared_bytes()) == cudaSuccess)

@@ -8,12 +8,11 @@
 //     using continuations = gravel_types<...>;           (spawns, children, continuations as for a task; none if nothing is said)
 //     uint32_t level() const;                            template <class Here>
 //     static constexpr uint32_t lanes;    1 or 32        __device__ void operator()(Here&, const V (&x)[inputs]) const;
-//     static constexpr uint32_t registers;               };
-//     template <class Here>
+//     template <class Here>                              };
 //     __device__ void operator()(Here&) const;
 //   };
 //
-// Left out: children is the type itself, continuations none, level() the depth that is left, lanes 1, registers what the compiler wants.
+// Left out: children is the type itself, continuations none, level() the depth that is left, lanes 1.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -77,11 +76,6 @@ constexpr uint32_t lanes_of = [] {
   else return 1u;
 }();
 template <class T>
-constexpr uint32_t registers_of = [] {
-  if constexpr (requires { T::registers; }) return uint32_t{T::registers};
-  else return 0u;
-}();
-template <class T>
 struct children_of {
   using type = std::conditional_t<spawns_of<T> != 0, gravel_types<T>, gravel_types<>>;
 };
@@ -117,8 +111,6 @@ struct task_facts {
   static constexpr uint32_t spawns = detail::spawns_of<T>;  ///< children of one task at most
   static constexpr uint32_t lanes = detail::lanes_of<T>;    ///< that run one task
   static constexpr uint32_t batch = 32 / lanes;             ///< tasks that a warp runs at once
-  static constexpr uint32_t registers =
-      detail::registers_of<T>;  ///< of a worker at most, or 0: fewer registers, more workers on a multiprocessor
   using children = typename detail::children_of<T>::type;
   using continuations = typename detail::continuations_of<T>::type;
   using value = typename detail::value_of<T>::type;

@@ -19,7 +19,7 @@ struct work_counts {
   Count unfinished;  ///< frames that were begun, less those whose continuation has run; modulo 2^32 or 2^64
   Count batches, local_batches;
   Count refusals;    ///< batches that did not start because a channel had no room
-  Count handed_out;  ///< batches that a worker took for another one
+  Count handed_out;  ///< batches that a scheduler gave to another worker
 };
 
 /// Words of a run, on lines of their own.
@@ -66,14 +66,6 @@ struct task_view {
   static constexpr uint32_t n_types = sizeof...(T);
   static_assert(n_types >= 1 && n_types <= 7, "a task graph has 1 to 7 types");
   static constexpr uint32_t most_words = std::max({as_words<T>::count...});
-  /// A bit for each type whose tasks are run by a warp each: any number of them fills the width.
-  static constexpr uint32_t run_by_warps = ((task_facts<T>::lanes == 32 ? 1u << types::template index<T> : 0u) | ...);
-  /// Of a worker at most; 0: no type says how many.
-  static constexpr uint32_t registers = [] {
-    uint32_t least = 0;
-    ((least = task_facts<T>::registers != 0 && (least == 0 || task_facts<T>::registers < least) ? task_facts<T>::registers : least), ...);
-    return least;
-  }();
 
   Constants constants;
   char* channel_memory;              ///< a channel for each depth and type: of tasks, or of the rows of frames that are ready

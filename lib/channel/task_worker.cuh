@@ -10,8 +10,7 @@
 //
 // Of a block only one warp looks at the channels, which it goes on doing until it has found something: those who look hold up those who
 // work, by the words of the channels and by the multiprocessor's instructions. What it waits for there, those wait for that want to look next; so
-// it leaves as soon as it has claimed some, before it knows which. Of leaves that are run by a warp each (they need no room) it takes some for those that
-// wait, too: as many as there are of them, if the leaves are enough for all blocks [K10]. Blocks begin at different ones of the deepest four. While a
+// it leaves as soon as it has claimed some, before it knows which. Blocks begin at different ones of the deepest four. While a
 // block looks in vain (`starving`), tasks of the upper half of the local levels stay in the channels, to be split.
 //
 // The warp that brings a continuation its last result goes on with it at once, if it may start, and without a trip through the channel; with
@@ -35,15 +34,6 @@
 
 namespace gravel {
 
-/// Words of a block of workers, in shared memory. All zeros to begin with.
-struct worker_block {
-  /// Leaves that one warp has taken for others: the slot of the first, their channel, how many; or 0. Only who looks puts some here, and takes from here
-  /// first, so they never meet others. Those who wait take from here [K10]; no more are put here than wait, none of whom leaves without one, or to look.
-  uint64_t taken;
-  uint32_t looking;  ///< who of this block looks at the channels
-  uint32_t waiting;  ///< warps that wait until they may look, less those for whom something is here
-};
-
 /// Thread scope of all: the warp.
 template <class View>
 class task_worker {
@@ -54,8 +44,8 @@ class task_worker {
 
  public:
   /// `counts`: of the warp, in shared memory.
-  GRAVEL_DEVICE task_worker(const View& view, const store& own, work_counts<uint32_t>* counts, worker_block* block, const lane_group& warp)
-      : view_(view), own_store_(own), warp_(warp), counts_(*counts), own_(view, own, warp), block_(*block) {
+  GRAVEL_DEVICE task_worker(const View& view, const store& own, work_counts<uint32_t>* counts, uint32_t* looking, const lane_group& warp)
+      : view_(view), own_store_(own), warp_(warp), counts_(*counts), own_(view, own, warp), looking_(looking) {
     if (warp.is_leader()) counts_ = {};
     warp.sync();
   }
@@ -69,14 +59,10 @@ class task_worker {
       if (small) {
         own_.settle();
         if (batches == 0) break;
-        if (!may_look()) {  // nothing can come but from the channels
-          const bool got = wait_for_turn(idle);
+        if (!may_look()) {
+          do warp_.wait_together([&] { idle(); });  // nothing can come but from the channels
+          while (!may_look() && !ended_);
           small = false;
-          if (got) {
-            run_found();
-            --batches, small = true, idle.reset();
-            continue;
-          }
         }
         if (ended_) break;
       }
@@ -163,7 +149,7 @@ class task_worker {
   /// Of a block one warp at a time looks at the channels, until it has found something.
   GRAVEL_DEVICE bool may_look() {
     if (looks_) return true;
-    const uint32_t state = warp_.from_leader(warp_.is_leader() ? atomicCAS(&block_.looking, nobody, somebody) : nobody);
+    const uint32_t state = warp_.from_leader(warp_.is_leader() ? atomicCAS(looking_, nobody, somebody) : nobody);
     looks_ = state == nobody;
     ended_ = state == all_done;
     if (looks_) found_nothing_ = false;  // who left it found something
@@ -173,50 +159,9 @@ class task_worker {
     if (!looks_) return;
     if (warp_.is_leader()) {
       if (starves_) fetch_add<scope::device>(&view_.words->starving, ~uint64_t{0});
-      atomicExch(&block_.looking, ended_ ? all_done : nobody);  // so those who wait for their turn need not see for themselves
+      atomicExch(looking_, ended_ ? all_done : nobody);  // so those who wait for their turn need not see for themselves
     }
     looks_ = starves_ = false;
-  }
-  /// Until it may look, or all is done, or it has a task that another warp of the block has taken: true.
-  GRAVEL_DEVICE bool wait_for_turn(relax& idle) {
-    bool got = false;
-    if (warp_.is_leader()) fetch_add<scope::shared>(&block_.waiting, 1u);
-    do warp_.wait_together([&] { idle(); });
-    while (!(got = take_of_block()) && !may_look() && !ended_);
-    if (!got && warp_.is_leader()) fetch_add<scope::shared>(&block_.waiting, ~0u);
-    return got;
-  }
-  /// One of those that a warp of this block has taken.
-  GRAVEL_DEVICE bool take_of_block() {
-    uint64_t got = 0;
-    if (warp_.is_leader()) {
-      got = load_relaxed<scope::shared>(&block_.taken);
-      while (got != 0 && !compare_swap_acquire<scope::shared>(&block_.taken, got, (got & 255) == 1 ? 0 : got + one_slot - 1))  // [K10]
-        got = load_relaxed<scope::shared>(&block_.taken);
-    }
-    got = warp_.from_leader(got);
-    if (got == 0) return false;
-    warp_.sync();
-    found_ = {static_cast<uint32_t>(got >> 8 & 0xffffff), 1, {got >> 32, 1}, false};
-    return true;
-  }
-  /// How many leaves that are run by a warp each it takes at once: for those of its block that wait, too, but of the waiting ones no more than its part.
-  GRAVEL_DEVICE uint32_t share_of(uint32_t waiting) const {
-    const uint32_t part = waiting / gridDim.x, warps = 1 + warp_.from_leader(load_relaxed<scope::shared>(&block_.waiting));
-    return part < 2 || hands_out_ ? 1 : part < warps ? part : warps;
-  }
-  /// Of the channel that is found_: one, and the others for those that wait.
-  GRAVEL_DEVICE bool keep_one_of(const channel_batch& all) {
-    if (all.count == 0) return false;
-    found_.promised = 1;
-    found_.batch = {all.first, 1};
-    if (all.count > 1 && warp_.is_leader()) {
-      fetch_add<scope::shared>(&block_.waiting, 1 - all.count);
-      store_release<scope::shared>(&block_.taken, (all.first + 1) << 32 | uint64_t{found_.channel} << 8 | (all.count - 1));  // [K10]
-    }
-    count(&counts_.handed_out, all.count - 1);
-    leave_looking();
-    return true;
   }
   GRAVEL_DEVICE bool starving() const {
     return warp_.from_leader(warp_.is_leader() ? load_relaxed<scope::device>(&view_.words->starving) : 0) != 0;
@@ -229,11 +174,6 @@ class task_worker {
 
   /// Takes a batch: of the deepest channel that has at least `width` elements and may start. None, if a task has done something wrong.
   GRAVEL_DEVICE bool choose(uint32_t width) {
-    if (take_of_block()) {
-      if (warp_.is_leader()) fetch_add<scope::shared>(&block_.waiting, 1u);  // it was for one who waits
-      leave_looking();
-      return true;
-    }
     const uint32_t all = view_.depths * View::n_types;
     found_nothing_ = true;
     const uint64_t fault = warp_.is_leader() ? load_relaxed<scope::device>(&view_.words->fault) : 0;  // comes with what follows
@@ -263,8 +203,7 @@ class task_worker {
   /// Of 32 channels, one for each lane, from the deepest on.
   GRAVEL_DEVICE bool choose_of(uint32_t begin, uint32_t waiting, uint32_t offered, uint32_t width) {
     if (warp_.ballot(waiting != 0)) found_nothing_ = false;
-    const bool fills = waiting >= width || (waiting != 0 && View::run_by_warps >> (begin + warp_.rank()) % View::n_types & 1);
-    uint32_t some = warp_.ballot(fills), first = some;
+    uint32_t some = warp_.ballot(waiting >= width), first = some;
     // Blocks begin at different ones of the deepest four, so that they do not all take from the same.
     for (uint32_t i = blockIdx.x % 4; i != 0 && (first & (first - 1)) != 0; --i) first &= ~(1u << highest_of(first));
     for (; some != 0; first = some) {
@@ -287,13 +226,11 @@ class task_worker {
   template <class T>
   GRAVEL_DEVICE bool take_batch(uint32_t waiting, uint32_t offered) {
     const uint32_t depth = found_.channel / View::n_types, most = waiting < facts<T>::batch ? waiting : facts<T>::batch;
-    const auto from = view_.template channel_of<T>(depth);
-    if constexpr (facts<T>::lanes == 32 && facts<T>::spawns == 0 && facts<T>::continuations::count == 0 && !facts<T>::is_continuation)
-      if (const uint32_t share = share_of(waiting); share > 1) return keep_one_of(from.take(warp_, share, offered));
     const task_admission<View, T> admission{view_, depth + 1};
     // Tasks that spawn nothing always may start; while one is taken, another warp of the block can look for the next.
     if (facts<T>::spawns == 0 && waiting > most && !hands_out_) leave_looking();
     if (!admission.promise(warp_, most)) return count(&counts_.refusals, 1), false;
+    const auto from = view_.template channel_of<T>(depth);
     const uint32_t n = from.claim(warp_, most, offered);
     found_.promised = most;
     if (n == 0) {
@@ -437,7 +374,6 @@ class task_worker {
 
   static constexpr uint32_t none = ~0u;
   static constexpr uint32_t nobody = 0, somebody = 1, all_done = 2;
-  static constexpr uint64_t one_slot = uint64_t{1} << 32;
   /// A batch that was taken out of a channel, or one frame whose inputs have come.
   struct found {
     uint32_t channel, promised;  ///< depth * types + type; tasks for whose children there is room
@@ -453,13 +389,13 @@ class task_worker {
   found found_{};
   uint32_t next_type_ = none, next_row_ = 0;
   uint32_t arguments_[View::most_words] = {};  ///< of the frame that is found_
-  worker_block& block_;                        ///< looking: all_done: one who did has seen the end
-  bool looks_ = false;                         ///< this one
-  bool ended_ = false;                         ///< nothing is left, or a task has done something wrong
-  bool starves_ = false;                       ///< and it is counted as one that found nothing
-  bool hands_out_ = false;                     ///< a scheduler
-  bool found_nothing_ = false;                 ///< when the channels were last looked at
-  uint32_t seen_ = 0;                          ///< arrivals, then
+  uint32_t* const looking_;     ///< in shared memory: who of this block looks at the channels; all_done: one who did has seen the end
+  bool looks_ = false;          ///< this one
+  bool ended_ = false;          ///< nothing is left, or a task has done something wrong
+  bool starves_ = false;        ///< and it is counted as one that found nothing
+  bool hands_out_ = false;      ///< a scheduler
+  bool found_nothing_ = false;  ///< when the channels were last looked at
+  uint32_t seen_ = 0;           ///< arrivals, then
   uint32_t skipped_ = 0;
 };
 
