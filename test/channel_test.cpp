@@ -118,9 +118,11 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
         if (std::exchange(holder, 1 + me) != 0) fail("ticket {}: its slot is in use", mine.mine + k);
         r.c.write(mine.mine + k, {me, i + k, static_cast<uint16_t>(me * 7 + i + k)});
       }
-      if (planted != bug::committed_before_written) r.c.commit(group, mine);
+      const uint64_t how = mix(seed * 13 + mine.first) % 3;
+      const bool offers = how == 2 && planted != bug::committed_before_written && r.c.commit_and_offer(group, mine);
+      if (how != 2 && planted != bug::committed_before_written) r.c.commit(group, mine);
       if (planted == bug::offered_behind_a_gap) offer_wrongly(r.c, mine.first + mine.total);
-      else if (mix(seed * 13 + mine.first) % 2) r.c.publish(group);
+      else if (how == 1 || (how == 2 && !offers && mine.total % 2)) r.c.publish(group);
       i += n;
     }
   };
@@ -296,6 +298,24 @@ TEST_CASE("frames of a graph if nothing is said") {
                        {0, 0, 33},
                        {uint64_t{1} << 40, ~0u, (1u << 29) - 31}})
     CHECK(usual_frames(r.wanted, [&](uint32_t n) { return n <= r.most; }) == r.expected);
+}
+
+TEST_CASE("what is committed is offered at once if all before it is ready, else found by who looks") {
+  for (uint64_t laps : {uint64_t{0}, uint64_t{7}, uint64_t{255}, (uint64_t{1} << 27) - 1}) {
+    rig<uint8_t> r(64 * 32 - 31, laps);
+    const lane_group me = lane_group::active();
+    const auto a = r.c.reserve(me, 5), b = r.c.reserve(me, 60), c = r.c.reserve(me, 7);
+    CHECK(r.c.commit_and_offer(me, r.c.reserve(me, 0)));
+    CHECK(!r.c.commit_and_offer(me, b));
+    CHECK(r.c.state().offered == 0);
+    CHECK(r.c.commit_and_offer(me, a));
+    CHECK((r.c.state().offered == 5 && r.c.state().ready == r.base + 5));
+    CHECK(!r.c.commit_and_offer(me, c));  // b has been passed by: nobody has offered it
+    CHECK(r.c.take(me, 32).count == 5);
+    uint32_t rest = 0;
+    for (uint32_t n; (n = r.c.take(me, 32).count) != 0;) rest += n;
+    CHECK(rest == 67);
+  }
 }
 
 TEST_CASE("a publication offers what is committed up to the first gap, also where words wrap") {

@@ -149,11 +149,13 @@ struct crowd {
   __device__ void operator()(Here& here) const {
     const uint32_t n = children_of(id, fuel);
     if (n == 0) return here.give_together(to, fuel == 0 && is_leaf(id) ? 10 : 1);
-    const auto all = here.wait_together(crowd_gather{to}, n);
-    here.spawn_each(n, [&](uint32_t i) {
-      const uint32_t child = child_of(id, i);
-      return crowd{child, is_leaf(child) ? 0 : fuel_of(child, fuel), all[i]};
-    });
+    const auto child = [&](uint32_t i, auto all) {
+      const uint32_t c = child_of(id, i);
+      return crowd{c, is_leaf(c) ? 0 : fuel_of(c, fuel), all[i]};
+    };
+    if (id % 2) return here.fork(crowd_gather{to}, n, n, child);
+    const auto all = here.wait_together(crowd_gather{to}, n);  // the same, one behind the other
+    here.spawn_each(n, [&](uint32_t i) { return child(i, all); });
   }
 };
 
@@ -182,8 +184,9 @@ struct row_done {
   template <class Here>
   __device__ void operator()(Here& here) const {
     if (row == fuel_rows) return here.give_together(to);
-    const auto next = here.wait_together(row_done{row + 1, too_many, to}, most_parts);
-    here.spawn_each(most_parts + (row == too_many), [&](uint32_t i) { return part{row, i, next[0]}; });
+    here.fork(row_done{row + 1, too_many, to}, most_parts, most_parts + (row == too_many), [&](uint32_t i, auto next) {
+      return part{row, i, next[0]};
+    });
   }
   static constexpr uint32_t fuel_rows = 5;
 };

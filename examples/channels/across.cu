@@ -76,10 +76,13 @@ bool run_across(const channel_program_options& o, const across_options& a, Graph
   tell_counts(graph.counts(), facts);
   const uint64_t given = gravel_sum_all(graph.shared().given), taken = gravel_sum_all(graph.shared().taken),
                  asked = gravel_sum_all(graph.shared().asked), busy = gravel_sum_all(uint64_t{graph.counts().tasks != 0});
+  const uint64_t least = gravel_min_all(graph.counts().tasks), most = gravel_max_all(graph.counts().tasks);
+  const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
   if (me == 0)
-    std::printf("tasks that travelled %llu, asked for %llu times, PEs that had some %llu\n", static_cast<unsigned long long>(given),
-                static_cast<unsigned long long>(asked), static_cast<unsigned long long>(busy));
-  facts.insert(facts.end(), {{"travelled", given}, {"asked", asked}, {"pes_with_tasks", busy}});
+    std::printf("tasks that travelled %llu, asked for %llu times, PEs that had some %llu, each between %llu and %llu\n", number(given),
+                number(asked), number(busy), number(least), number(most));
+  facts.insert(facts.end(),
+               {{"travelled", given}, {"asked", asked}, {"pes_with_tasks", busy}, {"least_tasks", least}, {"most_tasks", most}});
   return right && given == taken;
 }
 

@@ -48,8 +48,7 @@ struct quarters {  // are sorted
   __device__ void operator()(Here& here) const {
     const uint32_t quarter = (n + 3) / 4, half = 2 * quarter, first = here.constants().pieces(half);
     const uint32_t all = first + here.constants().pieces(n - half);
-    const auto both = here.wait_together(halves{at, n, to}, all);
-    here.spawn_each(all, [&](uint32_t i) {
+    here.fork(halves{at, n, to}, all, all, [&](uint32_t i, auto both) {
       return i < first ? piece{at, quarter, quarter, i, 0, both[0]} : piece{at + half, quarter, n - half - quarter, i - first, 0, both[0]};
     });
   }
@@ -69,8 +68,10 @@ struct sort {
       return here.give_together(to);
     }
     const uint32_t quarter = (n + 3) / 4, last = n - 3 * quarter;
-    const auto all = here.wait_together(quarters{at, n, to}, 3 * here.constants().results(quarter) + here.constants().results(last));
-    here.spawn_each(4, [&](uint32_t i) { return sort{at + i * quarter, i < 3 ? quarter : last, all[0]}; });
+    const uint32_t results = 3 * here.constants().results(quarter) + here.constants().results(last);
+    here.fork(quarters{at, n, to}, results, 4, [&](uint32_t i, auto all) {
+      return sort{at + i * quarter, i < 3 ? quarter : last, all[0]};
+    });
   }
 };
 

@@ -61,17 +61,17 @@ struct multiply {  // what is no leaf
   template <class Here>
   __device__ void operator()(Here& here) const {
     const uint32_t n = here.constants().parts(level);
-    const auto divided = here.wait_together(factors{level, index, to}, n);
-    here.spawn_each(n, [&](uint32_t i) { return part{dividing, level, index, i, divided[0]}; });
+    here.fork(factors{level, index, to}, n, n, [&](uint32_t i, auto divided) { return part{dividing, level, index, i, divided[0]}; });
   }
 };
 
 template <class Here>
 __device__ void factors::operator()(Here& here) const {
-  const uint32_t below = level + 1, first = index * 7, leaf = here.constants().is_leaf(below);
-  const auto all = here.wait_together(products{level, index, to}, leaf ? 7 : 7 * here.constants().parts(below));
-  if (leaf) here.spawn_each(7, [&](uint32_t i) { return part{multiplying, below, first + i, 0, all[0]}; });
-  else here.spawn_each(7, [&](uint32_t i) { return multiply{below, first + i, all[0]}; });
+  const uint32_t below = level + 1, first = index * 7;
+  const products all{level, index, to};
+  if (here.constants().is_leaf(below))
+    here.fork(all, 7, 7, [&](uint32_t i, auto them) { return part{multiplying, below, first + i, 0, them[0]}; });
+  else here.fork(all, 7 * here.constants().parts(below), 7, [&](uint32_t i, auto them) { return multiply{below, first + i, them[0]}; });
 }
 
 using graph = gravel_task_graph<strassen_matrices, multiply, factors, products, part>;

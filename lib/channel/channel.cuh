@@ -32,6 +32,9 @@
 // not succeed: where others were faster, or tickets before are not committed yet, nothing is lost, as consumers who find nothing offered look
 // for themselves.
 //
+// Or, with commit_and_offer, without a look at the counts: that `ready` was its own first ticket says that all before it are ready. On the GPU one fence
+// stands before the counts and the compare and swap, so that others may see the counts later: then they take less to be committed than is, for a while.
+//
 // The model is test/models/channel.pml; test/channel_test.cpp runs it under seeded schedules.
 #pragma once
 #include <cstdint>
@@ -94,8 +97,8 @@ struct channel {
     return sizeof(channel_words) + 2 * line(chunks * sizeof(Word)) + line(columns<T>::bytes(chunks * chunk_tickets));
   }
   /// A view of zeroed memory; `capacity` up to 2^30. room must be set to capacity once.
-  GRAVEL_BOTH static channel in(char* memory, uint32_t capacity) {
-    const uint32_t chunks = chunks_for(capacity);
+  GRAVEL_BOTH static channel in(char* memory, uint32_t capacity) { return in(memory, capacity, chunks_for(capacity)); }
+  GRAVEL_BOTH static channel in(char* memory, uint32_t capacity, uint32_t chunks) {
     char* const words = memory + sizeof(channel_words);
     const uint64_t each = line(chunks * sizeof(Word));
     return {{reinterpret_cast<channel_words*>(memory), {reinterpret_cast<Word*>(words), chunks}, capacity},
@@ -146,6 +149,21 @@ struct channel {
   GRAVEL_BOTH void commit(const Group& group, const channel_reservation& r) const {
     group.sync();
     if (r.granted) count(group, committed, r.first, r.total);  // [K4]
+  }
+  /// As commit, and offers it, if all before it is ready: without a look at counts, as one compare and swap tells. False: it is not, and publish()
+  /// would have to look. Thread scope: the group, converged.
+  template <class Group>
+  GRAVEL_BOTH bool commit_and_offer(const Group& group, const channel_reservation& r) const {
+    group.sync();
+    if (!r.granted || r.total == 0) return true;
+    acquire_now<scope::device>();                     // on the GPU one fence is the release of both [K4] and [K9]
+    count<true>(group, committed, r.first, r.total);  // [K4]
+    uint32_t offers = 0;
+    if (group.is_leader()) {
+      offers = make_ready(r.first, r.first + r.total);                          // [K9]
+      if (offers) fetch_add_release<scope::device>(&state().offered, r.total);  // [K7]
+    }
+    return group.from_leader(offers) != 0;
   }
   /// Offers to consumers what has become ready. For who has committed, once for several commits; it may be left out. Thread scope: the group,
   /// converged.
@@ -200,13 +218,23 @@ struct channel {
  private:
   /// Adds n tickets to the counts of their chunks: of neighbouring chunks at once, so that one fence is waited for. Thread scope: the group,
   /// converged.
-  template <class Group>
+  template <bool BEHIND_FENCE = false, class Group>
   GRAVEL_BOTH static void count(const Group& group, const sequence<Word>& of, uint64_t first, uint32_t n) {
     const uint64_t end = first + n, chunk = first / chunk_tickets * chunk_tickets;
     for (uint64_t c = chunk + uint64_t{group.rank()} * chunk_tickets; c < end; c += uint64_t{group.size()} * chunk_tickets) {
       const uint64_t from = c < first ? first : c, to = end < c + chunk_tickets ? end : c + chunk_tickets;
-      if (to > from) of.add(c, static_cast<uint32_t>(to - from));
+      if (to <= from) continue;
+      if constexpr (BEHIND_FENCE) add_behind_fence<scope::device>(of.of(c), static_cast<Word>(to - from));
+      else of.add(c, static_cast<uint32_t>(to - from));
     }
+  }
+  /// Those from `at` to `end`, if all before are. By who has called acquire_now() behind what he wrote: on the GPU that was the release. Thread scope: lane.
+  GRAVEL_BOTH bool make_ready(uint64_t at, uint64_t end) const {
+#if GRAVEL_ON_GPU
+    return compare_swap_acquire<scope::device>(&state().ready, at, end);
+#else
+    return compare_swap_acq_rel<scope::device>(&state().ready, at, end);
+#endif
   }
   /// Up to n of those that are offered. Thread scope: lane.
   GRAVEL_BOTH uint32_t claim_offered(uint32_t n) const {

@@ -38,8 +38,7 @@ struct frames {
            line(inputs * rows * sizeof(stored));
   }
   /// A view of zeroed memory. room must be set to capacity once.
-  GRAVEL_BOTH static frames in(char* memory, uint32_t capacity) {
-    const uint32_t rows = rows_for(capacity);
+  GRAVEL_BOTH static frames in(char* memory, uint32_t capacity, uint32_t rows) {
     char* const done = memory + sizeof(slots_words);
     char* const missing = done + line(rows / chunk_tickets * 4);
     char* const arguments = missing + line(uint64_t{rows} * 4);

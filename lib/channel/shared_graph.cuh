@@ -12,8 +12,8 @@
 
 /// Says the same at all PEs.
 struct gravel_shared_options {
-  uint32_t guests =
-      1024;  ///< tasks of other PEs that may be here at once; each of them may have its share of it here; at least the number of PEs
+  /// Tasks of other PEs that may be here at once, of which each of them has its share; at least the number of PEs. All workers should find enough in them.
+  uint32_t guests = GRAVEL_CUDA ? 16384 : 1024;
 };
 
 /// What a PE did in a run.
@@ -53,6 +53,7 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
     symmetric_ = gravel_malloc<char>(symmetric_bytes_);
     open_shared();
     direct_ = reaches_all_directly();
+    if (n_pes_ > 1) load_workers();
     gravel_barrier_all();
   }
   /// Collective.
@@ -114,6 +115,11 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
     for (uint32_t pe = 0; pe < n_pes_; ++pe) gravel_copy(&constants.outbox(pe).state().room, &constants.credits, sizeof(uint32_t));
   }
 
+  /// Before the exchange runs: there may be room for the local memory of another kernel only when none does. They have nothing to do, and end.
+  void load_workers() {
+    base::run_workers(0);
+    gravel_stream_synchronize(base::run_stream_);
+  }
   /// Returns when its kernel runs, so that workers may fill the GPU. Where all memory of other PEs is mapped here it stores there, and no resolver
   /// need take multiprocessors from the workers.
   void start_exchange() {

@@ -16,9 +16,10 @@ struct task_admission {
   const View& view;
   uint32_t depth;
 
-  /// For n tasks, all or nothing; counted as live, so that nobody takes the end to have come. Thread scope: the warp.
-  GRAVEL_DEVICE bool promise(const lane_group& warp, uint32_t n) const {
-    if (!deepest() && !promise_all(children(), continuations(), warp, n)) return false;
+  /// For n tasks, all or nothing; counted as live, so that nobody takes the end to have come. `looks`: whether there is room, before it takes some. Thread
+  /// scope: the warp.
+  GRAVEL_DEVICE bool promise(const lane_group& warp, uint32_t n, bool looks = true) const {
+    if (!deepest() && !promise_all(children(), continuations(), warp, n, looks)) return false;
     if (facts::spawns && warp.is_leader()) fetch_add<scope::device>(&view.words->live, uint64_t{n} * facts::spawns);
     return true;
   }
@@ -56,7 +57,8 @@ struct task_admission {
   /// A lane for each thing of which there must be enough. All look at once, and take at once. If others were faster with one of them, all go
   /// back, and are taken one after the other: so two who ask do not go on each getting what the other one lacks.
   template <class... U, class... C>
-  GRAVEL_DEVICE bool promise_all(gravel_types<U...>*, gravel_types<C...>*, const lane_group& warp, [[maybe_unused]] uint32_t n) const {
+  GRAVEL_DEVICE bool promise_all(gravel_types<U...>*, gravel_types<C...>*, const lane_group& warp, [[maybe_unused]] uint32_t n,
+                                 [[maybe_unused]] bool looks) const {
     constexpr uint32_t things = sizeof...(U) + sizeof...(C);
     if constexpr (things == 0) return true;
     [[maybe_unused]] uint32_t lane = 0;
@@ -64,10 +66,13 @@ struct task_admission {
     uint32_t wanted = 0;
     ((warp.rank() == lane++ ? void((of = view.template channel_of<U>(depth).space, wanted = n * facts::spawns)) : void()), ...);
     ((warp.rank() == lane++ ? void((of = view.template frames_of<C>(depth).space, wanted = n)) : void()), ...);
-    if (warp.ballot(!of.has_room(wanted)) != 0) return false;
-    const bool took = of.take_room_now(wanted);
-    if (warp.ballot(!took) == 0) return warp.sync(), true;  // whichever lane draws: it has acquired what these have
-    if (took) of.give_room(wanted);
+    for (;; looks = true) {
+      if (looks && warp.ballot(!of.has_room(wanted)) != 0) return false;
+      const bool took = of.take_room_now(wanted);
+      if (warp.ballot(!took) == 0) return warp.sync(), true;  // whichever lane draws: it has acquired what these have
+      if (took) of.give_room(wanted);
+      if (looks) break;
+    }
     if (things == 1) return false;
     for (uint32_t i = 0; i != things; ++i) {
       const bool failed = warp.rank() == i && !of.take_room_now(wanted);
@@ -95,7 +100,7 @@ struct task_admission {
           if (!deepest()) {
             const auto to = view.template channel_of<U>(depth);
             if (warp.is_leader()) to.give_room(promised - n);
-            if (n != 0) to.publish(warp);
+            if (warp.ballot(here.template unoffered<U>()) != 0) to.publish(warp);
           }
           sum += n;
         }(),

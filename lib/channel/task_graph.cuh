@@ -155,6 +155,8 @@ class gravel_task_graph {
     view_.frame_capacity = options_.frames;
     view_.frame_shift = 0;
     while (1u << view_.frame_shift < gravel::slots<>::chunks_for(options_.frames) * gravel::chunk_tickets) ++view_.frame_shift;
+    view_.task_chunks = gravel::slots<>::chunks_for(view_.capacity);
+    view_.ready_chunks = gravel::slots<>::chunks_for(2 * view_.frame_capacity);
     if (uint64_t{view_.depths} << view_.frame_shift > uint64_t{1} << gravel_return<void>::row_bits)
       gravel::fail_text("task graph: " + std::to_string(view_.depths) + " depths of " + std::to_string(options_.frames) +
                         " frames; together there may be 2^25, each depth rounded up to a power of two");
@@ -195,7 +197,7 @@ class gravel_task_graph {
   static constexpr uint32_t local_bytes = 20 << 10;  ///< of shared memory for a worker, if nothing else is said
   static uint64_t line(uint64_t bytes) { return (bytes + 127) / 128 * 128; }
   unsigned threads() const { return options_.warps * 32; }
-  size_t shared_bytes() const { return view_.local_levels ? options_.warps * view::store::bytes(view_.local_levels) : 0; }
+  size_t shared_bytes() const { return options_.warps * gravel::worker_bytes<view>(view_.local_levels); }
   uint32_t levels_in_shared_memory() const {
     if (!view::store::possible) return 0;
     if (options_.local_levels != ~0u) return std::min(options_.local_levels, view::store::most_levels);
@@ -393,7 +395,7 @@ class gravel_task_graph {
   unsigned warps_that_fit() {
 #if GRAVEL_CUDA
     unsigned best = 4, most = 0;
-    for (unsigned warps : {4u, 5u, 6u, 7u, 8u, 9u, 10u, 11u, 12u, 13u, 14u, 15u, 16u}) {
+    for (unsigned warps = 4; warps <= 32; ++warps) {
       options_.warps = warps;
       if (const unsigned all = warps * blocks_of_multiprocessor(); all != 0 && all >= most) most = all, best = warps;
     }

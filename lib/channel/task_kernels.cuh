@@ -4,15 +4,19 @@
 
 namespace gravel {
 
-/// A worker for each warp; their stores lie in dynamic shared memory.
+/// Of dynamic shared memory, for each warp: what it has done, and its store.
+template <class View>
+GRAVEL_BOTH uint32_t worker_bytes(uint32_t local_levels) {
+  return sizeof(work_counts<uint32_t>) + (local_levels ? View::store::bytes(local_levels) : 0);
+}
+/// A worker for each warp.
 template <class View>
 GRAVEL_DEVICE task_worker<View> worker_of_warp(const View& view, uint32_t* looking) {
-  using store = typename View::store;
   if (threadIdx.x == 0) *looking = 0;
   __syncthreads();
-  const uint32_t warp = threadIdx.x / 32;
-  const store own{reinterpret_cast<uint32_t*>(gravel_dynamic_shared()) + warp * (store::bytes(view.local_levels) / 4), view.local_levels};
-  return {view, own, looking, lane_group::of(~0u)};
+  char* const own = reinterpret_cast<char*>(gravel_dynamic_shared()) + threadIdx.x / 32 * worker_bytes<View>(view.local_levels);
+  auto* const counts = reinterpret_cast<work_counts<uint32_t>*>(own);
+  return {view, {reinterpret_cast<uint32_t*>(counts + 1), view.local_levels}, counts, looking, lane_group::of(~0u)};
 }
 
 /// `batches`: of each worker; ~0: until the end.

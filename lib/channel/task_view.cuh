@@ -79,6 +79,7 @@ struct task_view {
   uint64_t* results;
   uint32_t schedulers;  ///< the first of the workers hand out batches; 0: each serves itself
   uint32_t depths, width, local_levels, capacity, frame_capacity, frame_shift;  ///< rows of frames of one depth: 1 << frame_shift
+  uint32_t task_chunks, ready_chunks;                                           ///< of a channel of tasks, and of rows that are ready
 
   template <class U>
   using element = std::conditional_t<task_facts<U>::is_continuation, uint32_t, U>;
@@ -90,12 +91,13 @@ struct task_view {
   }
   template <class U>
   GRAVEL_BOTH channel<element<U>> channel_of(uint32_t depth) const {
-    return channel<element<U>>::in(channel_at(depth, types::template index<U>), capacity_of<U>());
+    return channel<element<U>>::in(channel_at(depth, types::template index<U>), capacity_of<U>(),
+                                   task_facts<U>::is_continuation ? ready_chunks : task_chunks);
   }
   template <class C>
   GRAVEL_BOTH frames<C> frames_of(uint32_t depth) const {
     constexpr uint32_t type = types::template index<C>;
-    return frames<C>::in(frame_memory[type] + depth * frame_stride[type], frame_capacity);
+    return frames<C>::in(frame_memory[type] + depth * frame_stride[type], frame_capacity, 1u << frame_shift);
   }
 
   GRAVEL_DEVICE void report(task_fault fault, uint32_t type, uint32_t number) const {
@@ -186,6 +188,7 @@ class task_here {
       const channel_reservation r = to.draw(group, 1);
       to.write(r.mine, child);
       to.commit(group, r);
+      unoffered_ |= 1u << index<U>;
     }
   }
 
@@ -232,7 +235,7 @@ class task_here {
     const auto to = view_.template channel_of<U>(depth_ + 1);
     const channel_reservation r = to.draw(all, spawns);
     if (spawns) to.write(r.mine, child);
-    to.commit(all, r);
+    if (!to.commit_and_offer(all, r)) unoffered_ |= 1u << index<U>;
   }
   /// As spawn, of a task of 32 lanes: children child(0) to child(n - 1), each of which one lane makes. One reservation. Thread scope: all lanes
   /// of the task, converged.
@@ -253,7 +256,39 @@ class task_here {
       level_for(one);  // tells an error
       to.write(r.first + i, one);
     }
-    to.commit(all, r);
+    if (!to.commit_and_offer(all, r)) unoffered_ |= 1u << index<U>;
+  }
+  /// wait_together and spawn_each in one, for children that bring results to the frame: child(i, frame). It asks for the frame and for the places of
+  /// children at the same time. Thread scope: all lanes of the task, converged.
+  template <class C, class Child>
+  GRAVEL_DEVICE void fork(const C& continuation, uint32_t expected, uint32_t n, Child child) {
+    using U = decltype(child(0u, waiting_frame<C>{}));
+    static_assert(facts::lanes == 32 && !LOCAL, "only tasks of 32 lanes fork");
+    static_assert(facts::continuations::template has<C> && facts::children::template has<U>,
+                  "a task waits and spawns only with types that it names: continuations, children = gravel_types<...>");
+    const lane_group all = lane_group::of(~0u);
+    const uint32_t total = group_sum::of(all, count()).total + n;
+    if (all.ballot(framed<C>()) != 0) return view_.report(task_fault::continuation_twice, index<T>, 2);
+    if (total > facts::spawns) return view_.report(task_fault::too_many_spawns, index<T>, total);
+    if (level_ == 0) return view_.report(task_fault::too_deep, index<T>, depth_);
+    const frames<C> in = view_.template frames_of<C>(depth_ + 1);
+    const auto to = view_.template channel_of<U>(depth_ + 1);
+    uint64_t drawn = 0;  // by lane 0 the frame, by lane 1 the places
+    if (rank_ < 2) drawn = (rank_ == 0 ? in.space : to.space).draw(rank_ == 0 ? 1 : n);
+    const uint32_t row = in.space.row(all.from_lane(drawn, 0));
+    const uint64_t first = all.from_lane(drawn, 1);
+    const waiting_frame<C> frame{gravel_return<void>::to(false, index<C>, 0, (depth_ + 1) << view_.frame_shift | row).word};
+    if (rank_ == 0) {
+      framed_ |= 1u << index<C>;
+      spawned_[index<U>] += n;
+      in.begin(row, continuation, expected);
+    }
+    for (uint32_t i = rank_; i < n; i += 32) {
+      const U one = child(i, frame);
+      level_for(one);  // tells an error
+      to.write(first + i, one);
+    }
+    if (!to.commit_and_offer(all, {first, first, n, true})) unoffered_ |= 1u << index<U>;
   }
   /// As wait_for, of a task of 32 lanes: all get the frame. Thread scope: all lanes of the task, converged.
   template <class C>
@@ -289,6 +324,11 @@ class task_here {
   template <class U>
   GRAVEL_DEVICE uint32_t spawned() const {
     return spawned_[index<U>];
+  }
+  /// Are there some that it has not offered to consumers?
+  template <class U>
+  GRAVEL_DEVICE bool unoffered() const {
+    return unoffered_ >> index<U> & 1;
   }
   template <class C>
   GRAVEL_DEVICE bool framed() const {
@@ -377,7 +417,7 @@ class task_here {
   const uint32_t depth_, rank_;
   uint32_t level_;
   uint32_t spawned_[View::n_types] = {};
-  uint32_t framed_ = 0;
+  uint32_t framed_ = 0, unoffered_ = 0;
   uint32_t next_type_ = none, next_row_ = 0;
   // LOCAL
   static constexpr uint32_t kept = LOCAL && facts::spawns ? facts::spawns : 1;

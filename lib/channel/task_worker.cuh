@@ -43,8 +43,12 @@ class task_worker {
   using facts = task_facts<U>;
 
  public:
-  GRAVEL_DEVICE task_worker(const View& view, const store& own, uint32_t* looking, const lane_group& warp)
-      : view_(view), own_store_(own), warp_(warp), own_(view, own, warp), looking_(looking) {}
+  /// `counts`: of the warp, in shared memory.
+  GRAVEL_DEVICE task_worker(const View& view, const store& own, work_counts<uint32_t>* counts, uint32_t* looking, const lane_group& warp)
+      : view_(view), own_store_(own), warp_(warp), counts_(*counts), own_(view, own, warp), looking_(looking) {
+    if (warp.is_leader()) counts_ = {};
+    warp.sync();
+  }
   task_worker(const task_worker&) = delete;
 
   /// Until the end, or until `batches` have been taken out of channels and what came of them in shared memory is done.
@@ -225,7 +229,7 @@ class task_worker {
     const task_admission<View, T> admission{view_, depth + 1};
     // Tasks that spawn nothing always may start; while one is taken, another warp of the block can look for the next.
     if (facts<T>::spawns == 0 && waiting > most && !hands_out_) leave_looking();
-    if (!admission.promise(warp_, most)) return ++counts_.refusals, false;
+    if (!admission.promise(warp_, most)) return count(&counts_.refusals, 1), false;
     const auto from = view_.template channel_of<T>(depth);
     const uint32_t n = from.claim(warp_, most, offered);
     found_.promised = most;
@@ -253,7 +257,7 @@ class task_worker {
       mailbox->promised = found_.promised;
       store_release<scope::device>(&mailbox->posted, load_relaxed<scope::device>(&mailbox->posted) + 1);  // [K6]
     }
-    ++counts_.handed_out;
+    count(&counts_.handed_out, 1);
     return true;
   }
 
@@ -280,8 +284,11 @@ class task_worker {
     if constexpr (facts<C>::is_continuation) {
       const uint32_t depth = next_row_ >> view_.frame_shift;
       found_ = {depth * View::n_types + types::template index<C>, 1, {next_row_, 1}, true};
-      if (task_admission<View, C>{view_, depth + 1}.promise(warp_, 1)) return true;
-      ++counts_.refusals;
+      const auto arguments = as_words<C>::from(view_.template frames_of<C>(depth).arguments.load(row_of(next_row_)));  // come with the room
+      GRAVEL_UNROLL
+      for (uint32_t w = 0; w < as_words<C>::count; ++w) arguments_[w] = arguments.word[w];
+      if (task_admission<View, C>{view_, depth + 1}.promise(warp_, 1, false)) return true;
+      count(&counts_.refusals, 1);
       if (warp_.is_leader()) {
         view_.template put_ready<C>(next_row_);
         fetch_add<scope::device>(&view_.words->live, ~uint64_t{0});  // it was counted before
@@ -314,17 +321,18 @@ class task_worker {
     task_here<View, T, false> here(view_, own_store_, depth, view_.depths - 1 - depth, rank_in_task);
     if constexpr (facts<T>::is_continuation) {
       if (has) run_continuation<T>(here, depth, element);
-      counts_.continuations += n, counts_.unfinished -= n;
+      count(&counts_.continuations, n);
     } else if (has && !moved) {
       if constexpr (detail::has_level<T>) here.set_level(element.level());
       element(here);
     }
     warp_.sync();
-    counts_.unfinished += task_admission<View, T>{view_, depth + 1}.settle(warp_, here, promised, n);
+    const uint32_t begun = task_admission<View, T>{view_, depth + 1}.settle(warp_, here, promised, n);
+    if constexpr (facts<T>::continuations::count != 0) count(&counts_.unfinished, begun);
     if constexpr (facts<T>::is_continuation)  // all have read, and nobody who waits for what it brought has to wait for this
       if (has && rank_in_task == 0) view_.template frames_of<T>(depth).space.free(row_of(element), 1);  // [K3]
-    counts_.tasks += n;
-    ++counts_.batches;
+    count(&counts_.tasks, n);
+    count(&counts_.batches, 1);
     if constexpr (facts<T>::lanes == 32) next_type_ = warp_.from_leader(here.next_type()), next_row_ = warp_.from_leader(here.next_row());
   }
   GRAVEL_DEVICE uint32_t row_of(uint32_t depth_row) const { return depth_row & ((1u << view_.frame_shift) - 1); }
@@ -332,9 +340,21 @@ class task_worker {
   GRAVEL_DEVICE void run_continuation(Here& here, uint32_t depth, uint32_t depth_row) {
     const frames<C> in = view_.template frames_of<C>(depth);
     const uint32_t row = row_of(depth_row);
-    run_with_inputs<C>(here, in.arguments.load(row), [&](uint32_t i) { return in.input[i * in.arguments.rows + row]; });
+    const auto input = [&](uint32_t i) { return in.input[i * in.arguments.rows + row]; };
+    as_words<C> arguments;
+    if (found_.is_frame) {
+      GRAVEL_UNROLL
+      for (uint32_t w = 0; w < as_words<C>::count; ++w) arguments.word[w] = arguments_[w];
+    } else {
+      arguments = as_words<C>::from(in.arguments.load(row));
+    }
+    run_with_inputs<C>(here, arguments.value(), input);
   }
 
+  /// Nobody waits for it, and no register keeps it while a task runs.
+  GRAVEL_DEVICE void count(uint32_t* of, uint32_t n) const {
+    if (warp_.is_leader()) fetch_add<scope::shared>(of, n);
+  }
   GRAVEL_DEVICE void tell() {
     if (!warp_.is_leader()) return;
     const work_counts<uint32_t>& own = own_.counts();
@@ -345,7 +365,7 @@ class task_worker {
     add(&all.tasks, uint64_t{counts_.tasks} + own.local_tasks);
     add(&all.local_tasks, own.local_tasks);
     add(&all.continuations, uint64_t{counts_.continuations} + own.continuations);
-    add(&all.unfinished, static_cast<uint64_t>(static_cast<int32_t>(counts_.unfinished + own.unfinished)));
+    add(&all.unfinished, static_cast<uint64_t>(static_cast<int32_t>(counts_.unfinished - counts_.continuations + own.unfinished)));
     add(&all.batches, uint64_t{counts_.batches} + own.local_batches);
     add(&all.local_batches, own.local_batches);
     add(&all.refusals, counts_.refusals);
@@ -364,10 +384,11 @@ class task_worker {
   const View& view_;
   const store own_store_;
   const lane_group warp_;
-  work_counts<uint32_t> counts_{};
+  work_counts<uint32_t>& counts_;  ///< `unfinished`: only those that were begun
   local_worker<View> own_;
   found found_{};
   uint32_t next_type_ = none, next_row_ = 0;
+  uint32_t arguments_[View::most_words] = {};  ///< of the frame that is found_
   uint32_t* const looking_;     ///< in shared memory: who of this block looks at the channels; all_done: one who did has seen the end
   bool looks_ = false;          ///< this one
   bool ended_ = false;          ///< nothing is left, or a task has done something wrong

@@ -8,6 +8,8 @@
 //   claim           channel::claim_offered: [K7]
 //   offer           channel::offer, by one lane: the count, the tail, the compare and swap of `ready`; [K7]
 //   publish         channel::publish: a producer's offer, of which it takes nothing
+//   offer_own       channel::commit_and_offer: behind one fence the counts [K4], the compare and swap of `ready` [K9], and then [K7]; on the GPU others
+//                   may see the counts later than the rest
 //   head            channel::take_claimed: [K8]
 //   read, free      channel::read, free: [K3]; what a consumer took may lie in two chunks
 //
@@ -27,6 +29,7 @@
 // BROKEN=11: what is offered includes what the one who offers takes itself.
 // BROKEN=12: a producer offers up to what it has committed, whether what is before that is committed or not.
 // BROKEN=13: a producer offers what it has committed, and does not move `ready`: others offer it again.
+// BROKEN=14: a producer offers its own, and moves `ready` behind it, whether what is before it is ready or not.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -46,7 +49,7 @@
 #define TAKE 2        /* that a consumer takes at once */
 #endif
 #ifndef PUBLISH
-#define PUBLISH 0     /* 1: producers do */
+#define PUBLISH 0     /* 1: producers do; 2: they offer their own */
 #endif
 #define CHUNK 2
 #ifndef CHUNKS
@@ -140,6 +143,30 @@ inline offer(most) {
   fi
 }
 
+/* What a producer has written. t, want, got: the caller's. */
+inline count_own() {
+  if
+  :: want == 2 && START(t) == START(t + 1) -> d_step { committed[WORD(t)] = committed[WORD(t)] + 2 }  /* [K4] */
+  :: want == 2 && START(t) != START(t + 1) -> committed[WORD(t)]++; committed[WORD(t + 1)]++
+  :: want == 1 -> committed[WORD(t)]++
+  fi
+}
+inline offer_own() {
+#if BROKEN == 14
+  atomic { ready = (t + want > ready -> t + want : ready); got = 1 };
+#else
+  atomic {
+    if
+    :: ready == t -> ready = t + want; got = 1  /* [K9] */
+    :: else
+    fi };
+#endif
+  if
+  :: got == 1 -> offered = offered + want; got = 0  /* [K7] */
+  :: else
+  fi
+}
+
 proctype producer() {
   byte left = EACH, want, t, k, f, n, e, h, got, gained;
   short seen;
@@ -192,14 +219,15 @@ proctype producer() {
           element[ROW(t + k)] = t + k + 1;
           k++ }
      od;
-#if BROKEN != 1
+#if PUBLISH == 2
      if
-     :: want == 2 && START(t) == START(t + 1) -> d_step { committed[WORD(t)] = committed[WORD(t)] + 2 }  /* [K4] */
-     :: want == 2 && START(t) != START(t + 1) -> committed[WORD(t)]++; committed[WORD(t + 1)]++
-     :: want == 1 -> committed[WORD(t)]++
+     :: count_own(); offer_own()
+     :: offer_own(); count_own()
      fi;
+#elif BROKEN != 1
+     count_own();
 #endif
-#if PUBLISH
+#if PUBLISH == 1
 #if BROKEN == 12
      h = ready;
      e = t + want;
