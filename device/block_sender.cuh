@@ -205,9 +205,10 @@ struct block_sender {
         apply_here<message::operation>(dest, value);
         if (bins.in_use == 0 || !GRAVEL_CUDA) return;
       }
-      // Lanes that have nothing to send stay, so that a whole warp acts together.
+      // Lanes that have nothing to send stay, so that a whole warp acts together. Bins that have this kind have asked before.
       if (way == peer_bins::to_self ||
-          (way < peer_bins::most && !g.peers_directly && fits_index(heap_bytes, sizeof(T)) && bins.take(message::kind)))
+          (way < peer_bins::most &&
+           (bins.have(message::kind) || (!g.peers_directly && fits_index(heap_bytes, sizeof(T)) && bins.take(message::kind)))))
         return bins.add<message::kind>(g, buffer + capacity, way, message(offset, value).word, &to_peers);
 #if !GRAVEL_CUDA
       const auto to = static_cast<uint32_t>(pe);
@@ -275,8 +276,9 @@ struct block_sender {
     const lane_group group = all.part(all.match(kind_bits));
     const row_kind kind = row_kind::of_bits(kind_bits);
     const auto* const words = static_cast<const uint32_t*>(message);
-    send_together(g, group, sink, kind, [&](unit* row, uint32_t i) {
-      for (uint32_t w = 0; w < kind.words; ++w) words_at(row)[i * kind.words + w] = words[w];
+    send_together(g, group, sink, kind, [&](unit* payload, const slot_places& places) {
+      uint32_t* const to = words_at(payload + places.first_unit) + group.rank_in(places.peers) * kind.words;
+      for (uint32_t w = 0; w < kind.words; ++w) to[w] = words[w];
     });
   }
 

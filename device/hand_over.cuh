@@ -78,26 +78,44 @@ struct sorted_messages {
   }
 
  private:
-  /// WORDS: of the pieces in which messages are read. Lanes beside each other store units beside each other: over PCIe and NVLink half
-  /// a sector costs as much as a whole one.
   template <uint32_t WORDS>
   GRAVEL_DEVICE void copy_pieces(unit* to, uint32_t first, uint32_t n, uint32_t words, uint32_t rank, uint32_t size) const {
-    constexpr uint32_t of_unit = 4 / WORDS;
-    // Pieces of a message, and the factor by which to divide by that: exact as long as pieces * each < 2^20.
-    const uint32_t each = words / WORDS, all = n * each, inverse = ((1u << 20) + each - 1) / each;
-    for (uint32_t i = rank; i * of_unit < all; i += size) {
-      uint32_t w[4] = {};
-      GRAVEL_UNROLL
-      for (uint32_t p = 0; p < of_unit; ++p) {
-        const uint32_t piece = i * of_unit + p, message = static_cast<uint32_t>(uint64_t{piece} * inverse >> 20);
-        if (piece >= all) break;
-        const uint32_t* const at = words_at(&buffer[order[first + message]]) + (piece - message * each) * WORDS;
-        uint32_t read[WORDS];
-        load_message(at, read);
-        for (uint32_t k = 0; k < WORDS; ++k) w[p * WORDS + k] = read[k];
-      }
-      store_unit(to + i, {{w[0] | uint64_t{w[1]} << 32, w[2] | uint64_t{w[3]} << 32}});
+    const row_units row(first, n, words);
+    for (uint32_t i = rank; i < row.units; i += size) store_unit(to + i, unit_of<WORDS>(row, i));
+  }
+
+ public:
+  /// Some messages of a row, and how to find those of a unit.
+  struct row_units {
+    uint32_t first, n, words, units;
+    uint32_t inverse;  ///< to divide pieces by those of a message: exact as long as pieces * each < 2^20
+    GRAVEL_DEVICE row_units(uint32_t first = 0, uint32_t n = 0, uint32_t words = 1) : first(first), n(n), words(words) {
+      const uint32_t each = words % 4 == 0 ? words / 4 : words % 2 == 0 ? words / 2 : words;
+      inverse = ((1u << 20) + each - 1) / each;
+      units = (n * words + row_kind::words_of_unit - 1) / row_kind::words_of_unit;
     }
+  };
+  /// Unit i of them. WORDS: of the pieces in which messages are read.
+  template <uint32_t WORDS>
+  GRAVEL_DEVICE unit unit_of(const row_units& row, uint32_t i) const {
+    constexpr uint32_t of_unit = 4 / WORDS;
+    const uint32_t each = row.words / WORDS, all = row.n * each;
+    uint32_t w[4] = {};
+    GRAVEL_UNROLL
+    for (uint32_t p = 0; p < of_unit; ++p) {
+      const uint32_t piece = i * of_unit + p, message = static_cast<uint32_t>(uint64_t{piece} * row.inverse >> 20);
+      if (piece >= all) break;
+      const uint32_t* const at = words_at(&buffer[order[row.first + message]]) + (piece - message * each) * WORDS;
+      uint32_t read[WORDS];
+      load_message(at, read);
+      for (uint32_t k = 0; k < WORDS; ++k) w[p * WORDS + k] = read[k];
+    }
+    return {{w[0] | uint64_t{w[1]} << 32, w[2] | uint64_t{w[3]} << 32}};
+  }
+  GRAVEL_DEVICE unit unit_of(const row_units& row, uint32_t i) const {
+    if (row.words % 4 == 0) return unit_of<4>(row, i);
+    if (row.words % 2 == 0) return unit_of<2>(row, i);
+    return unit_of<1>(row, i);
   }
   static_assert(4096 * max_small_units * max_compact_words < 1u << 20);
 };
@@ -149,25 +167,39 @@ GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& 
     sync();
     const uint64_t claimed = *ticket;
     slot_header* slot = q.slot(claimed);
-    uint32_t filled = 0, slot_rows = 0;
-    while (r < m.n_rows && slot_rows < q.shape.max_rows) {
+    // Each lane goes through all rows of the slot, and stores its units on the way: those beside each other together, also where a row ends and the
+    // next begins.
+    sorted_messages::row_units row;
+    uint32_t begin = 0, slot_rows = 0;  // where `row` begins; rows so far
+    bool is_full = false;
+    const auto next_row = [&] {
+      if (is_full || r == m.n_rows || slot_rows == q.shape.max_rows) return false;
+      begin += row.units;
       const row_kind kind = m.kind_of_row(r);
-      const uint32_t end = m.end_of(r), room = (q.shape.payload_units - filled) * row_kind::words_of_unit / kind.words;
+      const uint32_t end = m.end_of(r), room = (q.shape.payload_units - begin) * row_kind::words_of_unit / kind.words;
       const uint32_t n = end - first < room ? end - first : room;
-      if (n == 0) break;
-      m.copy(q.payload(slot) + filled, first, n, kind.words, rank, size);
+      is_full = first + n != end;
+      row = {first, n, kind.words};
+      if (n == 0) return false;
       if (rank == 0) store_row(&q.rows(slot)[slot_rows], {kind, m.sink_of_row(r), n});
-      filled += static_cast<uint32_t>(units_for(kind, n));
       ++slot_rows;
       first += n;
-      if (first != end) break;  // the slot is full
-      ++r;
-      skip_peers();
+      if (!is_full) {
+        ++r;
+        skip_peers();
+      }
+      return true;
+    };
+    for (uint32_t i = rank;; i += size) {
+      bool is_there = i < begin + row.units;
+      while (!is_there && next_row()) is_there = i < begin + row.units;
+      if (!is_there) break;
+      store_unit(q.payload(slot) + i, m.unit_of(row, i - begin));
     }
     sync();
     if (rank != 0) continue;
     if (r == m.n_rows) copied();
-    q.publish(claimed, slot, slot_rows, filled);
+    q.publish(claimed, slot, slot_rows, begin + row.units);
   }
 }
 

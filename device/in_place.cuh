@@ -64,23 +64,21 @@ GRAVEL_BOTH T add_in_place(T* at, T value) {
 }
 
 #if GRAVEL_ON_GPU
-/// That a line is the first to leave the L2 cache: scattered updates seldom come back to one, and would push out what is read soon, above
-/// all the rings that peers fill (measured on an H200: 1.15 times the rate).
-__device__ __forceinline__ uint64_t evict_first() {
-  uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
-#define GRAVEL_SCATTERED(instruction, type, letter, value) \
-  asm volatile(instruction ".L2::cache_hint." type " [%0], %1, %2;" ::"l"(at), letter(value), "l"(evict_first()) : "memory")
+#define GRAVEL_WITHOUT_ANSWER(instruction, letter, value) asm volatile(instruction " [%0], %1;" ::"l"(at), letter(value) : "memory")
 #endif
 
-/// A put, of 4 or 8 bytes, among many others in no order.
+/// A put, of 4 or 8 bytes, among many others in no order. Of 4 bytes it is an exchange, for whose answer nobody waits: a multiprocessor makes
+/// more of those than stores to as many lines.
 template <class T>
 GRAVEL_BOTH void put_scattered(T* at, T value) {
 #if GRAVEL_ON_GPU
-  if constexpr (sizeof(T) == 4) GRAVEL_SCATTERED("st.relaxed.gpu.global", "b32", "r", static_cast<uint32_t>(to_word(value)));
-  else if constexpr (sizeof(T) == 8) GRAVEL_SCATTERED("st.relaxed.gpu.global", "b64", "l", to_word(value));
+  if constexpr (sizeof(T) == 4) {
+    [[maybe_unused]] uint32_t old;
+    asm volatile("atom.relaxed.gpu.global.exch.b32 %0, [%1], %2;"
+                 : "=r"(old)
+                 : "l"(at), "r"(static_cast<uint32_t>(to_word(value)))
+                 : "memory");
+  } else if constexpr (sizeof(T) == 8) GRAVEL_WITHOUT_ANSWER("st.relaxed.gpu.global.b64", "l", to_word(value));
   else put_in_place(at, value);
 #else
   put_in_place(at, value);
@@ -91,10 +89,10 @@ GRAVEL_BOTH void put_scattered(T* at, T value) {
 template <class T>
 GRAVEL_BOTH void add_scattered(T* at, T value) {
 #if GRAVEL_ON_GPU
-  if constexpr (std::is_same_v<T, float>) GRAVEL_SCATTERED("red.relaxed.gpu.global.add", "f32", "f", value);
-  else if constexpr (std::is_same_v<T, double>) GRAVEL_SCATTERED("red.relaxed.gpu.global.add", "f64", "d", value);
-  else if constexpr (sizeof(T) == 4) GRAVEL_SCATTERED("red.relaxed.gpu.global.add", "u32", "r", value);
-  else GRAVEL_SCATTERED("red.relaxed.gpu.global.add", "u64", "l", value);
+  if constexpr (std::is_same_v<T, float>) GRAVEL_WITHOUT_ANSWER("red.relaxed.gpu.global.add.f32", "f", value);
+  else if constexpr (std::is_same_v<T, double>) GRAVEL_WITHOUT_ANSWER("red.relaxed.gpu.global.add.f64", "d", value);
+  else if constexpr (sizeof(T) == 4) GRAVEL_WITHOUT_ANSWER("red.relaxed.gpu.global.add.u32", "r", value);
+  else GRAVEL_WITHOUT_ANSWER("red.relaxed.gpu.global.add.u64", "l", value);
 #else
   add_in_place(at, value);
 #endif
@@ -140,7 +138,7 @@ GRAVEL_BOTH T fetch_in_place(op o, T* at, T value) {
 /// A smaller value of an unsigned word, without an answer.
 GRAVEL_BOTH void min_scattered(uint32_t* at, uint32_t value) {
 #if GRAVEL_ON_GPU
-  GRAVEL_SCATTERED("red.relaxed.gpu.global.min", "u32", "r", value);
+  GRAVEL_WITHOUT_ANSWER("red.relaxed.gpu.global.min.u32", "r", value);
 #else
   fetch_in_place(op::min, at, value);
 #endif
@@ -180,7 +178,7 @@ GRAVEL_BOTH T compare_swap_in_place(T* at, T expected, T desired) {
 }
 
 #undef GRAVEL_IN_SCOPE
-#undef GRAVEL_SCATTERED
+#undef GRAVEL_WITHOUT_ANSWER
 
 /// Operations with an answer: fetch_add ... compare_swap, of which the last alone needs `expected`.
 template <scope S = scope::device, class T>

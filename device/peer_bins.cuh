@@ -83,11 +83,10 @@ struct peer_bins {
   GRAVEL_DEVICE uint32_t way_to(uint32_t pe) const { return pe - first_pe < sizeof(way) ? way[pe - first_pe] : none; }
 
   /// Do the bins hold this kind? They do from now on if they were empty so far. Thread scope: lane, divergent.
-  GRAVEL_DEVICE bool take(row_kind wanted) {
-    const uint64_t now = load_relaxed<scope::shared>(&kind);
-    return now == wanted.bits() || (now == 0 && take_first(wanted));
-  }
+  GRAVEL_DEVICE bool take(row_kind wanted) { return have(wanted) || take_first(wanted); }
+  GRAVEL_DEVICE bool have(row_kind wanted) const { return load_relaxed<scope::shared>(&kind) == wanted.bits(); }
   __device__ GRAVEL_NOINLINE bool take_first(row_kind wanted) {
+    if (load_relaxed<scope::shared>(&kind) != 0) return have(wanted);
     if (half_log2(wanted.words) < 5) return false;  // the places of a warp lie in two halves at most
     return compare_swap_acquire<scope::shared>(&kind, uint64_t{0}, wanted.bits()) || load_relaxed<scope::shared>(&kind) == wanted.bits();
   }
@@ -96,14 +95,14 @@ struct peer_bins {
   /// divergent.
   template <row_kind KIND, class Piece, uint32_t N>
   GRAVEL_DEVICE void add(const gravel_t& g, unit* memory, uint32_t bin, const Piece (&message)[N], uint32_t* sent) {
-    const lane_group group = lane_group::active();
     bin_message<Piece, N> m;
     for (uint32_t i = 0; i < N; ++i) m.piece[i] = message[i];
 #if GRAVEL_ON_GPU
-    if (group.is_whole_warp()) return add_together<KIND>(g, memory, whole_warp{group.lane()}, bin, m, sent);
-    add_some<KIND>(g, memory, group.mask(), bin, m, sent);
+    if (const lane_group all = lane_group::active_to_count(); all.is_whole_warp())
+      return add_together<KIND>(g, memory, whole_warp{all.lane()}, bin, m, sent);
+    add_some<KIND>(g, memory, lane_group::active().mask(), bin, m, sent);
 #else
-    add_together<KIND>(g, memory, group, bin, m, sent);
+    add_together<KIND>(g, memory, lane_group::active(), bin, m, sent);
 #endif
   }
 
@@ -138,6 +137,10 @@ struct peer_bins {
     bool waits = bin < most;
     if (waits && leader == group.lane()) at = block_add_relaxed(&reserved[bin], lane_group::popcount(peers));
     at = group.from_lane(at, leader);
+#if GRAVEL_ON_GPU
+    if constexpr (std::is_same_v<Group, whole_warp>)
+      if (peers == ~0u && (at & (half - 1)) <= half - 32) return add_in_one_half(g, memory, group, bin, log2, at, message, sent);
+#endif
     const uint32_t place = at + group.rank_in(peers), generation = place >> log2, which = generation & 1;
     // The places of one bin may end one half and begin the next.
     const uint32_t firsts = group.ballot(generation == at >> log2), part = peers & (generation == at >> log2 ? firsts : ~firsts);
@@ -159,6 +162,23 @@ struct peer_bins {
       if (!group.ballot(waits)) break;
     }
   }
+
+#if GRAVEL_ON_GPU
+  /// What add_together() does, where all lanes of a warp have places in the same half: most often. They wait for the same, so they may wait in
+  /// a loop of their own.
+  template <class Piece, uint32_t N>
+  GRAVEL_DEVICE void add_in_one_half(const gravel_t& g, unit* memory, const whole_warp& group, uint32_t bin, uint32_t log2, uint32_t at,
+                                     const bin_message<Piece, N>& message, uint32_t* sent) {
+    const uint32_t half = 1u << log2, generation = at >> log2, which = generation & 1;
+    for (relax wait; load_acquire<scope::shared>(&holds[bin][which]) != generation; wait()) {  // [B4]
+    }
+    store_message(pieces_at<Piece>(messages_of(memory, bin, which)) + ((at & (half - 1)) + group.lane()) * N, message.piece);
+    group.sync();
+    bool full = false;
+    if (group.lane() == 0) full = block_add(&written[bin][which], 32) + 32 == half;  // [B3]
+    if (group.ballot(full)) push(g, memory, ~0u, bin, generation, sent);
+  }
+#endif
 
   /// Hands over a full half. Thread scope: lanes of a warp, of which one has completed it.
   __device__ GRAVEL_NOINLINE void push(const gravel_t& g, unit* memory, uint32_t mask, uint32_t bin, uint32_t generation, uint32_t* sent) {

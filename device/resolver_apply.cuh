@@ -36,7 +36,9 @@ __device__ __forceinline__ bool resolve_simple(const gravel_t& g, const unit& m)
 }
 template <class Handlers>
 __device__ __forceinline__ void resolve_unit(const gravel_t& g, const unit& m, uint64_t from) {
-  if (!resolve_simple(g, m)) resolve_one<Handlers>(g, &m, 1, from);
+  if (resolve_simple(g, m)) return;
+  const unit copy = m;  // whose address leaves: so `m` may stay in registers
+  resolve_one<Handlers>(g, &copy, 1, from);
 }
 
 /// Up to four updates of words of one type, by a lane.
@@ -81,29 +83,41 @@ __device__ GRAVEL_NOINLINE inline void apply_four(const gravel_t& g, row_kind ki
   }
 }
 
-/// Increments of 64-bit words, the commonest messages: four of them, of which the first is number `first` of `n`.
-GRAVEL_DEVICE void increment_words(const gravel_t& g, const unit& four, uint32_t first, uint32_t n, uint64_t from) {
-  const uint64_t words = g.heap_bytes / 8;
-  GRAVEL_UNROLL
-  for (uint32_t i = 0; i < 4; ++i) {
-    const auto index = static_cast<uint32_t>(four.word[i / 2] >> i % 2 * 32);
-    if (first + i >= n) break;
-    if (index < words) add_scattered(reinterpret_cast<uint64_t*>(g.heap) + index, uint64_t{1});
-    else report_error(g, message_fault::outside_heap, op::inc, g.my_pe, uint64_t{index} * 8, 8, from);
-  }
+/// Reports those of a row's messages that lie outside the heap. `held`: `units` of its units, number first_unit, first_unit + 32, ...
+__device__ GRAVEL_NOINLINE inline void report_outside(const gravel_t& g, const message_row& row, uint32_t bytes, const unit* held,
+                                                      uint32_t units, uint32_t first_unit, uint64_t from) {
+  const uint32_t of_unit = row_kind::words_of_unit / row.kind.words;
+  for (uint32_t b = 0; b < units; ++b)
+    for (uint32_t i = 0; i < of_unit; ++i) {
+      const uint64_t index = words_at(held + b)[i * row.kind.words];
+      if ((first_unit + b * 32) * of_unit + i < row.messages && index >= g.heap_bytes / bytes)
+        report_error(g, message_fault::outside_heap, row.kind.operation, g.my_pe, index * bytes, bytes, from);
+    }
 }
-
-/// Calls f(word, value) for each of two updates of 4-byte words, of which the first is number `first` of `n`.
-template <class F>
-GRAVEL_DEVICE void for_two_words(const gravel_t& g, op o, const unit& two, uint32_t first, uint32_t n, uint64_t from, F&& f) {
-  const uint64_t words = g.heap_bytes / 4;
+/// The commonest messages: updates of words of type T, WORDS words each. The lane holds units number first_unit, first_unit + 32, ... of the
+/// row. Calls f(word, value) for each message in the heap, one behind the other: so many are under way. Thread scope: lane.
+template <class T, uint32_t WORDS, uint32_t UNITS, class F>
+GRAVEL_DEVICE void update_held(const gravel_t& g, const message_row& row, const unit (&held)[UNITS], uint32_t first_unit, uint64_t from,
+                               F&& f) {
+  constexpr uint32_t of_unit = row_kind::words_of_unit / WORDS;
+  const uint64_t words = g.heap_bytes / sizeof(T);
+  const uint32_t last = words > ~0u ? ~0u : static_cast<uint32_t>(words) - 1;
+  const auto left = static_cast<int32_t>(row.messages - first_unit * of_unit);  // from the lane's first on
+  T* const heap = reinterpret_cast<T*>(g.heap);
+  bool all_inside = true;
   GRAVEL_UNROLL
-  for (uint32_t i = 0; i < 2; ++i) {
-    const auto index = static_cast<uint32_t>(two.word[i]), value = static_cast<uint32_t>(two.word[i] >> 32);
-    if (first + i >= n) break;
-    if (index < words) f(reinterpret_cast<uint32_t*>(g.heap) + index, value);
-    else report_error(g, message_fault::outside_heap, o, g.my_pe, uint64_t{index} * 4, 4, from);
+  for (uint32_t b = 0; b < UNITS; ++b) GRAVEL_UNROLL
+  for (uint32_t i = 0; i < of_unit; ++i) {
+    const auto word_of = [&](uint32_t w) { return static_cast<uint32_t>(held[b].word[w / 2] >> w % 2 * 32); };
+    const uint32_t index = word_of(i * WORDS);
+    const bool is_one = static_cast<int32_t>(b * 32 * of_unit + i) < left, is_inside = index <= last;
+    if (is_one && is_inside) f(heap + index, WORDS == 1 ? T{1} : static_cast<T>(word_of(i * WORDS + WORDS - 1)));
+    all_inside &= is_inside || !is_one;
   }
+  if (all_inside) return;
+  unit copy[UNITS];  // whose address leaves: so what is held stays in registers
+  for (uint32_t b = 0; b < UNITS; ++b) copy[b] = held[b];
+  report_outside(g, row, sizeof(T), copy, UNITS, first_unit, from);
 }
 
 /// A compact row of puts or updates: each lane takes four neighbours at a time, which are as many units as a message has words. Thread

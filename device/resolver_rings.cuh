@@ -47,9 +47,9 @@ __device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, 
   const unit* const at = peer_ring::payload(chunk);
   // Read together with the header, before that says how many there are: one latency instead of two.
   unit held[batch];
+  static_assert(batch * 32 <= peer_ring::least_chunk_units);
   GRAVEL_UNROLL
-  for (uint32_t b = 0; b < batch; ++b)
-    if (b * 32 < room) held[b] = load_unit(at + b * 32 + lane);
+  for (uint32_t b = 0; b < batch; ++b) held[b] = load_unit(at + b * 32 + lane);
   const message_row row = load_row(&chunk->row);
   const uint32_t pe = pe_of_sink(row.sink);
   const bool passes = from_self && pe < g.n_pes && pe != g.my_pe && ring_to(g, row.sink);
@@ -59,27 +59,27 @@ __device__ __forceinline__ bool resolve_chunk(const gravel_t& g, uint32_t room, 
   }
   if (passes) return pass_on(g, at, row);
   // The commonest kinds, without a call.
-  const auto for_held = [&](auto&& update) {
-    GRAVEL_UNROLL
-    for (uint32_t b = 0; b < batch; ++b) for_two_words(g, row.kind.operation, held[b], (b * 32 + lane) * 2, row.messages, from, update);
+  const auto update = [&]<class T, uint32_t WORDS>(T, std::integral_constant<uint32_t, WORDS>, auto&& f) {
+    update_held<T, WORDS>(g, row, held, lane, from, f);
+    for (uint32_t u = batch * 32 + lane; u * 4 < row.messages * WORDS; u += 32) {
+      const unit more[1] = {load_unit(at + u)};
+      update_held<T, WORDS>(g, row, more, u, from, f);
+    }
   };
+  constexpr std::integral_constant<uint32_t, 1> one_word;
+  constexpr std::integral_constant<uint32_t, 2> two_words;
   if (row.kind == update_kind(op::inc, value_type::u64)) {
-    GRAVEL_UNROLL
-    for (uint32_t b = 0; b < batch; ++b) increment_words(g, held[b], (b * 32 + lane) * 4, row.messages, from);
-    for (uint32_t u = batch * 32 + lane; u * 4 < row.messages; u += 32) increment_words(g, load_unit(at + u), u * 4, row.messages, from);
-  } else if (row.kind == update_kind(op::put, value_type::u32) && row.messages <= batch * 64) {
-    for_held([](uint32_t* word, uint32_t value) { put_scattered(word, value); });
-  } else if (row.kind == update_kind(op::add, value_type::u32) && row.messages <= batch * 64) {
-    for_held([](uint32_t* word, uint32_t value) { add_scattered(word, value); });
-  } else if (row.kind == update_kind(op::min, value_type::u32) && row.messages <= batch * 64) {
-    for_held([](uint32_t* word, uint32_t value) { min_scattered(word, value); });
+    update(uint64_t{}, one_word, [](uint64_t* word, uint64_t one) { add_scattered(word, one); });
+  } else if (row.kind == update_kind(op::put, value_type::u32)) {
+    update(uint32_t{}, two_words, [](uint32_t* word, uint32_t value) { put_scattered(word, value); });
+  } else if (row.kind == update_kind(op::add, value_type::u32)) {
+    update(uint32_t{}, two_words, [](uint32_t* word, uint32_t value) { add_scattered(word, value); });
+  } else if (row.kind == update_kind(op::min, value_type::u32)) {
+    update(uint32_t{}, two_words, [](uint32_t* word, uint32_t value) { min_scattered(word, value); });
   } else if (!row.kind.is_wide()) {
     resolve_compact<Handlers, 32>(g, row, at, from);
   } else if (row.kind.units() == 1) {
-    GRAVEL_UNROLL
-    for (uint32_t b = 0; b < batch; ++b)
-      if (b * 32 + lane < row.messages) resolve_unit<Handlers>(g, held[b], from);
-    if (row.messages > batch * 32) resolve_small<Handlers, 32, batch>(g, at + batch * 32, row.messages - batch * 32, from);
+    resolve_small<Handlers, 32, batch>(g, at, row.messages, from);
   } else {
     resolve_large<Handlers, 32>(g, at, row.messages, row.kind.units(), from);
   }

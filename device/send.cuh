@@ -77,21 +77,33 @@ GRAVEL_BOTH Piece* pieces_at(unit* at) {
 template <class Piece, uint32_t N>
 constexpr uint32_t message_units = static_cast<uint32_t>((N * sizeof(Piece) + sizeof(unit) - 1) / sizeof(unit));
 
-/// Sends a message of one kind for each lane of the group: `store` writes the message with a number, of the row whose first unit it is
-/// given. Waits while the queue is full.
+/// Where the messages of a group's lanes lie in a slot.
+struct slot_places {
+  uint32_t n_rows = 0, units = 0;
+  uint32_t row = 0, peers = 0, first_unit = 0;  ///< the caller's row, who has messages there, and where it begins
+  uint32_t unit_peers = 0,
+           unit_in_row = 0;  ///< of the unit whose number is the caller's rank: who has messages in its row, and which of that row it is
+};
+
+/// Sends a message of one kind for each lane of the group: `store` writes those of all into the payload that it is given. Waits while the
+/// queue is full.
 template <class Store>
 GRAVEL_BOTH void send_together(const gravel_t& g, const lane_group& group, uint32_t sink, const row_kind& kind, Store store) {
   // Order by sink: one round per distinct sink; every lane learns its row and its place.
-  uint32_t n_rows = 0, before = 0, my_place = 0, my_row = 0, my_peers = 0;  // before, my_place: units
-  for (uint32_t rest = group.mask(); rest != 0; ++n_rows) {
+  slot_places places;
+  for (uint32_t rest = group.mask(); rest != 0; ++places.n_rows) {
     const uint32_t chosen = group.from_lane(sink, lane_group::lowest(rest));
     const uint32_t peers = group.ballot(sink == chosen);
     if (sink == chosen) {
-      my_row = n_rows;
-      my_peers = peers;
-      my_place = before;
+      places.row = places.n_rows;
+      places.peers = peers;
+      places.first_unit = places.units;
     }
-    before += static_cast<uint32_t>(units_for(kind, lane_group::popcount(peers)));
+    if (group.rank() >= places.units) {
+      places.unit_peers = peers;
+      places.unit_in_row = group.rank() - places.units;
+    }
+    places.units += static_cast<uint32_t>(units_for(kind, lane_group::popcount(peers)));
     rest &= ~peers;
   }
   const queue& q = g.direct;
@@ -100,11 +112,31 @@ GRAVEL_BOTH void send_together(const gravel_t& g, const lane_group& group, uint3
   ticket = group.from_leader(ticket);
   // From here to publish(): no return, no wait.
   slot_header* slot = q.slot(ticket);
-  store(q.payload(slot) + my_place, group.rank_in(my_peers));
-  if (lane_group::lowest(my_peers) == group.lane()) store_row(&q.rows(slot)[my_row], {kind, sink, lane_group::popcount(my_peers)});
+  store(q.payload(slot), places);
+  if (lane_group::lowest(places.peers) == group.lane())
+    store_row(&q.rows(slot)[places.row], {kind, sink, lane_group::popcount(places.peers)});
   group.sync();
-  if (group.is_leader()) q.publish(ticket, slot, n_rows, before);
+  if (group.is_leader()) q.publish(ticket, slot, places.n_rows, places.units);
 }
+
+#if GRAVEL_ON_GPU
+/// Short messages of several rows: each lane stores a whole unit, with messages of other lanes. Over PCIe what lies beside each other then is one
+/// write, though rows do not fill their last units; else it would be one for each row. Thread scope: the group.
+template <uint32_t N>
+GRAVEL_DEVICE void store_whole_units(unit* payload, const lane_group& group, const slot_places& places, const uint32_t (&message)[N]) {
+  constexpr uint32_t of_unit = row_kind::words_of_unit / N;
+  uint32_t rest = places.unit_peers;
+  for (uint32_t before = places.unit_in_row * of_unit; before != 0 && rest != 0; --before) rest &= rest - 1;
+  uint32_t word[row_kind::words_of_unit];
+  for (uint32_t i = 0; i < of_unit; ++i) {
+    const uint32_t from = rest ? lane_group::lowest(rest) : group.leader_lane();  // behind the row's end: any
+    for (uint32_t w = 0; w < N; ++w) word[i * N + w] = group.from_lane(message[w], from);
+    rest &= rest - 1;
+  }
+  if (group.rank() < places.units)
+    store_unit(payload + group.rank(), {{word[0] | uint64_t{word[1]} << 32, word[2] | uint64_t{word[3]} << 32}});
+}
+#endif
 
 /// The lanes that stand here with a message of this kind. Where each kind has its own code they all have, on a GPU: compilers do not merge
 /// places from which the lanes beside can be seen. g++ does merge the ends of two branches.
@@ -122,7 +154,13 @@ template <class Piece, uint32_t N>
 GRAVEL_BOTH void send_in_slots(const gravel_t& g, const lane_group& all, uint32_t sink, const row_kind& kind, const Piece (&message)[N]) {
   lane_group group = all;
   if (kind.is_wide() && N > max_small_units) group = group.part(group.match(group.rank() / (g.direct.shape.payload_units / N)));
-  send_together(g, group, sink, kind, [&](unit* row, uint32_t i) { store_message(pieces_at<Piece>(row) + i * N, message); });
+  send_together(g, group, sink, kind, [&](unit* payload, const slot_places& places) {
+#if GRAVEL_ON_GPU
+    if constexpr (sizeof(Piece) == 4 && N <= 2)
+      if (places.n_rows > 1) return store_whole_units(payload, group, places, message);
+#endif
+    store_message(pieces_at<Piece>(payload + places.first_unit) + group.rank_in(places.peers) * N, message);
+  });
 }
 #if GRAVEL_COMPACT_SENDS
 /// The same for the calling lanes, one copy for all kinds of messages of this size.

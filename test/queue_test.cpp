@@ -44,9 +44,16 @@ TEST_CASE("next_ticket deals tickets to planes like cards") {
 
 TEST_CASE("parts of a slot do not overlap") {
   const queue_shape shape{4, 64, 128, 2};
-  CHECK(shape.payload_offset() == 64 + 64 * sizeof(message_row));
+  CHECK(shape.payload_offset() == 64 + 64 * sizeof(message_row) + 64);
   CHECK(shape.slot_bytes() == shape.payload_offset() + 128 * sizeof(unit));
-  CHECK(shape.slot_bytes() % 64 == 0);
+  for (uint32_t rows = 8; rows <= 32; rows += 8)
+    for (uint32_t units = 4; units <= 16; units += 4) {
+      const queue_shape odd{4, rows, units, 2};
+      CHECK(odd.payload_offset() >= sizeof(slot_header) + rows * sizeof(message_row));
+      CHECK(odd.slot_bytes() >= odd.payload_offset() + units * sizeof(unit));
+      CHECK(odd.payload_offset() % 128 == 0);
+      CHECK(odd.slot_bytes() % 128 == 0);
+    }
 }
 
 TEST_CASE("what is consumed is the lowest ticket of any plane") {

@@ -267,6 +267,9 @@ TEST_CASE("a message of a compact row that may not be applied is reported, with 
       {update_kind(op::inc, value_type::u32), {0, 128}, message_fault::outside_heap, 512, 1},
       {update_kind(op::inc, value_type::i64), {0, ~0u}, message_fault::outside_heap, 8ull * ~0u, 1},
       {update_kind(op::inc, value_type::f32), {0, 128}, message_fault::outside_heap, 512, 0x3f800000},
+      {update_kind(op::put, value_type::u32), {0, 7, 128, 1}, message_fault::outside_heap, 512, 7},
+      {update_kind(op::add, value_type::u32), {0, 7, ~0u, 1}, message_fault::outside_heap, 4ull * ~0u, 7},
+      {update_kind(op::min, value_type::u32), {0, 7, 128, 1}, message_fault::outside_heap, 512, 0},
       {update_kind(op::put, value_type::u16), {0, 7, 256, 1}, message_fault::outside_heap, 512, 7},
       {update_kind(op::bit_or, value_type::u64), {0, 8, 1, ~0u, 1, 1}, message_fault::outside_heap, 8ull * ~0u, 8 | 1ull << 32},
       {update_kind(op::add, value_type::u64), {0, 5, 6, 64, 1, 1}, message_fault::outside_heap, 512, 5 | 6ull << 32},
@@ -284,6 +287,28 @@ TEST_CASE("a message of a compact row that may not be applied is reported, with 
     CHECK(pes.error.operation == static_cast<uint64_t>(r.kind.operation));
     CHECK(pes.shared[1]->heap[0] == r.applied);
   }
+}
+
+TEST_CASE("of a whole chunk of the commonest messages the one at fault is reported, and all others are applied") {
+  constexpr uint32_t most = peer_ring::least_chunk_units * row_kind::words_of_unit;
+  for (const row_kind kind : {update_kind(op::inc, value_type::u64), update_kind(op::add, value_type::u32)})
+    for (uint32_t n : {most / kind.words, most / kind.words - 3, most / kind.words / 2 + 1})
+      for (uint32_t fault : {0u, 5u, n / 2, n - 1}) {
+        INFO("words " << kind.words << ", " << n << " messages, fault in " << fault);
+        const uint32_t places = kind.words == 1 ? words : 2 * words;
+        std::vector<uint32_t> message(n * kind.words, 1);
+        for (uint32_t i = 0; i < n; ++i) message[i * kind.words] = i == fault ? places : i % places;
+        second_of_two pes;
+        pes.serve<handlers>({kind, to_1, n}, message);
+        CHECK(pes.error.code == static_cast<uint64_t>(message_fault::outside_heap) + 1);
+        CHECK(pes.error.offset == sizeof(uint64_t) * words);
+        uint64_t sum = 0;
+        for (uint32_t w = 0; w < words; ++w) {
+          const uint64_t word = pes.shared[1]->heap[w];
+          sum += kind.words == 1 ? word : (word & ~0u) + (word >> 32);
+        }
+        CHECK(sum == n - 1);
+      }
 }
 
 TEST_CASE("a full chunk of each kind is applied, to its last message") {

@@ -73,6 +73,7 @@ TEST_CASE("parts of a segment lie inside it, aligned, and do not overlap") {
     CHECK(q.state == nullptr);
     part(q.control, sizeof(queue_control));
     part(q.slots, q.shape.slots * q.shape.slot_bytes());
+    CHECK(reinterpret_cast<uintptr_t>(q.slots) % 128 == 0);
   }
   const auto memory = segment.landing_memory();
   for (sink_kind kind : {sink_kind::device, sink_kind::host}) {

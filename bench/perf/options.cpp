@@ -65,9 +65,8 @@ void add_options(CLI::App& app, options& o, const entry& e) {
         ->check(CLI::Range(1, 34));
   if (e.takes & entry::updates) {
     app.add_option("--updates", o.updates, "Updates of each PE")->check(counts);
-    app.add_option("--operation", o.operation, "inc: gravel_inc of 8-byte words; add32, min32, put32: of 4-byte ones")
-        ->check(CLI::IsMember({"inc", "add32", "min32", "put32"}))
-        ->capture_default_str();
+    list("--operation", o.operations, "inc: gravel_inc of 8-byte words; add32, min32, put32: of 4-byte ones")
+        ->check(CLI::IsMember({"inc", "add32", "min32", "put32"}));
     app.add_option("--targets", o.targets, "remote (other PEs only), uniform (all PEs), or both")
         ->check(CLI::IsMember({"remote", "uniform", "both"}))
         ->capture_default_str();

@@ -30,7 +30,7 @@ struct options {
   // queue, destinations.
   std::vector<unsigned> blocks{32, 64, 128, 256, 512, 1024};
   std::vector<unsigned> message_bytes{4, 8, 16};
-  std::string operation = "inc";  ///< of gups
+  std::vector<std::string> operations{"inc"};  ///< of gups
   std::vector<unsigned> threads;
   std::vector<unsigned> destinations;
   uint64_t slot_size = 16384;

@@ -38,22 +38,24 @@ struct alignas(64) plane_line {
 static_assert(sizeof(plane_line) == 64);
 
 /// The shared words of a queue, in front of its slots.
-struct queue_control {
+struct alignas(128) queue_control {
   alignas(64) uint64_t flush_target;  ///< written by producers: tickets below this shall leave at once
   uint64_t flush_target_of_host;      ///< the same, written by host threads about a queue of their PE's kernels and handlers
   alignas(64) plane_line plane[max_planes];
 };
-static_assert(sizeof(queue_control) == 64 * (1 + max_planes));
+static_assert(sizeof(queue_control) == 64 * (2 + max_planes));
 
-/// Sizes of a queue. A slot is [header][rows][payload], each part beginning on a 64-byte line.
+/// Sizes of a queue. A slot is [header][rows][payload]. Slots and payloads begin at multiples of 128 bytes, the most that a GPU writes over PCIe
+/// at once.
 struct queue_shape {
   uint32_t slots;          ///< power of two
   uint32_t max_rows;       ///< multiple of 8
   uint32_t payload_units;  ///< multiple of 4
   uint32_t n_planes;
 
-  GRAVEL_BOTH uint64_t payload_offset() const { return sizeof(slot_header) + uint64_t{max_rows} * sizeof(message_row); }
-  GRAVEL_BOTH uint64_t slot_bytes() const { return payload_offset() + uint64_t{payload_units} * sizeof(unit); }
+  GRAVEL_BOTH uint64_t payload_offset() const { return whole_lines(sizeof(slot_header) + uint64_t{max_rows} * sizeof(message_row)); }
+  GRAVEL_BOTH uint64_t slot_bytes() const { return payload_offset() + whole_lines(uint64_t{payload_units} * sizeof(unit)); }
+  GRAVEL_BOTH static constexpr uint64_t whole_lines(uint64_t bytes) { return (bytes + 127) / 128 * 128; }
   /// Of the queue, queue_control included.
   uint64_t bytes() const { return sizeof(queue_control) + slots * slot_bytes(); }
 
