@@ -93,17 +93,24 @@ GRAVEL_DEVICE void with_locks(uint32_t* first, uint32_t* second, bool backs_off,
 template <class Servers>
 struct in_blocks {
   using handle_type = typename Servers::handle_type;
+  using sender = typename Servers::combining_sender;
+};
+/// The same, all that a multiprocessor calls. Where calls are few, begin and end of it cost more than it brings; where keys are, all lanes wait for few places.
+template <class Servers>
+struct in_large_blocks {
+  using handle_type = typename Servers::handle_type;
   using sender = typename Servers::large_sender;
+  static constexpr uint64_t least_keys = 4096, least_calls = uint64_t{1} << 22;
 };
 
 constexpr uint32_t contest_lanes = GRAVEL_CUDA ? 256 : lanes_of_block;
 template <class Servers>
-constexpr uint32_t lanes_of_callers = !GRAVEL_CUDA                          ? contest_lanes
-                                      : (Servers::sender::shared_bytes > 0) ? 1024
-                                                                            : 768;
+constexpr uint32_t lanes_of_callers = Servers::sender::shared_bytes > 0 ? 4 * contest_lanes : contest_lanes;
 /// Who calls has no more registers than leave room for as many blocks as there is shared memory for, beside a large cache.
 template <class Servers>
-constexpr uint32_t blocks_of_callers = (Servers::sender::shared_bytes > 0) ? 1 : 2;
+constexpr uint32_t blocks_of_callers = Servers::sender::shared_bytes > 0
+                                           ? 1
+                                           : std::min(8u, static_cast<uint32_t>(160 * 1024 / (sizeof(typename Servers::sender) + 1024)));
 
 template <class P, class Servers>
 __global__ void __launch_bounds__(lanes_of_callers<Servers>, blocks_of_callers<Servers>)
@@ -172,7 +179,7 @@ template <class Servers>
 gravel_servers_options options_of(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls) {
   gravel_servers_options how;
   how.keys = keys;
-  const uint32_t gathered = m == contest_method::combine_block ? Servers::large_sender::servers : Servers::sender::servers;
+  const uint32_t gathered = m == contest_method::combine_block ? Servers::combining_sender::servers : Servers::sender::servers;
   how.blocks = blocks ? blocks : GRAVEL_CUDA ? std::min(24u, gathered) : 2;
   how.calls = calls;
   how.chunks = 256;
@@ -223,7 +230,11 @@ class contest {
     else if (table_) gravel_launch(take_locks<P>, grid, block, table_, in, n_pes(), method_ == contest_method::backoff);
     if constexpr (P::combines) {
       if (method_ == contest_method::combine) launch_callers<typename P::combining>(*combining_, in);
-      if (method_ == contest_method::combine_block) launch_callers<in_blocks<typename P::combining>>(*combining_, in);
+      if (method_ == contest_method::combine_block) {
+        using in_large = in_large_blocks<typename P::combining>;
+        if (keys_ >= in_large::least_keys && P::most_calls(in) >= in_large::least_calls) launch_callers<in_large>(*combining_, in);
+        else launch_callers<in_blocks<typename P::combining>>(*combining_, in);
+      }
     }
     if (table_) gravel_synchronize();
     else gravel_wait_quiescent();

@@ -118,13 +118,7 @@ GRAVEL_BOTH bool compare_swap_acquire(T* word, T expected, T desired) {
   GRAVEL_ATOMIC((detail::ptx_swap_acquire<S>(word, expected, desired) == expected),
                 __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 }
-/// The same; returns what was there: `expected` if it has been replaced.
-template <scope S = scope::device, class T>
-GRAVEL_BOTH T swap_if_acquire(T* word, T expected, T desired) {
-  GRAVEL_ATOMIC((detail::ptx_swap_acquire<S>(word, expected, desired)),
-                (__atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED), expected))
-}
-/// The same as compare_swap_acquire, release on success, too.
+/// The same, release on success, too.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH bool compare_swap_acq_rel(T* word, T expected, T desired) {
   GRAVEL_ATOMIC((detail::ptx_swap_acq_rel<S>(word, expected, desired) == expected),

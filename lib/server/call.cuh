@@ -97,7 +97,7 @@ struct section_call {
     relax wait;
     GRAVEL_NO_UNROLL
     for (uint32_t attempt = 0; tries; ++attempt) {
-      const key_state found = take_all(table, attempt != 0);
+      const key_state found = take_all(table);
       if (found == key_state::free) {
         run_taken(to);
         give_below(table, ~uint64_t{0});
@@ -131,14 +131,13 @@ struct section_call {
   }
 
  private:
-  /// Takes the words beside the records, from that of the lowest key on; if one is taken it gives back those it has, and returns who has that. `looks`:
-  /// before it tries: where it has found one taken already. At first that would be one way to memory more.
+  /// Takes the words beside the records, from that of the lowest key on. If one is taken it gives back those it has, and returns who has that.
   template <class Table>
-  GRAVEL_DEVICE key_state take_all(const Table& table, bool looks) const {
+  GRAVEL_DEVICE key_state take_all(const Table& table) const {
     for (uint32_t key = first_key();;) {
       const uint32_t number = table.number_of(key);
-      key_state found = looks ? table.state_of(number) : key_state::free;
-      if (found == key_state::free) found = table.take_for_client(number);
+      key_state found = table.state_of(number);
+      if (found == key_state::free && !table.take(number, key_state::client)) found = key_state::client;
       if (found != key_state::free) {
         give_below(table, key);
         return found;

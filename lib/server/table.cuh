@@ -81,11 +81,6 @@ struct server_table {
     return compare_swap_acquire<scope::device>(&slots[number].lock, static_cast<uint32_t>(key_state::free),
                                                static_cast<uint32_t>(as));  // [K1]
   }
-  /// The same for a client. What the key was: free, if it has it now.
-  GRAVEL_DEVICE key_state take_for_client(uint32_t number) const {
-    return static_cast<key_state>(swap_if_acquire<scope::device>(&slots[number].lock, static_cast<uint32_t>(key_state::free),
-                                                                 static_cast<uint32_t>(key_state::client)));  // [K1]
-  }
   GRAVEL_DEVICE void give(uint32_t number) const {
     store_release<scope::device>(&slots[number].lock, static_cast<uint32_t>(key_state::free));  // [K1]
   }
