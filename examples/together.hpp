@@ -97,6 +97,17 @@ inline unsigned blocks_to_fill_device() {
 #endif
 }
 
+/// Where each has a multiprocessor for itself, beside so many of a service.
+inline unsigned blocks_beside(unsigned servers) {
+#if GRAVEL_CUDA
+  const unsigned processors = blocks_to_fill_device() / 5;
+  return processors > servers ? processors - servers : 1;
+#else
+  (void)servers;
+  return blocks_to_fill_device();
+#endif
+}
+
 /// The same where they handle `items` messages together. Of many there are several times as many blocks as fit: how many fit
 /// is what the resolver leaves, and of few long ones the last would have the device for themselves (measured on two H200s,
 /// 10^9 uniform increments each: 12.2, 13.2, 13.6, 13.8 G/s with 5, 10, 20, 40 blocks per multiprocessor).

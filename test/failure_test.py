@@ -419,7 +419,7 @@ class WrongArguments(FailureTest):
                 "bulk": "gravel_put_bulk to PE 0: an address outside .* 1125899906842624 bytes",
                 "block-sender": "gravel_add to PE 99",
                 "block-sender-threads": r"gravel_block_sender<128, ...> in a block of 256 threads: its first argument must be",
-                "block-sender-memory": r"gravel_block_sender<...>::dynamic\(\) in a block with 1000 bytes of dynamic shared memory: "
+                "block-sender-memory": r"dynamic\(\) of a sender in a block with 1000 bytes of dynamic shared memory: "
                                        r"it needs \d+ \(gravel_launch_config: shared_bytes\)",
                 "host-outside": "gravel_put to PE 0: an address outside"}.items():
             with self.subTest(fault):

@@ -145,7 +145,7 @@ struct call_source {
 
 template <class Sender>
 __global__ void call_plain(plain::handle_type bank, call_source from, uint32_t* answers) {
-  __shared__ Sender out;
+  auto& out = gravel_sender_of_block<Sender>();
   out.begin(bank);
   const uint32_t lane = blockIdx.x * blockDim.x + threadIdx.x, pe = bank.table.my_pe, who = 1 + pe * gridDim.x * blockDim.x + lane;
   for (uint32_t i = 0; i < from.each; ++i) {
@@ -254,7 +254,8 @@ void run_plain(const std::string& what, gravel_servers_options how, uint32_t str
   {
     plain servers(how, inside.initial());
     tell("  open");
-    gravel_launch(call_plain<Sender>, blocks, lanes, servers.handle(), from, answers);
+    gravel_launch(call_plain<Sender>, gravel_launch_config{.grid = blocks, .block = lanes, .shared_bytes = Sender::shared_bytes},
+                  servers.handle(), from, answers);
     gravel_synchronize();
     tell("  kernel");
     compare(what, servers, all);
@@ -428,6 +429,9 @@ int main(int argc, char** argv) {
     run_plain<plain::combining_sender>(how + "combined in blocks", {.keys = 5, .blocks = 2, .exclusion = by}, 1, each, seed++);
     run_plain<plain::combining_sender>(how + "combined in blocks, in place",
                                        {.keys = 1000, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each, seed++);
+    run_plain<plain::large_sender>(how + "combined in large tables", {.keys = 5, .blocks = 2, .exclusion = by}, 1, each, seed++);
+    run_plain<plain::large_sender>(how + "combined in large tables, in place",
+                                   {.keys = 1000, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each, seed++);
 
     run_nested(how + "nested, one key", {.keys = 1, .blocks = 1, .exclusion = by, .calls = 32}, 1, each, seed++);
     run_nested(how + "nested, opposite", {.keys = 2, .blocks = 2, .exclusion = by, .calls = 32, .chunks = 2}, 1, each, seed++);

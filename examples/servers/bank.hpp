@@ -46,7 +46,7 @@ struct bank_problem {
 
   template <class Servers>
   GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
-    __shared__ typename Servers::sender out;
+    auto& out = gravel_sender_of_block<typename Servers::sender>();
     out.begin(to);
     if constexpr (std::is_same_v<Servers, servers>) {
       for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid())

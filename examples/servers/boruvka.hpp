@@ -71,7 +71,7 @@ struct boruvka_problem {
   }
   template <class Servers>
   GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
-    __shared__ typename Servers::sender out;
+    auto& out = gravel_sender_of_block<typename Servers::sender>();
     out.begin(to);
     each_call(in, [&](uint32_t key, const edge_offer& e) {
       if constexpr (std::is_same_v<Servers, servers>) out.template call<offer_edge>(key, e);
@@ -141,8 +141,10 @@ inline contest_result solve_boruvka(const contest_options& o) {
     for (uint32_t v = 0; v < n; ++v) label[v] = together.of(v);
     gravel_copy(component.data(), label.data(), n * sizeof(uint32_t));
     run.fill(no_edge);
+    const boruvka_problem::input in{edges, component.data(), me * o.calls, o.calls, n_pes, me, own};
+    run.prepare(in);
     const auto begin = std::chrono::steady_clock::now();
-    run.run({edges, component.data(), me * o.calls, o.calls, n_pes, me, own});
+    run.run(in);
     seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     // The lightest edge of each component, of what all PEs have found.
     const auto mine = run.read();

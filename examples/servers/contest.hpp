@@ -89,13 +89,31 @@ GRAVEL_DEVICE void with_locks(uint32_t* first, uint32_t* second, bool backs_off,
   }
 }
 
+/// Servers whose callers combine calls of a block, not only of a warp.
+template <class Servers>
+struct in_blocks {
+  using handle_type = typename Servers::handle_type;
+  using sender = typename Servers::combining_sender;
+};
+/// The same, all that a multiprocessor calls. Where calls are few, begin and end of it cost more than it brings; where keys are, all lanes wait for few places.
+template <class Servers>
+struct in_large_blocks {
+  using handle_type = typename Servers::handle_type;
+  using sender = typename Servers::large_sender;
+  static constexpr uint64_t least_keys = 4096, least_calls = uint64_t{1} << 22;
+};
+
 constexpr uint32_t contest_lanes = GRAVEL_CUDA ? 256 : lanes_of_block;
+template <class Servers>
+constexpr uint32_t lanes_of_callers = Servers::sender::shared_bytes > 0 ? 4 * contest_lanes : contest_lanes;
 /// Who calls has no more registers than leave room for as many blocks as there is shared memory for, beside a large cache.
 template <class Servers>
-constexpr uint32_t blocks_of_callers = std::min(8u, static_cast<uint32_t>(160 * 1024 / (sizeof(typename Servers::sender) + 1024)));
+constexpr uint32_t blocks_of_callers = Servers::sender::shared_bytes > 0
+                                           ? 1
+                                           : std::min(8u, static_cast<uint32_t>(160 * 1024 / (sizeof(typename Servers::sender) + 1024)));
 
 template <class P, class Servers>
-__global__ void __launch_bounds__(contest_lanes, blocks_of_callers<Servers>)
+__global__ void __launch_bounds__(lanes_of_callers<Servers>, blocks_of_callers<Servers>)
     call_servers(typename Servers::handle_type to, typename P::input in) {
   P::template by_servers<Servers>(to, in);
 }
@@ -118,13 +136,6 @@ template <class P>
 __global__ void fill_table(locked_record<typename P::record>* table, uint64_t n, typename P::record with) {
   for (uint64_t i = first_of_lane(); i < n; i += lanes_of_grid()) table[i].record = with;
 }
-
-/// Servers whose callers combine calls of a block, not only of a warp.
-template <class Servers>
-struct in_blocks {
-  using handle_type = typename Servers::handle_type;
-  using sender = typename Servers::combining_sender;
-};
 
 enum class contest_method { servers, owners, locks, in_place, combine, combine_block, try_lock, backoff, sort, atomics };
 struct contest_name {
@@ -205,17 +216,25 @@ class contest {
     combining_.reset();
     gravel_free(table_);
   }
+  /// Takes the memory that sorting needs, so that the first run does not take it.
+  void prepare([[maybe_unused]] const typename P::input& in) {
+    if constexpr (P::sorts)
+      if (method_ == contest_method::sort) sorted().prepare(in);
+  }
   /// Makes the calls, and returns when all have run, also those of other PEs. Collective.
   void run(const typename P::input& in) {
     const unsigned grid = blocks_for(in.n), block = contest_lanes;
-    if (servers_) gravel_launch(call_servers<P, typename P::servers>, grid, block, servers_->handle(), in);
+    if (servers_) launch_callers<typename P::servers>(*servers_, in);
     else if (method_ == contest_method::sort) run_sorted(in, grid, block);
     else if (method_ == contest_method::atomics) gravel_launch(use_atomics<P>, grid, block, table_, in, n_pes());
     else if (table_) gravel_launch(take_locks<P>, grid, block, table_, in, n_pes(), method_ == contest_method::backoff);
     if constexpr (P::combines) {
-      if (method_ == contest_method::combine) gravel_launch(call_servers<P, typename P::combining>, grid, block, combining_->handle(), in);
-      if (method_ == contest_method::combine_block)
-        gravel_launch(call_servers<P, in_blocks<typename P::combining>>, grid, block, combining_->handle(), in);
+      if (method_ == contest_method::combine) launch_callers<typename P::combining>(*combining_, in);
+      if (method_ == contest_method::combine_block) {
+        using in_large = in_large_blocks<typename P::combining>;
+        if (keys_ >= in_large::least_keys && P::most_calls(in) >= in_large::least_calls) launch_callers<in_large>(*combining_, in);
+        else launch_callers<in_blocks<typename P::combining>>(*combining_, in);
+      }
     }
     if (table_) gravel_synchronize();
     else gravel_wait_quiescent();
@@ -247,14 +266,22 @@ class contest {
   }
 
  private:
+  template <class Callers, class Servers>
+  void launch_callers(Servers& servers, const typename P::input& in) {
+    gravel_launch_config how{.grid = blocks_for(in.n) * contest_lanes / lanes_of_callers<Callers>, .block = lanes_of_callers<Callers>};
+    how.shared_bytes = Callers::sender::shared_bytes;
+    if (how.shared_bytes > 0) how.grid = blocks_beside(servers.blocks());
+    gravel_launch(call_servers<P, Callers>, how, servers.handle(), in);
+  }
   static uint32_t n_pes() { return static_cast<uint32_t>(gravel_n_pes()); }
   static uint32_t me() { return static_cast<uint32_t>(gravel_my_pe()); }
   uint64_t of_pe() const { return (keys_ + n_pes() - 1) / n_pes(); }
   void run_sorted([[maybe_unused]] const typename P::input& in, [[maybe_unused]] unsigned grid, [[maybe_unused]] unsigned block) {
-    if constexpr (P::sorts) {
-      if (!sorted_) sorted_ = std::make_unique<sorted_calls<P>>();
-      sorted_->run(table_, in, n_pes(), grid, block);
-    }
+    if constexpr (P::sorts) sorted().run(table_, in, n_pes(), grid, block);
+  }
+  auto& sorted() {
+    if (!sorted_) sorted_ = std::make_unique<sorted_type>();
+    return *sorted_;
   }
   contest_method method_;
   uint64_t keys_;
@@ -262,7 +289,8 @@ class contest {
   std::unique_ptr<typename P::combining> combining_;
   locked_record<record>* table_ = nullptr;
   struct not_sorted {};
-  std::unique_ptr<std::conditional_t<P::sorts, sorted_calls<P>, not_sorted>> sorted_;
+  using sorted_type = std::conditional_t<P::sorts, sorted_calls<P>, not_sorted>;
+  std::unique_ptr<sorted_type> sorted_;
 };
 
 }  // namespace gravel

@@ -80,7 +80,7 @@ struct gmm_problem {
   }
   template <class Servers>
   GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
-    __shared__ typename Servers::sender out;
+    auto& out = gravel_sender_of_block<typename Servers::sender>();
     out.begin(to);
     each_call(in, [&](uint32_t key, const gmm_sums& s) {
       if constexpr (std::is_same_v<Servers, servers>) out.template call<gmm_add>(key, s);
@@ -139,8 +139,10 @@ inline contest_result solve_gmm(const contest_options& o, uint32_t rounds) {
     gravel_launch(find_shares<gmm_points>, blocks_to_fill_device(), lanes_of_block, points, at_device.data(), components, first, o.calls,
                   shares.data());
     run.fill({});
+    const gmm_problem::input in{points, shares.data(), first, o.calls, components, n_pes, me, own};
+    run.prepare(in);
     const auto begin = std::chrono::steady_clock::now();
-    run.run({points, shares.data(), first, o.calls, components, n_pes, me, own});
+    run.run(in);
     seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
     std::vector<gmm_sums> sums(components), expected(components);

@@ -27,13 +27,13 @@ struct hash_item {
   hash_value value;
 };
 struct spare_buckets;
-/// With its lock a line of memory.
+/// With its lock, which lies behind it, a line of memory. Places are taken from the last on: that and the lock are in one half of the line.
 struct hash_bucket {
   static constexpr uint32_t places = 3;
-  hash_item item[places];  ///< first word of the key 0: free, as are those behind it
   // Where insertions are combined; else nullptr.
-  hash_bucket* next;     ///< has what this one, which is full, has no place for
-  spare_buckets* spare;  ///< of this PE
+  hash_bucket* next;       ///< has what this one, which is full, has no place for
+  spare_buckets* spare;    ///< of this PE
+  hash_item item[places];  ///< first word of the key 0: free, as are those before it
 };
 /// Buckets of a PE, in device memory, that are put behind its full ones. Never too few: a bucket with n behind it has more than n * places keys.
 struct spare_buckets {
@@ -47,13 +47,13 @@ enum class hash_answer : uint8_t { none, inserted, refused };
 struct hash_insert {
   static constexpr const char* name = "hash_insert";
   GRAVEL_HANDLER hash_answer operator()(hash_bucket& b, hash_item added) const {
-    for (hash_item& i : b.item) {
-      const hash_key key = i.key;
+    for (hash_item* i = b.item + hash_bucket::places; i-- != b.item;) {
+      const hash_key key = i->key;
       if (key == added.key) {
-        i.value = i.value + added.value;
+        i->value = i->value + added.value;
       } else {
         if (key.word[0] != 0) continue;
-        i = added;
+        *i = added;
       }
       return hash_answer::inserted;
     }
@@ -115,7 +115,7 @@ struct hash_problem {
 
   template <class Servers>
   GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
-    __shared__ typename Servers::sender out;
+    auto& out = gravel_sender_of_block<typename Servers::sender>();
     out.begin(to);
     if constexpr (std::is_same_v<Servers, servers>) ask_all(out, in);
     else each_call(in, [&](uint64_t, const hash_item& item) { out.template call<hash_add>(in.bucket(in.first_place(item)), item); });
@@ -158,7 +158,8 @@ struct hash_problem {
     }
   }
   GRAVEL_DEVICE static bool insert_by_atomics(record& bucket, const hash_item& item) {
-    for (hash_item& place : bucket.item) {
+    for (hash_item* i = bucket.item + record::places; i-- != bucket.item;) {
+      hash_item& place = *i;
       const uint64_t old = atomicCAS(&place.key.word[0], uint64_t{0}, item.key.word[0]);
       if (old != 0 && old != item.key.word[0]) continue;
       if (old == 0) place.key.word[1] = item.key.word[1];
@@ -236,7 +237,9 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
   spare_buckets taken{spare_of_pe.data(), 0};
   device_array<spare_buckets> spare(std::vector<spare_buckets>{taken});
   contest<hash_problem> run(m, buckets, o.blocks, o.calls_under_way);
-  if (combines_calls(m)) run.fill({{}, nullptr, spare.data()});
+  if (combines_calls(m)) run.fill({nullptr, spare.data(), {}});
+  const auto input = [&](uint32_t pass) { return hash_problem::input{items.data(), answers, o.calls, buckets, pass, n_pes, me, own}; };
+  run.prepare(input(0));
   gravel_barrier_all();
   device_array<uint64_t> not_inserted(1);
   const auto count = [&] {
@@ -251,7 +254,7 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
   uint32_t passes = 0;
   const auto begin = std::chrono::steady_clock::now();
   for (; left && passes < buckets; ++passes) {
-    run.run({items.data(), answers, o.calls, buckets, passes, n_pes, me, own});
+    run.run(input(passes));
     left = gravel_sum_all(count());
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -65,6 +65,7 @@ contest_result solve(const contest_options& o) {
                 keys.data(), words);
   gravel_synchronize();
   contest<P> run(m, o.keys, o.blocks, o.calls_under_way);
+  run.prepare({keys.data(), o.calls});
   gravel_barrier_all();
   const auto begin = std::chrono::steady_clock::now();
   run.run({keys.data(), o.calls});

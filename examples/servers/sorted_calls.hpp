@@ -81,10 +81,14 @@ class sorted_calls {
   using number = typename sorted_by<P>::type;
 
  public:
+  /// Takes the memory that run() needs for them: else the first run does.
+  void prepare(const typename P::input& in) {
+    if (const uint64_t most = P::most_calls(in); most > most_) make_room(most);
+  }
   /// Makes the calls of `in` in a table of P::record with a lock each. Thread: the program's.
   template <class Slot>
   void run(Slot* table, const typename P::input& in, uint32_t n_pes, unsigned grid, unsigned block) {
-    if (const uint64_t most = P::most_calls(in); most > most_) make_room(most);
+    prepare(in);
     uint64_t none = 0;
     gravel_copy(count_->data(), &none, sizeof(none));
     gravel_launch(write_calls<P>, grid, block, in, n_pes, list(written_));

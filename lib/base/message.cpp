@@ -101,7 +101,7 @@ std::string text_of_misfit(message_fault fault, uint64_t wanted, uint64_t found)
   if (fault == message_fault::bad_block)
     return "gravel_block_sender<" + std::to_string(wanted) + ", ...> in a block of " + std::to_string(found) +
            " threads: its first argument must be the number of threads of the block";
-  return "gravel_block_sender<...>::dynamic() in a block with " + std::to_string(found) + " bytes of dynamic shared memory: it needs " +
+  return "dynamic() of a sender in a block with " + std::to_string(found) + " bytes of dynamic shared memory: it needs " +
          std::to_string(wanted) + " (gravel_launch_config: shared_bytes)";
 }
 

@@ -12,11 +12,13 @@
 #endif
 
 #if defined(__CUDA_ARCH__)
-#define GRAVEL_ON_GPU 1                  ///< this pass generates GPU code
-#define GRAVEL_UNROLL _Pragma("unroll")  ///< in front of a loop that a GPU shall run without one
+#define GRAVEL_ON_GPU 1                       ///< this pass generates GPU code
+#define GRAVEL_UNROLL _Pragma("unroll")       ///< in front of a loop that a GPU shall run without one
+#define GRAVEL_NO_UNROLL _Pragma("unroll 1")  ///< and of one that shall stay short
 #else
 #define GRAVEL_ON_GPU 0
 #define GRAVEL_UNROLL
+#define GRAVEL_NO_UNROLL
 #endif
 
 // Set by a program, for all its sources: kernels and handlers call one copy of the code that sends, for each size of message, where

@@ -12,6 +12,7 @@
 // and gives them back; if one is taken, it gives back those it has, and sends the call. So a key for which many call at once soon belongs to its
 // server, and the others to nobody.
 #pragma once
+#include "device/block_sender.cuh"
 #include "device/service_sender.cuh"
 #include "lib/server/call_table.cuh"
 #include "lib/server/server.cuh"
@@ -80,29 +81,33 @@ struct section_call {
   }
   GRAVEL_DEVICE void address(const handle_type& to) { m.word[0] = to.table.number_of(first_key()) << layout::bits | kind; }
 
-  /// Runs the section here if its keys are free and of this PE. Thread scope: lane. It waits for nothing while it has a key.
+  /// Runs the section here if its keys are free and of this PE. Thread scope: lane. It waits for nothing while it has a key; and it runs, and gives them
+  /// back, in the round in which it took them: its neighbours in the warp may try for the same, or for others that are taken.
+  ///
+  /// What another client has will be free soon. Of several keys it is cheaper to wait for any than to have the call go from server to server: a key that
+  /// is held meanwhile makes others be held.
   GRAVEL_DEVICE bool run_in_place(const handle_type& to) const {
     const auto& table = to.table;
     if (!table.in_place) return false;
     for (uint32_t i = 0; i < n; ++i)
       if (table.pe_of(keys[i]) != table.my_pe) return false;
     if constexpr (server_table<layout>::in_words) return run_on_word(to);
-    if (!take_all(table)) return false;
-    if constexpr (n == 1) {
-      run_section<S, layout>(to.service.g, true, m.word, table.slots[table.number_of(keys[0])].record);
-    } else {
-      Record values[n];
-      uint32_t at[n];
-      for (uint32_t i = 0; i < n; ++i) {
-        at[i] = same_as(i);
-        values[i] = table.slots[table.number_of(keys[i])].record;
+    constexpr uint32_t attempts = n > 1 ? 256 : 16;
+    bool ran = false, tries = true;
+    relax wait;
+    GRAVEL_NO_UNROLL
+    for (uint32_t attempt = 0; tries; ++attempt) {
+      const key_state found = take_all(table);
+      if (found == key_state::free) {
+        run_taken(to);
+        give_below(table, ~uint64_t{0});
+        ran = true, tries = false;
+      } else {
+        tries = attempt + 1 < attempts && (n > 1 || found == key_state::client);
+        if (tries) wait();
       }
-      run_nested<S, layout>(to.service.g, true, m.word, values, at, std::make_index_sequence<n>());
-      for (uint32_t i = 0; i < n; ++i)
-        if (at[i] == i) table.slots[table.number_of(keys[i])].record = values[i];
     }
-    give_below(table, ~uint64_t{0});
-    return true;
+    return ran;
   }
   /// Reserves room for the call at all PEs [K2]. Thread scope: lane, divergent.
   GRAVEL_DEVICE void reserve(const handle_type& to) {
@@ -126,30 +131,38 @@ struct section_call {
   }
 
  private:
-  /// Takes the words beside the records, from that of the lowest key on; gives back those it has if one is taken, and tries again. What another client
-  /// has will be free soon. Of several keys it is cheaper to wait for any than to have the call go from server to server: a key that is held meanwhile
-  /// makes others be held.
+  /// Takes the words beside the records, from that of the lowest key on. If one is taken it gives back those it has, and returns who has that.
   template <class Table>
-  GRAVEL_DEVICE bool take_all(const Table& table) const {
-    constexpr uint32_t attempts = n > 1 ? 256 : 16;
-    relax wait;
-    for (uint32_t attempt = 0; attempt < attempts; ++attempt, wait()) {
-      key_state state = key_state::free;
-      for (uint32_t key = first_key();;) {
-        const uint32_t number = table.number_of(key);
-        state = table.state_of(number);
-        if (state == key_state::free && !table.take(number, key_state::client)) state = key_state::client;
-        if (state != key_state::free) {
-          give_below(table, key);
-          break;
-        }
-        const uint32_t next = next_key<n>(keys, key);
-        if (next == key) return true;
-        key = next;
+  GRAVEL_DEVICE key_state take_all(const Table& table) const {
+    for (uint32_t key = first_key();;) {
+      const uint32_t number = table.number_of(key);
+      key_state found = table.state_of(number);
+      if (found == key_state::free && !table.take(number, key_state::client)) found = key_state::client;
+      if (found != key_state::free) {
+        give_below(table, key);
+        return found;
       }
-      if (n == 1 && state != key_state::client) return false;
+      const uint32_t next = next_key<n>(keys, key);
+      if (next == key) return key_state::free;
+      key = next;
     }
-    return false;
+  }
+  /// The section, with the records of keys that this lane has.
+  GRAVEL_DEVICE void run_taken(const handle_type& to) const {
+    const auto& table = to.table;
+    if constexpr (n == 1) {
+      run_section<S, layout>(to.service.g, true, m.word, table.slots[table.number_of(keys[0])].record);
+    } else {
+      Record values[n];
+      uint32_t at[n];
+      for (uint32_t i = 0; i < n; ++i) {
+        at[i] = same_as(i);
+        values[i] = table.slots[table.number_of(keys[i])].record;
+      }
+      run_nested<S, layout>(to.service.g, true, m.word, values, at, std::make_index_sequence<n>());
+      for (uint32_t i = 0; i < n; ++i)
+        if (at[i] == i) table.slots[table.number_of(keys[i])].record = values[i];
+    }
   }
   template <class Table>
   GRAVEL_DEVICE void give_below(const Table& table, uint64_t end) const {
@@ -257,6 +270,7 @@ struct server_sender {
   using handle_type = gravel_server_handle<Record, Sections...>;
   using layout = call_layout<Record, Sections...>;
   static constexpr uint32_t servers = SERVERS;
+  static constexpr uint32_t shared_bytes = 0;  ///< of dynamic shared memory, for gravel_launch_config
 
   /// Thread scope: block, converged.
   GRAVEL_DEVICE void begin(const handle_type& to) {
@@ -296,9 +310,10 @@ struct server_sender {
   static constexpr bool has_table = PLACES > 0 && section_traits<Record, S>::combines;
   GRAVEL_DEVICE static uint32_t rank() { return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z); }
   GRAVEL_DEVICE static uint32_t size() { return blockDim.x * blockDim.y * blockDim.z; }
+  GRAVEL_DEVICE static uint32_t block_number() { return blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z); }
   template <class S>
   GRAVEL_DEVICE void begin_table() {
-    if constexpr (has_table<S>) tables_.template of<S>().begin(rank(), size());
+    if constexpr (has_table<S>) tables_.template of<S>().begin(rank(), size(), block_number() * 0x85ebca6bu);
   }
   template <class S>
   GRAVEL_DEVICE void empty_table() {
@@ -331,12 +346,16 @@ struct server_sender {
     bool ran = false;
     if (calls) ran = c.run_in_place(to_);
     group.sync();  // what did not run here leaves together: calls for other PEs share a chunk
-    if (calls && !ran) gather(c);
+    if (calls && !ran) {
+      auto sent = c;  // else what is passed by address would be in memory for all that run here, too
+      gather(sent);
+    }
     group.sync();  // lanes that have called together go on together: their next calls may become one, and leave together
     return ran;
   }
+  /// No part of its callers, whose lanes mostly run their sections: they need half of its registers.
   template <class S>
-  GRAVEL_DEVICE void gather(section_call<S, Record, Sections...>& c) {
+  __device__ GRAVEL_NOINLINE void gather(section_call<S, Record, Sections...>& c) {
     if constexpr (layout::nested) {
       c.send(to_);
     } else {
@@ -357,6 +376,9 @@ constexpr uint32_t call_table_bytes = gathered_servers(sizeof(typename call_layo
                                           ? 12 * 1024
                                           : 6 * 1024;
 
+/// Of a large sender: as many places as there is shared memory for beside bins of 40 KiB, and a large cache.
+constexpr uint32_t large_table_bytes = 96 * 1024;
+
 template <uint32_t PLACES, class Record, class... Sections>
 using sender_with = server_sender<gathered_servers(sizeof(typename call_layout<Record, Sections...>::message),
                                                    40 * 1024 - (PLACES > 0 ? call_table_bytes<Record, Sections...> : 0)),
@@ -375,3 +397,38 @@ using gravel_server_sender = gravel::sender_with<0, Record, Sections...>;
 template <class Record, class... Sections>
 using gravel_server_combining_sender =
     gravel::sender_with<gravel::places_in<Record, Sections...>(gravel::call_table_bytes<Record, Sections...>), Record, Sections...>;
+
+/// The same for a block that has a multiprocessor for itself, in its dynamic shared memory: with tables of 96 KiB, beside bins of 40. So all lanes of a
+/// multiprocessor have one table, and a key that is called for a few times in ten thousand stays in it.
+template <class Record, class... Sections>
+struct gravel_server_large_sender
+    : gravel::server_sender<gravel::gathered_servers(sizeof(typename gravel::call_layout<Record, Sections...>::message)),
+                            gravel::places_in<Record, Sections...>(gravel::large_table_bytes), Record, Sections...> {
+  using base = gravel::server_sender<gravel::gathered_servers(sizeof(typename gravel::call_layout<Record, Sections...>::message)),
+                                     gravel::places_in<Record, Sections...>(gravel::large_table_bytes), Record, Sections...>;
+  static constexpr uint32_t shared_bytes = sizeof(base);
+  static_assert(shared_bytes <= 227 * 1024, "this gravel_server_large_sender does not fit the 227 KiB of shared memory of a block");
+  /// The sender in the block's dynamic shared memory, `offset` bytes (a multiple of 16) behind its beginning: launch the kernel with so many bytes more
+  /// than `shared_bytes`. begin() reports a block that has less, and ends it. Thread scope: lane.
+  GRAVEL_DEVICE static gravel_server_large_sender& dynamic(uint32_t offset = 0) {
+    return *reinterpret_cast<gravel_server_large_sender*>(gravel_dynamic_shared() + offset);
+  }
+
+  /// Thread scope: block, converged.
+  GRAVEL_DEVICE void begin(const typename base::handle_type& to) {
+    const auto end = static_cast<uint64_t>(reinterpret_cast<char*>(this + 1) - gravel_dynamic_shared());
+    if (end > gravel_dynamic_shared_bytes()) gravel::leave_without_memory(to.service.g, static_cast<uint32_t>(end));
+    base::begin(to);
+  }
+};
+
+/// A sender of any kind, for kernels that are written for all: the large one is dynamic, the others are in static shared memory. Thread scope: lane.
+template <class Sender>
+GRAVEL_DEVICE Sender& gravel_sender_of_block() {
+  if constexpr (Sender::shared_bytes > 0) {
+    return Sender::dynamic();
+  } else {
+    __shared__ Sender out;
+    return out;
+  }
+}

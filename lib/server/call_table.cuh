@@ -32,10 +32,11 @@ class call_table {
   static constexpr uint32_t sample = PLACES < 32 ? 64 : 2 * PLACES;  ///< calls, after which a block decides
   static constexpr uint32_t least = 16;  ///< of so many calls one at least was added to another: the table is used
 
-  /// Thread scope: block, converged; barriers before and behind it are the caller's.
-  GRAVEL_DEVICE void begin(uint32_t rank, uint32_t size) {
+  /// `salt`: another in each block, so that two keys that are often called for do not share a place in all of them. Thread scope: block, converged;
+  /// barriers before and behind it are the caller's.
+  GRAVEL_DEVICE void begin(uint32_t rank, uint32_t size, uint32_t salt = 0) {
     for (uint32_t i = rank; i < PLACES; i += size) lock_[i] = worth_[i] = 0;
-    if (rank == 0) state_ = trying, seen_ = added_ = 0;
+    if (rank == 0) state_ = trying, seen_ = added_ = 0, factor_ = 0x9e3779b1u ^ salt << 1;
   }
 
   /// True: nothing is left to do for this lane. False: it is to make the call of `key` and `value`, which may be another than it came with.
@@ -65,11 +66,11 @@ class call_table {
   static constexpr uint32_t first_worth = 2, gain = 4, most_worth = 64;
 
   using by_type = combined_by<S, argument>;
-  GRAVEL_DEVICE static uint32_t place_of(uint32_t key, [[maybe_unused]] const by_type& by) {
-    uint32_t mixed = key * 0x9e3779b1u;
+  GRAVEL_DEVICE uint32_t place_of(uint32_t key, [[maybe_unused]] const by_type& by) const {
+    uint32_t mixed = key * factor_;
     if constexpr (by_type::words > 0) {
       GRAVEL_UNROLL
-      for (uint32_t i = 0; i < by_type::words; ++i) mixed = (mixed ^ by.word[i]) * 0x9e3779b1u;
+      for (uint32_t i = 0; i < by_type::words; ++i) mixed = (mixed ^ by.word[i]) * factor_;
     }
     if constexpr (PLACES == 1) return 0;
     else return mixed >> (32 - lane_group::popcount(PLACES - 1));
@@ -138,7 +139,7 @@ class call_table {
   }
 
   // One array for each word: lanes that look at places here and there meet in few banks.
-  uint32_t state_, seen_, added_;
+  uint32_t state_, seen_, added_, factor_;
   uint32_t lock_[PLACES], worth_[PLACES], key_[PLACES];
   uint32_t word_[words_of<argument>][PLACES];
 };
@@ -168,11 +169,11 @@ struct call_tables : call_table_of<Sections, Record, PLACES>::type... {
 template <class Record, class... Sections>
 struct call_tables<0, Record, Sections...> {};
 
-/// Places that a section's table has if all tables together may take so many bytes: a power of two, up to 512.
+/// Places that a section's table has if all tables together may take so many bytes: a power of two.
 template <class Record, class... Sections>
 constexpr uint32_t places_in(uint32_t bytes) {
   const uint32_t each = (call_table_of<Sections, Record, 1>::type::place_bytes + ... + 0);
-  uint32_t places = 512;
+  uint32_t places = 4096;
   while (places > 1 && places * each > bytes) places /= 2;
   return each ? places : 0;
 }

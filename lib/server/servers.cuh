@@ -66,6 +66,7 @@ class gravel_servers {
   using handle_type = gravel_server_handle<Record, Sections...>;
   using sender = gravel_server_sender<Record, Sections...>;
   using combining_sender = gravel_server_combining_sender<Record, Sections...>;
+  using large_sender = gravel_server_large_sender<Record, Sections...>;
 
   /// Symmetric memory that they take, bytes at each of `n_pes` PEs.
   static uint64_t bytes(const gravel_servers_options& how, int n_pes) {
@@ -113,6 +114,7 @@ class gravel_servers {
     check_open("handle()");
     return {service_->handle(), table_};
   }
+  uint32_t blocks() const { return table_.servers; }
   bool in_place() const { return table_.in_place; }
   bool in_shared() const { return table_.in_shared; }
 
