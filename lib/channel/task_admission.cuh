@@ -73,14 +73,17 @@ struct task_admission {
       if (took) of.give_room(wanted);
       if (looks) break;
     }
-    if (things == 1) return false;
-    for (uint32_t i = 0; i != things; ++i) {
-      const bool failed = warp.rank() == i && !of.take_room_now(wanted);
-      if (warp.ballot(failed) == 0) continue;
-      if (warp.rank() < i) of.give_room(wanted);
+    if constexpr (things == 1) {
       return false;
+    } else {
+      for (uint32_t i = 0; i != things; ++i) {
+        const bool failed = warp.rank() == i && !of.take_room_now(wanted);
+        if (warp.ballot(failed) == 0) continue;
+        if (warp.rank() < i) of.give_room(wanted);
+        return false;
+      }
+      return warp.sync(), true;
     }
-    return warp.sync(), true;
   }
   template <class... U>
   GRAVEL_DEVICE void give_children(gravel_types<U...>*, [[maybe_unused]] uint32_t n) const {
