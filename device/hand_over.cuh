@@ -89,7 +89,8 @@ struct sorted_messages {
   struct row_units {
     uint32_t first, n, words, units;
     uint32_t inverse;  ///< to divide pieces by those of a message: exact as long as pieces * each < 2^20
-    GRAVEL_DEVICE row_units(uint32_t first = 0, uint32_t n = 0, uint32_t words = 1) : first(first), n(n), words(words) {
+    GRAVEL_DEVICE row_units(uint32_t begin = 0, uint32_t messages = 0, uint32_t of_message = 1)
+        : first(begin), n(messages), words(of_message) {
       const uint32_t each = words % 4 == 0 ? words / 4 : words % 2 == 0 ? words / 2 : words;
       inverse = ((1u << 20) + each - 1) / each;
       units = (n * words + row_kind::words_of_unit - 1) / row_kind::words_of_unit;

@@ -22,12 +22,12 @@ class resident_worker {
   static constexpr uint32_t most_rings = 512;
   static constexpr uint32_t most_blocks = std::max({shape_of<Tasks>().blocks...});  ///< of a task
   /// The ticket that the worker looks for in a ring, and where it will be.
-  struct alignas(16) place {
+  struct alignas(16) ring_cursor {
     uint64_t next;
     task_slot* slot;
   };
   struct state {
-    place at[most_rings];
+    ring_cursor at[most_rings];
     uint32_t rank[most_rings];  ///< of this worker among those that the ticket may concern
     uint32_t first_ring;        ///< of those that are looked at next; 0 if there are no more than 32
     open_task task;
@@ -61,14 +61,14 @@ class resident_worker {
     // reads its first word. That load is last and acquires; so on a GPU all are one way to memory and back.
     const uint32_t first = rings() > 32 ? s_.first_ring : 0, ring = first + lane, which = (lane - last_) % 32;
     const bool is_ring = ring < rings();
-    place at{};
+    ring_cursor at{};
     uint32_t rank = 0;
     uint64_t tag = 0;
     if (is_ring) {
       at = s_.at[ring], rank = s_.rank[ring];
       if (ring != last_) tag = load_relaxed(&at.slot->words[0].tag);
     }
-    const place likely = s_.at[last_];
+    const ring_cursor likely = s_.at[last_];
     tagged_word word{};
     if (which < task_words::all) word = load_tagged(&likely.slot->words[which]);  // [T1]
     if (ring == last_) tag = word.tag;
