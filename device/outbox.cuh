@@ -42,10 +42,19 @@ GRAVEL_DEVICE void count_published(const gravel_t& g, uint32_t pe, uint32_t mess
   fetch_add<scope::device>(pe == g.my_pe ? &counters.in_place : &counters.to_peers, uint64_t{messages});
 }
 
+/// Those of `all` that send to the same PE as the caller, no more than whose messages fit the smallest chunk.
+GRAVEL_DEVICE lane_group group_for_chunk(const lane_group& all, uint32_t pe, const row_kind& kind) {
+  const lane_group group = all.part(all.match(pe));
+  if (units_for(kind, 32) <= peer_ring::least_chunk_units) return group;
+  return group.part(group.match(group.rank() / (peer_ring::least_chunk_units / kind.units())));
+}
+
 /// In shared memory, one for each warp of the resolver.
 class outbox {
  public:
   static constexpr uint32_t most_chunks = 8, adds_of_a_turn = 128;
+  /// Words by which a chunk grows in a turn if it is to stay open: so it is full after few turns.
+  static constexpr uint32_t least_growth = 8;
 
   /// `owed`: nullptr if this PE has no rings. Thread scope: the warp, converged; as all but add().
   GRAVEL_DEVICE void begin(owed_tickets* owed, uint32_t lane) {
@@ -69,25 +78,38 @@ class outbox {
       take();
       if (++adds_ % adds_of_a_turn == 0) look_after_others(g);
     }
-    bool is_sent = false;
-    // One round for each destination, and for each chunk that large messages fill. The leader looks after the chunks in all of them.
-    for (uint32_t rest = all.mask(); rest;) {
-      const uint32_t destination = all.from_lane(pe, lane_group::lowest(rest));
-      uint32_t together = all.ballot(pe == destination) & rest;
-      if (units_for(kind, 32) > peer_ring::least_chunk_units)
-        together &= all.ballot(all.rank_in(together) < peer_ring::least_chunk_units / kind.units());
-      uint64_t at = 0;
-      if (all.is_leader()) at = reinterpret_cast<uint64_t>(reserve(g, destination, lane_group::popcount(together), kind));
-      at = all.from_leader(at);
-      if (at && together >> all.lane() & 1) {
-        store_message(reinterpret_cast<Piece*>(at) + all.rank_in(together) * N, message);
-        is_sent = true;
+    // Mostly a lane is alone, or what is sent to each destination fits into the chunk that is open for it.
+    uint32_t* at;
+    if (all.size() == 1) {
+      at = place(pe, kind, 1);
+      if (!at) at = reserve(g, pe, kind, 1);
+      if (at) store_message(reinterpret_cast<Piece*>(at), message);
+    } else {
+      all.sync();  // it is the group's turn
+      const lane_group part = group_for_chunk(all, pe, kind);
+      const auto place_of = [&](uint64_t row) { return row ? reinterpret_cast<uint32_t*>(row) + part.rank() * kind.words : nullptr; };
+      // Of large messages there may be several parts for one chunk, whose leaders would race.
+      const bool places = part.is_leader() && units_for(kind, 32) <= peer_ring::least_chunk_units;
+      at = place_of(all.from_lane(places ? reinterpret_cast<uint64_t>(place(pe, kind, part.size())) : 0, part.leader_lane()));
+      const uint32_t rest = all.ballot(!at);
+      if (at) store_message(reinterpret_cast<Piece*>(at), message);
+      all.sync();  // the next part, or the next group, may publish the chunk
+      // One round for each part that does not. The leader opens chunks in all of them.
+      for (uint32_t left = rest; left;) {
+        const uint32_t of = lane_group::lowest(left), together = all.from_lane(part.mask(), of), destination = all.from_lane(pe, of);
+        uint64_t row = 0;
+        if (all.is_leader()) row = reinterpret_cast<uint64_t>(reserve(g, destination, kind, lane_group::popcount(together)));
+        row = all.from_leader(row);
+        if (together >> all.lane() & 1) {
+          at = place_of(row);
+          if (at) store_message(reinterpret_cast<Piece*>(at), message);
+        }
+        left &= ~together;
+        all.sync();
       }
-      rest &= ~together;
-      all.sync();  // the next round, or the next group, may publish the chunk
     }
     if (all.is_leader()) give_back();
-    return is_sent;
+    return at != nullptr;
   }
 
   /// Is there anything to publish?
@@ -96,7 +118,7 @@ class outbox {
   /// Publishes what is open; and empty chunks for tickets that are owed and can be had now.
   __device__ GRAVEL_NOINLINE void flush(const gravel_t& g, uint32_t lane) {
     for (uint32_t i = lane; i < most_chunks; i += 32)
-      if (chunk_[i].used) publish(g, chunk_[i]);
+      if (chunk_[i].is_open()) publish(g, chunk_[i]);
     const uint32_t owes = owes_;
     const bool is_paid = owes >> lane & 1 && pay(g, lane);
     const uint32_t paid = __ballot_sync(~0u, is_paid);
@@ -124,13 +146,15 @@ class outbox {
   }
 
  private:
-  struct open_chunk {
+  struct alignas(16) open_chunk {
+    uint64_t kind;      ///< of what is in it, as bits; 0: no chunk is open. More than one destination or kind may share this place
+    uint32_t pe, used;  ///< for whom; words
+    uint32_t* payload;
+    uint32_t room, looked;  ///< words; what look_after_others() found used the last time, or not_yet
     const peer_link* link;  ///< in whose ring
     uint64_t ticket;
-    uint32_t* payload;
-    message_row row;      ///< what is in it; more than one destination or kind may share this place
-    uint32_t used, room;  ///< in words; used == 0: no chunk is open
-    uint32_t age;         ///< how often look_after_others() found it open
+    GRAVEL_DEVICE bool is_open() const { return kind != 0; }
+    static constexpr uint32_t not_yet = 1u << 31;  // far from all that may be used
   };
 
   GRAVEL_DEVICE void take() {
@@ -145,21 +169,25 @@ class outbox {
 #endif
   }
 
-  /// Where `n` messages of a kind go; nullptr: there is no room. Thread scope: the lane whose turn it is.
-  GRAVEL_DEVICE uint32_t* reserve(const gravel_t& g, uint32_t pe, uint32_t n, const row_kind& kind) {
-    open_chunk& c = chunk_[(pe + 5 * (kind.words + kind.handler)) % most_chunks];
-    const uint32_t words = n * kind.words;
-    if (!(c.used && pe_of_sink(c.row.sink) == pe && c.row.kind == kind && c.used + words <= c.room)) {
-      if (c.used) publish(g, c);
-      if (!open(g, c, pe, kind)) return nullptr;
-    }
-    uint32_t* const at = c.payload + c.used;
-    c.used += words;
-    c.row.messages += n;
-    return at;
+  GRAVEL_DEVICE open_chunk& chunk_for(uint32_t pe, row_kind kind) { return chunk_[(pe + 5 * (kind.words + kind.handler)) % most_chunks]; }
+  /// Where `n` messages of a kind go if they fit into the open chunk, else nullptr. Thread scope: a lane of those whose turn it is; one for
+  /// each destination.
+  GRAVEL_DEVICE uint32_t* place(uint32_t pe, const row_kind& kind, uint32_t n) {
+    open_chunk& c = chunk_for(pe, kind);
+    const uint32_t used = c.used, end = used + n * kind.words;
+    if (c.kind != kind.bits() || c.pe != pe || end > c.room) return nullptr;
+    c.used = end;
+    return c.payload + used;
   }
-  /// Not inlined: a message seldom opens a chunk, and its sender's code is compiled once for each kind of message.
-  __device__ GRAVEL_NOINLINE bool open(const gravel_t& g, open_chunk& c, uint32_t pe, row_kind kind) {
+  /// The same in a chunk that it opens; nullptr: there is no room. Thread scope: the lane whose turn it is. Not inlined: a message seldom
+  /// opens a chunk, and its sender's code is compiled once for each kind of message.
+  __device__ GRAVEL_NOINLINE uint32_t* reserve(const gravel_t& g, uint32_t pe, row_kind kind, uint32_t n) {
+    if (uint32_t* const at = place(pe, kind, n)) return at;
+    open_chunk& c = chunk_for(pe, kind);
+    if (c.is_open()) publish(g, c);
+    return open(g, c, pe, kind) ? place(pe, kind, n) : nullptr;
+  }
+  GRAVEL_DEVICE bool open(const gravel_t& g, open_chunk& c, uint32_t pe, const row_kind& kind) {
     const peer_link &direct = g.peers[pe], &own = g.peers[g.my_pe];
     if (!direct.ring.slots) return false;
     uint64_t ticket = 0;
@@ -169,8 +197,10 @@ class outbox {
     c.ticket = ticket;
     c.payload = words_at(peer_ring::payload(c.link->ring.chunk(ticket)));
     c.room = c.link->ring.chunk_units * row_kind::words_of_unit;
-    c.row = {kind, sink_of(pe, sink_kind::device), 0};
-    c.age = 0;
+    c.kind = kind.bits();
+    c.pe = pe;
+    c.used = 0;
+    c.looked = open_chunk::not_yet;
     ++n_open_;
     return true;
   }
@@ -178,7 +208,11 @@ class outbox {
   /// else the ring would come round to it, and who has the ticket after it could send nothing there either.
   __device__ GRAVEL_NOINLINE void look_after_others(const gravel_t& g) {
     for (open_chunk& c : chunk_)
-      if (c.used && c.age++) publish(g, c);
+      if (c.is_open()) {
+        const uint32_t before = c.looked;
+        c.looked = c.used;
+        if (c.used - before < least_growth) publish(g, c);
+      }
     uint32_t paid = 0;
     for (uint32_t rest = owes_; rest; rest &= rest - 1)
       if (pay(g, lane_group::lowest(rest))) paid |= rest & ~(rest - 1);
@@ -194,9 +228,11 @@ class outbox {
     return is_free;
   }
   __device__ GRAVEL_NOINLINE void publish(const gravel_t& g, open_chunk& c) {
-    c.link->ring.publish(c.ticket, c.row);
-    c.used = 0;
-    count_published(g, pe_of_sink(c.row.sink), c.row.messages);
+    const row_kind kind = row_kind::of_bits(c.kind);
+    const uint32_t messages = c.used / kind.words;
+    c.link->ring.publish(c.ticket, {kind, sink_of(c.pe, sink_kind::device), messages});
+    c.kind = 0;
+    count_published(g, c.pe, messages);
     // Who runs handlers is awake itself.
     if (c.link != &g.peers[g.my_pe]) ring_bell_now_and_then(*c.link);
   }
@@ -220,13 +256,6 @@ GRAVEL_DEVICE bool has_outbox() {
 #else
   return simt::in_kernel();
 #endif
-}
-
-/// Those of `all` that send to the same PE as the caller, no more than whose messages fit the smallest chunk.
-GRAVEL_DEVICE lane_group group_for_chunk(const lane_group& all, uint32_t pe, const row_kind& kind) {
-  const lane_group group = all.part(all.match(pe));
-  if (units_for(kind, 32) <= peer_ring::least_chunk_units) return group;
-  return group.part(group.match(group.rank() / (peer_ring::least_chunk_units / kind.units())));
 }
 
 /// Kernels' active messages to a PE that has a ring: those of `all` that send to it together fill a chunk. Waits while the ring is
