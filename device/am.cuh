@@ -95,6 +95,17 @@ struct handler_context {
   }
 };
 
+/// The handle that handlers are given: a copy, whose address nothing but a handler itself may want. So its members are values in registers, read
+/// once for a row, and the compiler leaves out what kernels alone do.
+GRAVEL_BOTH gravel_t for_handler(const gravel_t* from) {
+#if GRAVEL_ON_GPU
+  asm("" : "+l"(from));  // else a function that copies would be given all members by its callers, one by one
+#endif
+  gravel_t mine = *from;
+  mine.from = sender::handler;
+  return mine;
+}
+
 /// Runs the handler for a message that arrived.
 template <class Handler>
 GRAVEL_BOTH void run_handler(const gravel_t& g, const handler_context<Handler>& mine, const unit* message) {
@@ -122,36 +133,14 @@ GRAVEL_BOTH void run_handler(const gravel_t& g, const handler_context<Handler>& 
 
 /// An active message leaves by the shortest way: through a ring to a PE whose memory is mapped (the own one, too), else through
 /// the queue. Thread scope: lane, divergent.
-#if GRAVEL_COMPACT_SENDS
-template <class Piece, uint32_t N>
-__device__ GRAVEL_NOINLINE void send_am_apart(const gravel_t& g, uint32_t sink, uint64_t kind_bits, const Piece (&message)[N]) {
-  const row_kind kind = row_kind::of_bits(kind_bits);
-  const bool from_handler = g.from == sender::handler;
-  const bool by_ring = from_handler ? g.peers && kind_of_sink(sink) == sink_kind::device && has_outbox() : ring_to(g, sink) != nullptr;
-  if (by_ring) {
-    const lane_group all = active_with(kind);
-    if (!from_handler) return push_together(g, all, pe_of_sink(sink), kind, message);
-    if (outbox_of_warp().add(g, all, pe_of_sink(sink), kind, message)) return;
-  }
-  send_direct_apart(g, sink, kind_bits, message);
-}
-#endif
 template <row_kind KIND, class Piece, uint32_t N>
 GRAVEL_BOTH void send_am(const gravel_t& g, uint32_t sink, const Piece (&message)[N]) {
-#if GRAVEL_ON_GPU && GRAVEL_COMPACT_SENDS
-  send_am_apart(g, sink, KIND.bits(), message);
-#else
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
-  if (g.from == sender::handler) {
-    if (g.peers && kind_of_sink(sink) == sink_kind::device && has_outbox() &&
-        outbox_of_warp().add(g, active_with(KIND), pe_of_sink(sink), KIND, message))
-      return;
-  } else if (ring_to(g, sink)) {
-    return push_together(g, active_with(KIND), pe_of_sink(sink), KIND, message);
-  }
+  if (g.from == sender::handler && kind_of_sink(sink) == sink_kind::device && has_outbox())
+    return outbox_of_warp().add(active_with(KIND), pe_of_sink(sink), KIND, message);
+  if (g.from != sender::handler && ring_to(g, sink)) return push_together(g, active_with(KIND), pe_of_sink(sink), KIND, message);
 #endif
   send_direct<KIND>(g, sink, message);
-#endif
 }
 
 }  // namespace gravel

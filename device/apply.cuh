@@ -71,7 +71,7 @@ struct handler_list {
 #if GRAVEL_ON_GPU
     // Host handlers are never compiled into the resolver kernel.
     if constexpr (traits::kind == sink_kind::device)
-      if (mine.get(g, at)) run_handler(g, mine, message);
+      if (mine.get(g, at)) run_handler(for_handler(&g), mine, message);
 #elif GRAVEL_CUDA
     if constexpr (traits::kind == sink_kind::host)
       if (mine.get(g, at)) run_handler(g, mine, message);
@@ -95,8 +95,9 @@ struct handler_list {
   /// Not inlined: a function for each handler, so that the compiler's work grows as their number does. The next message is loaded
   /// while this one's handler runs.
   template <class Handler>
-  __device__ GRAVEL_NOINLINE static void run_row(const gravel_t& g, const uint32_t* at, uint32_t first, uint32_t step, uint32_t n) {
+  __device__ GRAVEL_NOINLINE static void run_row(const gravel_t& resolvers, const uint32_t* at, uint32_t first, uint32_t step, uint32_t n) {
     constexpr uint32_t words = am_message<Handler>::pieces;
+    const gravel_t g = for_handler(&resolvers);
     handler_context<Handler> mine;
     if (!mine.get(g, position<Handler>())) return;
     uint32_t next[words];

@@ -20,9 +20,3 @@
 #define GRAVEL_UNROLL
 #define GRAVEL_NO_UNROLL
 #endif
-
-// Set by a program, for all its sources: kernels and handlers call one copy of the code that sends, for each size of message, where
-// each place would have its own. nvcc takes half the time for a handler that sends; what handlers send takes longer (docs/programming.md).
-#ifndef GRAVEL_COMPACT_SENDS
-#define GRAVEL_COMPACT_SENDS 0
-#endif
