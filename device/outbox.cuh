@@ -81,31 +81,14 @@ class outbox {
       take();
       if (++adds_ % adds_of_a_turn == 0) look_after_others();
     }
-    // Mostly a lane is alone, or what is sent to each destination fits into the chunk that is open for it.
-    lane_group part = all;
-    uint64_t row;
-    uint32_t rest;
-    if (all.size() == 1) {
-      row = place(pe, kind, 1);
-      rest = row ? 0 : all.mask();
-    } else {
+    if constexpr (message_units<Piece, N> * 32 > peer_ring::least_chunk_units) {
       all.sync();  // it is the group's turn
-      part = group_for_chunk(all, pe, kind);
-      // Of large messages there may be several parts for one chunk, whose leaders would race.
-      const bool places = part.is_leader() && units_for(kind, 32) <= peer_ring::least_chunk_units;
-      row = all.from_lane(places ? place(pe, kind, part.size()) : 0, part.leader_lane());
-      rest = all.ballot(row == 0);
-    }
-    if (row) store_message(reinterpret_cast<Piece*>(row) + part.rank() * N, message);
-    all.sync();  // the next part, or the next group, may publish the chunk
-    if (rest) {
-      Piece copy[N];  // whose address leaves, not the message's
-      for (uint32_t i = 0; i < N; ++i) copy[i] = message[i];
-      add_to_others(all, part, rest, pe, kind.bits(), copy);
-    } else if (all.is_leader()) {
-      give_back();
+      add_to_others(all, group_for_chunk(all, pe, kind), all.mask(), pe, kind, message);
+    } else {
+      add_small(all, pe, kind, message);
     }
   }
+
   /// Is there anything to publish?
   GRAVEL_DEVICE bool is_empty() const { return n_open_ == 0 && owes_ == 0; }
 
@@ -163,6 +146,32 @@ class outbox {
 #endif
   }
 
+  /// Mostly a lane is alone, or what is sent to each destination fits into the chunk that is open for it.
+  template <class Piece, uint32_t N>
+  GRAVEL_DEVICE void add_small(const lane_group& all, uint32_t pe, const row_kind& kind, const Piece (&message)[N]) {
+    lane_group part = all;
+    uint64_t row;
+    uint32_t rest;
+    if (all.size() == 1) {
+      row = place(pe, kind, 1);
+      rest = row ? 0 : all.mask();
+    } else {
+      all.sync();  // it is the group's turn
+      part = all.part(all.match(pe));
+      row = all.from_lane(part.is_leader() ? place(pe, kind, part.size()) : 0, part.leader_lane());
+      rest = all.ballot(row == 0);
+    }
+    if (row) store_message(reinterpret_cast<Piece*>(row) + part.rank() * N, message);
+    all.sync();  // the next part, or the next group, may publish the chunk
+    if (rest) {
+      Piece copy[N];  // whose address leaves, not the message's
+      for (uint32_t i = 0; i < N; ++i) copy[i] = message[i];
+      add_apart(all, part, rest, pe, kind.bits(), copy);
+    } else if (all.is_leader()) {
+      give_back();
+    }
+  }
+
   GRAVEL_DEVICE open_chunk& chunk_for(uint32_t pe, row_kind kind) { return chunk_[(pe + 5 * (kind.words + kind.handler)) % most_chunks]; }
   /// Where `n` messages of a kind go if they fit into the open chunk, else 0. Thread scope: a lane of those whose turn it is; one for
   /// each destination.
@@ -181,12 +190,10 @@ class outbox {
     return open(c, pe, kind) ? place(pe, kind, n) : 0;
   }
   /// Sends the messages of the lanes in `rest`, whole parts of the group, one part after the other: in chunks that the leader opens, or, where
-  /// there is no room at once, through the queue. Gives back the turn. Not inlined, as all that is seldom done: so the code of a place that
-  /// sends is short. Thread scope: the group.
+  /// there is no room at once, through the queue. Gives back the turn. Thread scope: the group.
   template <class Piece, uint32_t N>
-  __device__ GRAVEL_NOINLINE void add_to_others(lane_group all, lane_group part, uint32_t rest, uint32_t pe, uint64_t kind_bits,
-                                                const Piece (&message)[N]) {
-    const row_kind kind = row_kind::of_bits(kind_bits);
+  GRAVEL_DEVICE void add_to_others(const lane_group& all, const lane_group& part, uint32_t rest, uint32_t pe, const row_kind& kind,
+                                   const Piece (&message)[N]) {
     uint32_t waiting = 0;
     while (rest) {
       const uint32_t of = lane_group::lowest(rest), together = all.from_lane(part.mask(), of), destination = all.from_lane(pe, of);
@@ -200,6 +207,12 @@ class outbox {
     }
     if (all.is_leader()) give_back();
     if (waiting >> all.lane() & 1) send_in_slots(queue_, all.part(waiting), sink_of(pe, sink_kind::device), kind, message);
+  }
+  /// Not inlined, as all that is seldom done: so the code of a place that sends is short.
+  template <class Piece, uint32_t N>
+  __device__ GRAVEL_NOINLINE void add_apart(lane_group all, lane_group part, uint32_t rest, uint32_t pe, uint64_t kind_bits,
+                                            const Piece (&message)[N]) {
+    add_to_others(all, part, rest, pe, row_kind::of_bits(kind_bits), message);
   }
   GRAVEL_DEVICE bool open(open_chunk& c, uint32_t pe, const row_kind& kind) {
     if (!peers_) return false;

@@ -95,6 +95,8 @@ struct ring_watch {
   uint64_t* drawn = nullptr;  ///< of `ring`
   ring_place at{ring_place::none, ring_place::none};
   uint32_t width = 1, depth = 1;
+  /// Tickets of each ring that a warp waits for: while it works on one, nobody else applies the others.
+  static constexpr uint32_t most_depth = 2;
 
   /// Lane i of a warp looks after ring i % width_for(n).
   GRAVEL_BOTH static uint32_t width_for(uint32_t n) {
@@ -105,7 +107,7 @@ struct ring_watch {
   __device__ __forceinline__ ring_watch(const peer_rings& peers, uint32_t warp) {
     const uint32_t lane = threadIdx.x % 32;
     width = width_for(peers.n);
-    depth = 32 / width < 4 ? 32 / width : 4;
+    depth = 32 / width < most_depth ? 32 / width : most_depth;
     const uint32_t source = lane % width;
     if (source >= peers.n || lane >= width * depth) return;
     ring = peers.of_source[source];
