@@ -27,7 +27,7 @@ void expect(bool holds, const std::string& what) {
   fprintf(stderr, "PE %d: %s\n", gravel_my_pe(), what.c_str());
 }
 
-constexpr uint32_t most = 3000;  ///< bytes of a payload
+constexpr uint32_t most = 36000;  ///< bytes of a payload: over `net` some messages
 
 /// Of the tasks of one sender: symmetric words that count how often each has run at this PE, and what was wrong.
 struct board {
