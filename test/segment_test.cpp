@@ -47,7 +47,8 @@ TEST_CASE("the shape follows settings and topology") {
     CHECK(q.n_planes == 3);
     CHECK(std::string(name_of(static_cast<queue_kind>(kind))).size() > 3);
   }
-  CHECK(s.queue_shape_of(static_cast<uint32_t>(queue_kind::kernel_block)).payload_units == values().slot_size / sizeof(unit));
+  CHECK(s.queue_shape_of(static_cast<uint32_t>(queue_kind::kernel_block)).payload_units ==
+        values().slot_size / sizeof(unit) + queue_shape::head_units);
   CHECK(is_handler_queue(static_cast<uint32_t>(queue_kind::host_handler)));
   CHECK_FALSE(is_handler_queue(static_cast<uint32_t>(queue_kind::host)));
 }

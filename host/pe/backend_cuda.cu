@@ -405,8 +405,8 @@ class cuda_backend final : public backend, public cuda_launcher {
 
 void start_on_cuda(const cuda_program& program) { start(std::make_unique<cuda_backend>(program)); }
 
-void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** arguments, bool alone) {
-  dynamic_cast<cuda_launcher&>(current_backend()).launch(kernel, how, arguments, alone);
+void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** arguments, company with) {
+  dynamic_cast<cuda_launcher&>(current_backend()).launch(kernel, how, arguments, with);
 }
 
 }  // namespace gravel

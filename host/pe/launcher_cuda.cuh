@@ -24,11 +24,12 @@ class cuda_launcher {
  public:
   virtual ~cuda_launcher() = default;
 
-  /// Puts the kernel into its stream when the resolver is resident and sure to stay; `alone`: at once, for one that sends nothing
+  /// Puts the kernel into its stream when the resolver is resident and sure to stay, or at once, for one that sends nothing
   /// and waits for no message. Such a one may also be captured into a graph, whose kernels are the program's to wait for. Throws gravel::error, and has then
   /// started nothing. Any thread.
-  void launch(const void* kernel, const gravel_launch_config& how, void** arguments, bool alone = false) {
+  void launch(const void* kernel, const gravel_launch_config& how, void** arguments, company with) {
     const device_scope here(context_);
+    const bool alone = with != company::resolver, apart = with == company::apart;
     const cudaStream_t stream = how.stream ? how.stream : user_;
     const bool captured = alone && is_captured(stream);
     if (!alone) refuse_capture(stream);
@@ -36,8 +37,8 @@ class cuda_launcher {
     kernel_facts& facts = prepare(kernel, lock);
     check(facts, kernel, how);
     load(facts, kernel, how, lock);
-    if (captured) return start(kernel, how, stream, arguments);
-    put(stream, lock, !alone, [&] { start(kernel, how, stream, arguments); });
+    if (captured) return start(kernel, how, stream, arguments, apart);
+    put(stream, lock, !alone, [&] { start(kernel, how, stream, arguments, apart); });
   }
   /// A wait, or a store, behind what is in the stream, by the stream itself. With the hold: what it waits for may need resolver and services, and one that
   /// were to start while a stream of the same hardware queue waits might stand behind that.
@@ -171,7 +172,7 @@ class cuda_launcher {
     std::vector<void*> arguments(most_parameters, nothing.data());
     loading_graph at(new_stream(false));
     at.begin();
-    start(kernel, how, at.stream, arguments.data());
+    start(kernel, how, at.stream, arguments.data(), false);
     at.end();
     cuda_check(cudaGraphInstantiate(&at.ready, at.graph, 0), "loading a kernel");
     cuda_check(cudaGraphUpload(at.ready, at.stream), "loading a kernel");
@@ -410,8 +411,8 @@ class cuda_launcher {
                 " multiprocessors that the resolver and services leave (GRAVEL_RESOLVER_BLOCKS, GRAVEL_RESOLVER_RING_BLOCKS)");
   }
 
-  static void start(const void* kernel, const gravel_launch_config& how, cudaStream_t stream, void** arguments) {
-    cudaLaunchAttribute attributes[2];
+  static void start(const void* kernel, const gravel_launch_config& how, cudaStream_t stream, void** arguments, bool apart) {
+    cudaLaunchAttribute attributes[3];
     cudaLaunchConfig_t config{};
     config.gridDim = how.grid;
     config.blockDim = how.block;
@@ -425,6 +426,10 @@ class cuda_launcher {
     if (how.cluster.x) {
       attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
       attributes[config.numAttrs++].val.clusterDim = {how.cluster.x, how.cluster.y, how.cluster.z};
+    }
+    if (apart) {  // a memory synchronization domain of its own
+      attributes[config.numAttrs].id = cudaLaunchAttributeMemSyncDomain;
+      attributes[config.numAttrs++].val.memSyncDomain = cudaLaunchMemSyncDomainRemote;
     }
     cuda_check(cudaLaunchKernelExC(&config, kernel, arguments), "gravel_launch");
   }

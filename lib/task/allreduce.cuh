@@ -216,9 +216,10 @@ void start_reduction(const gravel_reducer& reducer, T* to, const T* from, uint64
   const uint32_t blocks = reduction_plan::of(r.memory, count * sizeof(T), r.memory.blocks).blocks;
   const gravel_launch_config config{.grid = blocks, .block = reducer_threads, .stream = how.stream, .cooperative = blocks > 1};
   const reduction_signals signals{how.after, how.value, how.done};
-  // Who waits for other PEs' kernels alone needs no resolver; what raises the signal may.
-  if (r.memory.directly && (!how.after || how.raised_here))
-    launch_alone(reduce_for_host<HOW, T>, config, r, to, from, count, root, signals);
+  // Who waits for other PEs' kernels alone needs no resolver; what raises the signal may. And a signal that a kernel of this PE raises for its own GPU alone would
+  // not reach a kernel that is apart.
+  if (r.memory.directly && !how.after) launch_apart(reduce_for_host<HOW, T>, config, r, to, from, count, root, signals);
+  else if (r.memory.directly && how.raised_here) launch_alone(reduce_for_host<HOW, T>, config, r, to, from, count, root, signals);
   else gravel_launch(reduce_for_host<HOW, T>, config, r, to, from, count, root, signals);
 }
 }  // namespace gravel
