@@ -226,7 +226,7 @@ TEST_CASE("nested sections of clients run once, alone for their keys") {
 }
 
 TEST_CASE("sections in place where record and lock are one word") {
-  static_assert(sizeof(key_slot<account, false>) == 16 && server_table<call_layout<account, pay_in, enter>>::in_words);
+  static_assert(sizeof(key_slot<account>) == 16 && server_table<call_layout<account, pay_in, enter>>::in_words);
   static_assert(section_traits<account, pay_in>::pure && !section_traits<account, enter>::pure && !section_traits<account, take>::pure);
   static_assert(slot_alignment(24, 8) == 32 && slot_alignment(16, 4) == 16 && slot_alignment(72, 8) == 8 && slot_alignment(8, 1) == 8 &&
                 slot_alignment(44, 4) == 4);

@@ -27,13 +27,14 @@ struct hash_item {
   hash_value value;
 };
 struct spare_buckets;
-/// With its lock, which lies behind it, a line of memory. Places are taken from the last on: that and the lock are in one half of the line.
-struct hash_bucket {
+/// With its lock, which lies behind it, a line of memory. Places are taken from the last on: that and the lock are in one half of the line. An item lies in
+/// one sector of 32 bytes, so that who has read its key has its value.
+struct alignas(16) hash_bucket {
   static constexpr uint32_t places = 3;
-  // Where insertions are combined; else nullptr.
-  hash_bucket* next;       ///< has what this one, which is full, has no place for
-  spare_buckets* spare;    ///< of this PE
   hash_item item[places];  ///< first word of the key 0: free, as are those before it
+  // Where insertions are combined; else nullptr.
+  hash_bucket* next;     ///< has what this one, which is full, has no place for
+  spare_buckets* spare;  ///< of this PE
 };
 /// Buckets of a PE, in device memory, that are put behind its full ones. Never too few: a bucket with n behind it has more than n * places keys.
 struct spare_buckets {
@@ -47,17 +48,19 @@ enum class hash_answer : uint8_t { none, inserted, refused };
 struct hash_insert {
   static constexpr const char* name = "hash_insert";
   GRAVEL_HANDLER hash_answer operator()(hash_bucket& b, hash_item added) const {
-    for (hash_item* i = b.item + hash_bucket::places; i-- != b.item;) {
-      const hash_key key = i->key;
-      if (key == added.key) {
-        i->value = i->value + added.value;
-      } else {
-        if (key.word[0] != 0) continue;
-        *i = added;
-      }
-      return hash_answer::inserted;
-    }
-    return hash_answer::refused;
+    // All keys are read at once: one way to memory, not one for each place.
+    hash_key keys[hash_bucket::places];
+    uint32_t at = hash_bucket::places;
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < hash_bucket::places; ++i) keys[i] = b.item[i].key;
+    bool is_new = false;
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < hash_bucket::places; ++i)
+      if (keys[i].word[0] == 0 || keys[i] == added.key) at = i, is_new = keys[i].word[0] == 0;
+    if (at == hash_bucket::places) return hash_answer::refused;
+    if (is_new) b.item[at] = added;
+    else b.item[at].value = b.item[at].value + added.value;
+    return hash_answer::inserted;
   }
 };
 
@@ -91,7 +94,8 @@ struct hash_problem {
     };
     GRAVEL_BOTH place first_place(const hash_item& item) const {
       const uint64_t all = own ? (buckets - my_pe + n_pes - 1) / n_pes : buckets;
-      return {(mix(item.key.word[0]) + pass) % all, all};
+      const uint64_t at = (mix(item.key.word[0]) >> 32) * all >> 32, behind = at + pass % all;
+      return {behind < all ? behind : behind - all, all};
     }
     GRAVEL_BOTH static void go_on(place& p) { p.at = p.at + 1 == p.all ? 0 : p.at + 1; }
     GRAVEL_BOTH uint32_t bucket(const place& p) const { return static_cast<uint32_t>(own ? p.at * n_pes + my_pe : p.at); }
@@ -110,7 +114,8 @@ struct hash_problem {
   }
   /// What is left of each key: buckets have locks, which are hardly ever taken.
   GRAVEL_DEVICE static void apply_sorted(locked_record<record>* table, const input& in, uint32_t n_pes, const hash_item& item) {
-    insert_by_lock(table, in, n_pes, item, false);
+    for (auto place = in.first_place(item); insert_by_lock(table[in.bucket(place) / n_pes], item, false) == hash_answer::refused;)
+      in.go_on(place);
   }
 
   template <class Servers>
@@ -121,33 +126,47 @@ struct hash_problem {
     else each_call(in, [&](uint64_t, const hash_item& item) { out.template call<hash_add>(in.bucket(in.first_place(item)), item); });
     out.end();
   }
+  /// Calls `insert(i, bucket, item)` for the items of this lane. Whose bucket has refused goes on with the next bucket while others of the warp go on with their
+  /// next items: a loop within a loop would have all of them wait for each that is refused.
+  template <class F>
+  GRAVEL_DEVICE static void insert_all(const input& in, const F& insert) {
+    hash_item item{};
+    typename input::place place{};
+    bool again = false;
+    for (uint64_t i = first_of_lane(); i < in.n;) {
+      if (again) {
+        in.go_on(place);
+      } else {
+        if (in.pass != 0 && in.answers[i] == hash_answer::inserted) {
+          i += lanes_of_grid();
+          continue;
+        }
+        item = in.items[i];
+        place = in.first_place(item);
+      }
+      again = insert(i, in.bucket(place), item) == hash_answer::refused;
+      if (!again) i += lanes_of_grid();
+    }
+  }
   template <class Sender>
   GRAVEL_DEVICE static void ask_all(Sender& out, const input& in) {
-    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
-      if (in.answers[i] == hash_answer::inserted) continue;
-      // Each pass was refused by one bucket at least, and full buckets stay full.
-      const hash_item item = in.items[i];
-      auto place = in.first_place(item);
-      const auto is_refused_here = [&] {
-        return out.template ask<hash_insert>(&in.answers[i], in.bucket(place), item) &&
-               read_in_place(&in.answers[i]) == hash_answer::refused;
-      };
-      while (is_refused_here()) in.go_on(place);
-    }
+    // Each pass was refused by one bucket at least, and full buckets stay full.
+    insert_all(in, [&](uint64_t i, uint32_t bucket, const hash_item& item) {
+      const auto answer = out.template ask<hash_insert>(&in.answers[i], bucket, item);
+      return answer ? answer.value : hash_answer::none;
+    });
   }
-  GRAVEL_DEVICE static void insert_by_lock(locked_record<record>* table, const input& in, uint32_t n_pes, hash_item item, bool backs_off) {
+  GRAVEL_DEVICE static hash_answer insert_by_lock(locked_record<record>& slot, const hash_item& item, bool backs_off) {
     hash_answer answer = hash_answer::none;
-    for (auto place = in.first_place(item);; in.go_on(place)) {
-      auto& slot = table[in.bucket(place) / n_pes];
-      with_lock(&slot.lock, backs_off, [&] { answer = hash_insert{}(slot.record, item); });
-      if (answer == hash_answer::inserted) return;
-    }
+    with_lock(&slot.lock, backs_off, [&] { answer = hash_insert{}(slot.record, item); });
+    return answer;
   }
   GRAVEL_DEVICE static void by_locks(locked_record<record>* table, const input& in, uint32_t n_pes, bool backs_off) {
-    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
-      insert_by_lock(table, in, n_pes, in.items[i], backs_off);
-      in.answers[i] = hash_answer::inserted;
-    }
+    insert_all(in, [&](uint64_t i, uint32_t bucket, const hash_item& item) {
+      const hash_answer answer = insert_by_lock(table[bucket / n_pes], item, backs_off);
+      if (answer == hash_answer::inserted) in.answers[i] = answer;
+      return answer;
+    });
   }
   GRAVEL_DEVICE static void by_atomics(locked_record<record>* table, const input& in, uint32_t n_pes) {
     for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
@@ -237,7 +256,7 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
   spare_buckets taken{spare_of_pe.data(), 0};
   device_array<spare_buckets> spare(std::vector<spare_buckets>{taken});
   contest<hash_problem> run(m, buckets, o.blocks, o.calls_under_way);
-  if (combines_calls(m)) run.fill({nullptr, spare.data(), {}});
+  if (combines_calls(m)) run.fill({{}, nullptr, spare.data()});
   const auto input = [&](uint32_t pass) { return hash_problem::input{items.data(), answers, o.calls, buckets, pass, n_pes, me, own}; };
   run.prepare(input(0));
   gravel_barrier_all();

@@ -33,6 +33,19 @@ struct gravel_server_handle {
   }
 };
 
+/// What has become of a section that was asked for. True: it has run here, and its answer, which lies in the slot as well, is `value`.
+template <class T>
+struct gravel_server_answer {
+  bool here = false;
+  T value{};
+  GRAVEL_BOTH operator bool() const { return here; }
+};
+template <>
+struct gravel_server_answer<void> {
+  bool here = false;
+  GRAVEL_BOTH operator bool() const { return here; }
+};
+
 namespace gravel {
 
 /// A call of section S, as it is written down.
@@ -46,6 +59,7 @@ struct section_call {
   static constexpr uint32_t n = traits::keys;
   uint32_t keys[n];
   typename layout::message m;
+  gravel_server_answer<typename traits::result> answer{};
 
   /// `p`: keys, then arguments. False: a key is none.
   template <class... P>
@@ -86,26 +100,23 @@ struct section_call {
   ///
   /// What another client has will be free soon. Of several keys it is cheaper to wait for any than to have the call go from server to server: a key that
   /// is held meanwhile makes others be held.
-  GRAVEL_DEVICE bool run_in_place(const handle_type& to) const {
+  GRAVEL_DEVICE bool run_in_place(const handle_type& to) {
     const auto& table = to.table;
     if (!table.in_place) return false;
     for (uint32_t i = 0; i < n; ++i)
       if (table.pe_of(keys[i]) != table.my_pe) return false;
-    if constexpr (server_table<layout>::in_words) return run_on_word(to);
     constexpr uint32_t attempts = n > 1 ? 256 : 16;
+    if constexpr (server_table<layout>::in_words && n == 1) return run_on_word(to);
     bool ran = false, tries = true;
     relax wait;
     GRAVEL_NO_UNROLL
     for (uint32_t attempt = 0; tries; ++attempt) {
-      const key_state found = take_all(table);
-      if (found == key_state::free) {
-        run_taken(to);
-        give_below(table, ~uint64_t{0});
-        ran = true, tries = false;
-      } else {
-        tries = attempt + 1 < attempts && (n > 1 || found == key_state::client);
-        if (tries) wait();
-      }
+      key_state found;
+      if constexpr (server_table<layout>::in_words) found = run_on_words(to);
+      else found = run_by_locks(to);
+      ran = found == key_state::free;
+      tries = !ran && attempt + 1 < attempts && (n > 1 || found == key_state::client);
+      if (tries) wait();
     }
     return ran;
   }
@@ -131,9 +142,10 @@ struct section_call {
   }
 
  private:
-  /// Takes the words beside the records, from that of the lowest key on. If one is taken it gives back those it has, and returns who has that.
-  template <class Table>
-  GRAVEL_DEVICE key_state take_all(const Table& table) const {
+  /// Runs the section if the locks beside its records are free, taking them from that of the lowest key on. Who had one, if it was taken: then those below are
+  /// given back.
+  GRAVEL_DEVICE key_state run_by_locks(const handle_type& to) {
+    const auto& table = to.table;
     for (uint32_t key = first_key();;) {
       const uint32_t number = table.number_of(key);
       key_state found = table.state_of(number);
@@ -143,25 +155,42 @@ struct section_call {
         return found;
       }
       const uint32_t next = next_key<n>(keys, key);
-      if (next == key) return key_state::free;
+      if (next == key) break;
       key = next;
     }
+    run_taken(to);
+    give_below(table, ~uint64_t{0});
+    return key_state::free;
   }
   /// The section, with the records of keys that this lane has.
-  GRAVEL_DEVICE void run_taken(const handle_type& to) const {
+  GRAVEL_DEVICE void run_taken(const handle_type& to) {
     const auto& table = to.table;
     if constexpr (n == 1) {
-      run_section<S, layout>(to.service.g, true, m.word, table.slots[table.number_of(keys[0])].record);
+      run(to, table.slots[table.number_of(keys[0])].record);
     } else {
       Record values[n];
-      uint32_t at[n];
-      for (uint32_t i = 0; i < n; ++i) {
-        at[i] = same_as(i);
-        values[i] = table.slots[table.number_of(keys[i])].record;
-      }
-      run_nested<S, layout>(to.service.g, true, m.word, values, at, std::make_index_sequence<n>());
+      for (uint32_t i = 0; i < n; ++i) values[i] = table.slots[table.number_of(keys[i])].record;
+      run_on(to, values);
       for (uint32_t i = 0; i < n; ++i)
-        if (at[i] == i) table.slots[table.number_of(keys[i])].record = values[i];
+        if (same_as(i) == i) table.slots[table.number_of(keys[i])].record = values[i];
+    }
+  }
+  template <class... R>
+  GRAVEL_DEVICE void run(const handle_type& to, R&... records) {
+    if constexpr (traits::answers) answer.value = run_section<S, layout>(to.service.g, true, m.word, records...);
+    else run_section<S, layout>(to.service.g, true, m.word, records...);
+  }
+  /// `values`: of the keys. Of the same key the first is used.
+  GRAVEL_DEVICE void run_on(const handle_type& to, Record* values) {
+    if constexpr (n == 2) {  // no array that is indexed by what is known only when it runs: that would be in memory
+      if (keys[0] == keys[1]) run(to, values[0], values[0]);
+      else run(to, values[0], values[1]);
+    } else {
+      uint32_t at[n];
+      for (uint32_t i = 0; i < n; ++i) at[i] = same_as(i);
+      if constexpr (traits::answers)
+        answer.value = run_nested<S, layout>(to.service.g, true, m.word, values, at, std::make_index_sequence<n>());
+      else run_nested<S, layout>(to.service.g, true, m.word, values, at, std::make_index_sequence<n>());
     }
   }
   template <class Table>
@@ -169,20 +198,61 @@ struct section_call {
     for (uint32_t i = 0; i < n; ++i)
       if (keys[i] < end && same_as(i) == i) table.give(table.number_of(keys[i]));
   }
+  /// As run_by_locks, where record and lock are one word: all words are read at once, and swapped if they are still so, from that of the lowest key on. Of a
+  /// section that only changes records nobody needs to be told in what order its words are written: who takes one has its value.
+  GRAVEL_DEVICE key_state run_on_words(const handle_type& to) {
+    using table_type = server_table<layout>;
+    const auto word_at = [&](uint32_t i) { return to.table.word(to.table.number_of(keys[i])); };
+    slot_word seen[n];
+    Record values[n];
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < n; ++i) seen[i] = load_slot(word_at(i));
+    key_state found = key_state::free;
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < n; ++i) {
+      const auto slot = table_type::slot_of(seen[i]);
+      values[i] = slot.record;
+      if (found == key_state::free) found = state_in(slot.lock);
+    }
+    uint32_t taken = 0;  // a bit for each key
+    for (uint32_t rank = 0; rank < n && found == key_state::free; ++rank) {
+      uint32_t which = n;
+      GRAVEL_UNROLL
+      for (uint32_t i = 0; i < n; ++i)
+        if (same_as(i) == i && rank_of<n>(keys, keys[i]) == rank) which = i;
+      if (which == n) break;
+      slot_word expected = seen[0];
+      GRAVEL_UNROLL
+      for (uint32_t i = 1; i < n; ++i)
+        if (which == i) expected = seen[i];
+      const slot_word mine = table_type::word_of(table_type::slot_of(expected).record, key_state::client);
+      const bool has = traits::pure ? swap_slot(word_at(which), expected, mine) : swap_slot_acquire(word_at(which), expected, mine);  // [K1]
+      if (has) taken |= 1u << which;
+      else found = key_state::client;
+    }
+    if (found == key_state::free) {
+      run_on(to, values);
+      if constexpr (!traits::pure) thread_fence<scope::device>();
+    }
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < n; ++i)
+      if (taken >> i & 1) store_slot(word_at(i), table_type::word_of(values[i], key_state::free));  // [K1]
+    return found;
+  }
   /// run_in_place where record and lock are one word. What only changes the record is done with a copy, which is then put in its place if nobody has
   /// changed it meanwhile. After some attempts the key is contended.
-  GRAVEL_DEVICE bool run_on_word(const handle_type& to) const {
+  GRAVEL_DEVICE bool run_on_word(const handle_type& to) {
     using table_type = server_table<layout>;
     slot_word* const at = to.table.word(to.table.number_of(keys[0]));
     slot_word seen = load_slot(at);
     for (uint32_t attempt = 0; attempt < 3; ++attempt) {
       auto slot = table_type::slot_of(seen);
-      if (slot.lock != static_cast<uint32_t>(key_state::free)) return false;
+      if (state_in(slot.lock) != key_state::free) return false;
       if constexpr (traits::pure && !traits::answers) {
-        run_section<S, layout>(to.service.g, true, m.word, slot.record);
+        run(to, slot.record);
         if (swap_slot(at, seen, table_type::word_of(slot.record, key_state::free))) return true;
       } else if (swap_slot_acquire(at, seen, table_type::word_of(slot.record, key_state::client))) {  // [K1]
-        run_section<S, layout>(to.service.g, true, m.word, slot.record);
+        run(to, slot.record);
         store_slot_release(at, table_type::word_of(slot.record, key_state::free));  // [K1]
         return true;
       }
@@ -234,16 +304,16 @@ GRAVEL_DEVICE void gravel_server_call(const gravel_server_handle<Record, Section
 }
 
 /// The same; what the section returns is put into *slot, symmetric memory of the caller's PE (a put as gravel_put: gravel_wait_until sees it, and it is
-/// there after gravel_wait_quiescent). True: it has run here, and the answer is there.
+/// there after gravel_wait_quiescent). What it returns is true if it has run here: then the answer is there, and in what is returned.
 template <class S, class Record, class... Sections, class... P>
-GRAVEL_DEVICE bool gravel_server_ask(const gravel_server_handle<Record, Sections...>& to,
-                                     typename gravel::section_traits<Record, S>::result* slot, P... p) {
+GRAVEL_DEVICE gravel_server_answer<typename gravel::section_traits<Record, S>::result> gravel_server_ask(
+    const gravel_server_handle<Record, Sections...>& to, typename gravel::section_traits<Record, S>::result* slot, P... p) {
   to.check_open("gravel_server_ask");
   gravel::section_call<S, Record, Sections...> call;
-  if (!call.write(to, p...) || !call.ask(to.service.g, slot)) return false;
-  if (call.run_in_place(to)) return true;
-  call.send(to);
-  return false;
+  if (!call.write(to, p...) || !call.ask(to.service.g, slot)) return {};
+  call.answer.here = call.run_in_place(to);
+  if (!call.answer.here) call.send(to);
+  return call.answer;
 }
 
 namespace gravel {
@@ -290,10 +360,12 @@ struct server_sender {
   }
   /// As gravel_server_ask; but who waits for the answer before end() may wait for ever. Thread scope: lane, divergent.
   template <class S, class... P>
-  GRAVEL_DEVICE bool ask(typename section_traits<Record, S>::result* slot, P... p) {
+  GRAVEL_DEVICE gravel_server_answer<typename section_traits<Record, S>::result> ask(typename section_traits<Record, S>::result* slot,
+                                                                                     P... p) {
     to_.check_open("gravel_server_sender::ask");
     section_call<S, Record, Sections...> c;
-    return c.write(to_, p...) && c.ask(to_.service.g, slot) && pass(c);
+    c.answer.here = c.write(to_, p...) && c.ask(to_.service.g, slot) && pass(c);
+    return c.answer;
   }
   /// Hands over what is left. Thread scope: block, converged. begin() may follow.
   GRAVEL_DEVICE void end() {
