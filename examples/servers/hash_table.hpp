@@ -47,6 +47,7 @@ enum class hash_answer : uint8_t { none, inserted, refused };
 
 struct hash_insert {
   static constexpr const char* name = "hash_insert";
+  static constexpr bool pure = true;
   GRAVEL_HANDLER hash_answer operator()(hash_bucket& b, hash_item added) const {
     // All keys are read at once: one way to memory, not one for each place.
     hash_key keys[hash_bucket::places];

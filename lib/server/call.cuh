@@ -105,20 +105,32 @@ struct section_call {
     if (!table.in_place) return false;
     for (uint32_t i = 0; i < n; ++i)
       if (table.pe_of(keys[i]) != table.my_pe) return false;
-    constexpr uint32_t attempts = n > 1 ? 256 : 16;
-    if constexpr (server_table<layout>::in_words && n == 1) return run_on_word(to);
-    bool ran = false, tries = true;
-    relax wait;
-    GRAVEL_NO_UNROLL
-    for (uint32_t attempt = 0; tries; ++attempt) {
-      key_state found;
-      if constexpr (server_table<layout>::in_words) found = run_on_words(to);
-      else found = run_by_locks(to);
-      ran = found == key_state::free;
-      tries = !ran && attempt + 1 < attempts && (n > 1 || found == key_state::client);
-      if (tries) wait();
+    if constexpr (n == 1) {
+      return run_on_slot<scope::device>(to, table.slots + table.number_of(keys[0]));
+    } else {
+      bool ran = false, tries = true;
+      relax wait;
+      GRAVEL_NO_UNROLL
+      for (uint32_t attempt = 0; tries; ++attempt) {
+        key_state found;
+        if constexpr (server_table<layout>::in_words) found = run_on_words(to);
+        else found = run_by_locks(to);
+        ran = found == key_state::free;
+        tries = !ran && attempt + 1 < 256;
+        if (tries) wait();
+      }
+      return ran;
     }
-    return ran;
+  }
+  /// The same where the key is another PE's, whose memory is mapped here: of a section that touches nothing but the record. Is there such a way?
+  GRAVEL_DEVICE bool may_run_at_peer([[maybe_unused]] const handle_type& to) const {
+    if constexpr (n == 1 && traits::pure) return to.table.in_place && to.service.g.peers && to.table.pe_of(keys[0]) != to.table.my_pe;
+    return false;
+  }
+  __device__ GRAVEL_NOINLINE bool run_at_peer([[maybe_unused]] const handle_type& to) {
+    if constexpr (n == 1 && traits::pure)
+      if (auto* const slot = to.table.slot_at_peer(to.service.g, keys[0])) return run_on_slot<scope::system>(to, slot);
+    return false;
   }
   /// Reserves room for the call at all PEs [K2]. Thread scope: lane, divergent.
   GRAVEL_DEVICE void reserve(const handle_type& to) {
@@ -142,8 +154,32 @@ struct section_call {
   }
 
  private:
-  /// Runs the section if the locks beside its records are free, taking them from that of the lowest key on. Who had one, if it was taken: then those below are
-  /// given back.
+  using table_type = server_table<layout>;
+  /// Of one key.
+  template <scope WHERE>
+  GRAVEL_DEVICE bool run_on_slot(const handle_type& to, typename table_type::slot* slot) {
+    if constexpr (table_type::in_words) {
+      return run_on_word<WHERE>(to, reinterpret_cast<slot_word*>(slot));
+    } else {
+      bool ran = false, tries = true;
+      relax wait;
+      GRAVEL_NO_UNROLL
+      for (uint32_t attempt = 0; tries; ++attempt) {
+        key_state found = table_type::template state_of_slot<WHERE>(slot);
+        if (found == key_state::free && table_type::template take_slot<WHERE>(slot, key_state::client)) {
+          run(to, slot->record);
+          table_type::template give_slot<WHERE>(slot);
+          ran = true, tries = false;
+        } else {
+          tries = attempt < 15 && found <= key_state::client;
+          if (tries) wait();
+        }
+      }
+      return ran;
+    }
+  }
+  /// Of several keys: if the locks beside their records are free; they are taken from that of the lowest key on. Who had one, if it was taken: then those
+  /// below are given back.
   GRAVEL_DEVICE key_state run_by_locks(const handle_type& to) {
     const auto& table = to.table;
     for (uint32_t key = first_key();;) {
@@ -158,22 +194,13 @@ struct section_call {
       if (next == key) break;
       key = next;
     }
-    run_taken(to);
+    Record values[n];
+    for (uint32_t i = 0; i < n; ++i) values[i] = table.slots[table.number_of(keys[i])].record;
+    run_on(to, values);
+    for (uint32_t i = 0; i < n; ++i)
+      if (same_as(i) == i) table.slots[table.number_of(keys[i])].record = values[i];
     give_below(table, ~uint64_t{0});
     return key_state::free;
-  }
-  /// The section, with the records of keys that this lane has.
-  GRAVEL_DEVICE void run_taken(const handle_type& to) {
-    const auto& table = to.table;
-    if constexpr (n == 1) {
-      run(to, table.slots[table.number_of(keys[0])].record);
-    } else {
-      Record values[n];
-      for (uint32_t i = 0; i < n; ++i) values[i] = table.slots[table.number_of(keys[i])].record;
-      run_on(to, values);
-      for (uint32_t i = 0; i < n; ++i)
-        if (same_as(i) == i) table.slots[table.number_of(keys[i])].record = values[i];
-    }
   }
   template <class... R>
   GRAVEL_DEVICE void run(const handle_type& to, R&... records) {
@@ -201,7 +228,6 @@ struct section_call {
   /// As run_by_locks, where record and lock are one word: all words are read at once, and swapped if they are still so, from that of the lowest key on. Of a
   /// section that only changes records nobody needs to be told in what order its words are written: who takes one has its value.
   GRAVEL_DEVICE key_state run_on_words(const handle_type& to) {
-    using table_type = server_table<layout>;
     const auto word_at = [&](uint32_t i) { return to.table.word(to.table.number_of(keys[i])); };
     slot_word seen[n];
     Record values[n];
@@ -241,19 +267,18 @@ struct section_call {
   }
   /// run_in_place where record and lock are one word. What only changes the record is done with a copy, which is then put in its place if nobody has
   /// changed it meanwhile. After some attempts the key is contended.
-  GRAVEL_DEVICE bool run_on_word(const handle_type& to) {
-    using table_type = server_table<layout>;
-    slot_word* const at = to.table.word(to.table.number_of(keys[0]));
-    slot_word seen = load_slot(at);
+  template <scope WHERE>
+  GRAVEL_DEVICE bool run_on_word(const handle_type& to, slot_word* at) {
+    slot_word seen = load_slot<WHERE>(at);
     for (uint32_t attempt = 0; attempt < 3; ++attempt) {
       auto slot = table_type::slot_of(seen);
       if (state_in(slot.lock) != key_state::free) return false;
       if constexpr (traits::pure && !traits::answers) {
         run(to, slot.record);
-        if (swap_slot(at, seen, table_type::word_of(slot.record, key_state::free))) return true;
-      } else if (swap_slot_acquire(at, seen, table_type::word_of(slot.record, key_state::client))) {  // [K1]
+        if (swap_slot<WHERE>(at, seen, table_type::word_of(slot.record, key_state::free))) return true;
+      } else if (swap_slot_acquire<WHERE>(at, seen, table_type::word_of(slot.record, key_state::client))) {  // [K1]
         run(to, slot.record);
-        store_slot_release(at, table_type::word_of(slot.record, key_state::free));  // [K1]
+        store_slot_release<WHERE>(at, table_type::word_of(slot.record, key_state::free));  // [K1]
         return true;
       }
     }
@@ -300,7 +325,7 @@ template <class S, class Record, class... Sections, class... P>
 GRAVEL_DEVICE void gravel_server_call(const gravel_server_handle<Record, Sections...>& to, P... p) {
   to.check_open("gravel_server_call");
   gravel::section_call<S, Record, Sections...> call;
-  if (call.write(to, p...) && !call.run_in_place(to)) call.send(to);
+  if (call.write(to, p...) && !call.run_in_place(to) && !(call.may_run_at_peer(to) && call.run_at_peer(to))) call.send(to);
 }
 
 /// The same; what the section returns is put into *slot, symmetric memory of the caller's PE (a put as gravel_put: gravel_wait_until sees it, and it is
@@ -311,7 +336,7 @@ GRAVEL_DEVICE gravel_server_answer<typename gravel::section_traits<Record, S>::r
   to.check_open("gravel_server_ask");
   gravel::section_call<S, Record, Sections...> call;
   if (!call.write(to, p...) || !call.ask(to.service.g, slot)) return {};
-  call.answer.here = call.run_in_place(to);
+  call.answer.here = call.run_in_place(to) || (call.may_run_at_peer(to) && call.run_at_peer(to));
   if (!call.answer.here) call.send(to);
   return call.answer;
 }
@@ -417,6 +442,11 @@ struct server_sender {
   GRAVEL_DEVICE bool make(const lane_group& group, bool calls, section_call<S, Record, Sections...>& c) {
     bool ran = false;
     if (calls) ran = c.run_in_place(to_);
+    if (calls && !ran && c.may_run_at_peer(to_)) {
+      auto there = c;
+      ran = there.run_at_peer(to_);
+      c.answer = there.answer;
+    }
     group.sync();  // what did not run here leaves together: calls for other PEs share a chunk
     if (calls && !ran) {
       auto sent = c;  // else what is passed by address would be in memory for all that run here, too

@@ -76,15 +76,28 @@ struct server_table {
   GRAVEL_BOTH static uint64_t keys_of_pe(uint64_t keys, uint32_t n_pes) { return (keys + n_pes - 1) / n_pes; }
 
   /// Takes a free key. Thread scope: lane.
-  GRAVEL_DEVICE bool take(uint32_t number, key_state as) const {
-    return compare_swap_acquire<scope::device>(&slots[number].lock, static_cast<uint32_t>(key_state::free),
-                                               static_cast<uint32_t>(as));  // [K1]
+  GRAVEL_DEVICE bool take(uint32_t number, key_state as) const { return take_slot<scope::device>(slots + number, as); }
+  GRAVEL_DEVICE void give(uint32_t number) const { give_slot<scope::device>(slots + number); }
+  GRAVEL_DEVICE key_state state_of(uint32_t number) const { return state_of_slot<scope::device>(slots + number); }
+  // The same of a slot that may be another PE's, with which memory it has device scope for its owner and system scope for others: both are carried out by
+  // the owner's L2 cache, as those of device/in_place.cuh are.
+  template <scope S>
+  GRAVEL_DEVICE static bool take_slot(slot* at, key_state as) {
+    return compare_swap_acquire<S>(&at->lock, static_cast<uint32_t>(key_state::free), static_cast<uint32_t>(as));  // [K1]
   }
-  GRAVEL_DEVICE void give(uint32_t number) const {
-    store_release<scope::device>(&slots[number].lock, static_cast<uint32_t>(key_state::free));  // [K1]
+  template <scope S>
+  GRAVEL_DEVICE static void give_slot(slot* at) {
+    store_release<S>(&at->lock, static_cast<uint32_t>(key_state::free));  // [K1]
   }
-  GRAVEL_DEVICE key_state state_of(uint32_t number) const {
-    return state_in(load_relaxed<scope::device>(&slots[number].lock));
+  template <scope S>
+  GRAVEL_DEVICE static key_state state_of_slot(const slot* at) {
+    return state_in(load_relaxed<S>(&at->lock));
+  }
+  /// A key's slot at another PE, if its memory is mapped here; else nullptr. Thread scope: lane.
+  GRAVEL_DEVICE slot* slot_at_peer(const gravel_t& g, uint32_t key) const {
+    char* const heap = peer_heap(g, static_cast<int>(pe_of(key)));
+    if (!heap) return nullptr;
+    return reinterpret_cast<slot*>(heap + (reinterpret_cast<const char*>(slots) - g.heap)) + number_of(key);
   }
 
   // ---- where a slot is a slot_word
