@@ -105,31 +105,26 @@ struct section_call {
     if (!table.in_place) return false;
     for (uint32_t i = 0; i < n; ++i)
       if (table.pe_of(keys[i]) != table.my_pe) return false;
-    if constexpr (n == 1) {
-      return run_on_slot<scope::device>(to, table.slots + table.number_of(keys[0]));
-    } else {
-      bool ran = false, tries = true;
-      relax wait;
-      GRAVEL_NO_UNROLL
-      for (uint32_t attempt = 0; tries; ++attempt) {
-        key_state found;
-        if constexpr (server_table<layout>::in_words) found = run_on_words(to);
-        else found = run_by_locks(to);
-        ran = found == key_state::free;
-        tries = !ran && attempt + 1 < 256;
-        if (tries) wait();
-      }
-      return ran;
-    }
+    if constexpr (n == 1) return run_on_slot<scope::device>(to, table.slots + table.number_of(keys[0]));
+    else if constexpr (table_type::in_words) return run_soon([&] { return run_on_words<false>(to); });
+    else return run_soon([&] { return run_by_locks(to); });
   }
-  /// The same where the key is another PE's, whose memory is mapped here: of a section that touches nothing but the record. Is there such a way?
+  /// The same where a key is another PE's, whose memory is mapped here: of a section that touches nothing but its records. Is there such a way?
   GRAVEL_DEVICE bool may_run_at_peer([[maybe_unused]] const handle_type& to) const {
-    if constexpr (n == 1 && traits::pure) return to.table.in_place && to.service.g.peers && to.table.pe_of(keys[0]) != to.table.my_pe;
+    if constexpr (runs_at_peers) {
+      if (!to.table.in_place || !to.service.g.peers) return false;
+      for (uint32_t i = 0; i < n; ++i)
+        if (to.table.pe_of(keys[i]) != to.table.my_pe) return true;
+    }
     return false;
   }
   __device__ GRAVEL_NOINLINE bool run_at_peer([[maybe_unused]] const handle_type& to) {
-    if constexpr (n == 1 && traits::pure)
-      if (auto* const slot = to.table.slot_at_peer(to.service.g, keys[0])) return run_on_slot<scope::system>(to, slot);
+    if constexpr (runs_at_peers) {
+      for (uint32_t i = 0; i < n; ++i)
+        if (!to.table.slot_anywhere(to.service.g, keys[i])) return false;
+      if constexpr (n == 1) return run_on_slot<scope::system>(to, to.table.slot_anywhere(to.service.g, keys[0]));
+      else return run_soon([&] { return run_on_words<true>(to); });
+    }
     return false;
   }
   /// Reserves room for the call at all PEs [K2]. Thread scope: lane, divergent.
@@ -155,28 +150,35 @@ struct section_call {
 
  private:
   using table_type = server_table<layout>;
+  static constexpr bool runs_at_peers = traits::pure && (n == 1 || table_type::in_words);
+  /// Tries again while others have a key that will soon be free. `once`: runs the section if its keys are free, and returns who had one.
+  template <class F>
+  GRAVEL_DEVICE static bool run_soon(const F& once) {
+    constexpr uint32_t attempts = n > 1 ? 256 : 16;
+    bool ran = false, tries = true;
+    relax wait;
+    GRAVEL_NO_UNROLL
+    for (uint32_t attempt = 0; tries; ++attempt) {
+      const key_state found = once();
+      ran = found == key_state::free;
+      tries = !ran && attempt + 1 < attempts && (n > 1 || found == key_state::client);
+      if (tries) wait();
+    }
+    return ran;
+  }
   /// Of one key.
   template <scope WHERE>
   GRAVEL_DEVICE bool run_on_slot(const handle_type& to, typename table_type::slot* slot) {
-    if constexpr (table_type::in_words) {
-      return run_on_word<WHERE>(to, reinterpret_cast<slot_word*>(slot));
-    } else {
-      bool ran = false, tries = true;
-      relax wait;
-      GRAVEL_NO_UNROLL
-      for (uint32_t attempt = 0; tries; ++attempt) {
-        key_state found = table_type::template state_of_slot<WHERE>(slot);
-        if (found == key_state::free && table_type::template take_slot<WHERE>(slot, key_state::client)) {
-          run(to, slot->record);
-          table_type::template give_slot<WHERE>(slot);
-          ran = true, tries = false;
-        } else {
-          tries = attempt < 15 && found <= key_state::client;
-          if (tries) wait();
-        }
-      }
-      return ran;
-    }
+    if constexpr (table_type::in_words) return run_on_word<WHERE>(to, reinterpret_cast<slot_word*>(slot));
+    else
+      return run_soon([&] {
+        const key_state found = table_type::template state_of_slot<WHERE>(slot);
+        if (found != key_state::free) return found;
+        if (!table_type::template take_slot<WHERE>(slot, key_state::client)) return key_state::client;
+        run(to, slot->record);
+        table_type::template give_slot<WHERE>(slot);
+        return key_state::free;
+      });
   }
   /// Of several keys: if the locks beside their records are free; they are taken from that of the lowest key on. Who had one, if it was taken: then those
   /// below are given back.
@@ -226,13 +228,19 @@ struct section_call {
       if (keys[i] < end && same_as(i) == i) table.give(table.number_of(keys[i]));
   }
   /// As run_by_locks, where record and lock are one word: all words are read at once, and swapped if they are still so, from that of the lowest key on. Of a
-  /// section that only changes records nobody needs to be told in what order its words are written: who takes one has its value.
+  /// section that only changes records nobody needs to be told in what order its words are written: who takes one has its value. FAR: some may be peers'.
+  template <bool FAR>
   GRAVEL_DEVICE key_state run_on_words(const handle_type& to) {
-    const auto word_at = [&](uint32_t i) { return to.table.word(to.table.number_of(keys[i])); };
+    slot_word* at[n];
+    bool far[n];
     slot_word seen[n];
     Record values[n];
     GRAVEL_UNROLL
-    for (uint32_t i = 0; i < n; ++i) seen[i] = load_slot(word_at(i));
+    for (uint32_t i = 0; i < n; ++i) {
+      far[i] = FAR && to.table.pe_of(keys[i]) != to.table.my_pe;
+      at[i] = reinterpret_cast<slot_word*>(FAR ? to.table.slot_anywhere(to.service.g, keys[i]) : to.table.slots + to.table.number_of(keys[i]));
+      seen[i] = far[i] ? load_slot<scope::system>(at[i]) : load_slot(at[i]);
+    }
     key_state found = key_state::free;
     GRAVEL_UNROLL
     for (uint32_t i = 0; i < n; ++i) {
@@ -247,12 +255,15 @@ struct section_call {
       for (uint32_t i = 0; i < n; ++i)
         if (same_as(i) == i && rank_of<n>(keys, keys[i]) == rank) which = i;
       if (which == n) break;
-      slot_word expected = seen[0];
+      slot_word expected = seen[0], *its = at[0];
+      bool is_far = far[0];
       GRAVEL_UNROLL
       for (uint32_t i = 1; i < n; ++i)
-        if (which == i) expected = seen[i];
+        if (which == i) expected = seen[i], its = at[i], is_far = far[i];
       const slot_word mine = table_type::word_of(table_type::slot_of(expected).record, key_state::client);
-      const bool has = traits::pure ? swap_slot(word_at(which), expected, mine) : swap_slot_acquire(word_at(which), expected, mine);  // [K1]
+      const bool has = is_far          ? swap_slot<scope::system>(its, expected, mine)
+                       : traits::pure ? swap_slot(its, expected, mine)
+                                      : swap_slot_acquire(its, expected, mine);  // [K1]
       if (has) taken |= 1u << which;
       else found = key_state::client;
     }
@@ -261,8 +272,12 @@ struct section_call {
       if constexpr (!traits::pure) thread_fence<scope::device>();
     }
     GRAVEL_UNROLL
-    for (uint32_t i = 0; i < n; ++i)
-      if (taken >> i & 1) store_slot(word_at(i), table_type::word_of(values[i], key_state::free));  // [K1]
+    for (uint32_t i = 0; i < n; ++i) {
+      if (!(taken >> i & 1)) continue;
+      const slot_word word = table_type::word_of(values[i], key_state::free);
+      if (far[i]) store_slot<scope::system>(at[i], word);
+      else store_slot(at[i], word);  // [K1]
+    }
     return found;
   }
   /// run_in_place where record and lock are one word. What only changes the record is done with a copy, which is then put in its place if nobody has

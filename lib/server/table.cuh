@@ -93,11 +93,12 @@ struct server_table {
   GRAVEL_DEVICE static key_state state_of_slot(const slot* at) {
     return state_in(load_relaxed<S>(&at->lock));
   }
-  /// A key's slot at another PE, if its memory is mapped here; else nullptr. Thread scope: lane.
-  GRAVEL_DEVICE slot* slot_at_peer(const gravel_t& g, uint32_t key) const {
-    char* const heap = peer_heap(g, static_cast<int>(pe_of(key)));
-    if (!heap) return nullptr;
-    return reinterpret_cast<slot*>(heap + (reinterpret_cast<const char*>(slots) - g.heap)) + number_of(key);
+  /// A key's slot, also at another PE; nullptr: that PE's memory is not mapped here. Thread scope: lane.
+  GRAVEL_DEVICE slot* slot_anywhere(const gravel_t& g, uint32_t key) const {
+    const uint32_t pe = pe_of(key);
+    if (pe == my_pe) return slots + number_of(key);
+    char* const heap = peer_heap(g, static_cast<int>(pe));
+    return heap ? reinterpret_cast<slot*>(heap + (reinterpret_cast<const char*>(slots) - g.heap)) + number_of(key) : nullptr;
   }
 
   // ---- where a slot is a slot_word
