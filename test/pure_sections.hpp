@@ -65,7 +65,9 @@ using pure_lines = gravel_servers<even_words<16>, add_quietly<16>, add_and_tell<
 struct pure_calls {
   uint64_t seed, keys;
   uint32_t each;
-  GRAVEL_BOTH uint64_t random(uint32_t pe, uint32_t lane, uint32_t i) const { return mix(seed ^ mix(uint64_t{pe} << 48 | uint64_t{lane} << 24 | i)); }
+  GRAVEL_BOTH uint64_t random(uint32_t pe, uint32_t lane, uint32_t i) const {
+    return mix(seed ^ mix(uint64_t{pe} << 48 | uint64_t{lane} << 24 | i));
+  }
   GRAVEL_BOTH uint32_t key(uint64_t random, uint32_t which) const { return static_cast<uint32_t>(mix(random + which) % keys); }
   GRAVEL_BOTH uint32_t amount(uint64_t random) const { return static_cast<uint32_t>(random >> 40 & 0xff); }
 };
@@ -83,7 +85,8 @@ __global__ void call_pure(typename Servers::handle_type to, pure_calls from, uin
     switch (r % 4) {
       case 0: out.template call<add_quietly<N>>(a, amount); break;
       case 1:
-        if (const auto told = out.template ask<add_and_tell<N>>(answer, a, amount); told && told.value != *static_cast<volatile uint8_t*>(answer))
+        if (const auto told = out.template ask<add_and_tell<N>>(answer, a, amount);
+            told && told.value != *static_cast<volatile uint8_t*>(answer))
           *answer = 3;
         break;
       case 2:

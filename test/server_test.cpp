@@ -28,7 +28,8 @@ struct transfer {
   }
 };
 struct rotate {
-  static constexpr bool pure = true;  // in place its records are read, taken and written as words, as those of transfer are, which is not pure
+  static constexpr bool pure =
+      true;  // in place its records are read, taken and written as words, as those of transfer are, which is not pure
   void operator()(account& a, account& b, account& c, int32_t amount) const {
     a.balance -= 2 * amount;
     b.balance += amount;

@@ -238,7 +238,8 @@ struct section_call {
     GRAVEL_UNROLL
     for (uint32_t i = 0; i < n; ++i) {
       far[i] = FAR && to.table.pe_of(keys[i]) != to.table.my_pe;
-      at[i] = reinterpret_cast<slot_word*>(FAR ? to.table.slot_anywhere(to.service.g, keys[i]) : to.table.slots + to.table.number_of(keys[i]));
+      at[i] =
+          reinterpret_cast<slot_word*>(FAR ? to.table.slot_anywhere(to.service.g, keys[i]) : to.table.slots + to.table.number_of(keys[i]));
       seen[i] = far[i] ? load_slot<scope::system>(at[i]) : load_slot(at[i]);
     }
     key_state found = key_state::free;
@@ -261,7 +262,7 @@ struct section_call {
       for (uint32_t i = 1; i < n; ++i)
         if (which == i) expected = seen[i], its = at[i], is_far = far[i];
       const slot_word mine = table_type::word_of(table_type::slot_of(expected).record, key_state::client);
-      const bool has = is_far          ? swap_slot<scope::system>(its, expected, mine)
+      const bool has = is_far         ? swap_slot<scope::system>(its, expected, mine)
                        : traits::pure ? swap_slot(its, expected, mine)
                                       : swap_slot_acquire(its, expected, mine);  // [K1]
       if (has) taken |= 1u << which;

@@ -140,8 +140,11 @@ struct key_server {
     if constexpr (copies)
       if (table.in_shared) records()[k.number / table.servers] = k.kept;
     if constexpr (table_type::in_words) {
-      const slot_word word = table_type::word_of(
-          k.kept, k.held ? key_state::held : table.in_place && keeps ? key_state::server : key_state::free, k.held ? k.parked : 0);
+      const slot_word word = table_type::word_of(k.kept,
+                                                 k.held                    ? key_state::held
+                                                 : table.in_place && keeps ? key_state::server
+                                                                           : key_state::free,
+                                                 k.held ? k.parked : 0);
       if (pure || keeps || !table.in_place) store_slot(table.word(k.number), word);
       else store_slot_release(table.word(k.number), word);  // [K1]
       return;

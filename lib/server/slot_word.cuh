@@ -27,7 +27,7 @@ constexpr bool has_slot_words = true;
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 // Of a scope, device or system.
-#define GRAVEL_SLOT(instruction, more, ...)                                      \
+#define GRAVEL_SLOT(instruction, more, ...)                                                    \
   if constexpr (S == scope::device) asm volatile(instruction ".gpu.global." more __VA_ARGS__); \
   else asm volatile(instruction ".sys.global." more __VA_ARGS__)
 template <scope S = scope::device>
@@ -36,25 +36,28 @@ __device__ __forceinline__ slot_word load_slot(const slot_word* at) {
   GRAVEL_SLOT("{.reg .b128 v; ld.relaxed", "b128 v, [%2]; mov.b128 {%0, %1}, v;}", : "=l"(w.part[0]), "=l"(w.part[1]) : "l"(at) : "memory");
   return w;
 }
-#define GRAVEL_SLOT_STORE(name, order)                                                                                       \
-  template <scope S = scope::device>                                                                                         \
-  __device__ __forceinline__ void name(slot_word* at, const slot_word& w) {                                                  \
-    GRAVEL_SLOT("{.reg .b128 v; mov.b128 v, {%1, %2}; st." order, "b128 [%0], v;}", : : "l"(at), "l"(w.part[0]), "l"(w.part[1]) : "memory"); \
+#define GRAVEL_SLOT_STORE(name, order)                                              \
+  template <scope S = scope::device>                                                \
+  __device__ __forceinline__ void name(slot_word* at, const slot_word& w) {         \
+    GRAVEL_SLOT("{.reg .b128 v; mov.b128 v, {%1, %2}; st." order, "b128 [%0], v;}", \
+                :                                                                   \
+                : "l"(at), "l"(w.part[0]), "l"(w.part[1])                           \
+                : "memory");                                                        \
   }
 GRAVEL_SLOT_STORE(store_slot, "relaxed")
 GRAVEL_SLOT_STORE(store_slot_release, "release")
-#define GRAVEL_SLOT_SWAP(name, order)                                                              \
-  template <scope S = scope::device>                                                               \
-  __device__ __forceinline__ bool name(slot_word* at, slot_word& seen, const slot_word& to) {      \
-    uint64_t a, b;                                                                                 \
-    GRAVEL_SLOT("{.reg .b128 e, d, o; mov.b128 e, {%3, %4}; mov.b128 d, {%5, %6}; atom." order, \
-                "cas.b128 o, [%2], e, d; mov.b128 {%0, %1}, o;}",                                  \
-                : "=l"(a), "=l"(b)                                                                 \
-                : "l"(at), "l"(seen.part[0]), "l"(seen.part[1]), "l"(to.part[0]), "l"(to.part[1])  \
-                : "memory");                                                                       \
-    const bool same = a == seen.part[0] && b == seen.part[1];                                      \
-    seen = {{a, b}};                                                                               \
-    return same;                                                                                   \
+#define GRAVEL_SLOT_SWAP(name, order)                                                             \
+  template <scope S = scope::device>                                                              \
+  __device__ __forceinline__ bool name(slot_word* at, slot_word& seen, const slot_word& to) {     \
+    uint64_t a, b;                                                                                \
+    GRAVEL_SLOT("{.reg .b128 e, d, o; mov.b128 e, {%3, %4}; mov.b128 d, {%5, %6}; atom." order,   \
+                "cas.b128 o, [%2], e, d; mov.b128 {%0, %1}, o;}",                                 \
+                : "=l"(a), "=l"(b)                                                                \
+                : "l"(at), "l"(seen.part[0]), "l"(seen.part[1]), "l"(to.part[0]), "l"(to.part[1]) \
+                : "memory");                                                                      \
+    const bool same = a == seen.part[0] && b == seen.part[1];                                     \
+    seen = {{a, b}};                                                                              \
+    return same;                                                                                  \
   }
 GRAVEL_SLOT_SWAP(swap_slot, "relaxed")
 GRAVEL_SLOT_SWAP(swap_slot_acquire, "acquire")
@@ -104,14 +107,18 @@ GRAVEL_BOTH bool swap_slot(slot_word* at, slot_word& seen, const slot_word& to) 
   return old == expected;
 }
 template <scope = scope::device>
-GRAVEL_BOTH bool swap_slot_acquire(slot_word* at, slot_word& seen, const slot_word& to) { return swap_slot(at, seen, to); }
+GRAVEL_BOTH bool swap_slot_acquire(slot_word* at, slot_word& seen, const slot_word& to) {
+  return swap_slot(at, seen, to);
+}
 template <scope = scope::device>
 GRAVEL_BOTH void store_slot(slot_word* at, const slot_word& w) {
   for (slot_word seen = load_slot(at); !swap_slot(at, seen, w);) {
   }
 }
 template <scope = scope::device>
-GRAVEL_BOTH void store_slot_release(slot_word* at, const slot_word& w) { store_slot(at, w); }
+GRAVEL_BOTH void store_slot_release(slot_word* at, const slot_word& w) {
+  store_slot(at, w);
+}
 #endif
 
 }  // namespace gravel

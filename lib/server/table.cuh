@@ -47,10 +47,10 @@ template <class Layout>
 struct server_rooms {
   static constexpr uint64_t most = (uint64_t{1} << (32 - key_state_bits)) - 2;  ///< of all PEs together: what a lock has room for
   uint32_t calls;                                                               ///< of each PE, under way at once; a power of two
-  uint64_t* tickets;  ///< calls of this PE's kernels
-  uint32_t* done;     ///< [calls], symmetric
-  uint32_t* next;     ///< [n_pes * calls] rooms of parked calls: who waits behind
-  uint32_t* parked;   ///< [n_pes * calls][Layout::words]
+  uint64_t* tickets;                                                            ///< calls of this PE's kernels
+  uint32_t* done;                                                               ///< [calls], symmetric
+  uint32_t* next;                                                               ///< [n_pes * calls] rooms of parked calls: who waits behind
+  uint32_t* parked;                                                             ///< [n_pes * calls][Layout::words]
   GRAVEL_BOTH static uint64_t bytes(uint32_t calls, uint32_t n_pes) {
     return 256 + uint64_t{calls} * sizeof(uint32_t) * (1 + n_pes * (1 + uint64_t{Layout::words}));
   }
