@@ -89,17 +89,20 @@ struct hash_problem {
     uint64_t n, buckets;
     uint32_t pass, n_pes, my_pe;
     bool own;  ///< buckets of this PE alone
-    /// Where an item is to go, and where behind that.
-    struct place {
-      uint64_t at, all;
+    /// How many buckets there are to choose from, and which of them an item is tried in first: worked out once for all items.
+    struct choice {
+      uint64_t all, shift;
+      GRAVEL_BOTH uint64_t first(const hash_item& item) const {
+        const uint64_t at = ((mix(item.key.word[0]) >> 32) * all >> 32) + shift;
+        return at < all ? at : at - all;
+      }
+      GRAVEL_BOTH uint64_t behind(uint64_t place) const { return place + 1 == all ? 0 : place + 1; }
     };
-    GRAVEL_BOTH place first_place(const hash_item& item) const {
+    GRAVEL_BOTH choice places() const {
       const uint64_t all = own ? (buckets - my_pe + n_pes - 1) / n_pes : buckets;
-      const uint64_t at = (mix(item.key.word[0]) >> 32) * all >> 32, behind = at + pass % all;
-      return {behind < all ? behind : behind - all, all};
+      return {all, pass % all};
     }
-    GRAVEL_BOTH static void go_on(place& p) { p.at = p.at + 1 == p.all ? 0 : p.at + 1; }
-    GRAVEL_BOTH uint32_t bucket(const place& p) const { return static_cast<uint32_t>(own ? p.at * n_pes + my_pe : p.at); }
+    GRAVEL_BOTH uint32_t bucket(uint64_t place) const { return static_cast<uint32_t>(own ? place * n_pes + my_pe : place); }
   };
 
   using section_of_many = hash_add;
@@ -115,8 +118,9 @@ struct hash_problem {
   }
   /// What is left of each key: buckets have locks, which are hardly ever taken.
   GRAVEL_DEVICE static void apply_sorted(locked_record<record>* table, const input& in, uint32_t n_pes, const hash_item& item) {
-    for (auto place = in.first_place(item); insert_by_lock(table[in.bucket(place) / n_pes], item, false) == hash_answer::refused;)
-      in.go_on(place);
+    const auto places = in.places();
+    for (uint64_t place = places.first(item); insert_by_lock(table[in.bucket(place) / n_pes], item, false) == hash_answer::refused;)
+      place = places.behind(place);
   }
 
   template <class Servers>
@@ -124,26 +128,30 @@ struct hash_problem {
     auto& out = gravel_sender_of_block<typename Servers::sender>();
     out.begin(to);
     if constexpr (std::is_same_v<Servers, servers>) ask_all(out, in);
-    else each_call(in, [&](uint64_t, const hash_item& item) { out.template call<hash_add>(in.bucket(in.first_place(item)), item); });
+    else {
+      const auto places = in.places();
+      each_call(in, [&](uint64_t, const hash_item& item) { out.template call<hash_add>(in.bucket(places.first(item)), item); });
+    }
     out.end();
   }
   /// Calls `insert(i, bucket, item)` for the items of this lane. Whose bucket has refused goes on with the next bucket while others of the warp go on with their
   /// next items: a loop within a loop would have all of them wait for each that is refused.
   template <class F>
   GRAVEL_DEVICE static void insert_all(const input& in, const F& insert) {
+    const auto places = in.places();
     hash_item item{};
-    typename input::place place{};
+    uint64_t place = 0;
     bool again = false;
     for (uint64_t i = first_of_lane(); i < in.n;) {
       if (again) {
-        in.go_on(place);
+        place = places.behind(place);
       } else {
         if (in.pass != 0 && in.answers[i] == hash_answer::inserted) {
           i += lanes_of_grid();
           continue;
         }
         item = in.items[i];
-        place = in.first_place(item);
+        place = places.first(item);
       }
       again = insert(i, in.bucket(place), item) == hash_answer::refused;
       if (!again) i += lanes_of_grid();
@@ -170,10 +178,11 @@ struct hash_problem {
     });
   }
   GRAVEL_DEVICE static void by_atomics(locked_record<record>* table, const input& in, uint32_t n_pes) {
+    const auto places = in.places();
     for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
       const hash_item item = in.items[i];
-      auto place = in.first_place(item);
-      while (!insert_by_atomics(table[in.bucket(place) / n_pes].record, item)) in.go_on(place);
+      uint64_t place = places.first(item);
+      while (!insert_by_atomics(table[in.bucket(place) / n_pes].record, item)) place = places.behind(place);
       in.answers[i] = hash_answer::inserted;
     }
   }

@@ -105,9 +105,9 @@ struct section_call {
     if (!table.in_place) return false;
     for (uint32_t i = 0; i < n; ++i)
       if (table.pe_of(keys[i]) != table.my_pe) return false;
-    if constexpr (n == 1) return run_on_slot<scope::device>(to, table.slots + table.number_of(keys[0]));
-    else if constexpr (table_type::in_words) return run_soon([&] { return run_on_words<false>(to); });
-    else return run_soon([&] { return run_by_locks(to); });
+    if constexpr (n == 1) return tell(to, run_on_slot<scope::device>(table.slots + table.number_of(keys[0])));
+    else if constexpr (table_type::in_words) return tell(to, run_soon([&] { return run_on_words<false>(to); }));
+    else return tell(to, run_soon([&] { return run_by_locks(to); }));
   }
   /// The same where a key is another PE's, whose memory is mapped here: of a section that touches nothing but its records. Is there such a way?
   GRAVEL_DEVICE bool may_run_at_peer([[maybe_unused]] const handle_type& to) const {
@@ -122,8 +122,8 @@ struct section_call {
     if constexpr (runs_at_peers) {
       for (uint32_t i = 0; i < n; ++i)
         if (!to.table.slot_anywhere(to.service.g, keys[i])) return false;
-      if constexpr (n == 1) return run_on_slot<scope::system>(to, to.table.slot_anywhere(to.service.g, keys[0]));
-      else return run_soon([&] { return run_on_words<true>(to); });
+      if constexpr (n == 1) return tell(to, run_on_slot<scope::system>(to.table.slot_anywhere(to.service.g, keys[0])));
+      else return tell(to, run_soon([&] { return run_on_words<true>(to); }));
     }
     return false;
   }
@@ -150,6 +150,12 @@ struct section_call {
 
  private:
   using table_type = server_table<layout>;
+  /// The answer of a section that has run here goes into the slot when its keys are given back: nobody waits for that.
+  GRAVEL_DEVICE bool tell(const handle_type& to, bool ran) const {
+    if constexpr (traits::answers)
+      if (ran) send_answer<layout>(to.service.g, m.word, answer.value, true);
+    return ran;
+  }
   static constexpr bool runs_at_peers = traits::pure && (n == 1 || table_type::in_words);
   /// Tries again while others have a key that will soon be free. `once`: runs the section if its keys are free, and returns who had one.
   template <class F>
@@ -168,14 +174,19 @@ struct section_call {
   }
   /// Of one key.
   template <scope WHERE>
-  GRAVEL_DEVICE bool run_on_slot(const handle_type& to, typename table_type::slot* slot) {
-    if constexpr (table_type::in_words) return run_on_word<WHERE>(to, reinterpret_cast<slot_word*>(slot));
+  GRAVEL_DEVICE bool run_on_slot(typename table_type::slot* slot) {
+    if constexpr (table_type::in_words) return run_on_word<WHERE>(reinterpret_cast<slot_word*>(slot));
     else
       return run_soon([&] {
+#ifdef EXP_AT_ONCE
+        const key_state found = state_in(swap_acquire<WHERE>(&slot->lock, 0u, 1u));
+        if (found != key_state::free) return found;
+#else
         const key_state found = table_type::template state_of_slot<WHERE>(slot);
         if (found != key_state::free) return found;
         if (!table_type::template take_slot<WHERE>(slot, key_state::client)) return key_state::client;
-        run(to, slot->record);
+#endif
+        run(slot->record);
         table_type::template give_slot<WHERE>(slot);
         return key_state::free;
       });
@@ -198,28 +209,28 @@ struct section_call {
     }
     Record values[n];
     for (uint32_t i = 0; i < n; ++i) values[i] = table.slots[table.number_of(keys[i])].record;
-    run_on(to, values);
+    run_on(values);
     for (uint32_t i = 0; i < n; ++i)
       if (same_as(i) == i) table.slots[table.number_of(keys[i])].record = values[i];
     give_below(table, ~uint64_t{0});
     return key_state::free;
   }
   template <class... R>
-  GRAVEL_DEVICE void run(const handle_type& to, R&... records) {
-    if constexpr (traits::answers) answer.value = run_section<S, layout>(to.service.g, true, m.word, records...);
-    else run_section<S, layout>(to.service.g, true, m.word, records...);
+  GRAVEL_DEVICE void run(R&... records) {
+    if constexpr (traits::answers) answer.value = run_section<S, layout>(m.word, records...);
+    else run_section<S, layout>(m.word, records...);
   }
   /// `values`: of the keys. Of the same key the first is used.
-  GRAVEL_DEVICE void run_on(const handle_type& to, Record* values) {
+  GRAVEL_DEVICE void run_on(Record* values) {
     if constexpr (n == 2) {  // no array that is indexed by what is known only when it runs: that would be in memory
-      if (keys[0] == keys[1]) run(to, values[0], values[0]);
-      else run(to, values[0], values[1]);
+      if (keys[0] == keys[1]) run(values[0], values[0]);
+      else run(values[0], values[1]);
     } else {
       uint32_t at[n];
       for (uint32_t i = 0; i < n; ++i) at[i] = same_as(i);
       if constexpr (traits::answers)
-        answer.value = run_nested<S, layout>(to.service.g, true, m.word, values, at, std::make_index_sequence<n>());
-      else run_nested<S, layout>(to.service.g, true, m.word, values, at, std::make_index_sequence<n>());
+        answer.value = run_nested<S, layout>(m.word, values, at, std::make_index_sequence<n>());
+      else run_nested<S, layout>(m.word, values, at, std::make_index_sequence<n>());
     }
   }
   template <class Table>
@@ -269,7 +280,7 @@ struct section_call {
       else found = key_state::client;
     }
     if (found == key_state::free) {
-      run_on(to, values);
+      run_on(values);
       if constexpr (!traits::pure) thread_fence<scope::device>();
     }
     GRAVEL_UNROLL
@@ -284,16 +295,16 @@ struct section_call {
   /// run_in_place where record and lock are one word. What only changes the record is done with a copy, which is then put in its place if nobody has
   /// changed it meanwhile. After some attempts the key is contended.
   template <scope WHERE>
-  GRAVEL_DEVICE bool run_on_word(const handle_type& to, slot_word* at) {
+  GRAVEL_DEVICE bool run_on_word(slot_word* at) {
     slot_word seen = load_slot<WHERE>(at);
     for (uint32_t attempt = 0; attempt < 3; ++attempt) {
       auto slot = table_type::slot_of(seen);
       if (state_in(slot.lock) != key_state::free) return false;
       if constexpr (traits::pure && !traits::answers) {
-        run(to, slot.record);
+        run(slot.record);
         if (swap_slot<WHERE>(at, seen, table_type::word_of(slot.record, key_state::free))) return true;
       } else if (swap_slot_acquire<WHERE>(at, seen, table_type::word_of(slot.record, key_state::client))) {  // [K1]
-        run(to, slot.record);
+        run(slot.record);
         store_slot_release<WHERE>(at, table_type::word_of(slot.record, key_state::free));  // [K1]
         return true;
       }

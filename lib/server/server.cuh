@@ -337,11 +337,18 @@ struct key_server {
   GRAVEL_DEVICE void run_if(const here_type& here, const uint32_t* call, open_key& k) const {
     if ((call[0] & layout::kind_mask) != layout::template kind_of<S>()) return;
     if constexpr (section_traits<Record, S>::keys == 1) {
-      run_section<S, layout>(here.g, false, call, k.record());
+      answer<S>(here, call, [&] { return run_section<S, layout>(call, k.record()); });
       if constexpr (layout::nested) complete(here, call);
     } else {
       visit<S>(here, call, k);
     }
+  }
+
+  /// Who asked is told what `section` returns.
+  template <class S, class F>
+  GRAVEL_DEVICE static void answer([[maybe_unused]] const here_type& here, [[maybe_unused]] const uint32_t* call, const F& section) {
+    if constexpr (section_traits<Record, S>::answers) send_answer<layout>(here.g, call, section(), false);
+    else section();
   }
 
   // ---- nested sections
@@ -366,7 +373,7 @@ struct key_server {
     for (uint32_t r = 0; r < last; ++r) values[r] = read_words<Record>(call + layout::at_values + r * layout::record_words);
     values[last] = k.record();
     for (uint32_t i = 0; i < n; ++i) at[i] = rank_of<n>(keys, keys[i]);
-    run_nested<S, layout>(here.g, false, call, values, at, std::make_index_sequence<n>());
+    answer<S>(here, call, [&] { return run_nested<S, layout>(call, values, at, std::make_index_sequence<n>()); });
     k.record() = values[last];
     for (uint32_t i = 0, given = 0; i < n; ++i) {
       if (keys[i] == mine || (given >> at[i] & 1)) continue;

@@ -127,24 +127,17 @@ GRAVEL_DEVICE void send_answer(const gravel_t& g, const uint32_t* call, T answer
   else gravel_put(g, to, answer, static_cast<int>(slot >> 40));
 }
 
-/// Runs the section with the message's arguments, and sends its answer, which it returns, to who asked.
+/// Runs the section with the message's arguments; returns its answer.
 template <class S, class Layout, class... R>
-GRAVEL_DEVICE auto run_section([[maybe_unused]] const gravel_t& g, [[maybe_unused]] bool here, const uint32_t* call, R&... records) {
+GRAVEL_DEVICE auto run_section(const uint32_t* call, R&... records) {
   using traits = section_traits<typename Layout::record, S>;
-  if constexpr (traits::answers) {
-    const auto answer = traits::run(call + Layout::at_arguments, typename traits::arguments{}, records...);
-    send_answer<Layout>(g, call, answer, here);
-    return answer;
-  } else {
-    traits::run(call + Layout::at_arguments, typename traits::arguments{}, records...);
-  }
+  return traits::run(call + Layout::at_arguments, typename traits::arguments{}, records...);
 }
 
 /// Runs the nested section whose records are values[at[0]], values[at[1]] ...
 template <class S, class Layout, size_t... I>
-GRAVEL_DEVICE auto run_nested(const gravel_t& g, bool here, const uint32_t* call, typename Layout::record* values, const uint32_t* at,
-                              std::index_sequence<I...>) {
-  return run_section<S, Layout>(g, here, call, values[at[I]]...);
+GRAVEL_DEVICE auto run_nested(const uint32_t* call, typename Layout::record* values, const uint32_t* at, std::index_sequence<I...>) {
+  return run_section<S, Layout>(call, values[at[I]]...);
 }
 
 }  // namespace gravel
