@@ -59,10 +59,10 @@ class gravel_service {
   static_assert(gravel::server_check<Server>::good);
   static gravel::service_description describe([[maybe_unused]] const Server& server, const gravel_service_options& how) {
     gravel::service_description what{Server::name,
-            {how.servers, how.chunks, how.chunk_messages, uint32_t{sizeof(typename Server::message)}},
-            gravel::service_threads<Server>(),
-            gravel::handler_id<gravel_service_delivery<Server>>::value,
-            reinterpret_cast<const void*>(&gravel::serve<Server>)};
+                                     {how.servers, how.chunks, how.chunk_messages, uint32_t{sizeof(typename Server::message)}},
+                                     gravel::service_threads<Server>(),
+                                     gravel::handler_id<gravel_service_delivery<Server>>::value,
+                                     reinterpret_cast<const void*>(&gravel::serve<Server>)};
     if constexpr (gravel::takes_arrivals<Server>) {
       const auto* const bytes = reinterpret_cast<const std::byte*>(&server);
       what.server.assign(bytes, bytes + sizeof(server));

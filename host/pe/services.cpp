@@ -72,7 +72,8 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
   if (const std::string why = device.refuse_resident(wanted); !why.empty()) fail("service '{}': {}", what_.name, why);
   agree(collective_kind::open_service);
 
-  const uint64_t rings = what_.shape.bytes(), bytes = rings + sizeof(service_life) + std::max<uint64_t>(sizeof(service_view), what_.server_at + what_.server.size());
+  const uint64_t rings = what_.shape.bytes(),
+                 bytes = rings + sizeof(service_life) + std::max<uint64_t>(sizeof(service_view), what_.server_at + what_.server.size());
   std::string why;
   try {
     memory_ = static_cast<char*>(device.allocate(bytes, "rings of a service"));

@@ -233,8 +233,7 @@ struct section_call {
     } else {
       uint32_t at[n];
       for (uint32_t i = 0; i < n; ++i) at[i] = same_as(i);
-      if constexpr (traits::answers)
-        answer.value = run_nested<S, layout>(m.word, values, at, std::make_index_sequence<n>());
+      if constexpr (traits::answers) answer.value = run_nested<S, layout>(m.word, values, at, std::make_index_sequence<n>());
       else run_nested<S, layout>(m.word, values, at, std::make_index_sequence<n>());
     }
   }
