@@ -62,19 +62,6 @@ struct server_check {
   static constexpr bool good = true;
 };
 
-/// A server may have `bool arrives(const gravel_t& g, const message& m) const`: called for a message of another PE, in the handler that would put it into a ring.
-/// True: all that it asks for is done. It waits for nothing, and other threads of the device run the server's code at the same time.
-template <class Server>
-concept takes_arrivals = requires(const Server& s, const gravel_t& g, const typename Server::message& m) {
-  s.arrives(g, m);
-};
-/// What the handler knows of a service, in device memory.
-template <class Server>
-struct service_context {
-  service_view view;
-  Server server;
-};
-
 /// Writes one message for each lane of `group` into a chunk that its leader has claimed, and hands it over. Thread scope: the group.
 template <class M>
 GRAVEL_DEVICE void fill_chunk(const service_near_ring& ring, const lane_group& group, uint64_t ticket, const M& message) {
@@ -112,20 +99,17 @@ template <class Server>
 struct gravel_service_delivery {
   static constexpr const char* name = Server::name;
   static constexpr bool batch = true;
-  using context = std::conditional_t<gravel::takes_arrivals<Server>, gravel::service_context<Server>, gravel::service_view>;
+  using context = gravel::service_view;
   using message = typename Server::message;
-  GRAVEL_HANDLER void operator()([[maybe_unused]] const gravel_t& g, [[maybe_unused]] context* of,
+  GRAVEL_HANDLER void operator()([[maybe_unused]] const gravel_t& g, [[maybe_unused]] context* view,
                                  [[maybe_unused]] const gravel_batch& lanes, [[maybe_unused]] uint32_t server,
                                  [[maybe_unused]] message m) const {
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
     using namespace gravel;
-    const service_view& view = *reinterpret_cast<const service_view*>(of);  // what a context begins with
-    const bool known = server < view.shape.servers;
-    if (!known) report_error(g, message_fault::bad_server, op::am, g.my_pe, server, view.shape.servers);
-    bool is_left = known;
-    if constexpr (takes_arrivals<Server>) is_left = known && !of->server.arrives(g, m);
-    const uint32_t some = lanes.ballot(is_left);
-    if (is_left && !deliver(view, lanes.part(some), server, m)) gravel_am<gravel_service_delivery>(g, static_cast<int>(g.my_pe), server, m);
+    const bool known = server < view->shape.servers;
+    if (!known) report_error(g, message_fault::bad_server, op::am, g.my_pe, server, view->shape.servers);
+    const uint32_t some = lanes.ballot(known);
+    if (known && !deliver(*view, lanes.part(some), server, m)) gravel_am<gravel_service_delivery>(g, static_cast<int>(g.my_pe), server, m);
 #endif
   }
 };

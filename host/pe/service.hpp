@@ -1,6 +1,5 @@
 // gravel_service: a kernel that stays resident, whose blocks own what messages change (docs/services.md; the device's side: device/service.cuh).
 #pragma once
-#include <cstddef>
 #include <exception>
 #include <memory>
 
@@ -23,7 +22,7 @@ class gravel_service {
   /// `server` is copied to the kernel; what it points to is memory of this PE's device. Returns when the service is resident at all PEs.
   /// Throws gravel::error, on all PEs, if the options cannot be, differ, or there is no room.
   explicit gravel_service(const Server& server, const gravel_service_options& how = {})
-      : core_(std::make_unique<gravel::open_service>(describe(server, how))), exceptions_(std::uncaught_exceptions()) {
+      : core_(std::make_unique<gravel::open_service>(describe(how))), exceptions_(std::uncaught_exceptions()) {
     gravel_service_handle<Server> inside = handle();
     inside.in_server = true, inside.opening = 0;
     core_->start([inside, server, life = core_->life()](void* stream, uint64_t number) {
@@ -57,18 +56,12 @@ class gravel_service {
 
  private:
   static_assert(gravel::server_check<Server>::good);
-  static gravel::service_description describe([[maybe_unused]] const Server& server, const gravel_service_options& how) {
-    gravel::service_description what{Server::name,
-                                     {how.servers, how.chunks, how.chunk_messages, uint32_t{sizeof(typename Server::message)}},
-                                     gravel::service_threads<Server>(),
-                                     gravel::handler_id<gravel_service_delivery<Server>>::value,
-                                     reinterpret_cast<const void*>(&gravel::serve<Server>)};
-    if constexpr (gravel::takes_arrivals<Server>) {
-      const auto* const bytes = reinterpret_cast<const std::byte*>(&server);
-      what.server.assign(bytes, bytes + sizeof(server));
-      what.server_at = offsetof(gravel::service_context<Server>, server);
-    }
-    return what;
+  static gravel::service_description describe(const gravel_service_options& how) {
+    return {Server::name,
+            {how.servers, how.chunks, how.chunk_messages, uint32_t{sizeof(typename Server::message)}},
+            gravel::service_threads<Server>(),
+            gravel::handler_id<gravel_service_delivery<Server>>::value,
+            reinterpret_cast<const void*>(&gravel::serve<Server>)};
   }
   std::unique_ptr<gravel::open_service> core_;
   int exceptions_ = 0;

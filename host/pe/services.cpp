@@ -72,8 +72,7 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
   if (const std::string why = device.refuse_resident(wanted); !why.empty()) fail("service '{}': {}", what_.name, why);
   agree(collective_kind::open_service);
 
-  const uint64_t rings = what_.shape.bytes(),
-                 bytes = rings + sizeof(service_life) + std::max<uint64_t>(sizeof(service_view), what_.server_at + what_.server.size());
+  const uint64_t rings = what_.shape.bytes(), bytes = rings + sizeof(service_life) + sizeof(service_view);
   std::string why;
   try {
     memory_ = static_cast<char*>(device.allocate(bytes, "rings of a service"));
@@ -97,7 +96,6 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
   for (uint32_t s = 0; s < what_.shape.servers; ++s) device.store_word(&view_.server(s).room, what_.shape.far_messages());
   auto* const here = reinterpret_cast<service_view*>(life_ + 1);
   device.copy(here, &view_, sizeof(view_));
-  if (!what_.server.empty()) device.copy(reinterpret_cast<char*>(here) + what_.server_at, what_.server.data(), what_.server.size());
   opening_ = new_opening();
   log_info(
       "service '{}': {} servers of {} threads; {} bytes of device memory for rings of {} chunks of {} messages, and of {} "

@@ -20,9 +20,6 @@ struct service_description {
   uint32_t threads;    ///< of a server
   uint32_t handler;    ///< id of gravel_service_delivery; 0: messages come in another way
   const void* kernel;  ///< CUDA: the function
-  /// A copy of the server for the handler, behind the view, `server_at` from its beginning.
-  std::vector<std::byte> server{};
-  uint32_t server_at = 0;
 };
 
 class open_service {
@@ -63,7 +60,7 @@ class open_service {
 
   runtime* job_;
   service_description what_;
-  char* memory_ = nullptr;  ///< of the device: rings, then a service_life, then a copy of view_, and of the server
+  char* memory_ = nullptr;  ///< of the device: rings, then a service_life, then a copy of view_
   service_life* life_ = nullptr;
   service_mail* mail_ = nullptr;  ///< pinned
   service_view view_{};

@@ -57,7 +57,6 @@ struct section_call {
   static_assert(kind < layout::sections, "these servers do not have this section");
   using traits = section_traits<Record, std::conditional_t<(kind < layout::sections), S, typename first_type<Sections...>::type>>;
   static constexpr uint32_t n = traits::keys;
-  using table_type = server_table<layout>;
   uint32_t keys[n];
   typename layout::message m;
   gravel_server_answer<typename traits::result> answer{};
@@ -123,16 +122,10 @@ struct section_call {
     if constexpr (runs_at_peers) {
       for (uint32_t i = 0; i < n; ++i)
         if (!to.table.slot_anywhere(to.service.g, keys[i])) return false;
-      return tell(to, run_soon([&] { return run_on_words<true>(to); }));
+      if constexpr (n == 1) return tell(to, run_on_slot<scope::system>(to.table.slot_anywhere(to.service.g, keys[0])));
+      else return tell(to, run_soon([&] { return run_on_words<true>(to); }));
     }
     return false;
-  }
-  /// A call of one key that has arrived from another PE, if its key is free. Thread scope: lane.
-  GRAVEL_DEVICE bool run_arrived([[maybe_unused]] const gravel_t& g, const table_type& table) {
-    const bool ran = run_on_slot<scope::device, 1>(table.slots + (m.word[0] >> layout::bits));
-    if constexpr (traits::answers)
-      if (ran) send_answer<layout>(g, m.word, answer.value, false);
-    return ran;
   }
   /// Reserves room for the call at all PEs [K2]. Thread scope: lane, divergent.
   GRAVEL_DEVICE void reserve(const handle_type& to) {
@@ -156,41 +149,38 @@ struct section_call {
   }
 
  private:
+  using table_type = server_table<layout>;
   /// The answer of a section that has run here goes into the slot when its keys are given back: nobody waits for that.
   GRAVEL_DEVICE bool tell(const handle_type& to, bool ran) const {
     if constexpr (traits::answers)
       if (ran) send_answer<layout>(to.service.g, m.word, answer.value, true);
     return ran;
   }
-  static constexpr bool runs_at_peers = traits::pure && n > 1 && table_type::in_words;
+  static constexpr bool runs_at_peers = traits::pure && (n == 1 || table_type::in_words);
   /// Tries again while others have a key that will soon be free. `once`: runs the section if its keys are free, and returns who had one.
-  template <uint32_t ATTEMPTS = n == 1 ? 16 : 256, class F>
+  template <class F>
   GRAVEL_DEVICE static bool run_soon(const F& once) {
+    constexpr uint32_t attempts = n > 1 ? 256 : 16;
     bool ran = false, tries = true;
     relax wait;
     GRAVEL_NO_UNROLL
     for (uint32_t attempt = 0; tries; ++attempt) {
       const key_state found = once();
       ran = found == key_state::free;
-      tries = !ran && attempt + 1 < ATTEMPTS && (n > 1 || found == key_state::client);
+      tries = !ran && attempt + 1 < attempts && (n > 1 || found == key_state::client);
       if (tries) wait();
     }
     return ran;
   }
   /// Of one key.
-  template <scope WHERE, uint32_t ATTEMPTS = 16>
+  template <scope WHERE>
   GRAVEL_DEVICE bool run_on_slot(typename table_type::slot* slot) {
     if constexpr (table_type::in_words) return run_on_word<WHERE>(reinterpret_cast<slot_word*>(slot));
     else
-      return run_soon<ATTEMPTS>([&] {
-#ifdef EXP_AT_ONCE
-        const key_state found = state_in(swap_acquire<WHERE>(&slot->lock, 0u, 1u));
-        if (found != key_state::free) return found;
-#else
+      return run_soon([&] {
         const key_state found = table_type::template state_of_slot<WHERE>(slot);
         if (found != key_state::free) return found;
         if (!table_type::template take_slot<WHERE>(slot, key_state::client)) return key_state::client;
-#endif
         run(slot->record);
         table_type::template give_slot<WHERE>(slot);
         return key_state::free;
@@ -346,21 +336,6 @@ struct section_call {
     }
   }
 };
-
-template <class Record, class... Sections>
-GRAVEL_DEVICE bool key_server<Record, Sections...>::arrives([[maybe_unused]] const gravel_t& g, [[maybe_unused]] const message& m) const {
-  bool ran = false;
-  if constexpr (!layout::nested) {
-    if (!table.in_place || m.word[0] >> layout::bits >= own_keys()) return false;
-    const auto run = [&]<class S>(section_call<S, Record, Sections...> call) {
-      if ((m.word[0] & layout::kind_mask) != call.kind) return;
-      call.m = m;
-      ran = call.run_arrived(g, table);
-    };
-    (run(section_call<Sections, Record, Sections...>{}), ...);
-  }
-  return ran;
-}
 
 }  // namespace gravel
 

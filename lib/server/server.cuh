@@ -52,9 +52,6 @@ struct key_server {
       for (uint32_t i = here.rank(); number(here, i) < own_keys(); i += threads) records()[i] = table.slots[number(here, i)].record;
   }
 
-  /// A call of another PE whose key is free runs where it arrives, in the resolver: as in place. Nested calls do not.
-  GRAVEL_DEVICE bool arrives(const gravel_t& g, const message& m) const;
-
   __device__ void operator()(const here_type& here, const gravel_service_batch<message>& batch) const {
     if (table.by_locks) run_by_locks(here, batch);
     else run_by_owners(here, batch);

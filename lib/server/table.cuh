@@ -124,8 +124,6 @@ GRAVEL_DEVICE void send_answer(const gravel_t& g, const uint32_t* call, T answer
   if (!slot) return;
   T* const to = reinterpret_cast<T*>(g.heap + (slot & place) - 1);
   if (here) put_in_place(as_numbers(to), as_number<T>(answer));
-  else if (char* const heap = g.from == sender::handler ? peer_heap(g, static_cast<int>(slot >> 40)) : nullptr)
-    put_in_place(as_numbers(reinterpret_cast<T*>(heap + (slot & place) - 1)), as_number<T>(answer));  // done when the handler's chunk is
   else gravel_put(g, to, answer, static_cast<int>(slot >> 40));
 }
 
