@@ -27,7 +27,7 @@ struct keyed_calls {
 
 /// A record of this PE and its lock: number i is that of key i * n_pes + my_pe. They lie as those of servers do.
 template <class Record>
-struct alignas(slot_alignment_of<Record, 1>) locked_record {
+struct alignas(slot_alignment_of<Record>) locked_record {
   Record record;
   uint32_t lock;
 };

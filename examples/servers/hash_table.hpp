@@ -27,13 +27,14 @@ struct hash_item {
   hash_value value;
 };
 struct spare_buckets;
-/// With its lock, which lies behind it, a line of memory. Places are taken from the last on: that and the lock are in one half of the line.
-struct hash_bucket {
+/// With its lock, which lies behind it, a line of memory. Places are taken from the last on: that and the lock are in one half of the line. An item lies in
+/// one sector of 32 bytes, so that who has read its key has its value.
+struct alignas(16) hash_bucket {
   static constexpr uint32_t places = 3;
-  // Where insertions are combined; else nullptr.
-  hash_bucket* next;       ///< has what this one, which is full, has no place for
-  spare_buckets* spare;    ///< of this PE
   hash_item item[places];  ///< first word of the key 0: free, as are those before it
+  // Where insertions are combined; else nullptr.
+  hash_bucket* next;     ///< has what this one, which is full, has no place for
+  spare_buckets* spare;  ///< of this PE
 };
 /// Buckets of a PE, in device memory, that are put behind its full ones. Never too few: a bucket with n behind it has more than n * places keys.
 struct spare_buckets {
@@ -46,18 +47,21 @@ enum class hash_answer : uint8_t { none, inserted, refused };
 
 struct hash_insert {
   static constexpr const char* name = "hash_insert";
+  static constexpr bool pure = true;
   GRAVEL_HANDLER hash_answer operator()(hash_bucket& b, hash_item added) const {
-    for (hash_item* i = b.item + hash_bucket::places; i-- != b.item;) {
-      const hash_key key = i->key;
-      if (key == added.key) {
-        i->value = i->value + added.value;
-      } else {
-        if (key.word[0] != 0) continue;
-        *i = added;
-      }
-      return hash_answer::inserted;
-    }
-    return hash_answer::refused;
+    // All keys are read at once: one way to memory, not one for each place.
+    hash_key keys[hash_bucket::places];
+    uint32_t at = hash_bucket::places;
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < hash_bucket::places; ++i) keys[i] = b.item[i].key;
+    bool is_new = false;
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < hash_bucket::places; ++i)
+      if (keys[i].word[0] == 0 || keys[i] == added.key) at = i, is_new = keys[i].word[0] == 0;
+    if (at == hash_bucket::places) return hash_answer::refused;
+    if (is_new) b.item[at] = added;
+    else b.item[at].value = b.item[at].value + added.value;
+    return hash_answer::inserted;
   }
 };
 
@@ -85,16 +89,20 @@ struct hash_problem {
     uint64_t n, buckets;
     uint32_t pass, n_pes, my_pe;
     bool own;  ///< buckets of this PE alone
-    /// Where an item is to go, and where behind that.
-    struct place {
-      uint64_t at, all;
+    /// How many buckets there are to choose from, and which of them an item is tried in first: worked out once for all items.
+    struct choice {
+      uint64_t all, shift;
+      GRAVEL_BOTH uint64_t first(const hash_item& item) const {
+        const uint64_t at = ((mix(item.key.word[0]) >> 32) * all >> 32) + shift;
+        return at < all ? at : at - all;
+      }
+      GRAVEL_BOTH uint64_t behind(uint64_t place) const { return place + 1 == all ? 0 : place + 1; }
     };
-    GRAVEL_BOTH place first_place(const hash_item& item) const {
+    GRAVEL_BOTH choice places() const {
       const uint64_t all = own ? (buckets - my_pe + n_pes - 1) / n_pes : buckets;
-      return {(mix(item.key.word[0]) + pass) % all, all};
+      return {all, pass % all};
     }
-    GRAVEL_BOTH static void go_on(place& p) { p.at = p.at + 1 == p.all ? 0 : p.at + 1; }
-    GRAVEL_BOTH uint32_t bucket(const place& p) const { return static_cast<uint32_t>(own ? p.at * n_pes + my_pe : p.at); }
+    GRAVEL_BOTH uint32_t bucket(uint64_t place) const { return static_cast<uint32_t>(own ? place * n_pes + my_pe : place); }
   };
 
   using section_of_many = hash_add;
@@ -110,7 +118,9 @@ struct hash_problem {
   }
   /// What is left of each key: buckets have locks, which are hardly ever taken.
   GRAVEL_DEVICE static void apply_sorted(locked_record<record>* table, const input& in, uint32_t n_pes, const hash_item& item) {
-    insert_by_lock(table, in, n_pes, item, false);
+    const auto places = in.places();
+    for (uint64_t place = places.first(item); insert_by_lock(table[in.bucket(place) / n_pes], item, false) == hash_answer::refused;)
+      place = places.behind(place);
   }
 
   template <class Servers>
@@ -118,42 +128,61 @@ struct hash_problem {
     auto& out = gravel_sender_of_block<typename Servers::sender>();
     out.begin(to);
     if constexpr (std::is_same_v<Servers, servers>) ask_all(out, in);
-    else each_call(in, [&](uint64_t, const hash_item& item) { out.template call<hash_add>(in.bucket(in.first_place(item)), item); });
+    else {
+      const auto places = in.places();
+      each_call(in, [&](uint64_t, const hash_item& item) { out.template call<hash_add>(in.bucket(places.first(item)), item); });
+    }
     out.end();
+  }
+  /// Calls `insert(i, bucket, item)` for the items of this lane. Whose bucket has refused goes on with the next bucket while others of the warp go on with their
+  /// next items: a loop within a loop would have all of them wait for each that is refused.
+  template <class F>
+  GRAVEL_DEVICE static void insert_all(const input& in, const F& insert) {
+    const auto places = in.places();
+    hash_item item{};
+    uint64_t place = 0;
+    bool again = false;
+    for (uint64_t i = first_of_lane(); i < in.n;) {
+      if (again) {
+        place = places.behind(place);
+      } else {
+        if (in.pass != 0 && in.answers[i] == hash_answer::inserted) {
+          i += lanes_of_grid();
+          continue;
+        }
+        item = in.items[i];
+        place = places.first(item);
+      }
+      again = insert(i, in.bucket(place), item) == hash_answer::refused;
+      if (!again) i += lanes_of_grid();
+    }
   }
   template <class Sender>
   GRAVEL_DEVICE static void ask_all(Sender& out, const input& in) {
-    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
-      if (in.answers[i] == hash_answer::inserted) continue;
-      // Each pass was refused by one bucket at least, and full buckets stay full.
-      const hash_item item = in.items[i];
-      auto place = in.first_place(item);
-      const auto is_refused_here = [&] {
-        return out.template ask<hash_insert>(&in.answers[i], in.bucket(place), item) &&
-               read_in_place(&in.answers[i]) == hash_answer::refused;
-      };
-      while (is_refused_here()) in.go_on(place);
-    }
+    // Each pass was refused by one bucket at least, and full buckets stay full.
+    insert_all(in, [&](uint64_t i, uint32_t bucket, const hash_item& item) {
+      const auto answer = out.template ask<hash_insert>(&in.answers[i], bucket, item);
+      return answer ? answer.value : hash_answer::none;
+    });
   }
-  GRAVEL_DEVICE static void insert_by_lock(locked_record<record>* table, const input& in, uint32_t n_pes, hash_item item, bool backs_off) {
+  GRAVEL_DEVICE static hash_answer insert_by_lock(locked_record<record>& slot, const hash_item& item, bool backs_off) {
     hash_answer answer = hash_answer::none;
-    for (auto place = in.first_place(item);; in.go_on(place)) {
-      auto& slot = table[in.bucket(place) / n_pes];
-      with_lock(&slot.lock, backs_off, [&] { answer = hash_insert{}(slot.record, item); });
-      if (answer == hash_answer::inserted) return;
-    }
+    with_lock(&slot.lock, backs_off, [&] { answer = hash_insert{}(slot.record, item); });
+    return answer;
   }
   GRAVEL_DEVICE static void by_locks(locked_record<record>* table, const input& in, uint32_t n_pes, bool backs_off) {
-    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
-      insert_by_lock(table, in, n_pes, in.items[i], backs_off);
-      in.answers[i] = hash_answer::inserted;
-    }
+    insert_all(in, [&](uint64_t i, uint32_t bucket, const hash_item& item) {
+      const hash_answer answer = insert_by_lock(table[bucket / n_pes], item, backs_off);
+      if (answer == hash_answer::inserted) in.answers[i] = answer;
+      return answer;
+    });
   }
   GRAVEL_DEVICE static void by_atomics(locked_record<record>* table, const input& in, uint32_t n_pes) {
+    const auto places = in.places();
     for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
       const hash_item item = in.items[i];
-      auto place = in.first_place(item);
-      while (!insert_by_atomics(table[in.bucket(place) / n_pes].record, item)) in.go_on(place);
+      uint64_t place = places.first(item);
+      while (!insert_by_atomics(table[in.bucket(place) / n_pes].record, item)) place = places.behind(place);
       in.answers[i] = hash_answer::inserted;
     }
   }
@@ -237,7 +266,7 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
   spare_buckets taken{spare_of_pe.data(), 0};
   device_array<spare_buckets> spare(std::vector<spare_buckets>{taken});
   contest<hash_problem> run(m, buckets, o.blocks, o.calls_under_way);
-  if (combines_calls(m)) run.fill({nullptr, spare.data(), {}});
+  if (combines_calls(m)) run.fill({{}, nullptr, spare.data()});
   const auto input = [&](uint32_t pass) { return hash_problem::input{items.data(), answers, o.calls, buckets, pass, n_pes, me, own}; };
   run.prepare(input(0));
   gravel_barrier_all();
