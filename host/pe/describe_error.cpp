@@ -52,9 +52,8 @@ std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_by
     return fmt::format("a corrupt packet arrived: {}", name_of(static_cast<packet_fault>(found.offset)));
   if (fault == message_fault::bad_handler)
     return fmt::format(
-        "an active message arrived from {} whose handler (id {}) was not given to gravel_init here, or takes other "
-        "arguments",
-        from, found.offset);
+        "an active message arrived from {} whose handler (id {}) was not given to gravel_init here, or takes other arguments", from,
+        found.offset);
   if (fault == message_fault::no_context)
     return fmt::format("a message arrived for handler '{}' before gravel_set_context was called for it here",
                        name_of_handler(found.offset));

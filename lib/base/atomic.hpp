@@ -83,11 +83,11 @@ GRAVEL_BOTH void store_behind_fence(T* word, T value) {
   store_release<S>(word, value);
 #endif
 }
-#define GRAVEL_FETCH_ADD(name, ptx, order)                                                                     \
-  template <scope S = scope::device, class T>                                                                  \
-  GRAVEL_BOTH T name(T* word, T value) {                                                                       \
-    GRAVEL_ATOMIC((detail::from_bits<T>(detail::ptx<S>(detail::raw(word), detail::to_bits(value)))),            \
-                  __atomic_fetch_add(word, value, order))                                                      \
+#define GRAVEL_FETCH_ADD(name, ptx, order)                                                           \
+  template <scope S = scope::device, class T>                                                        \
+  GRAVEL_BOTH T name(T* word, T value) {                                                             \
+    GRAVEL_ATOMIC((detail::from_bits<T>(detail::ptx<S>(detail::raw(word), detail::to_bits(value)))), \
+                  __atomic_fetch_add(word, value, order))                                            \
   }
 GRAVEL_FETCH_ADD(fetch_add, ptx_add_relaxed, __ATOMIC_RELAXED)
 GRAVEL_FETCH_ADD(fetch_add_acquire, ptx_add_acquire, __ATOMIC_ACQUIRE)

@@ -139,9 +139,7 @@ GRAVEL_BOTH constexpr op update_of(op o) {
 }
 static_assert(update_of(op::fetch_and) == op::bit_and && update_of(op::fetch_max) == op::max);
 
-GRAVEL_BOTH constexpr bool is_of_bits(op o) {
-  return (o >= op::bit_and && o <= op::bit_xor) || (o >= op::fetch_and && o <= op::fetch_xor);
-}
+GRAVEL_BOTH constexpr bool is_of_bits(op o) { return (o >= op::bit_and && o <= op::bit_xor) || (o >= op::fetch_and && o <= op::fetch_xor); }
 /// Moving a value: all types. Arithmetic, order, exchange: 4 and 8 bytes. Bits and comparison: integers of 4 and 8 bytes.
 GRAVEL_BOTH constexpr bool takes_type(op o, value_type t) {
   if (o == op::put || o == op::get || o == op::put_reply || o == op::fetch) return true;
