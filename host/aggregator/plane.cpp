@@ -172,8 +172,8 @@ void plane::spill_exhausted(const plane_source& s, const row_kind& kind, const u
     what += " of handler '" + (name.empty() ? fmt::format("id {:#x}", handler) : name) + "'";
   }
   fail(
-      "handlers of PE {} send faster than their destinations apply: {} exceeds GRAVEL_SPILL_SIZE ({} bytes); raise it, "
-      "or let the handler send less",
+      "handlers of PE {} send faster than their destinations apply: {} exceeds GRAVEL_SPILL_SIZE ({} bytes); raise it, or let the handler "
+      "send less",
       s.pe, what, setup_.spill->limit);
 }
 

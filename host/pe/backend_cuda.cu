@@ -220,8 +220,6 @@ class cuda_backend final : public backend, public cuda_launcher {
     return true;
   }
 
-  void store_word(uint64_t* at, uint64_t value) override { copy(at, &value, sizeof(value)); }
-
   std::string refuse_resident(const resident_kernel& kernel) override {
     if (!resident_) return "services need GRAVEL_RESOLVER_RESIDENT=yes";
     const device_scope here(context_);

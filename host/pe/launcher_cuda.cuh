@@ -120,8 +120,8 @@ class cuda_launcher {
     loads_late_ = cuda_driver::get().loading_mode(&mode) != CUDA_SUCCESS || mode != CU_MODULE_EAGER_LOADING;
     if (loads_late_)
       warn(
-          "CUDA loads this program's kernels when they are first used: the first gravel_launch of each waits for all kernels that run, "
-          "and one that is started in another way may hang; set CUDA_MODULE_LOADING=EAGER in the environment, as ucx-run does, or call "
+          "CUDA loads this program's kernels when they are first used: the first gravel_launch of each waits for all kernels that run, and "
+          "one that is started in another way may hang; set CUDA_MODULE_LOADING=EAGER in the environment, as ucx-run does, or call "
           "gravel_init before all that uses CUDA");
     cuda_check(cudaDeviceGetLimit(&local_bytes_, cudaLimitStackSize), "cudaDeviceGetLimit");
     processors_ = static_cast<uint64_t>(properties.multiProcessorCount);
@@ -328,8 +328,8 @@ class cuda_launcher {
       if (!told && std::chrono::steady_clock::now() - begin > std::chrono::seconds(10)) {
         told = true;
         warn(
-            "gravel_launch has waited for 10 s: before there can be room for a kernel's local memory, all kernels that "
-            "run must end; if they wait for that kernel, launch it once before them");
+            "gravel_launch has waited for 10 s: before there can be room for a kernel's local memory, all kernels that run must end; if "
+            "they wait for that kernel, launch it once before them");
       }
       wait();
       lock.lock();
@@ -365,8 +365,8 @@ class cuda_launcher {
   static void refuse_capture(cudaStream_t stream) {
     if (is_captured(stream))
       fail_text(
-          "gravel_launch inside a stream capture: a graph starts its kernels without Gravel, which then does not know "
-          "that the resolver kernel has to run beside them; launch the kernel outside the graph");
+          "gravel_launch inside a stream capture: a graph starts its kernels without Gravel, which then does not know that the resolver "
+          "kernel has to run beside them; launch the kernel outside the graph");
   }
 
   /// Everything that would make the launch fail, or never start, when the hold is taken.
