@@ -17,7 +17,7 @@
 namespace gravel {
 
 struct meeting_memory {
-  static constexpr uint32_t most_words = 4;
+  static constexpr uint32_t most_words = 5;
   uint64_t* came;    ///< symmetric [PE]: the last meeting that each has come to; written by it
   uint64_t* tables;  ///< symmetric [2][PE][most_words]
 };
