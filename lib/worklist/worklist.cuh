@@ -221,9 +221,8 @@ class gravel_worklist {
   }
 
   gravel::worklist_words words() {
-    gravel_synchronize();
     gravel::worklist_words here;
-    gravel_copy(&here, shared_.data(), sizeof(here));
+    gravel::copy_behind_kernels(&here, shared_.data(), sizeof(here));
     return here;
   }
   void set_words(const gravel::worklist_words& here) { gravel_copy(shared_.data(), &here, sizeof(here)); }
