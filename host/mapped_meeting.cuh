@@ -17,7 +17,7 @@
 namespace gravel {
 
 struct meeting_memory {
-  static constexpr uint32_t most_words = 4;
+  static constexpr uint32_t most_words = 5;
   uint64_t* came;    ///< symmetric [PE]: the last meeting that each has come to; written by it
   uint64_t* tables;  ///< symmetric [2][PE][most_words]
 };
@@ -63,15 +63,13 @@ class mapped_meeting {
     if (pes_ > 1 && mapped_) {
       constexpr uint32_t most = meeting_memory::most_words;
       start(static_cast<const uint64_t*>(words), count);
-      gravel_synchronize();
       std::vector<uint64_t> table(pes_ * most);
-      gravel_copy(table.data(), memory_.tables + number_ % 2 * pes_ * most, table.size() * sizeof(uint64_t));
+      copy_behind_kernels(table.data(), memory_.tables + number_ % 2 * pes_ * most, table.size() * sizeof(uint64_t));
       for (size_t i = 0; i < all.size(); ++i) all[i] = table[i / count * most + i % count];
       return all;
     }
     std::vector<uint64_t> mine(count);
-    gravel_synchronize();
-    gravel_copy(mine.data(), words, count * sizeof(uint64_t));
+    copy_behind_kernels(mine.data(), words, count * sizeof(uint64_t));
     if (pes_ == 1) return mine;
     gravel_allgather(all.data(), mine.data(), count);
     return all;
