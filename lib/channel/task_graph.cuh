@@ -338,8 +338,8 @@ class gravel_task_graph {
     const gravel::work_counts<uint64_t>& c = words.counts;
     counts_ = {c.tasks, c.batches, c.local_tasks, c.local_batches, c.continuations, c.refusals, c.handed_out};
     std::string wrong = text_of(words.fault);
-    if (wrong.empty() && c.unfinished != 0)
-      wrong = std::to_string(c.unfinished) + " of " + std::to_string(c.unfinished + c.continuations) +
+    if (wrong.empty() && c.begun != c.continuations)
+      wrong = std::to_string(c.begun - c.continuations) + " of " + std::to_string(c.begun) +
               " continuations never ran: they expect more results than tasks gave";
     if (wrong.empty()) return;
     drop();
