@@ -73,7 +73,7 @@ bool run_across(const channel_program_options& o, const across_options& a, Graph
     graph.run();
     return gravel_sum_all(uint64_t{graph.value(result)});
   });
-  tell_counts(graph.counts(), facts);
+  tell_counts(graph, facts);
   const uint64_t given = gravel_sum_all(graph.shared().given), taken = gravel_sum_all(graph.shared().taken),
                  asked = gravel_sum_all(graph.shared().asked), busy = gravel_sum_all(uint64_t{graph.counts().tasks != 0});
   const uint64_t least = gravel_min_all(graph.counts().tasks), most = gravel_max_all(graph.counts().tasks);

@@ -38,7 +38,7 @@ int main(int argc, char** argv) {
     if (o.has("tasks")) {
       queens_tasks::graph graph(b, o.graph);
       right &= run_and_tell(o, "tasks", expected, facts, [&] { return queens_tasks::run(graph); });
-      tell_counts(graph.counts(), facts);
+      tell_counts(graph, facts);
     }
     if (o.has("threads")) {
       queens_threads::program by_hand(b);
