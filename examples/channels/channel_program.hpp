@@ -79,8 +79,8 @@ void tell_counts(const Graph& graph, fact_list& facts) {
   const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
   if (gravel_my_pe() == 0)
     std::printf("tasks %llu in %llu batches by %u workers, of them in shared memory %llu in %llu; continuations %llu; refusals %llu\n",
-                number(c.tasks), number(c.batches), graph.workers(), number(c.local_tasks), number(c.local_batches), number(c.continuations),
-                number(c.refusals));
+                number(c.tasks), number(c.batches), graph.workers(), number(c.local_tasks), number(c.local_batches),
+                number(c.continuations), number(c.refusals));
   facts.insert(facts.end(), {{"workers", uint64_t{graph.workers()}},
                              {"tasks", c.tasks},
                              {"batches", c.batches},
