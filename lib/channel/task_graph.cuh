@@ -74,6 +74,8 @@ class gravel_task_graph {
   uint32_t frames() const { return options_.frames; }
   /// Bytes of device memory.
   uint64_t bytes() const { return bytes_; }
+  /// Warps that run tasks.
+  uint32_t workers() const { return blocks_ * options_.warps; }
   /// Levels that run in shared memory.
   uint32_t local_levels() const { return view_.local_levels; }
 
@@ -206,10 +208,10 @@ class gravel_task_graph {
     return levels;
   }
   /// Those that hand out need none.
-  uint32_t workers() const { return view_.schedulers ? blocks_ * options_.warps : 0; }
-  uint64_t mailbox_bytes() const { return workers() * sizeof(gravel::worker_mailbox); }
+  uint32_t mailboxes() const { return view_.schedulers ? workers() : 0; }
+  uint64_t mailbox_bytes() const { return mailboxes() * sizeof(gravel::worker_mailbox); }
   /// Each waits once; as many may be taken and not yet freed.
-  uint32_t idle_capacity() const { return 2 * workers() + 1; }
+  uint32_t idle_capacity() const { return 2 * mailboxes() + 1; }
   uint64_t idle_bytes() const { return gravel::channel<uint32_t>::bytes(idle_capacity()); }
   template <class U>
   uint64_t stride() const {
@@ -268,7 +270,7 @@ class gravel_task_graph {
       const uint64_t rows = uint64_t{gravel::slots<>::chunks_for(n + lent)} * gravel::chunk_tickets;
       return rows * view_.depths <= uint64_t{1} << gravel_return<void>::row_bits && each * view_.depths <= free / 16;
     };
-    return gravel::usual_frames(uint64_t{2} * blocks_ * options_.warps * batch, fits);
+    return gravel::usual_frames(uint64_t{2} * workers() * batch, fits);
   }
 
   /// Lays out the memory, which is zeroed.
@@ -301,7 +303,7 @@ class gravel_task_graph {
   /// All but the workers. `held`: they stay, when nothing is left, until that word is 0.
   void prepare(uint64_t held) {
     if (running_) gravel::fail_text("task graph: it runs already");
-    if (workers()) {  // those of the last run still stand in the list
+    if (mailboxes()) {  // those of the last run still stand in the list
       const uint32_t room = idle_capacity();
       gravel::current_backend().zero(&view_.idle.state(), idle_bytes());
       gravel_copy(&view_.idle.state().room, &room, sizeof(room));
@@ -338,8 +340,8 @@ class gravel_task_graph {
     const gravel::work_counts<uint64_t>& c = words.counts;
     counts_ = {c.tasks, c.batches, c.local_tasks, c.local_batches, c.continuations, c.refusals, c.handed_out};
     std::string wrong = text_of(words.fault);
-    if (wrong.empty() && c.unfinished != 0)
-      wrong = std::to_string(c.unfinished) + " of " + std::to_string(c.unfinished + c.continuations) +
+    if (wrong.empty() && c.begun != c.continuations)
+      wrong = std::to_string(c.begun - c.continuations) + " of " + std::to_string(c.begun) +
               " continuations never ran: they expect more results than tasks gave";
     if (wrong.empty()) return;
     drop();

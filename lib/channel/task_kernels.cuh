@@ -21,13 +21,13 @@ GRAVEL_DEVICE task_worker<View> worker_of_warp(const View& view, uint32_t* looki
 
 /// `batches`: of each worker; ~0: until the end.
 template <class View>
-__global__ void run_tasks(const View view, uint32_t batches) {
+__global__ void run_tasks(const __grid_constant__ View view, uint32_t batches) {
   __shared__ uint32_t looking;
   worker_of_warp(view, &looking).work(batches);
 }
 /// The same with schedulers.
 template <class View>
-__global__ void run_scheduled_tasks(const View view) {
+__global__ void run_scheduled_tasks(const __grid_constant__ View view) {
   __shared__ uint32_t looking;
   worker_of_warp(view, &looking).work_scheduled();
 }

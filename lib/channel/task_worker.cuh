@@ -45,7 +45,7 @@ class task_worker {
  public:
   /// `counts`: of the warp, in shared memory.
   GRAVEL_DEVICE task_worker(const View& view, const store& own, work_counts<uint32_t>* counts, uint32_t* looking, const lane_group& warp)
-      : view_(view), own_store_(own), warp_(warp), counts_(*counts), own_(view, own, warp), looking_(looking) {
+      : view_(view), own_store_(own), warp_(warp), counts_(*counts), own_(view, own, *counts, warp), looking_(looking) {
     if (warp.is_leader()) counts_ = {};
     warp.sync();
   }
@@ -328,7 +328,7 @@ class task_worker {
     }
     warp_.sync();
     const uint32_t begun = task_admission<View, T>{view_, depth + 1}.settle(warp_, here, promised, n);
-    if constexpr (facts<T>::continuations::count != 0) count(&counts_.unfinished, begun);
+    if constexpr (facts<T>::continuations::count != 0) count(&counts_.begun, begun);
     if constexpr (facts<T>::is_continuation)  // all have read, and nobody who waits for what it brought has to wait for this
       if (has && rank_in_task == 0) view_.template frames_of<T>(depth).space.free(row_of(element), 1);  // [K3]
     count(&counts_.tasks, n);
@@ -357,17 +357,16 @@ class task_worker {
   }
   GRAVEL_DEVICE void tell() {
     if (!warp_.is_leader()) return;
-    const work_counts<uint32_t>& own = own_.counts();
     work_counts<uint64_t>& all = view_.words->counts;
     const auto add = [](uint64_t* to, uint64_t n) {
       if (n) fetch_add<scope::device>(to, n);
     };
-    add(&all.tasks, uint64_t{counts_.tasks} + own.local_tasks);
-    add(&all.local_tasks, own.local_tasks);
-    add(&all.continuations, uint64_t{counts_.continuations} + own.continuations);
-    add(&all.unfinished, static_cast<uint64_t>(static_cast<int32_t>(counts_.unfinished - counts_.continuations + own.unfinished)));
-    add(&all.batches, uint64_t{counts_.batches} + own.local_batches);
-    add(&all.local_batches, own.local_batches);
+    add(&all.tasks, uint64_t{counts_.tasks} + counts_.local_tasks);
+    add(&all.local_tasks, counts_.local_tasks);
+    add(&all.begun, counts_.begun);
+    add(&all.continuations, counts_.continuations);
+    add(&all.batches, uint64_t{counts_.batches} + counts_.local_batches);
+    add(&all.local_batches, counts_.local_batches);
     add(&all.refusals, counts_.refusals);
     add(&all.handed_out, counts_.handed_out);
   }
@@ -384,7 +383,7 @@ class task_worker {
   const View& view_;
   const store own_store_;
   const lane_group warp_;
-  work_counts<uint32_t>& counts_;  ///< `unfinished`: only those that were begun
+  work_counts<uint32_t>& counts_;  ///< in shared memory; `tasks` and `batches`: without those that were local
   local_worker<View> own_;
   found found_{};
   uint32_t next_type_ = none, next_row_ = 0;
