@@ -70,9 +70,8 @@ class component_finder {
   uint32_t find_largest(const uint32_t* own) {
     if (graph_.own == 0) return ~0u;
     launch_for(samples, take_sample, own, graph_.own, sample_.data(), samples);
-    gravel_synchronize();
     std::vector<uint32_t> drawn(samples);
-    gravel_copy(drawn.data(), sample_.data(), samples * sizeof(uint32_t));
+    copy_behind_kernels(drawn.data(), sample_.data(), samples * sizeof(uint32_t));
     std::sort(drawn.begin(), drawn.end());
     uint32_t largest = ~0u;
     size_t most = 0;

@@ -160,10 +160,7 @@ GRAVEL_BOTH bool near_is_free(const service_server& s, uint64_t ticket, uint32_t
 
 /// Kernels: a ticket of the near ring whose chunk is free. Thread scope: lane. publish() must follow.
 GRAVEL_BOTH uint64_t claim_near(service_server& s, uint32_t chunks) {
-  // Beside the addition, whose answer takes as long: chunks that were free before are free.
-  const uint64_t done_before = ring<scope::device>::read_done(&s.near_done);  // [P2]
   const uint64_t ticket = fetch_add<scope::device>(&s.near.tickets, uint64_t{1});
-  if (slot_is_free(ticket, done_before, chunks)) return ticket;
   for (relax wait; !near_is_free(s, ticket, chunks); wait()) {
   }
   return ticket;

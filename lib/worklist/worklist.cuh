@@ -125,7 +125,6 @@ class gravel_worklist {
     gravel_synchronize();
     counts_ = {};
     started_ = true;
-    gravel_barrier_all();
   }
   /// Offers `x` to own vertex `v`, between start() and run(). Not collective.
   void offer(uint32_t v, value x) {
@@ -150,6 +149,7 @@ class gravel_worklist {
     need_start("run");
     most_edges_ = most_edges;
     const bool limited = most_edges != ~uint64_t{0};
+    // Also: nobody sends before all have started.
     if (const auto pes = static_cast<uint64_t>(gravel_n_pes()); pes > 1 && gravel_sum_all(uint64_t{limited}) % pes != 0)
       gravel::fail_text("worklist: run(most_edges) at some PEs, and run() at others");
     bool goes_on = true;
