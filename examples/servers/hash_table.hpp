@@ -163,7 +163,10 @@ struct hash_problem {
       out.begin(to);
       insert_all(in, round, [&](uint64_t i, uint32_t bucket, const hash_item& item) {
         const auto answer = out.template ask<hash_insert>(&in.answers[i], bucket, item);
-        if (answer) return answer.value;
+        if (answer) {
+          if (answer.value == hash_answer::refused) in.answers[i] = hash_answer::none;  // what is there next is the next bucket's
+          return answer.value;
+        }
         first_sent = first_sent < i ? first_sent : i, last_sent = i;
         return hash_answer::none;
       });
