@@ -105,7 +105,9 @@ struct key_server {
     } else if (table.in_place) {
       for (relax wait;; wait()) {  // a client that runs in place waits for nothing
         lock = load_relaxed<scope::device>(&table.slots[number].lock);
-        if (state_in(lock) >= key_state::server || (state_in(lock) == key_state::free && table.take(number, key_state::server) == key_state::free)) break;
+        if (state_in(lock) >= key_state::server ||
+            (state_in(lock) == key_state::free && table.take(number, key_state::server) == key_state::free))
+          break;
       }
     } else if constexpr (layout::nested) {
       lock = load_relaxed<scope::device>(&table.slots[number].lock);
