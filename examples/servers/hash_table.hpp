@@ -325,9 +325,8 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
   const double rate = static_cast<double>(o.calls) * n_pes / seconds;
   if (me == 0)
     std::printf(
-        "%s: %u PEs on %d nodes, %s backend: %llu insertions of each PE by %s, %llu keys, Zipf %g, %llu buckets of %u\n%.4g M "
-        "insertions/s; "
-        "%llu differences from std::unordered_map\n%s",
+        "%s: %u PEs on %d nodes, %s backend: %llu insertions of each PE by %s, %llu keys, Zipf %g, %llu buckets of %u\n"
+        "%.4g M insertions/s; %llu differences from std::unordered_map\n%s",
         hash_problem::name, n_pes, gravel_n_nodes(), gravel_backend(), static_cast<unsigned long long>(o.calls), o.method.c_str(),
         static_cast<unsigned long long>(o.keys), o.exponent, static_cast<unsigned long long>(buckets), hash_bucket::places, rate / 1e6,
         static_cast<unsigned long long>(wrong), text_of_less<hash_problem>(m).c_str());
