@@ -121,6 +121,17 @@ GRAVEL_BOTH bool compare_swap_acquire(T* word, T expected, T desired) {
   GRAVEL_ATOMIC((detail::ptx_swap_acquire<S>(word, expected, desired) == expected),
                 __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 }
+/// The same; returns what was there.
+template <scope S = scope::device, class T>
+GRAVEL_BOTH T swap_acquire(T* word, T expected, T desired) {
+#if GRAVEL_ON_GPU
+  return detail::ptx_swap_acquire<S>(word, expected, desired);
+#else
+  interleave_point();
+  __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+  return expected;
+#endif
+}
 /// The same, release on success, too.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH bool compare_swap_acq_rel(T* word, T expected, T desired) {

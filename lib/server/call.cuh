@@ -178,9 +178,8 @@ struct section_call {
     if constexpr (table_type::in_words) return run_on_word<WHERE>(reinterpret_cast<slot_word*>(slot));
     else
       return run_soon([&] {
-        const key_state found = table_type::template state_of_slot<WHERE>(slot);
+        const key_state found = table_type::template take_slot<WHERE>(slot, key_state::client);
         if (found != key_state::free) return found;
-        if (!table_type::template take_slot<WHERE>(slot, key_state::client)) return key_state::client;
         run(slot->record);
         table_type::template give_slot<WHERE>(slot);
         return key_state::free;
@@ -192,8 +191,7 @@ struct section_call {
     const auto& table = to.table;
     for (uint32_t key = first_key();;) {
       const uint32_t number = table.number_of(key);
-      key_state found = table.state_of(number);
-      if (found == key_state::free && !table.take(number, key_state::client)) found = key_state::client;
+      const key_state found = table.take(number, key_state::client);
       if (found != key_state::free) {
         give_below(table, key);
         return found;

@@ -105,7 +105,9 @@ struct key_server {
     } else if (table.in_place) {
       for (relax wait;; wait()) {  // a client that runs in place waits for nothing
         lock = load_relaxed<scope::device>(&table.slots[number].lock);
-        if (state_in(lock) >= key_state::server || (state_in(lock) == key_state::free && table.take(number, key_state::server))) break;
+        if (state_in(lock) >= key_state::server ||
+            (state_in(lock) == key_state::free && table.take(number, key_state::server) == key_state::free))
+          break;
       }
     } else if constexpr (layout::nested) {
       lock = load_relaxed<scope::device>(&table.slots[number].lock);
@@ -124,7 +126,7 @@ struct key_server {
       auto slot = table_type::slot_of(load_slot(at));
       for (relax wait; table.in_place && state_in(slot.lock) < key_state::server; wait()) {
         // Only the lock is compared: clients may change the record again and again.
-        const bool taken = state_in(slot.lock) == key_state::free && table.take(k.number, key_state::server);
+        const bool taken = state_in(slot.lock) == key_state::free && table.take(k.number, key_state::server) == key_state::free;
         slot = table_type::slot_of(load_slot(at));
         if (taken) break;
       }

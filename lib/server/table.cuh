@@ -75,23 +75,18 @@ struct server_table {
   /// Of each PE.
   GRAVEL_BOTH static uint64_t keys_of_pe(uint64_t keys, uint32_t n_pes) { return (keys + n_pes - 1) / n_pes; }
 
-  /// Takes a free key. Thread scope: lane.
-  GRAVEL_DEVICE bool take(uint32_t number, key_state as) const { return take_slot<scope::device>(slots + number, as); }
+  /// Takes a free key; returns who had it. It is taken without a look before: mostly it is free, and who has it is told as well. Thread scope: lane.
+  GRAVEL_DEVICE key_state take(uint32_t number, key_state as) const { return take_slot<scope::device>(slots + number, as); }
   GRAVEL_DEVICE void give(uint32_t number) const { give_slot<scope::device>(slots + number); }
-  GRAVEL_DEVICE key_state state_of(uint32_t number) const { return state_of_slot<scope::device>(slots + number); }
   // The same of a slot that may be another PE's, with which memory it has device scope for its owner and system scope for others: both are carried out by
   // the owner's L2 cache, as those of device/in_place.cuh are.
   template <scope S>
-  GRAVEL_DEVICE static bool take_slot(slot* at, key_state as) {
-    return compare_swap_acquire<S>(&at->lock, static_cast<uint32_t>(key_state::free), static_cast<uint32_t>(as));  // [K1]
+  GRAVEL_DEVICE static key_state take_slot(slot* at, key_state as) {
+    return state_in(swap_acquire<S>(&at->lock, static_cast<uint32_t>(key_state::free), static_cast<uint32_t>(as)));  // [K1]
   }
   template <scope S>
   GRAVEL_DEVICE static void give_slot(slot* at) {
     store_release<S>(&at->lock, static_cast<uint32_t>(key_state::free));  // [K1]
-  }
-  template <scope S>
-  GRAVEL_DEVICE static key_state state_of_slot(const slot* at) {
-    return state_in(load_relaxed<S>(&at->lock));
   }
   /// A key's slot, also at another PE; nullptr: that PE's memory is not mapped here. Thread scope: lane.
   GRAVEL_DEVICE slot* slot_anywhere(const gravel_t& g, uint32_t key) const {
