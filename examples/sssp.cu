@@ -204,13 +204,14 @@ template <class Sender, class Handle>
 __global__ void expand(Handle g, path_job job, edges_of which, uint64_t first_piece, uint64_t pieces) {
   __shared__ Sender sender;
   sender.begin(g);
-  const uint32_t lanes = gridDim.x * blockDim.x, lane = threadIdx.x % 32;
+  const uint32_t warps = gridDim.x * blockDim.x / 32, lane = threadIdx.x % 32;
   const uint64_t piece_edges = uint64_t{1} << job.piece_log2;
-  for (uint64_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < pieces; of_warp += lanes) {
+  // Pieces are dealt out to warps one by one: those of one long row, which follow each other in the queue, are not a single warp's.
+  for (uint64_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32; of_warp < pieces; of_warp += uint64_t{warps} * 32) {
     uint64_t begin = 0, end = 0;
     float distance = 0;
-    if (of_warp + lane < pieces) {
-      const piece mine = job.queue[first_piece + of_warp + lane];
+    if (of_warp + uint64_t{lane} * warps < pieces) {
+      const piece mine = job.queue[first_piece + of_warp + uint64_t{lane} * warps];
       const edge_range edges(job, mine.vertex, which);
       begin = edges.begin + mine.number * piece_edges;
       end = edges.end - begin > piece_edges ? begin + piece_edges : edges.end;
@@ -306,7 +307,7 @@ uint32_t find_paths(const path_job& job, network_model& net, float delta) {
   };
   const auto expand_edges = [&](edges_of which, uint32_t pieces) {
     offers.items = pieces;
-    offers.blocks = blocks_up_to(blocks_for(uint64_t{pieces} * warp_edges), pieces, lanes_of_block);
+    offers.blocks = blocks_up_to(blocks_for(uint64_t{pieces} * warp_edges), pieces, lanes_of_block / 32);
     if (pieces || net.is_collective()) net.launch(go_on, expand<model_sender, model_handle>, offers, job, which);
     net.meeting().round();
   };
