@@ -23,7 +23,7 @@ constexpr const char* program_name = "mer";
 /// A lane looks at so many places of the reads in a row, or as many as the networking model can send, and at the k - 1 behind them.
 constexpr uint64_t long_stretch = 256, own_stretch = 64;
 /// Of all inboxes of a PE together.
-constexpr uint64_t inbox_bytes = GRAVEL_CUDA ? 256 << 20 : 1 << 20;
+constexpr uint64_t inbox_bytes = GRAVEL_CUDA ? 256 << 20 : 1 << 18;
 /// Places that are looked at before progress is told.
 constexpr uint64_t first_piece = GRAVEL_CUDA ? 1 << 26 : 1 << 22;
 
