@@ -11,25 +11,25 @@ GRAVEL_BOTH uint32_t worker_bytes(uint32_t local_levels) {
 }
 /// A worker for each warp.
 template <class View>
-GRAVEL_DEVICE task_worker<View> worker_of_warp(const View& view, uint32_t* looking) {
-  if (threadIdx.x == 0) *looking = 0;
+GRAVEL_DEVICE task_worker<View> worker_of_warp(const View& view, block_looker* block) {
+  if (threadIdx.x == 0) *block = {};
   __syncthreads();
   char* const own = reinterpret_cast<char*>(gravel_dynamic_shared()) + threadIdx.x / 32 * worker_bytes<View>(view.local_levels);
   auto* const counts = reinterpret_cast<work_counts<uint32_t>*>(own);
-  return {view, {reinterpret_cast<uint32_t*>(counts + 1), view.local_levels}, counts, looking, lane_group::of(~0u)};
+  return {view, {reinterpret_cast<uint32_t*>(counts + 1), view.local_levels}, counts, block, lane_group::of(~0u)};
 }
 
 /// `batches`: of each worker; ~0: until the end.
 template <class View>
 __global__ void run_tasks(const __grid_constant__ View view, uint32_t batches) {
-  __shared__ uint32_t looking;
-  worker_of_warp(view, &looking).work(batches);
+  __shared__ block_looker block;
+  worker_of_warp(view, &block).work(batches);
 }
 /// The same with schedulers.
 template <class View>
 __global__ void run_scheduled_tasks(const __grid_constant__ View view) {
-  __shared__ uint32_t looking;
-  worker_of_warp(view, &looking).work_scheduled();
+  __shared__ block_looker block;
+  worker_of_warp(view, &block).work_scheduled();
 }
 
 /// Before each run: what it counts and how it is told to end. `live` says what has been pushed already.
