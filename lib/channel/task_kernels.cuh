@@ -42,9 +42,9 @@ __global__ void begin_run(const View view, uint64_t held) {
   words.counts = {};
 }
 
-/// One block: pushes `n` tasks from `from` at depth 0, `step` at once, at most one for each thread. *pushed: how many found room.
+/// One block: pushes `n` tasks at depth 0, `step` at once, at most one for each thread: those from `from` on, or, if there is only one, `only`. *pushed: how many found room.
 template <class View, class T>
-__global__ void push_tasks(const View view, const T* from, uint32_t n, uint32_t step, uint32_t* pushed) {
+__global__ void push_tasks(const View view, const T only, const T* from, uint32_t n, uint32_t step, uint32_t* pushed) {
   __shared__ channel_block block;
   const auto to = view.template channel_of<T>(0);
   uint32_t done = 0;
@@ -52,7 +52,7 @@ __global__ void push_tasks(const View view, const T* from, uint32_t n, uint32_t 
     const bool mine = threadIdx.x < step && done + threadIdx.x < n;
     const channel_reservation r = block.reserve(to, mine);
     if (!r.granted) break;
-    if (mine) to.write(r.mine, from[done + threadIdx.x]);
+    if (mine) to.write(r.mine, n == 1 ? only : from[done + threadIdx.x]);
     if (threadIdx.x == 0) fetch_add<scope::device>(&view.words->live, graph_words::arrival + r.total);
     block.commit(to, r);
   }
