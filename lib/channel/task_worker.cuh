@@ -216,8 +216,11 @@ class task_worker {
       }
       if (warp_.ballot(fault != 0) != 0) return false;
       // One place that starts batches: what is inlined there is most of the kernel.
-      for (uint32_t i = 4; i-- > 0;)
-        if (choose_of(begin + i * 32, one_of(waiting, i), one_of(offered, i), width)) return true;
+      for (uint32_t w = width;; w = 1) {
+        for (uint32_t i = 4; i-- > 0;)
+          if (choose_of(begin + i * 32, one_of(waiting, i), one_of(offered, i), w)) return true;
+        if (w == 1 || view_.local_levels != 0) break;  // without shared memory nothing comes between what is large and what there is
+      }
     }
     return false;
   }
