@@ -179,6 +179,7 @@ class gravel_task_graph {
       gravel::fail_text("task graph: " + std::to_string(pushed + tasks.size()) + " tasks '" + U::name +
                         "' before a run; its channel has room for " + std::to_string(options_.capacity));
     pushed += tasks.size();
+    if (tasks.size() == 1) return push_some(&tasks[0], 1, run_stream_);
     constexpr uint64_t most = staging_bytes / sizeof(U);
     for (uint64_t done = 0; done < tasks.size(); done += most) {
       if (staged_) gravel_stream_synchronize(run_stream_);  // they have been read
@@ -186,12 +187,13 @@ class gravel_task_graph {
       push_some(&tasks[done], static_cast<uint32_t>(std::min<uint64_t>(most, tasks.size() - done)), run_stream_);
     }
   }
+  /// A single one goes with the kernel's arguments.
   template <class U>
   void push_some(const U* tasks, uint32_t n, gravel_stream_t stream) {
     auto* const staged = reinterpret_cast<U*>(staging_ + 128);
-    gravel_copy(staged, tasks, n * sizeof(U));
+    if (n != 1) gravel_copy(staged, tasks, n * sizeof(U));
     const uint32_t step = std::min(options_.capacity, GRAVEL_CUDA ? 256u : 64u);
-    launch(gravel::push_tasks<view, U>, 1, (step + 31) / 32 * 32, 0, stream, view_, static_cast<const U*>(staged), n, step,
+    launch(gravel::push_tasks<view, U>, 1, (step + 31) / 32 * 32, 0, stream, view_, *tasks, static_cast<const U*>(staged), n, step,
            reinterpret_cast<uint32_t*>(staging_));
   }
 
@@ -334,9 +336,9 @@ class gravel_task_graph {
         gravel_copy(&words, view_.words, sizeof(words));
       } while ((words.live & gravel::graph_words::live_mask) != 0 && words.fault == 0);
     }
+    gravel::current_backend().copy_in_stream(run_stream_, &words, view_.words, sizeof(words));
     gravel_stream_synchronize(run_stream_);
     running_ = false;
-    gravel_copy(&words, view_.words, sizeof(words));
     const gravel::work_counts<uint64_t>& c = words.counts;
     counts_ = {c.tasks, c.batches, c.local_tasks, c.local_batches, c.continuations, c.refusals, c.handed_out};
     std::string wrong = text_of(words.fault);
