@@ -79,69 +79,68 @@ GRAVEL_BOTH bool may_send_am(const gravel_t& g, int pe) {
   return false;
 }
 
-/// Runs the handler, which is number `position` in the list, for a message that arrived.
+/// What a handler is given besides handle and arguments; `position`: its number in the list.
 template <class Handler>
-GRAVEL_BOTH void run_handler(const gravel_t& g, uint32_t position, const unit* message) {
+struct handler_context {
+  typename context_of<Handler>::type* pointer = nullptr;
+  /// Reads it, once for all messages of a row: on a GPU the acquire empties the L1 cache. False, after reporting it: nothing was given.
+  GRAVEL_BOTH bool get(const gravel_t& g, uint32_t position) {
+    if constexpr (has_context<Handler>) {
+      pointer = static_cast<decltype(pointer)>(load_acquire<scope::device>(&g.contexts[position]));  // [X1]
+      if (!pointer) report_error(g, message_fault::no_context, op::am, g.my_pe, handler_id<Handler>::value, 0);
+      return pointer != nullptr;
+    } else {
+      return true;
+    }
+  }
+};
+
+/// The handle that handlers are given: a copy, whose address nothing but a handler itself may want. So its members are values in registers, read
+/// once for a row, and the compiler leaves out what kernels alone do.
+GRAVEL_BOTH gravel_t for_handler(const gravel_t* from) {
+#if GRAVEL_ON_GPU
+  asm("" : "+l"(from));  // else a function that copies would be given all members by its callers, one by one
+#endif
+  gravel_t mine = *from;
+  mine.from = sender::handler;
+  return mine;
+}
+
+/// Runs the handler for a message that arrived.
+template <class Handler>
+GRAVEL_BOTH void run_handler(const gravel_t& g, const handler_context<Handler>& mine, const unit* message) {
   using arguments = typename handler_traits<Handler>::arguments;
   message = static_cast<const unit*>(__builtin_assume_aligned(message, sizeof(unit)));
-  if constexpr (has_context<Handler>) {
-    using context = typename context_of<Handler>::type;
-    context* const mine = static_cast<context*>(load_acquire<scope::device>(&g.contexts[position]));  // [X1]
-    if (!mine) report_error(g, message_fault::no_context, op::am, g.my_pe, handler_id<Handler>::value, 0);
-    else if constexpr (is_batch<Handler>()) arguments::template call<Handler>(g, message, mine, lane_group::active());
-    else arguments::template call<Handler>(g, message, mine);
-  } else if constexpr (is_batch<Handler>()) {
-    arguments::template call<Handler>(g, message, lane_group::active());
-  } else {
-    (void)position;
-    arguments::template call<Handler>(g, message);
-  }
+  if constexpr (has_context<Handler> && is_batch<Handler>())
+    arguments::template call<Handler>(g, message, mine.pointer, lane_group::active());
+  else if constexpr (has_context<Handler>) arguments::template call<Handler>(g, message, mine.pointer);
+  else if constexpr (is_batch<Handler>()) arguments::template call<Handler>(g, message, lane_group::active());
+  else arguments::template call<Handler>(g, message);
 }
 
 /// The same for one that arrived as words.
 template <class Handler>
-GRAVEL_BOTH void run_handler(const gravel_t& g, uint32_t position, const uint32_t (&message)[am_message<Handler>::pieces]) {
+GRAVEL_BOTH void run_handler(const gravel_t& g, const handler_context<Handler>& mine,
+                             const uint32_t (&message)[am_message<Handler>::pieces]) {
   unit whole[handler_traits<Handler>::units];
   for (unit& u : whole) u = {{0, 0}};
   for (uint32_t i = 0; i < am_message<Handler>::pieces; ++i) {
     if constexpr (handler_traits<Handler>::bytes == 0) break;
     whole[(i / 2 + 1) / 2].word[(i / 2 + 1) % 2] |= uint64_t{message[i]} << i % 2 * 32;
   }
-  run_handler<Handler>(g, position, static_cast<const unit*>(whole));
+  run_handler<Handler>(g, mine, static_cast<const unit*>(whole));
 }
 
 /// An active message leaves by the shortest way: through a ring to a PE whose memory is mapped (the own one, too), else through
 /// the queue. Thread scope: lane, divergent.
-#if GRAVEL_COMPACT_SENDS
-template <class Piece, uint32_t N>
-__device__ GRAVEL_NOINLINE void send_am_apart(const gravel_t& g, uint32_t sink, uint64_t kind_bits, const Piece (&message)[N]) {
-  const row_kind kind = row_kind::of_bits(kind_bits);
-  const bool from_handler = g.from == sender::handler;
-  const bool by_ring = from_handler ? g.peers && kind_of_sink(sink) == sink_kind::device && has_outbox() : ring_to(g, sink) != nullptr;
-  if (by_ring) {
-    const lane_group all = active_with(kind);
-    if (!from_handler) return push_together(g, all, pe_of_sink(sink), kind, message);
-    if (outbox_of_warp().add(g, all, pe_of_sink(sink), kind, message)) return;
-  }
-  send_direct_apart(g, sink, kind_bits, message);
-}
-#endif
 template <row_kind KIND, class Piece, uint32_t N>
 GRAVEL_BOTH void send_am(const gravel_t& g, uint32_t sink, const Piece (&message)[N]) {
-#if GRAVEL_ON_GPU && GRAVEL_COMPACT_SENDS
-  send_am_apart(g, sink, KIND.bits(), message);
-#else
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
-  if (g.from == sender::handler) {
-    if (g.peers && kind_of_sink(sink) == sink_kind::device && has_outbox() &&
-        outbox_of_warp().add(g, active_with(KIND), pe_of_sink(sink), KIND, message))
-      return;
-  } else if (ring_to(g, sink)) {
-    return push_together(g, active_with(KIND), pe_of_sink(sink), KIND, message);
-  }
+  if (g.from == sender::handler && kind_of_sink(sink) == sink_kind::device && has_outbox())
+    return outbox_of_warp().add(active_with(KIND), pe_of_sink(sink), KIND, message);
+  if (g.from != sender::handler && ring_to(g, sink)) return push_together(g, active_with(KIND), pe_of_sink(sink), KIND, message);
 #endif
   send_direct<KIND>(g, sink, message);
-#endif
 }
 
 }  // namespace gravel

@@ -61,6 +61,7 @@ struct handler_list {
   GRAVEL_BOTH static bool dispatch_one(const gravel_t& g, sink_kind kind, const unit* message, uint32_t units) {
     using traits = handler_traits<Handler>;
     constexpr uint32_t at = position<Handler>();
+    handler_context<Handler> mine;
 #if GRAVEL_ON_GPU
     if constexpr (am_message<Handler>::is_compact) return false;
 #endif
@@ -69,11 +70,13 @@ struct handler_list {
       return false;
 #if GRAVEL_ON_GPU
     // Host handlers are never compiled into the resolver kernel.
-    if constexpr (traits::kind == sink_kind::device) run_handler<Handler>(g, at, message);
+    if constexpr (traits::kind == sink_kind::device)
+      if (mine.get(g, at)) run_handler(for_handler(&g), mine, message);
 #elif GRAVEL_CUDA
-    if constexpr (traits::kind == sink_kind::host) run_handler<Handler>(g, at, message);
+    if constexpr (traits::kind == sink_kind::host)
+      if (mine.get(g, at)) run_handler(g, mine, message);
 #else
-    run_handler<Handler>(g, at, message);
+    if (mine.get(g, at)) run_handler(g, mine, message);
 #endif
     return true;
   }
@@ -92,15 +95,18 @@ struct handler_list {
   /// Not inlined: a function for each handler, so that the compiler's work grows as their number does. The next message is loaded
   /// while this one's handler runs.
   template <class Handler>
-  __device__ GRAVEL_NOINLINE static void run_row(const gravel_t& g, const uint32_t* at, uint32_t first, uint32_t step, uint32_t n) {
+  __device__ GRAVEL_NOINLINE static void run_row(const gravel_t& resolvers, const uint32_t* at, uint32_t first, uint32_t step, uint32_t n) {
     constexpr uint32_t words = am_message<Handler>::pieces;
+    const gravel_t g = for_handler(&resolvers);
+    handler_context<Handler> mine;
+    if (!mine.get(g, position<Handler>())) return;
     uint32_t next[words];
     if (first < n) load_message(at + first * words, next);
     for (uint32_t i = first; i < n; i += step) {
       uint32_t message[words];
       for (uint32_t w = 0; w < words; ++w) message[w] = next[w];
       if (i + step < n) load_message(at + (i + step) * words, next);
-      run_handler<Handler>(g, position<Handler>(), message);
+      run_handler(g, mine, message);
     }
   }
 #endif

@@ -276,7 +276,7 @@ struct block_sender {
     const lane_group group = all.part(all.match(kind_bits));
     const row_kind kind = row_kind::of_bits(kind_bits);
     const auto* const words = static_cast<const uint32_t*>(message);
-    send_together(g, group, sink, kind, [&](unit* payload, const slot_places& places) {
+    send_together(g.direct, group, sink, kind, [&](unit* payload, const slot_places& places) {
       uint32_t* const to = words_at(payload + places.first_unit) + group.rank_in(places.peers) * kind.words;
       for (uint32_t w = 0; w < kind.words; ++w) to[w] = words[w];
     });

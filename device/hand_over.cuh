@@ -141,7 +141,7 @@ GRAVEL_DEVICE void hand_over_to_peers(const gravel_t& g, const sorted_messages& 
       sync();
       if (rank != 0) continue;
       link->ring.publish(claimed, {kind, sink_of(link->pe, sink_kind::device), n});
-      count_published(g, link->pe, n);
+      count_published(g.counters, link->pe == g.my_pe, n);
       if (claimed % 64 == 0) ring_bell(*link);
     }
   }

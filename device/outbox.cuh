@@ -36,22 +36,35 @@ struct owed_tickets {
   uint64_t busy;   ///< not 0: the warp applies chunks
 };
 
-/// Messages that leave for `pe` through a ring, counted where the chunk is published. Thread scope: one lane for all of them.
-GRAVEL_DEVICE void count_published(const gravel_t& g, uint32_t pe, uint32_t messages) {
-  route_counters& counters = g.counters->here();
-  fetch_add<scope::device>(pe == g.my_pe ? &counters.in_place : &counters.to_peers, uint64_t{messages});
+/// Messages that leave through a ring, counted where the chunk is published. Thread scope: one lane for all of them.
+GRAVEL_DEVICE void count_published(device_counters* counters, bool is_own, uint32_t messages) {
+  route_counters& line = counters->here();
+  fetch_add<scope::device>(is_own ? &line.in_place : &line.to_peers, uint64_t{messages});
+}
+
+/// Those of `all` that send to the same PE as the caller, no more than whose messages fit the smallest chunk.
+GRAVEL_DEVICE lane_group group_for_chunk(const lane_group& all, uint32_t pe, const row_kind& kind) {
+  const lane_group group = all.part(all.match(pe));
+  if (units_for(kind, 32) <= peer_ring::least_chunk_units) return group;
+  return group.part(group.match(group.rank() / (peer_ring::least_chunk_units / kind.units())));
 }
 
 /// In shared memory, one for each warp of the resolver.
 class outbox {
  public:
   static constexpr uint32_t most_chunks = 8, adds_of_a_turn = 128;
+  /// Words by which a chunk grows in a turn if it is to stay open: so it is full after few turns.
+  static constexpr uint32_t least_growth = 8;
 
   /// `owed`: nullptr if this PE has no rings. Thread scope: the warp, converged; as all but add().
-  GRAVEL_DEVICE void begin(owed_tickets* owed, uint32_t lane) {
+  GRAVEL_DEVICE void begin(const gravel_t& g, owed_tickets* owed, uint32_t lane) {
     for (uint32_t i = lane; i < most_chunks; i += 32) chunk_[i] = {};
     if (lane != 0) return;
     taken_ = n_open_ = adds_ = 0;
+    peers_ = g.peers;
+    counters_ = g.counters;
+    queue_ = g.direct;
+    my_pe_ = g.my_pe;
     owed_ = owed;
     owes_ = owed ? static_cast<uint32_t>(owed->ranks) : 0;
   }
@@ -61,44 +74,47 @@ class outbox {
     return owes_ != 0;
   }
 
-  /// The calling lane, one of `all`, sends one message; false: there is no room at once, or no ring, and it is to take the queue.
-  /// Thread scope: lane, divergent.
+  /// The calling lane, one of `all`, sends one message. Thread scope: lane, divergent.
   template <class Piece, uint32_t N>
-  GRAVEL_DEVICE bool add(const gravel_t& g, const lane_group& all, uint32_t pe, const row_kind& kind, const Piece (&message)[N]) {
+  GRAVEL_DEVICE void add(const lane_group& all, uint32_t pe, const row_kind& kind, const Piece (&message)[N]) {
     if (all.is_leader()) {
       take();
-      if (++adds_ % adds_of_a_turn == 0) look_after_others(g);
+      if (++adds_ % adds_of_a_turn == 0) look_after_others();
     }
-    bool is_sent = false;
-    // One round for each destination, and for each chunk that large messages fill. The leader looks after the chunks in all of them.
-    for (uint32_t rest = all.mask(); rest;) {
-      const uint32_t destination = all.from_lane(pe, lane_group::lowest(rest));
-      uint32_t together = all.ballot(pe == destination) & rest;
-      if (units_for(kind, 32) > peer_ring::least_chunk_units)
-        together &= all.ballot(all.rank_in(together) < peer_ring::least_chunk_units / kind.units());
-      uint64_t at = 0;
-      if (all.is_leader()) at = reinterpret_cast<uint64_t>(reserve(g, destination, lane_group::popcount(together), kind));
-      at = all.from_leader(at);
-      if (at && together >> all.lane() & 1) {
-        store_message(reinterpret_cast<Piece*>(at) + all.rank_in(together) * N, message);
-        is_sent = true;
-      }
-      rest &= ~together;
-      all.sync();  // the next round, or the next group, may publish the chunk
+    // Mostly a lane is alone, or what is sent to each destination fits into the chunk that is open for it.
+    lane_group part = all;
+    uint64_t row;
+    uint32_t rest;
+    if (all.size() == 1) {
+      row = place(pe, kind, 1);
+      rest = row ? 0 : all.mask();
+    } else {
+      all.sync();  // it is the group's turn
+      part = group_for_chunk(all, pe, kind);
+      // Of large messages there may be several parts for one chunk, whose leaders would race.
+      const bool places = part.is_leader() && units_for(kind, 32) <= peer_ring::least_chunk_units;
+      row = all.from_lane(places ? place(pe, kind, part.size()) : 0, part.leader_lane());
+      rest = all.ballot(row == 0);
     }
-    if (all.is_leader()) give_back();
-    return is_sent;
+    if (row) store_message(reinterpret_cast<Piece*>(row) + part.rank() * N, message);
+    all.sync();  // the next part, or the next group, may publish the chunk
+    if (rest) {
+      Piece copy[N];  // whose address leaves, not the message's
+      for (uint32_t i = 0; i < N; ++i) copy[i] = message[i];
+      add_to_others(all, part, rest, pe, kind.bits(), copy);
+    } else if (all.is_leader()) {
+      give_back();
+    }
   }
-
   /// Is there anything to publish?
   GRAVEL_DEVICE bool is_empty() const { return n_open_ == 0 && owes_ == 0; }
 
   /// Publishes what is open; and empty chunks for tickets that are owed and can be had now.
-  __device__ GRAVEL_NOINLINE void flush(const gravel_t& g, uint32_t lane) {
+  __device__ GRAVEL_NOINLINE void flush(uint32_t lane) {
     for (uint32_t i = lane; i < most_chunks; i += 32)
-      if (chunk_[i].used) publish(g, chunk_[i]);
+      if (chunk_[i].is_open()) publish(chunk_[i]);
     const uint32_t owes = owes_;
-    const bool is_paid = owes >> lane & 1 && pay(g, lane);
+    const bool is_paid = owes >> lane & 1 && pay(lane);
     const uint32_t paid = __ballot_sync(~0u, is_paid);
     if (lane == 0) {
       owes_ = owes & ~paid;
@@ -124,13 +140,15 @@ class outbox {
   }
 
  private:
-  struct open_chunk {
+  struct alignas(16) open_chunk {
+    uint64_t kind;      ///< of what is in it, as bits; 0: no chunk is open. More than one destination or kind may share this place
+    uint32_t pe, used;  ///< for whom; words
+    uint32_t* payload;
+    uint32_t room, looked;  ///< words; what look_after_others() found used the last time, or not_yet
     const peer_link* link;  ///< in whose ring
     uint64_t ticket;
-    uint32_t* payload;
-    message_row row;      ///< what is in it; more than one destination or kind may share this place
-    uint32_t used, room;  ///< in words; used == 0: no chunk is open
-    uint32_t age;         ///< how often look_after_others() found it open
+    GRAVEL_DEVICE bool is_open() const { return kind != 0; }
+    static constexpr uint32_t not_yet = 1u << 31;  // far from all that may be used
   };
 
   GRAVEL_DEVICE void take() {
@@ -145,22 +163,47 @@ class outbox {
 #endif
   }
 
-  /// Where `n` messages of a kind go; nullptr: there is no room. Thread scope: the lane whose turn it is.
-  GRAVEL_DEVICE uint32_t* reserve(const gravel_t& g, uint32_t pe, uint32_t n, const row_kind& kind) {
-    open_chunk& c = chunk_[(pe + 5 * (kind.words + kind.handler)) % most_chunks];
-    const uint32_t words = n * kind.words;
-    if (!(c.used && pe_of_sink(c.row.sink) == pe && c.row.kind == kind && c.used + words <= c.room)) {
-      if (c.used) publish(g, c);
-      if (!open(g, c, pe, kind)) return nullptr;
-    }
-    uint32_t* const at = c.payload + c.used;
-    c.used += words;
-    c.row.messages += n;
-    return at;
+  GRAVEL_DEVICE open_chunk& chunk_for(uint32_t pe, row_kind kind) { return chunk_[(pe + 5 * (kind.words + kind.handler)) % most_chunks]; }
+  /// Where `n` messages of a kind go if they fit into the open chunk, else 0. Thread scope: a lane of those whose turn it is; one for
+  /// each destination.
+  GRAVEL_DEVICE uint64_t place(uint32_t pe, const row_kind& kind, uint32_t n) {
+    open_chunk& c = chunk_for(pe, kind);
+    const uint32_t used = c.used, end = used + n * kind.words;
+    if (c.kind != kind.bits() || c.pe != pe || end > c.room) return 0;
+    c.used = end;
+    return reinterpret_cast<uint64_t>(c.payload + used);
   }
-  /// Not inlined: a message seldom opens a chunk, and its sender's code is compiled once for each kind of message.
-  __device__ GRAVEL_NOINLINE bool open(const gravel_t& g, open_chunk& c, uint32_t pe, row_kind kind) {
-    const peer_link &direct = g.peers[pe], &own = g.peers[g.my_pe];
+  /// As place(), in a chunk that it opens, unless another part has; 0: there is no room. Thread scope: the lane whose turn it is.
+  GRAVEL_DEVICE uint64_t place_in_new(uint32_t pe, const row_kind& kind, uint32_t n) {
+    if (const uint64_t row = place(pe, kind, n)) return row;
+    open_chunk& c = chunk_for(pe, kind);
+    if (c.is_open()) publish(c);
+    return open(c, pe, kind) ? place(pe, kind, n) : 0;
+  }
+  /// Sends the messages of the lanes in `rest`, whole parts of the group, one part after the other: in chunks that the leader opens, or, where
+  /// there is no room at once, through the queue. Gives back the turn. Not inlined, as all that is seldom done: so the code of a place that
+  /// sends is short. Thread scope: the group.
+  template <class Piece, uint32_t N>
+  __device__ GRAVEL_NOINLINE void add_to_others(lane_group all, lane_group part, uint32_t rest, uint32_t pe, uint64_t kind_bits,
+                                                const Piece (&message)[N]) {
+    const row_kind kind = row_kind::of_bits(kind_bits);
+    uint32_t waiting = 0;
+    while (rest) {
+      const uint32_t of = lane_group::lowest(rest), together = all.from_lane(part.mask(), of), destination = all.from_lane(pe, of);
+      uint64_t row = 0;
+      if (all.is_leader()) row = place_in_new(destination, kind, lane_group::popcount(together));
+      row = all.from_leader(row);
+      if (!row) waiting |= together;
+      else if (together >> all.lane() & 1) store_message(reinterpret_cast<Piece*>(row) + part.rank() * N, message);
+      rest &= ~together;
+      all.sync();
+    }
+    if (all.is_leader()) give_back();
+    if (waiting >> all.lane() & 1) send_in_slots(queue_, all.part(waiting), sink_of(pe, sink_kind::device), kind, message);
+  }
+  GRAVEL_DEVICE bool open(open_chunk& c, uint32_t pe, const row_kind& kind) {
+    if (!peers_) return false;
+    const peer_link &direct = peers_[pe], &own = peers_[my_pe_];
     if (!direct.ring.slots) return false;
     uint64_t ticket = 0;
     if (claim(direct, &ticket)) c.link = &direct;
@@ -169,44 +212,56 @@ class outbox {
     c.ticket = ticket;
     c.payload = words_at(peer_ring::payload(c.link->ring.chunk(ticket)));
     c.room = c.link->ring.chunk_units * row_kind::words_of_unit;
-    c.row = {kind, sink_of(pe, sink_kind::device), 0};
-    c.age = 0;
+    c.kind = kind.bits();
+    c.pe = pe;
+    c.used = 0;
+    c.looked = open_chunk::not_yet;
     ++n_open_;
     return true;
   }
   /// A handler may go on sending for long, to other PEs than before. What its warp opened or owes there is published meanwhile:
   /// else the ring would come round to it, and who has the ticket after it could send nothing there either.
-  __device__ GRAVEL_NOINLINE void look_after_others(const gravel_t& g) {
+  __device__ GRAVEL_NOINLINE void look_after_others() {
     for (open_chunk& c : chunk_)
-      if (c.used && c.age++) publish(g, c);
+      if (c.is_open()) {
+        const uint32_t before = c.looked;
+        c.looked = c.used;
+        if (c.used - before < least_growth) publish(c);
+      }
     uint32_t paid = 0;
     for (uint32_t rest = owes_; rest; rest &= rest - 1)
-      if (pay(g, lane_group::lowest(rest))) paid |= rest & ~(rest - 1);
+      if (pay(lane_group::lowest(rest))) paid |= rest & ~(rest - 1);
     owes_ &= ~paid;
   }
   /// Publishes an empty chunk for the ticket that is owed to this rank, if its chunk is free. Thread scope: lane.
-  GRAVEL_DEVICE bool pay(const gravel_t& g, uint32_t rank) const {
+  GRAVEL_DEVICE bool pay(uint32_t rank) const {
     const owed_ticket owed = owed_->of_rank[rank];
-    const peer_link& link = g.peers[owed.pe];
+    const peer_link& link = peers_[owed.pe];
     const bool is_free = link.ring.is_free(owed.ticket);
     if (is_free) link.ring.publish(owed.ticket, {wide_kind(1), sink_of(link.pe, sink_kind::device), 0});
     ring_bell_now_and_then(link);  // whoever is to look there may sleep
     return is_free;
   }
-  __device__ GRAVEL_NOINLINE void publish(const gravel_t& g, open_chunk& c) {
-    c.link->ring.publish(c.ticket, c.row);
-    c.used = 0;
-    count_published(g, pe_of_sink(c.row.sink), c.row.messages);
+  __device__ GRAVEL_NOINLINE void publish(open_chunk& c) {
+    const row_kind kind = row_kind::of_bits(c.kind);
+    const uint32_t messages = c.used / kind.words;
+    c.link->ring.publish(c.ticket, {kind, sink_of(c.pe, sink_kind::device), messages});
+    c.kind = 0;
+    count_published(counters_, c.pe == my_pe_, messages);
     // Who runs handlers is awake itself.
-    if (c.link != &g.peers[g.my_pe]) ring_bell_now_and_then(*c.link);
+    if (c.link != &peers_[my_pe_]) ring_bell_now_and_then(*c.link);
   }
 
   open_chunk chunk_[most_chunks];
+  const peer_link* peers_;  ///< of the handle: so who sends need not have it in memory
+  device_counters* counters_;
+  queue queue_;
   owed_tickets* owed_;
   uint32_t owes_;    ///< copy of owed_->ranks
   uint32_t n_open_;  ///< not 0: some chunk is open
   uint32_t adds_;    ///< by groups of lanes
   uint32_t taken_;
+  uint32_t my_pe_;
 };
 
 /// The outbox of the calling warp; meaningful in the resolver kernel, whose dynamic shared memory they are.
@@ -222,13 +277,6 @@ GRAVEL_DEVICE bool has_outbox() {
 #endif
 }
 
-/// Those of `all` that send to the same PE as the caller, no more than whose messages fit the smallest chunk.
-GRAVEL_DEVICE lane_group group_for_chunk(const lane_group& all, uint32_t pe, const row_kind& kind) {
-  const lane_group group = all.part(all.match(pe));
-  if (units_for(kind, 32) <= peer_ring::least_chunk_units) return group;
-  return group.part(group.match(group.rank() / (peer_ring::least_chunk_units / kind.units())));
-}
-
 /// Kernels' active messages to a PE that has a ring: those of `all` that send to it together fill a chunk. Waits while the ring is
 /// full. Thread scope: lane, divergent.
 template <class Piece, uint32_t N>
@@ -242,7 +290,7 @@ GRAVEL_DEVICE void push_together(const gravel_t& g, const lane_group& all, uint3
   group.sync();
   if (!group.is_leader()) return;
   link.ring.publish(ticket, {kind, sink_of(pe, sink_kind::device), group.size()});
-  count_published(g, pe, group.size());
+  count_published(g.counters, pe == g.my_pe, group.size());
   ring_bell_now_and_then(link);
 }
 

@@ -48,6 +48,13 @@ struct update_message {
     if constexpr (words > 1) word[1] = static_cast<uint32_t>(bits);
     if constexpr (words > 2) word[2] = static_cast<uint32_t>(bits >> 32);
   }
+  /// With what is missing to a unit as zeros.
+  GRAVEL_BOTH unit whole() const {
+    unit u = {{word[0], 0}};
+    if constexpr (words > 1) u.word[0] |= uint64_t{word[1]} << 32;
+    if constexpr (words > 2) u.word[1] = word[2];
+    return u;
+  }
   static constexpr row_kind kind = update_kind(O, update_type<O, T>());
   /// First word of its wide form.
   GRAVEL_BOTH static uint64_t wide_word0(uint64_t offset) {
@@ -71,8 +78,10 @@ GRAVEL_BOTH void one_sided(const gravel_t& g, T* dest, T value, int pe) {
     return;
   }
   const uint32_t sink = sink_of(static_cast<uint32_t>(pe), sink_kind::device);
-  if (fits_index(g.heap_bytes, sizeof(T))) send_direct<message::kind>(g, sink, message(offset, value).word);
-  else send_wide(g, sink, message::wide_word0(offset), to_word(value));
+  const bool is_compact = fits_index(g.heap_bytes, sizeof(T));
+  if (is_compact && g.from != sender::handler) return send_direct<message::kind>(g, sink, message(offset, value).word);
+  const unit whole = is_compact ? message(offset, value).whole() : unit{{message::wide_word0(offset), to_word(value)}};
+  send_apart(g.direct, sink, is_compact ? message::kind.bits() : wide_kind(1).bits(), whole);
 }
 
 }  // namespace gravel

@@ -166,7 +166,7 @@ __device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& 
     if (some) {
       resolve_packet<Handlers>(g, ring, static_cast<uint32_t>(mine.channel), mine.sequence, table);
       __syncwarp();
-      if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(g, threadIdx.x % 32);
+      if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(threadIdx.x % 32);
       __threadfence();
       __syncthreads();
       if (threadIdx.x == 0) {
@@ -180,7 +180,7 @@ __device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& 
     // Behind the packet, which need not wait until the host's word has been read.
     if (blockIdx.x == 0 && threadIdx.x == 0) decide(state, mailbox, peers, limits, born, last_work, some);
     if (!some) {
-      if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(g, threadIdx.x % 32);
+      if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(threadIdx.x % 32);
       __nanosleep(100);
     }
   }

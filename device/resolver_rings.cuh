@@ -134,7 +134,7 @@ __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings&
   for (;;) {
     const uint32_t arrived = watch.look();
     if (arrived == 0) {
-      if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(g, lane);
+      if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(lane);
       if (__any_sync(~0u, load_acquire<scope::device>(&state->stop) != 0)) break;  // all lanes leave together
       wait();
       continue;
@@ -159,7 +159,7 @@ __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings&
     // What handlers sent has its tickets before any of these chunks is marked as done. It leaves when nothing more has come, so
     // that chunks are full while there is much to do; and in any case soon.
     constexpr uint32_t hold_for_rounds = 8;
-    if (rounds % hold_for_rounds == 0 && !outbox_of_warp().is_empty()) outbox_of_warp().flush(g, lane);
+    if (rounds % hold_for_rounds == 0 && !outbox_of_warp().is_empty()) outbox_of_warp().flush(lane);
     // One fence for all of them: it waits for every atomic operation under way.
     if (applied >> lane & 1) {
       watch.ring.mark_done(watch.at.ticket);
@@ -176,7 +176,7 @@ __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings&
     ++rounds;
     if (applied == 0) __nanosleep(1000);  // the peer for whose room all of this waits shall not have to compete with us
   }
-  if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(g, lane);
+  if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(lane);
   peers.places[me * 32 + lane] = watch.at;
   // What arrives after this look rings the bell after the host has started this kernel, and so starts another.
   if (watch.look() && lane == 0) store_relaxed<scope::device>(&state->left_over, 1u);

@@ -88,7 +88,7 @@ struct slot_places {
 /// Sends a message of one kind for each lane of the group: `store` writes those of all into the payload that it is given. Waits while the
 /// queue is full.
 template <class Store>
-GRAVEL_BOTH void send_together(const gravel_t& g, const lane_group& group, uint32_t sink, const row_kind& kind, Store store) {
+GRAVEL_BOTH void send_together(const queue& q, const lane_group& group, uint32_t sink, const row_kind& kind, Store store) {
   // Order by sink: one round per distinct sink; every lane learns its row and its place.
   slot_places places;
   for (uint32_t rest = group.mask(); rest != 0; ++places.n_rows) {
@@ -106,7 +106,6 @@ GRAVEL_BOTH void send_together(const gravel_t& g, const lane_group& group, uint3
     places.units += static_cast<uint32_t>(units_for(kind, lane_group::popcount(peers)));
     rest &= ~peers;
   }
-  const queue& q = g.direct;
   uint64_t ticket = 0;
   if (group.is_leader()) ticket = q.claim();
   ticket = group.from_leader(ticket);
@@ -142,7 +141,7 @@ GRAVEL_DEVICE void store_whole_units(unit* payload, const lane_group& group, con
 /// places from which the lanes beside can be seen. g++ does merge the ends of two branches.
 [[gnu::always_inline]] GRAVEL_BOTH lane_group active_with([[maybe_unused]] const row_kind& kind) {
   const lane_group all = lane_group::active();
-#if GRAVEL_ON_GPU && !GRAVEL_COMPACT_SENDS
+#if GRAVEL_ON_GPU
   return all;
 #else
   return all.part(all.match(kind.bits()));
@@ -151,10 +150,10 @@ GRAVEL_DEVICE void store_whole_units(unit* payload, const lane_group& group, con
 
 /// Sends one message of N pieces for each lane of `all`. Waits while the queue is full.
 template <class Piece, uint32_t N>
-GRAVEL_BOTH void send_in_slots(const gravel_t& g, const lane_group& all, uint32_t sink, const row_kind& kind, const Piece (&message)[N]) {
+GRAVEL_BOTH void send_in_slots(const queue& q, const lane_group& all, uint32_t sink, const row_kind& kind, const Piece (&message)[N]) {
   lane_group group = all;
-  if (kind.is_wide() && N > max_small_units) group = group.part(group.match(group.rank() / (g.direct.shape.payload_units / N)));
-  send_together(g, group, sink, kind, [&](unit* payload, const slot_places& places) {
+  if (kind.is_wide() && N > max_small_units) group = group.part(group.match(group.rank() / (q.shape.payload_units / N)));
+  send_together(q, group, sink, kind, [&](unit* payload, const slot_places& places) {
 #if GRAVEL_ON_GPU
     if constexpr (sizeof(Piece) == 4 && N <= 2)
       if (places.n_rows > 1) return store_whole_units(payload, group, places, message);
@@ -162,24 +161,12 @@ GRAVEL_BOTH void send_in_slots(const gravel_t& g, const lane_group& all, uint32_
     store_message(pieces_at<Piece>(payload + places.first_unit) + group.rank_in(places.peers) * N, message);
   });
 }
-#if GRAVEL_COMPACT_SENDS
-/// The same for the calling lanes, one copy for all kinds of messages of this size.
-template <class Piece, uint32_t N>
-__device__ GRAVEL_NOINLINE void send_direct_apart(const gravel_t& g, uint32_t sink, uint64_t kind_bits, const Piece (&message)[N]) {
-  const row_kind kind = row_kind::of_bits(kind_bits);
-  send_in_slots(g, active_with(kind), sink, kind, message);
-}
-#endif
 
 /// Sends one message of N pieces for each calling lane. Thread scope: lane; any subset of a warp may call. Waits while the queue is
 /// full. Returns when the message is handed over (source values may be reused). The kind is a template parameter: so each has its own code.
 template <row_kind KIND, class Piece, uint32_t N>
 GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const Piece (&message)[N]) {
-#if GRAVEL_ON_GPU && GRAVEL_COMPACT_SENDS
-  send_direct_apart(g, sink, KIND.bits(), message);
-#else
-  send_in_slots(g, active_with(KIND), sink, KIND, message);
-#endif
+  send_in_slots(g.direct, active_with(KIND), sink, KIND, message);
 }
 /// Of a wide message.
 template <uint32_t UNITS>
@@ -187,14 +174,21 @@ GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const unit (&mess
   send_direct<wide_kind(UNITS)>(g, sink, message);
 }
 
-/// A message of one unit that seldom needs to be wide: not inlined at each place that sends.
+/// Sends a message of up to one unit, of any kind. Not inlined: what is seldom sent, or by handlers, of which a program has many, has one copy.
+/// The queue comes by value, so that the handle need not lie in memory. Thread scope: lane, as send_direct.
 #if GRAVEL_CUDA
 __host__ __device__ GRAVEL_NOINLINE
 #endif
     inline void
-    send_wide(const gravel_t& g, uint32_t sink, uint64_t word0, uint64_t word1) {
-  const unit message[1] = {{{word0, word1}}};
-  send_direct(g, sink, message);
+    send_apart(queue q, uint32_t sink, uint64_t kind_bits, unit message) {
+  const row_kind kind = row_kind::of_bits(kind_bits);
+  const lane_group all = lane_group::active(), group = all.part(all.match(kind_bits));
+  send_together(q, group, sink, kind, [&](unit* payload, const slot_places& places) {
+    uint32_t* const to = words_at(payload + places.first_unit) + group.rank_in(places.peers) * kind.words;
+    if (kind.words == row_kind::words_of_unit) return store_unit(reinterpret_cast<unit*>(to), message);
+    for (uint32_t w = 0; w < row_kind::words_of_unit; ++w)
+      if (w < kind.words) to[w] = static_cast<uint32_t>(message.word[w / 2] >> w % 2 * 32);
+  });
 }
 
 }  // namespace gravel

@@ -97,11 +97,11 @@ GRAVEL_BOTH void gravel_flush(const gravel_t& g) {
   const uint64_t block = g.block.state ? load_relaxed<scope::device>(&g.block.state->tickets) : 0;
   if (!block) return g.direct.ask_flush(direct);
   queue::flush_request of_direct(g.direct, direct), of_block(g.block, block);
-  const auto anyone_asked = [&] {
+  const auto either_asked = [&] {
     const bool direct_asked = of_direct.tell();
     return of_block.tell() || direct_asked;
   };
-  while (anyone_asked()) {
+  while (either_asked()) {
     full_fence();
     of_direct.look_again(), of_block.look_again();
   }

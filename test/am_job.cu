@@ -1,5 +1,5 @@
 // Active messages in jobs: every mix of arguments by every way, contexts, batch handlers, and handlers that change their own
-// memory. One source for the CPU backend and for GPUs; run under ucx-run with up to 16 PEs.
+// memory, and others'. One source for the CPU backend and for GPUs; run under ucx-run with up to 16 PEs.
 #include <cinttypes>
 #include <cstdio>
 #include <vector>
@@ -263,9 +263,69 @@ void check_one_side() {
   gravel_free(sum);
 }
 
+// --- what handlers send to all PEs: puts and updates whose messages have 1, 2 and 3 words, and active messages ---------------
+constexpr uint32_t items = 200, most_notes = 16 * items;  ///< that each PE's handlers send to each, and of 16 PEs
+struct board {
+  uint64_t long_note[most_notes];
+  uint32_t short_note[most_notes];
+  uint32_t incs, most;
+  uint64_t sum, by_handlers;
+};
+struct count_note {
+  static constexpr const char* name = "count_note";
+  using context = board;
+  GRAVEL_HANDLER void operator()(const gravel_t& g, board* b, uint32_t item) const { gravel_local_add(g, &b->by_handlers, item); }
+};
+/// Lanes that stand together send to one PE each, or to different ones; one in four is alone with half of what it sends.
+struct tell_all {
+  static constexpr const char* name = "tell_all";
+  using context = board;
+  GRAVEL_HANDLER void operator()(const gravel_t& g, board* b, uint32_t item) const {
+    const uint32_t first = item / 64 % 2 ? item : 0, place = g.my_pe * items + item;
+    for (uint32_t i = 0; i < g.n_pes; ++i) {
+      const int pe = static_cast<int>((first + i) % g.n_pes);
+      gravel_put(g, &b->long_note[place], uint64_t{place} << 32 | item, pe);
+      if (item % 4 == 0) gravel_inc(g, &b->incs, pe);
+      gravel_put(g, &b->short_note[place], ~place, pe);
+      gravel_am<count_note>(g, pe, item);
+      if (item % 4 != 0) gravel_inc(g, &b->incs, pe);
+      gravel_add(g, &b->sum, uint64_t{item}, pe);
+      gravel_max(g, &b->most, item, pe);
+    }
+  }
+};
+__global__ void send_items(gravel_t g) {
+  for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < items; i += lanes)
+    gravel_am<tell_all>(g, static_cast<int>((g.my_pe + 1) % g.n_pes), i);
+}
+
+void check_notes() {
+  const uint32_t n = static_cast<uint32_t>(gravel_n_pes());
+  auto* b = gravel_malloc<board>(sizeof(board));
+  gravel_set_context<count_note>(b);
+  gravel_set_context<tell_all>(b);
+  gravel_barrier_all();
+  gravel_launch(send_items, blocks, threads, gravel_handle());
+  gravel_wait_quiescent();
+  std::vector<board> copy(1);
+  board& got = copy[0];
+  gravel_copy(&got, b, sizeof(board));
+  uint64_t wrong = 0;
+  for (uint32_t place = 0; place < n * items; ++place)
+    wrong += (got.long_note[place] != (uint64_t{place} << 32 | place % items)) + (got.short_note[place] != ~place);
+  const uint64_t sum = uint64_t{n} * items * (items - 1) / 2;
+  expect("notes of handlers that are wrong", wrong, 0);
+  expect("increments by handlers", got.incs, n * items);
+  expect("sum of what handlers added", got.sum, sum);
+  expect("the most of what handlers sent", got.most, items - 1);
+  expect("sum of what handlers sent to handlers", got.by_handlers, sum);
+  gravel_barrier_all();
+  gravel_free(b);
+}
+
 template <class... H>
 void start(mixes::handlers<H...>) {
-  gravel_init<H..., count<0>, count<1>, count_on_host, relay, enter, on_device, on_host_alone>();
+  gravel_init<H..., count<0>, count<1>, count_on_host, relay, enter, on_device, on_host_alone, count_note, tell_all>();
 }
 
 }  // namespace
@@ -276,6 +336,7 @@ int main() {
   check_histogram();
   check_own_memory();
   check_one_side();
+  check_notes();
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
   if (gravel_my_pe() == 0)
     printf("%s: %d PEs on %d nodes, %s\n", all ? "FAILED" : "ok", gravel_n_pes(), gravel_n_nodes(), gravel_backend());

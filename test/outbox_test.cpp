@@ -1,6 +1,6 @@
 // device/outbox.cuh under seeds: lanes that diverge send to their own PE and to two others, whose rings have few chunks and are
-// served slowly. Each message arrives exactly once: where it was meant to, or in the own ring to be passed on, or nowhere if its
-// sender was told that there is no room.
+// served slowly. Each message arrives exactly once: where it was meant to, or in the own ring to be passed on, or in the queue if there is
+// no room.
 #include "device/outbox.cuh"
 
 #include <set>
@@ -44,7 +44,10 @@ struct world {
   device_counters counters{};
   gravel_t g{};
   std::vector<std::set<uint64_t>> arrived{n_pes};  ///< by the PE for which they were
-  std::vector<std::set<uint64_t>> refused{n_pes};
+  std::vector<std::set<uint64_t>> queued{n_pes};
+  static constexpr uint32_t slots_of_queue = 2048;  ///< more than there are messages
+  std::vector<char> queue_memory;
+  queue_state tickets{};
   uint64_t next[n_pes]{};
   uint64_t passed_on = 0, chunks_seen = 0, empty = 0;
   owed_tickets owed{};
@@ -61,6 +64,35 @@ struct world {
     g.n_pes = n_pes;
     g.counters = &counters;
     g.peers = links;
+    const queue_shape shape = queue_shape::of_warps(slots_of_queue, 1);
+    queue_memory.resize(shape.bytes() + alignof(queue_control));
+    char* const at = queue_memory.data();
+    g.direct = queue::in(at + -reinterpret_cast<uintptr_t>(at) % alignof(queue_control), &tickets, shape);
+  }
+
+  void take_row(const message_row& row, const uint32_t* m, std::vector<std::set<uint64_t>>& where) {
+    const uint32_t pe = pe_of_sink(row.sink);
+    for (uint32_t i = 0; i < row.messages; ++i, m += row.kind.words) {
+      const uint32_t id = m[0] & 0xffff, kind = m[0] >> 24;
+      if (kind >= n_kinds || kinds[kind] != row.kind || m[0] != code_of(id, pe, kind))
+        throw std::runtime_error("a message of another destination or kind");
+      for (uint32_t w = 0; w < row.kind.words; ++w)
+        if (m[w] != m[0]) throw std::runtime_error("a message that is not whole");
+      if (!where[pe].insert(id).second) throw std::runtime_error("a message arrived twice");
+    }
+  }
+  /// What took the queue.
+  void read_queue() {
+    for (uint64_t ticket = 0; ticket < tickets.tickets; ++ticket) {
+      slot_header* const slot = g.direct.slot(ticket);
+      if (!ring<>::arrived(&slot->published, ticket)) throw std::runtime_error("a slot that nobody published");
+      const unit* at = g.direct.payload(slot);
+      for (uint32_t r = 0; r < slot->n_rows; ++r) {
+        const message_row& row = g.direct.rows(slot)[r];
+        take_row(row, words_at(at), queued);
+        at += row.units();
+      }
+    }
   }
 
   /// Takes the next chunk of a ring, if it is there. As resolver_rings.cuh.
@@ -75,35 +107,25 @@ struct world {
     passed_on += pe != ring;
     ++chunks_seen;
     empty += row.messages == 0;
-    const uint32_t* m = words_at(peer_ring::payload(c));
-    for (uint32_t i = 0; i < row.messages; ++i, m += row.kind.words) {
-      const uint32_t id = m[0] & 0xffff, kind = m[0] >> 24;
-      if (kind >= n_kinds || kinds[kind] != row.kind || m[0] != code_of(id, pe, kind))
-        throw std::runtime_error("a message of another destination or kind");
-      for (uint32_t w = 0; w < row.kind.words; ++w)
-        if (m[w] != m[0]) throw std::runtime_error("a message that is not whole");
-      if (!arrived[pe].insert(id).second) throw std::runtime_error("a message arrived twice");
-    }
+    take_row(row, words_at(peer_ring::payload(c)), arrived);
     r.mark_done(next[ring]++);
     return true;
   }
 };
 
 template <uint32_t KIND>
-void send(world& w, outbox& box, uint32_t pe, uint32_t id) {
+void send(world&, outbox& box, uint32_t pe, uint32_t id) {
   constexpr row_kind kind = kinds[KIND];
   const uint32_t code = code_of(id, pe, KIND);
-  bool taken;
   if constexpr (kind.is_wide()) {
     unit message[kind.units()];
     for (unit& u : message) u = {{code | uint64_t{code} << 32, code | uint64_t{code} << 32}};
-    taken = box.add(w.g, active_with(kind), pe, kind, message);
+    box.add(active_with(kind), pe, kind, message);
   } else {
     uint32_t message[kind.words];
     for (uint32_t& word : message) word = code;
-    taken = box.add(w.g, active_with(kind), pe, kind, message);
+    box.add(active_with(kind), pe, kind, message);
   }
-  if (!taken) w.refused[pe].insert(id);
 }
 template <uint32_t... KINDS>
 void send_one_of(std::integer_sequence<uint32_t, KINDS...>, world& w, outbox& box, uint32_t kind, uint32_t pe, uint32_t id) {
@@ -114,7 +136,7 @@ void send_one_of(std::integer_sequence<uint32_t, KINDS...>, world& w, outbox& bo
 /// `n_drawn`.
 void kernel(world& w, uint64_t seed, uint32_t slowness, uint32_t n_drawn) {
   __shared__ outbox box;
-  if (threadIdx.x < senders) box.begin(&w.owed, threadIdx.x);
+  if (threadIdx.x < senders) box.begin(w.g, &w.owed, threadIdx.x);
   __syncthreads();
   if (threadIdx.x == senders) {
     random_numbers draw(seed);
@@ -131,7 +153,7 @@ void kernel(world& w, uint64_t seed, uint32_t slowness, uint32_t n_drawn) {
     send_one_of(std::make_integer_sequence<uint32_t, n_kinds>(), w, box, kind < n_drawn ? kind : 0, pe, id);
   }
   __syncwarp();
-  box.flush(w.g, threadIdx.x);
+  box.flush(threadIdx.x);
   box.end(threadIdx.x);
   fetch_add<scope::system>(&w.running, ~0u);
 }
@@ -141,11 +163,11 @@ template <class F>
 void one_handler(world& w, F handler) {
   simt::launch(1, 32, {}, [&] {
     __shared__ outbox box;
-    box.begin(&w.owed, threadIdx.x);
+    box.begin(w.g, &w.owed, threadIdx.x);
     __syncwarp();
     if (threadIdx.x == 0) handler(box);
     __syncwarp();
-    box.flush(w.g, threadIdx.x);
+    box.flush(threadIdx.x);
     box.end(threadIdx.x);
   });
 }
@@ -155,9 +177,9 @@ bool run_again(world& w) {
   bool owes = false;
   simt::launch(1, 32, {}, [&] {
     __shared__ outbox box;
-    box.begin(&w.owed, threadIdx.x);
+    box.begin(w.g, &w.owed, threadIdx.x);
     __syncwarp();
-    box.flush(w.g, threadIdx.x);
+    box.flush(threadIdx.x);
     owes |= box.end(threadIdx.x);
   });
   return owes;
@@ -189,8 +211,8 @@ std::vector<std::set<uint64_t>> sent_by_all(uint64_t seed, uint32_t n_drawn) {
 
 }  // namespace
 
-TEST_CASE("what handlers send arrives once, or its sender is told") {
-  uint64_t refused = 0, passed_on = 0, empty = 0;
+TEST_CASE("what handlers send arrives once, or is in the queue") {
+  uint64_t queued = 0, passed_on = 0, empty = 0;
   for (uint32_t slowness : {2, 50, 100000})
     for (uint64_t seed = 1; seed <= 60; ++seed) {
       const uint32_t n_drawn = seed % 2 ? n_wide : n_kinds;
@@ -200,22 +222,23 @@ TEST_CASE("what handlers send arrives once, or its sender is told") {
       options.seed = seed;
       simt::launch(1, senders + 1, options, [&] { kernel(w, seed, slowness, n_drawn); });
       settle(w);
+      w.read_queue();
       const auto sent = sent_by_all(seed, n_drawn);
       uint64_t counted = 0;
       for (uint32_t pe = 0; pe < n_pes; ++pe) {
         std::set<uint64_t> all = w.arrived[pe];
-        all.insert(w.refused[pe].begin(), w.refused[pe].end());
+        all.insert(w.queued[pe].begin(), w.queued[pe].end());
         REQUIRE(all == sent[pe]);
-        REQUIRE(all.size() == w.arrived[pe].size() + w.refused[pe].size());
+        REQUIRE(all.size() == w.arrived[pe].size() + w.queued[pe].size());
         counted += w.arrived[pe].size();
-        refused += w.refused[pe].size();
+        queued += w.queued[pe].size();
         REQUIRE(w.lines[pe].tickets == w.next[pe]);  // all that was claimed was published
         empty += w.empty;
       }
       CHECK(w.counters.in_place() + w.counters.to_peers() == counted);
       passed_on += w.passed_on;
     }
-  CHECK(refused != 0);
+  CHECK(queued != 0);
   CHECK(passed_on != 0);
   CHECK(empty != 0);
 }
@@ -245,7 +268,6 @@ TEST_CASE("a chunk stays open for each destination and kind; kinds that share a 
     settle(w);
     uint64_t messages = 0;
     for (uint32_t pe = 0; pe < n_pes; ++pe) {
-      CHECK(w.refused[pe].empty());
       messages += w.arrived[pe].size();
     }
     CHECK(messages == 2 * each);
@@ -278,7 +300,7 @@ TEST_CASE("a ticket whose chunk is not free is owed, used next, and published em
   const peer_link& link = w.links[0];
   simt::launch(1, 1, {}, [&] {
     __shared__ outbox box;
-    box.begin(&w.owed, 0);
+    box.begin(w.g, &w.owed, 0);
     uint64_t ticket = 99;
     for (uint64_t i = 0; i < chunks; ++i) {
       REQUIRE(box.claim(link, &ticket));
@@ -313,7 +335,7 @@ TEST_CASE("a handler that sends for long to other PEs keeps no ring from going o
   const uint32_t before = chunks - 1;
   simt::launch(1, 1, {}, [&] {
     __shared__ outbox box;
-    box.begin(&w.owed, 0);
+    box.begin(w.g, &w.owed, 0);
     uint64_t ticket = 0;
     for (uint32_t i = 0; i < before; ++i) {  // all chunks of the ring to PE 2 but one are in use
       REQUIRE(box.claim(w.links[2], &ticket));

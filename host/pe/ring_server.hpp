@@ -35,7 +35,7 @@ template <class Handlers>
 void serve_what_arrived(const gravel_t& g, const peer_rings& rings, resolver_state* state) {
   if (threadIdx.x == resolver_threads) return decide_end(rings, state);
   const uint32_t lane = threadIdx.x % 32;
-  outbox_of_warp().begin(rings.owed + threadIdx.x / 32, lane);
+  outbox_of_warp().begin(g, rings.owed + threadIdx.x / 32, lane);
   __syncwarp();
   serve_rings<Handlers>(g, rings, state);
   __syncwarp();

@@ -24,9 +24,3 @@
 // Of a list of names and texts, LIST(X) with X(name, "text") for each: the enumerators, and the texts in their order.
 #define GRAVEL_NAME(name, text) name,
 #define GRAVEL_TEXT(name, text) text,
-
-// Set by a program, for all its sources: kernels and handlers call one copy of the code that sends, for each size of message, where
-// each place would have its own. nvcc takes half the time for a handler that sends; what handlers send takes longer (docs/programming.md).
-#ifndef GRAVEL_COMPACT_SENDS
-#define GRAVEL_COMPACT_SENDS 0
-#endif
