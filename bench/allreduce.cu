@@ -27,7 +27,7 @@ const std::vector<std::string> all_ways{"kernel", "reduce-kernel", "accumulate",
 struct bench_options {
   std::vector<std::string> ways = all_ways;
   std::vector<uint64_t> sizes;
-  std::vector<uint32_t> blocks{gravel_reducer_options{}.blocks}, one_shot{gravel_reducer_options{}.one_shot_bytes};
+  std::vector<uint32_t> blocks{0}, one_shot{gravel_reducer_options{}.one_shot_bytes};
   uint32_t calls = GRAVEL_CUDA ? 200 : 10, repeat = 3;
   uint64_t least = 4, most = 4 << 20;
   bool is_short = false;
@@ -59,6 +59,10 @@ __global__ void __launch_bounds__(512) accumulate_often(const __grid_constant__ 
     __syncthreads();
   }
   if (threadIdx.x == 0) times[2 * blockIdx.x + 1] = globaltimer_ns();
+}
+
+gravel_reducer_options reducer_of(uint32_t blocks, uint32_t one_shot) {
+  return {.blocks = blocks ? blocks : gravel_reducer_options{}.blocks, .one_shot_bytes = one_shot};
 }
 
 class bench {
@@ -93,7 +97,7 @@ class bench {
   void run() {
     for (const uint32_t blocks : o_.blocks)
       for (const uint32_t one_shot : o_.one_shot) {
-        gravel_reducer reducer({.blocks = blocks, .one_shot_bytes = one_shot});
+        gravel_reducer reducer(reducer_of(blocks, one_shot));
         for (const auto& way : o_.ways)
           for (const uint64_t bytes : o_.sizes) measure(reducer, blocks, one_shot, way, bytes);
       }
@@ -207,8 +211,9 @@ class bench {
     for (uint32_t i = 0; i < o_.repeat; ++i) {
       poison(bytes);
       if (way == "kernel" || to_root || accumulates) us.push_back(in_kernel(reducer, count, way));
-      else if (way == "start") us.push_back(by_host([&] { gravel_allreduce_start(reducer, to_, from_, count); }, o_.calls));
-      else if (way == "call") us.push_back(by_host([&] { gravel_allreduce(reducer, to_, from_, count); }, o_.calls));
+      else if (way == "start")
+        us.push_back(by_host([&] { gravel_allreduce_start(reducer, to_, from_, count, {.blocks = blocks}); }, o_.calls));
+      else if (way == "call") us.push_back(by_host([&] { gravel_allreduce(reducer, to_, from_, count, {.blocks = blocks}); }, o_.calls));
 #if GRAVEL_CUDA
       else if (by_rival) us.push_back(by_nccl(count, way == "nccl-graph"));
 #endif
@@ -249,7 +254,9 @@ int main(int argc, char** argv) {
   app.add_option("--sizes", o.sizes, "Bytes; without it all powers of two from --least to --most").delimiter(',');
   app.add_option("--least", o.least, "Bytes").range(uint64_t{4}, uint64_t{1} << 34).capture_default_str();
   app.add_option("--most", o.most, "Bytes").range(uint64_t{4}, uint64_t{1} << 34).capture_default_str();
-  app.add_option("--blocks", o.blocks, "Most blocks of a grid that reduces").delimiter(',').capture_default_str();
+  app.add_option("--blocks", o.blocks, "Most blocks of a grid that reduces; 0: as the library chooses")
+      .delimiter(',')
+      .capture_default_str();
   app.add_option("--one-shot", o.one_shot, "Bytes that a block reduces in one shot").delimiter(',').capture_default_str();
   app.add_option("--calls", o.calls, "Of a run").range(1u, 1'000'000u).capture_default_str();
   app.add_option("--repeat", o.repeat, "Runs, of which the median is told").range(1, 100).capture_default_str();
@@ -272,8 +279,7 @@ int main(int argc, char** argv) {
     }
     uint64_t staging = 0;
     for (const uint32_t blocks : o.blocks)
-      for (const uint32_t one_shot : o.one_shot)
-        staging = std::max(staging, gravel_reducer::bytes({.blocks = blocks, .one_shot_bytes = one_shot}, 64));
+      for (const uint32_t one_shot : o.one_shot) staging = std::max(staging, gravel_reducer::bytes(reducer_of(blocks, one_shot), 64));
     need_symmetric(2 * o.most + staging + (1 << 20));
     if (!o.json.empty()) need_writable(o.json);
   });

@@ -97,7 +97,7 @@ timed time_of(int repeat, V expected, Prepare&& prepare, Work&& work) {
 
 struct bench_options {
   uint32_t n = 40;
-  board queens{17, 11};
+  board queens{17, 12};
   uint32_t relays = 32736, hops = 255, launches = 20000;
   uint32_t rounds = 200;
   std::vector<std::string> parts{"layout", "dispatch", "fib", "queens"};
@@ -278,7 +278,7 @@ int main(int argc, char** argv) {
       "--short", [&] { o.make_short(); }, "Little of everything, whatever the other options say");
   app.add_option("--n", o.n, "Of fib").range(2, 47).capture_default_str();
   app.add_option("--queens", o.queens.n, "Rows and columns").range(1u, 17u).capture_default_str();
-  app.add_option("--serial-rows", o.queens.serial_rows, "Last rows of queens that one lane counts").range(0u, 17u).capture_default_str();
+  app.add_option("--serial-rows", o.queens.serial_rows, "Last rows of queens that one warp counts").range(0u, 17u).capture_default_str();
   app.add_option("--relays", o.relays, "Tasks that pass themselves on").range(1, 1 << 22).capture_default_str();
   app.add_option("--hops", o.hops, "How often they do").range(1, 4095).capture_default_str();
   app.add_option("--launches", o.launches, "Kernels that are launched for comparison").range(1, 1 << 24).capture_default_str();
@@ -317,12 +317,11 @@ int main(int argc, char** argv) {
 
   constexpr uint64_t solutions[] = {1, 1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2680, 14200, 73712, 365596, 2279184, 14772512, 95815104};
   usual.max_depth = o.queens.n - std::min(o.queens.n, o.queens.serial_rows);
-  usual.capacity = usual.frames = 65505;
-  usual.local_levels = 0;
+  usual.capacity = 8161;
   if (o.has("queens")) {
-    r.title("queens", std::to_string(o.queens.n) + " queens, the last " + std::to_string(o.queens.serial_rows) + " rows by one lane");
+    r.title("queens", std::to_string(o.queens.n) + " queens, the last " + std::to_string(o.queens.serial_rows) + " rows by one warp");
     sweep<queens_tasks::graph>(
-        o, r, usual, 32 * most_columns, solutions[o.queens.n], [&](queens_tasks::graph& g) { return queens_tasks::run(g); }, o.queens);
+        o, r, usual, most_columns, solutions[o.queens.n], [&](queens_tasks::graph& g) { return queens_tasks::run(g); }, o.queens);
     queens_threads::program program(o.queens);
     const unsigned blocks = blocks_to_fill_device(), threads = GRAVEL_CUDA ? 256 : 32;
     by_hand(

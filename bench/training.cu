@@ -31,7 +31,7 @@ struct training_options {
   std::vector<std::string> lists{"digits",   "resnet50",   "transformer", "64x2048",    "64x16384",
                                  "64x65536", "32x1048576", "16x4194304",  "8x16777216", "4x67108864"};
   std::vector<std::string> ways{"kernel", "kernel+graph", "start", "start+graph", "signals", "nccl", "nccl+graph"};
-  std::vector<uint32_t> blocks{gravel_reducer_options{}.blocks};
+  std::vector<uint32_t> blocks{0};
   std::vector<uint64_t> buckets{0, 25};
   double scale = 1;
   uint32_t steps = GRAVEL_CUDA ? 20 : 2, repeat = 3;
@@ -100,9 +100,11 @@ __global__ void count_wrong(const float* sums, uint64_t elements, uint64_t layer
 /// One way to reduce what a step computes.
 struct way_to_reduce {
   std::string name;
-  uint32_t blocks;        ///< of the reducer; 0: NCCL
+  uint32_t blocks;        ///< of a reduction by Gravel, at most; 0: as the library chooses
   uint64_t bucket_bytes;  ///< gradients are gathered to so much; 0: each layer by itself
   bool by_graph;          ///< computation (and NCCL) are started as a CUDA graph
+
+  bool by_nccl() const { return name.starts_with("nccl"); }
 };
 
 class training {
@@ -142,7 +144,10 @@ class training {
   static uint64_t symmetric_bytes(const training_list& list, uint32_t blocks) {
     uint64_t elements = 0;
     for (const training_layer& l : list.layers) elements += padded(l.elements);
-    return 2 * elements * sizeof(float) + gravel_reducer::bytes({.blocks = blocks}, 64) + (1 << 20);
+    return 2 * elements * sizeof(float) + gravel_reducer::bytes(reducer_of(blocks), 64) + (1 << 20);
+  }
+  static gravel_reducer_options reducer_of(uint32_t blocks) {
+    return blocks ? gravel_reducer_options{.blocks = blocks} : gravel_reducer_options{};
   }
 
   void run() {
@@ -165,7 +170,7 @@ class training {
         if (!by_graph || GRAVEL_CUDA) computing[by_graph].push_back(time_steps(nullptr, by_graph, true));
       for (size_t w = 0; w < ways.size(); ++w) {
         std::optional<gravel_reducer> reducer;
-        if (ways[w].blocks) reducer.emplace(gravel_reducer_options{.blocks = ways[w].blocks});
+        if (!ways[w].by_nccl()) reducer.emplace(reducer_of(ways[w].blocks));
         reducer_ = reducer ? &*reducer : nullptr;
         gather(ways[w].bucket_bytes);
         if (i == 0) all[w].wrong += wrong_of_single_steps(ways[w]);
@@ -178,7 +183,7 @@ class training {
     }
     double rival = 0;
     for (size_t w = 0; w < ways.size(); ++w)
-      if (!ways[w].blocks) rival = rival == 0 ? median(all[w].step) : std::min(rival, median(all[w].step));
+      if (ways[w].by_nccl()) rival = rival == 0 ? median(all[w].step) : std::min(rival, median(all[w].step));
     for (size_t w = 0; w < ways.size(); ++w) {
       const double step = median(all[w].step), compute = median(computing[ways[w].by_graph]);
       r_.row({{"list", "list", list_.name},
@@ -263,10 +268,11 @@ class training {
     const bucket& p = buckets_[i];
     float *const to = sums_ + p.begin, *const from = gradients_ + p.begin;
     if (way.name == "signals")
-      return gravel_allreduce_start(*reducer_, to, from, p.elements,
-                                    {.stream = side_, .after = ready_ + p.last, .value = told_ * p.computed, .raised_here = true});
+      return gravel_allreduce_start(
+          *reducer_, to, from, p.elements,
+          {.stream = side_, .after = ready_ + p.last, .value = told_ * p.computed, .raised_here = true, .blocks = way.blocks});
     if (computes) follow(side_, main_);
-    if (way.blocks) return gravel_allreduce_start(*reducer_, to, from, p.elements, {.stream = side_});
+    if (!way.by_nccl()) return gravel_allreduce_start(*reducer_, to, from, p.elements, {.stream = side_, .blocks = way.blocks});
 #if GRAVEL_CUDA
     nccl_->sum(to, from, p.elements, side_);
 #endif
@@ -287,7 +293,7 @@ class training {
     if (way && !graph) follow(side_, main_);
     if (in_kernel) {
       if (graph) follow(side_, main_);
-      const uint32_t blocks = way->blocks;
+      const uint32_t blocks = reducer_->handle().memory.blocks;
       launch_alone_if(reducer_->directly(), reduce_buckets,
                       gravel_launch_config{.grid = blocks, .block = reducer_threads, .stream = side_, .cooperative = blocks > 1},
                       reducer_->handle(), sums_, gradients_, on_device_.data(), static_cast<uint64_t>(buckets_.size()), ready_,
@@ -415,7 +421,9 @@ int main(int argc, char** argv) {
                  "started as a CUDA graph")
       .delimiter(',')
       .capture_default_str();
-  app.add_option("--blocks", o.blocks, "Most blocks of a reduction by Gravel").delimiter(',').capture_default_str();
+  app.add_option("--blocks", o.blocks, "Most blocks of a reduction by Gravel; 0: as the library chooses")
+      .delimiter(',')
+      .capture_default_str();
   app.add_option("--buckets", o.buckets, "MiB to which gradients are gathered; 0: each layer by itself")
       .delimiter(',')
       .capture_default_str();

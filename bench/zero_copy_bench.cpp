@@ -2,6 +2,9 @@
 // memory and put as one, or each piece is put from where it lies. Both ends are links of one thread, and what counts is its processor
 // time: what an aggregator's threads do for these bytes at either end, however many other things the machine does. GRAVEL_ZERO_COPY_SIZE
 // should be where the two cross.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstring>
 
 #include "bench/bench.hpp"
@@ -13,6 +16,24 @@ using namespace gravel;
 namespace {
 
 constexpr size_t packet = 64 << 10, line = 64;  ///< line: header and table of a packet, which are never in a slot
+
+/// The beginning of a segment: what UCX shares with the other end, if it has shared memory.
+struct landing_file {
+  explicit landing_file(size_t bytes) : bytes(bytes) {
+    if (ftruncate(file, static_cast<off_t>(bytes)) != 0) fail_errno("ftruncate");
+    void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (at == MAP_FAILED) fail_errno("mmap");
+    data = static_cast<char*>(at);
+  }
+  ~landing_file() {
+    munmap(data, bytes);
+    close(file);
+  }
+  landing_file(const landing_file&) = delete;
+  int file = memfd_create("zero_copy_bench", MFD_CLOEXEC);
+  size_t bytes;
+  char* data;
+};
 
 class two_ends {
  public:
@@ -62,7 +83,7 @@ class two_ends {
     plane_header header;
     std::memcpy(&header, raw.data(), sizeof(header));
     const uint64_t slot = header.sequence % in_flight_;
-    if (look_ && std::memcmp(landing_area_.data() + slot * packet, from_[slot], packet) != 0) fail("packet {} is damaged", header.sequence);
+    if (look_ && std::memcmp(landing_area_.data + slot * packet, from_[slot], packet) != 0) fail("packet {} is damaged", header.sequence);
     ++arrived_;
   }
   void until(uint64_t arrived) {
@@ -70,10 +91,11 @@ class two_ends {
   }
 
   uint64_t in_flight_;
-  bench_memory slots_area_{64 << 20}, staging_area_{in_flight_ * packet}, landing_area_{in_flight_ * packet};
+  bench_memory slots_area_{64 << 20}, staging_area_{in_flight_ * packet};
+  landing_file landing_area_{in_flight_ * packet};
   ucx_context context_{2};
   ucx_memory slots_{context_, slots_area_.data(), slots_area_.size()}, staging_{context_, staging_area_.data(), staging_area_.size()},
-      landing_{context_, landing_area_.data(), landing_area_.size()};
+      landing_{context_, landing_area_.file, landing_area_.data, landing_area_.bytes};
   ucx_worker here_{context_}, there_{context_};
   ucx_endpoint back_{there_, here_.address(), "this end"};
   ucx_link link_{here_, there_.address(), {landing_.packed_key()}, "the other end", {&staging_, &slots_}};

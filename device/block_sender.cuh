@@ -34,8 +34,8 @@ template <uint32_t BYTES>
 struct static_shared_memory {
   GRAVEL_DEVICE static constexpr void check() {
     static_assert(BYTES <= 48 * 1024,
-                  "this gravel_block_sender does not fit the 48 KiB of __shared__ memory: use its dynamic() in a kernel that is "
-                  "launched with its shared_bytes, or smaller CAPACITY or PEERS");
+                  "this gravel_block_sender does not fit the 48 KiB of __shared__ memory: use its dynamic() in a kernel that is launched "
+                  "with its shared_bytes, or smaller CAPACITY or PEERS");
   }
 };
 template <uint32_t BYTES>

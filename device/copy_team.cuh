@@ -32,14 +32,12 @@ class copy_team {
 #endif
   }
   GRAVEL_BOTH static copy_team alone() { return {0, 1, 0}; }
-#if GRAVEL_CUDA
   /// The same of a kernel that knows its shape: THREADS threads of one dimension, whole warps.
   template <uint32_t THREADS>
-  __device__ static copy_team block_of() {
+  GRAVEL_DEVICE static copy_team block_of() {
     return {threadIdx.x, THREADS, 0};
   }
-  __device__ static copy_team whole_warp() { return {threadIdx.x % 32, 32, ~0u}; }
-#endif
+  GRAVEL_DEVICE static copy_team whole_warp() { return {threadIdx.x % 32, 32, ~0u}; }
 
   GRAVEL_BOTH uint32_t rank() const { return rank_; }
   GRAVEL_BOTH uint32_t size() const { return size_; }
@@ -79,6 +77,21 @@ class copy_team {
   uint32_t lanes_;  ///< of a warp; 0: a block, or one thread
 };
 
+/// Units from `i` on, as long as there are AT_ONCE for each thread, whose loads are under way together: over PCIe one takes more than a microsecond. Returns the next
+/// one. Thread scope: the team, each thread for its own units.
+template <uint32_t AT_ONCE>
+GRAVEL_BOTH uint64_t copy_units(const copy_team& team, unit* to, const unit* from, uint64_t i, uint64_t end) {
+  const uint64_t step = team.size();
+  for (; i + (AT_ONCE - 1) * step < end; i += AT_ONCE * step) {
+    unit held[AT_ONCE];
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < AT_ONCE; ++k) held[k] = load_unit(from + i + k * step);
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < AT_ONCE; ++k) store_unit(to + i + k * step, held[k]);
+  }
+  return i;
+}
+
 /// Copies by the widest words for which both sides are aligned. Thread scope: the team.
 GRAVEL_BOTH void copy_bytes(const copy_team& team, char* to, const char* from, uint64_t bytes) {
   uint64_t done = 0;
@@ -91,8 +104,11 @@ GRAVEL_BOTH void copy_bytes(const copy_team& team, char* to, const char* from, u
   const uint64_t unaligned = reinterpret_cast<uint64_t>(to) | reinterpret_cast<uint64_t>(from);
   if (unaligned % 16 == 0) {
     done = bytes / 16 * 16;
-    for (uint64_t i = team.rank(); i < done / 16; i += team.size())
-      store_unit(reinterpret_cast<unit*>(to) + i, load_unit(reinterpret_cast<const unit*>(from) + i));
+    auto* const there = reinterpret_cast<unit*>(to);
+    const auto* const here = reinterpret_cast<const unit*>(from);
+    uint64_t i = team.rank();
+    if (GRAVEL_ON_GPU) i = copy_units<2>(team, there, here, copy_units<4>(team, there, here, i, bytes / 16), bytes / 16);
+    copy_units<1>(team, there, here, i, bytes / 16);
   }
 #if GRAVEL_ON_GPU
   else if (unaligned % 4 == 0) {

@@ -171,6 +171,7 @@ GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& 
     // Each lane goes through all rows of the slot, and stores its units on the way: those beside each other together, also where a row ends and the
     // next begins.
     sorted_messages::row_units row;
+    message_row entry{};                // row number `rank` of the slot
     uint32_t begin = 0, slot_rows = 0;  // where `row` begins; rows so far
     bool is_full = false;
     const auto next_row = [&] {
@@ -182,7 +183,9 @@ GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& 
       is_full = first + n != end;
       row = {first, n, kind.words};
       if (n == 0) return false;
-      if (rank == 0) store_row(&q.rows(slot)[slot_rows], {kind, m.sink_of_row(r), n});
+      // The table's entries lie beside each other, too: who has the rank of a row keeps it until all are known.
+      if (slot_rows == rank) entry = {kind, m.sink_of_row(r), n};
+      else if (rank == 0 && slot_rows >= size) store_row(&q.rows(slot)[slot_rows], {kind, m.sink_of_row(r), n});
       ++slot_rows;
       first += n;
       if (!is_full) {
@@ -197,6 +200,7 @@ GRAVEL_DEVICE void hand_over_to_queue(const gravel_t& g, const sorted_messages& 
       if (!is_there) break;
       store_unit(q.payload(slot) + i, m.unit_of(row, i - begin));
     }
+    if (rank < slot_rows) store_row(&q.rows(slot)[rank], entry);
     sync();
     if (rank != 0) continue;
     if (r == m.n_rows) copied();

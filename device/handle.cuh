@@ -48,15 +48,14 @@ struct device_counters {
     return routes[0];
 #endif
   }
-  uint64_t in_place() const {
-    uint64_t sum = 0;
-    for (const route_counters& line : routes) sum += line.in_place;
-    return sum;
-  }
-  uint64_t to_peers() const {
-    uint64_t sum = 0;
-    for (const route_counters& line : routes) sum += line.to_peers;
-    return sum;
+  uint64_t in_place() const { return sum(&route_counters::in_place); }
+  uint64_t to_peers() const { return sum(&route_counters::to_peers); }
+
+ private:
+  uint64_t sum(uint64_t route_counters::*of) const {
+    uint64_t all = 0;
+    for (const route_counters& line : routes) all += line.*of;
+    return all;
   }
 };
 

@@ -146,14 +146,14 @@ struct handler_check {
   static_assert(fault != handler_fault::name, "a handler has a name: static constexpr const char* name = \"...\";");
   static_assert(fault != handler_fault::flag, "on_host and batch of a handler are static constexpr bool");
   static_assert(fault != handler_fault::no_operator,
-                "a handler has one operator(), neither overloaded nor a template: "
-                "GRAVEL_HANDLER void operator()(const gravel_t& g, arguments...) const");
+                "a handler has one operator(), neither overloaded nor a template: GRAVEL_HANDLER void operator()(const gravel_t& g, "
+                "arguments...) const");
   static_assert(fault != handler_fault::result, "a handler's operator() returns void");
   static_assert(fault != handler_fault::not_const, "a handler's operator() is const: write const behind its parameters");
   static_assert(fault != handler_fault::handle, "a handler's operator() takes a const gravel_t& first");
   static_assert(fault != handler_fault::extras,
-                "a handler with 'using context = T;' takes a T* behind the handle, and one with 'batch = true' a "
-                "const gravel_batch& (behind the context, if there is one)");
+                "a handler with 'using context = T;' takes a T* behind the handle, and one with 'batch = true' a const gravel_batch& "
+                "(behind the context, if there is one)");
   static_assert(fault != handler_fault::reference, "a handler's arguments are values or const references");
   static_assert(fault != handler_fault::not_copyable, "a handler's arguments are copied byte by byte: use trivially copyable types");
   static_assert(fault != handler_fault::too_large, "a handler takes up to 256 bytes of arguments: send an address, or several messages");

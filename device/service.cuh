@@ -142,12 +142,6 @@ GRAVEL_DEVICE void gravel_service_send(const gravel_service_handle<Server>& to, 
   }
   const lane_group group = all.part(all.match(server));
   const service_near_ring ring = to.view.near(server);
-  uint64_t ticket = 0;
-  if (group.is_leader()) {
-    service_server& s = to.view.server(server);
-    ticket = fetch_add<scope::device>(&s.near.tickets, uint64_t{1});
-    for (relax wait; !near_is_free(s, ticket, ring.chunks); wait()) {
-    }
-  }
+  const uint64_t ticket = group.is_leader() ? claim_near(to.view.server(server), ring.chunks) : 0;
   fill_chunk(ring, group, group.from_leader(ticket), message);
 }

@@ -73,7 +73,7 @@ struct gravel_service_sender {
       const uint32_t n = b.reserved % HALF, generation = b.reserved / HALF;
       if (n == 0) continue;
       const service_near_ring ring = to_.view.near(server);
-      const uint64_t ticket = claim(server);
+      const uint64_t ticket = claim_near(to_.view.server(server), ring.chunks);
       copy(ring, ticket, server, generation & 1, 0, 1, n);
       ring.publish(ticket, n);
       b = empty_bin(0);
@@ -91,14 +91,6 @@ struct gravel_service_sender {
     return {generation * HALF, {0, 0}, {generation & 1 ? next : generation, generation & 1 ? generation : next}};
   }
   GRAVEL_DEVICE message* of(uint32_t server, uint32_t which) { return reinterpret_cast<message*>(messages_[server][which]); }
-  GRAVEL_DEVICE uint64_t claim(uint32_t server) {
-    using namespace gravel;
-    service_server& s = to_.view.server(server);
-    const uint64_t ticket = fetch_add<scope::device>(&s.near.tickets, uint64_t{1});
-    for (relax wait; !near_is_free(s, ticket, to_.view.shape.chunks); wait()) {
-    }
-    return ticket;
-  }
   /// 16 bytes at a time; what of the last is beyond `n` messages does no harm.
   GRAVEL_DEVICE void copy(const gravel::service_near_ring& ring, uint64_t ticket, uint32_t server, uint32_t which, uint32_t rank,
                           uint32_t size, uint32_t n) {

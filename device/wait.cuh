@@ -95,8 +95,16 @@ GRAVEL_BOTH void gravel_flush(const gravel_t& g) {
   check_handle_everywhere(g, "gravel_flush");
   const uint64_t direct = load_relaxed<scope::device>(&g.direct.state->tickets);
   const uint64_t block = g.block.state ? load_relaxed<scope::device>(&g.block.state->tickets) : 0;
-  g.direct.ask_flush(direct);
-  if (block) g.block.ask_flush(block);
+  if (!block) return g.direct.ask_flush(direct);
+  queue::flush_request of_direct(g.direct, direct), of_block(g.block, block);
+  const auto either_asked = [&] {
+    const bool direct_asked = of_direct.tell();
+    return of_block.tell() || direct_asked;
+  };
+  while (either_asked()) {
+    full_fence();
+    of_direct.look_again(), of_block.look_again();
+  }
 }
 
 enum gravel_compare { GRAVEL_EQ, GRAVEL_NE, GRAVEL_GT, GRAVEL_GE, GRAVEL_LT, GRAVEL_LE };

@@ -24,6 +24,11 @@ constexpr uint64_t warp_degree = 32, block_degree = 2048;
 constexpr uint32_t classes = 3;
 /// Colours that a warp or block looks at together, a bit each.
 constexpr uint32_t window = 1024;
+/// Neighbours that a lane reads together: of a row that a warp or block shares, and of one that is its own.
+constexpr unsigned at_once = GRAVEL_CUDA ? 8 : 1, at_once_alone = GRAVEL_CUDA ? 4 : 1;
+
+/// Lanes of a block without a block sender: the longest rows, which a block looks through, say how long a round is.
+constexpr unsigned wide_block = GRAVEL_CUDA ? 512 : 32;
 
 struct color_options {
   graph_input graph;
@@ -105,9 +110,26 @@ GRAVEL_DEVICE bool find_clear(const uint32_t* words, uint32_t* skip, uint32_t* f
   return who != 0;
 }
 
+/// Calls visit(neighbour, its colour) for the entries first, first + stride, ... of the rows before `end`. Several are read before any is looked at: the
+/// longest rows are as slow as memory is far. Thread scope: lane.
+template <unsigned AT_ONCE, class Visit>
+GRAVEL_DEVICE void each_neighbour(const color_job& job, uint64_t first, uint64_t end, unsigned stride, Visit visit) {
+  for (uint64_t e = first; e < end; e += AT_ONCE * stride) {
+    uint32_t other[AT_ONCE] = {};
+    color its[AT_ONCE] = {};
+    const uint64_t left = (end - e + stride - 1) / stride;
+    for (unsigned i = 0; i < AT_ONCE; ++i)
+      if (i < left) other[i] = job.targets[e + i * stride];
+    for (unsigned i = 0; i < AT_ONCE; ++i)
+      if (i < left) its[i] = read_in_place(&job.colors[other[i]]);
+    for (unsigned i = 0; i < AT_ONCE; ++i)
+      if (i < left) visit(other[i], its[i]);
+  }
+}
+
 /// What the lanes of a block share to colour long rows.
 struct color_scratch {
-  uint32_t words[lanes_of_block / 32][window / 32];
+  uint32_t words[wide_block / 32][window / 32];
   uint32_t skip, found, is_found;
 };
 
@@ -120,10 +142,10 @@ GRAVEL_DEVICE uint32_t choose_together(const color_job& job, const work_item& it
   for (uint32_t first = 0;; first += window) {
     for (unsigned w = t::rank(); w < window / 32; w += t::size()) words[w] = 0;
     t::sync();
-    for (uint64_t e = job.offsets[item.vertex] + t::rank(); e < job.offsets[item.vertex + 1]; e += t::size()) {
-      const uint32_t c = read_in_place(&job.colors[job.targets[e]]) - first;
-      if (c < window && c + first != uncolored) atomicOr(&words[c / 32], 1u << c % 32);
-    }
+    each_neighbour<at_once>(job, job.offsets[item.vertex] + t::rank(), job.offsets[item.vertex + 1], t::size(), [&](uint32_t, color its) {
+      const uint32_t c = its - first;
+      if (c < window && its != uncolored) atomicOr(&words[c / 32], 1u << c % 32);
+    });
     t::sync();
     bool is_found = false;
     if constexpr (BLOCK) {
@@ -144,10 +166,9 @@ GRAVEL_DEVICE uint32_t choose_together(const color_job& job, const work_item& it
 /// The colour for a vertex with fewer than warp_degree neighbours: with what is skipped, less than twice as many. Thread scope: lane.
 GRAVEL_DEVICE uint32_t choose_alone(const color_job& job, const work_item& item) {
   uint64_t clear = ~uint64_t{0};
-  for (uint64_t e = job.offsets[item.vertex]; e < job.offsets[item.vertex + 1]; ++e) {
-    const uint32_t c = read_in_place(&job.colors[job.targets[e]]);
-    if (c < 64) clear &= ~(uint64_t{1} << c);
-  }
+  each_neighbour<at_once_alone>(job, job.offsets[item.vertex], job.offsets[item.vertex + 1], 1, [&](uint32_t, color its) {
+    if (its < 64) clear &= ~(uint64_t{1} << its);
+  });
   for (uint32_t left = item.skip; left; --left) clear &= clear - 1;
   return static_cast<uint32_t>(__ffsll(static_cast<long long>(clear)) - 1);
 }
@@ -209,15 +230,15 @@ struct conflicts {
   }
 };
 
-/// Looks at each `stride`-th neighbour. Of two PEs another one goes before for every colour; of one PE's vertices the one with
+/// Looks at each `stride`-th neighbour, AT_ONCE of them together. Of two PEs another one goes before for every colour; of one PE's vertices the one with
 /// more neighbours: of the many that chose when it did, most have few.
 /// Thread scope: lane.
+template <unsigned AT_ONCE>
 GRAVEL_DEVICE conflicts find_conflicts(const gravel_t& g, const color_job& job, uint32_t vertex, unsigned first, unsigned stride) {
   const color mine = job.colors[vertex];
   conflicts found{};
-  for (uint64_t e = job.offsets[vertex] + first; e < job.offsets[vertex + 1]; e += stride) {
-    const uint32_t other = job.targets[e];
-    if (job.colors[other] != mine) continue;
+  each_neighbour<AT_ONCE>(job, job.offsets[vertex] + first, job.offsets[vertex + 1], stride, [&](uint32_t other, color its) {
+    if (its != mine) return;
     if (other < job.own) {
       const uint64_t here = job.offsets[vertex + 1] - job.offsets[vertex], there = job.offsets[other + 1] - job.offsets[other];
       found.own += there > here || (there == here && mix(other) > mix(vertex));
@@ -225,7 +246,7 @@ GRAVEL_DEVICE conflicts find_conflicts(const gravel_t& g, const color_job& job, 
       const auto pe = static_cast<uint32_t>(job.codes.owner(job.ghosts[other - job.own]));
       if ((pe + mine) % g.n_pes < (g.my_pe + mine) % g.n_pes) found.pes |= 1u << pe % 32;
     }
-  }
+  });
   return found;
 }
 
@@ -234,7 +255,7 @@ GRAVEL_DEVICE void check_class(const gravel_t& g, const color_job& job, const wo
                                uint32_t* next_count, conflicts* shared, uint32_t round) {
   using t = team<BLOCK>;
   for (uint32_t i = t::index(); i < count; i += t::count()) {
-    conflicts found = find_conflicts(g, job, items[i].vertex, t::rank(), t::size());
+    conflicts found = find_conflicts<at_once>(g, job, items[i].vertex, t::rank(), t::size());
     found = {__reduce_add_sync(~0u, found.own), __reduce_or_sync(~0u, found.pes)};
     if constexpr (BLOCK) {
       if (threadIdx.x == 0) *shared = {};
@@ -258,7 +279,7 @@ __global__ void check(gravel_t g, color_job job, work_list work, work_list next,
     const uint32_t i = of_warp + threadIdx.x % 32;
     const uint32_t vertex = i < work.counts[0] ? work.items[0][i].vertex : 0;
     conflicts found{};
-    if (i < work.counts[0]) found = find_conflicts(g, job, vertex, 0, 1);
+    if (i < work.counts[0]) found = find_conflicts<at_once_alone>(g, job, vertex, 0, 1);
     const unsigned again = __ballot_sync(~0u, found.any());
     uint32_t at = 0;
     if (again && threadIdx.x % 32 == 0) at = atomicAdd(&next.counts[0], static_cast<uint32_t>(__popc(again)));
@@ -313,24 +334,25 @@ uint32_t find_colors(const color_job& job, const work_list (&lists)[3], network_
   network_work choices{.of_item = most_readers,
                        .of_item_to_one = 1,
                        .message_bytes = bytes_of(update_kind(op::put, value_type::u16)),
-                       .mapped = net.is_mapped()};
+                       .mapped = net.is_mapped(),
+                       .mapped_lanes = wide_block};
   uint64_t left = job.own;
   uint32_t counts[classes];
   gravel_copy(counts, lists[0].counts, sizeof(counts));
   int now = 0;
   for (uint32_t round = 1;; ++round) {
     const int next = now == 1 ? 2 : 1;
-    const unsigned blocks = blocks_for(left * 16);
+    const unsigned blocks = blocks_for(left * 16), wide_blocks = (blocks * lanes_of_block + wide_block - 1) / wide_block;
     launch_alone(clear_counts, {.grid = 1, .block = 32}, lists[next].counts);
     const auto launch = [&](uint32_t one_class, uint64_t items) {
-      choices.items = items, choices.blocks = blocks;
+      choices.items = items, choices.blocks = net.is_mapped() ? wide_blocks : blocks;
       net.launch(kernel, choose<model_sender, model_handle>, choices, job, lists[now], one_class);
     };
     if (!net.gathers()) launch(classes, left);
     else
       for (uint32_t c = 0; c < classes; ++c) launch(c, counts[c]);
     net.meeting().round();  // all ghosts have the colours of this round
-    launch_alone(check, {.grid = blocks, .block = lanes_of_block}, gravel_handle(), job, lists[now], lists[next], round);
+    launch_alone(check, {.grid = wide_blocks, .block = wide_block}, gravel_handle(), job, lists[now], lists[next], round);
     // No PE chooses again before all have checked.
     const auto of_all = net.meeting().gather(lists[next].counts, words_of_counts);
     if (std::all_of(of_all.begin(), of_all.end(), [](uint64_t word) { return word == 0; })) return round;

@@ -22,6 +22,8 @@ using namespace gravel;
 constexpr const char* program_name = "mer";
 /// A lane looks at so many places of the reads in a row, or as many as the networking model can send, and at the k - 1 behind them.
 constexpr uint64_t long_stretch = 256, own_stretch = 64;
+/// Of all inboxes of a PE together.
+constexpr uint64_t inbox_bytes = GRAVEL_CUDA ? 256 << 20 : 1 << 18;
 /// Places that are looked at before progress is told.
 constexpr uint64_t first_piece = GRAVEL_CUDA ? 1 << 26 : 1 << 22;
 
@@ -84,6 +86,59 @@ struct own_table_sender {
   }
 };
 
+/// Where all PEs have each other's memory mapped, k-mers of others go into inboxes there, one for each sender, and their owner counts them behind a
+/// meeting: who writes into an inbox hands out its places, so no word is changed from afar.
+struct inbox_set {
+  uint64_t* kmers;   ///< symmetric: [sender][room]
+  uint8_t* around;   ///< symmetric, the same: what stands before (low half) and after
+  uint64_t* counts;  ///< symmetric: [sender]
+  uint64_t* taken;   ///< [owner]: of this PE's inbox there
+  uint64_t room;
+};
+struct inbox_handle : gravel_t {
+  table_part part;
+  inbox_set boxes;
+};
+struct inbox_sender : own_table_sender {
+  mapped_sender others;
+  inbox_set boxes;
+  GRAVEL_DEVICE void begin(const inbox_handle& g) {
+    if (threadIdx.x == 0) part = g.part, boxes = g.boxes;
+    others.begin(g);
+  }
+  template <class Handler>
+  GRAVEL_DEVICE void am(int pe, uint64_t kmer, uint8_t before, uint8_t after) {
+    if (static_cast<uint32_t>(pe) == others.me) return own_table_sender::am<Handler>(pe, kmer, before, after);
+    const lane_group all = lane_group::active(), group = all.part(all.match(static_cast<uint32_t>(pe)));
+    uint64_t at = 0;
+    if (group.is_leader()) at = fetch_add<scope::device>(&boxes.taken[pe], uint64_t{group.size()});
+    at = others.me * boxes.room + group.from_leader(at) + group.rank();
+    others.put(&boxes.kmers[at], kmer, pe);
+    others.put(&boxes.around[at], static_cast<uint8_t>(before | after << 4), pe);
+  }
+};
+
+/// Tells owners how much has come from here. One block.
+__global__ void tell_owners(gravel_t g, inbox_set boxes) {
+  __shared__ mapped_sender others;
+  others.begin(g);
+  for (uint32_t pe = threadIdx.x; pe < g.n_pes; pe += blockDim.x) {
+    others.put(&boxes.counts[g.my_pe], boxes.taken[pe], static_cast<int>(pe));
+    boxes.taken[pe] = 0;
+  }
+}
+
+__global__ void count_inboxes(inbox_set boxes, own_table own) {
+  __shared__ own_table_sender mine;
+  mine.begin(own);
+  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
+  for (uint32_t pe = 0; pe < own.n_pes; ++pe)
+    for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < boxes.counts[pe]; i += lanes) {
+      const uint64_t at = pe * boxes.room + i;
+      mine.am<insert>(0, boxes.kmers[at], boxes.around[at] & 15, boxes.around[at] >> 4);
+    }
+}
+
 __global__ void clear_table(kmer_table table, uint64_t* lost) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (lane == 0) *lost = 0;
@@ -126,8 +181,36 @@ __global__ void send_kmers(Handle g, kmer_shape shape, const uint8_t* codes, uin
   sender.end();
 }
 
+/// Phase 1 where all PEs have each other's memory mapped. Collective.
+void count_by_inboxes(const kmer_shape& shape, const uint8_t* codes, uint64_t size, network_model& net, const table_part& part) {
+  const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
+  const uint64_t stretches = inbox_bytes / 9 / n_pes / own_stretch, room = stretches * own_stretch;
+  device_array<uint64_t> taken(std::vector<uint64_t>(n_pes, 0));
+  const inbox_set boxes{gravel_malloc<uint64_t>(n_pes * room * sizeof(uint64_t)), gravel_malloc<uint8_t>(n_pes * room),
+                        gravel_malloc<uint64_t>(n_pes * sizeof(uint64_t)), taken.data(), room};
+  const uint64_t rounds = gravel_max_all((size + room - 1) / room);
+  progress report("phase 1", gravel_my_pe() == 0);
+  for (uint64_t round = 0; round < rounds; ++round) {
+    const uint64_t left = size > round * room ? (size - round * room + own_stretch - 1) / own_stretch : 0,
+                   count = std::min(left, stretches);
+    launch_alone(send_kmers<inbox_sender, inbox_handle>,
+                 {.grid = static_cast<unsigned>(count / lanes_of_block + 1), .block = lanes_of_block},
+                 inbox_handle{{gravel_handle()}, part, boxes}, shape, codes, size, own_stretch, round * stretches, uint64_t{0}, count);
+    launch_alone(tell_owners, {.grid = 1, .block = 32}, gravel_handle(), boxes);
+    net.meeting().round();  // all has come
+    launch_alone(count_inboxes, {.grid = 8 * blocks_to_fill_device(), .block = lanes_of_block}, boxes, own_table{part, n_pes});
+    net.meeting().round();  // all have read their inboxes
+    report.at(round + 1, rounds);
+  }
+  gravel_barrier_all();
+  gravel_free(boxes.counts);
+  gravel_free(boxes.around);
+  gravel_free(boxes.kmers);
+}
+
 /// Phase 1. Collective.
 void count_all(const kmer_shape& shape, const uint8_t* codes, uint64_t size, network_model& net, const table_part& part) {
+  if (gravel_n_pes() > 1 && net.is_mapped()) return count_by_inboxes(shape, codes, size, net, part);
   const bool alone = gravel_n_pes() == 1 && net.is_gravel();
   const auto send = gravel_n_pes() > 2 ? send_kmers<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
                                        : send_kmers<gravel_block_sender<lanes_of_block>, gravel_t>;
@@ -470,7 +553,7 @@ int main(int argc, char** argv) {
       fail_text("k is odd, from 3 to " + std::to_string(longest_kmer) + " (a k-mer is one word of 64 bits), not " + std::to_string(o.k));
     o.reads.check();
     o.network.prepare();
-    need_symmetric(o.network.symmetric_bytes());
+    need_symmetric(o.network.symmetric_bytes() + inbox_bytes + (1 << 16));
     if (!o.json.empty()) need_writable(o.json);
     if (!o.contigs.empty()) need_writable(o.contigs + ".0");
   });

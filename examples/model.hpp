@@ -42,7 +42,8 @@ class network_model {
   template <class... P, class... A>
   void launch(void (*of_gravel)(gravel_t, P...), void (*of_rivals)(model_handle, P...), const network_work& work, A... arguments) {
     if (!is_gravel()) return launch_rival(of_rivals, work, arguments...);
-    const gravel_launch_config how{.grid = work.blocks, .block = lanes_of_block, .shared_bytes = work.shared_bytes};
+    const gravel_launch_config how{
+        .grid = work.blocks, .block = work.mapped ? work.mapped_lanes : lanes_of_block, .shared_bytes = work.shared_bytes};
     uint64_t first = 0;
     do {
       const uint64_t count = std::min(work.items - first, work.most_items(work.blocks));

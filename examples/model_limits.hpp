@@ -20,6 +20,7 @@ struct network_work {
   uint64_t most_of_lane = ~uint64_t{0};        ///< items that a lane can take in one launch
   uint32_t shared_bytes = 0;                   ///< the kernel's own dynamic shared memory
   bool mapped = false;                         ///< Gravel's instance of it has a mapped_sender, or none
+  unsigned mapped_lanes = lanes_of_block;      ///< of a block of that one
 
   /// Items that so many blocks can take.
   uint64_t most_items(uint64_t with_blocks) const {

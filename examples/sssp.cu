@@ -26,6 +26,8 @@ constexpr uint32_t piece_log2 = 10;
 /// Pieces with as many edges are expanded by all lanes of a warp, shorter ones by one.
 constexpr uint64_t warp_edges = 32;
 constexpr unsigned collect_lanes = GRAVEL_CUDA ? 256 : 32, collect_each = 4;
+/// Steps (a collection, and an expansion of what it found) that are started before a host sees whether there are more to come.
+constexpr unsigned steps_at_once = 8;
 
 struct sssp_options {
   graph_input graph;
@@ -58,7 +60,44 @@ struct alignas(16) found {
 };
 constexpr uint32_t words_of_found = sizeof(found) / sizeof(uint64_t);
 /// Edges shorter than delta are light: they may lead to vertices nearer than the limit.
-enum class edges_of : int { light, heavy };
+enum class edges_of : int { light, heavy, none };
+/// The limit behind which a vertex waits.
+GRAVEL_BOTH uint32_t limit_after(uint32_t least, float delta) {
+  const uint32_t limit = bits_of(distance_of(least) + delta);
+  return limit > least ? limit : least + 1;
+}
+
+/// Where the search stands: the same at all PEs, as each goes on by what all have found.
+struct search {
+  edges_of collects, expands;  ///< now; and of what was collected then
+  uint32_t from, limit;        ///< distances whose vertices are expanded
+  uint32_t open;               ///< those have heavy edges to be expanded (not 0)
+  uint32_t ended, rounds;
+
+  /// Behind a collection that found words[0 .. words_of_found), and `stride` words further what the next PE found.
+  GRAVEL_BOTH void go_on(const uint64_t* words, uint32_t stride, uint32_t n_pes, float delta) {
+    bool any = false;
+    uint32_t beyond = unreached;
+    for (uint32_t pe = 0; pe < n_pes; ++pe) {
+      found one;
+      std::memcpy(&one, words + pe * stride, sizeof(one));
+      any |= one.any != 0;
+      if (one.beyond < beyond) beyond = one.beyond;
+    }
+    expands = edges_of::none;
+    if (collects == edges_of::heavy) {
+      expands = edges_of::heavy, collects = edges_of::light, open = 0, ++rounds;
+    } else if (any) {
+      expands = edges_of::light, open = 1, ++rounds;
+    } else if (open) {
+      collects = edges_of::heavy;
+    } else if (beyond != unreached) {
+      from = beyond, limit = limit_after(from, delta);
+    } else {
+      ended = 1;
+    }
+  }
+};
 
 GRAVEL_BOTH uint64_t pieces_of(uint64_t edges, uint32_t piece_log2) { return (edges + (uint64_t{1} << piece_log2) - 1) >> piece_log2; }
 
@@ -75,6 +114,7 @@ struct path_job {
   uint32_t* expanded;  ///< the distance with which a vertex was expanded last
   piece* queue;
   found* results;  ///< two, used in turn
+  search* where;
 };
 
 /// Edges with their weights beside them, and the sum of all weights.
@@ -101,6 +141,7 @@ __global__ void start_paths(path_job job, uint64_t all, uint64_t source_place) {
     if (i < job.own) job.expanded[i] = unreached;
   }
   if (blockIdx.x == 0 && threadIdx.x < 2) job.results[threadIdx.x] = {0, 0, unreached};
+  if (blockIdx.x == 0 && threadIdx.x == 0) *job.where = {};
 }
 
 /// How many edges of each row are lighter than delta. Rows are sorted by weight.
@@ -147,9 +188,12 @@ GRAVEL_DEVICE uint32_t take_places(uint32_t mine, uint32_t* taken) {
   return at;
 }
 
-/// Queues light edges: of the vertices whose distance is better than when they were expanded last, and below `limit`. Or heavy ones: of all from `from` to
-/// `limit`. No distance changes meanwhile.
-__global__ void __launch_bounds__(collect_lanes) collect(path_job job, edges_of which, uint32_t from, uint32_t limit, int turn) {
+/// Queues light edges: of the vertices whose distance is better than when they were expanded last, and below the limit. Or heavy ones: of all from `from` to
+/// the limit. No distance changes meanwhile.
+__global__ void __launch_bounds__(collect_lanes) collect(path_job job, int turn) {
+  if (job.where->ended) return;
+  const edges_of which = job.where->collects;
+  const uint32_t from = job.where->from, limit = job.where->limit;
   found& result = job.results[turn];
   if (blockIdx.x == 0 && threadIdx.x == 0) job.results[1 - turn] = {0, 0, unreached};
   const uint64_t step = uint64_t{blockDim.x} * collect_each;
@@ -200,17 +244,16 @@ GRAVEL_DEVICE void follow_edge(Sender& sender, const path_job& job, float distan
 }
 
 /// The pieces first ... first + pieces of the queue.
-template <class Sender, class Handle>
-__global__ void expand(Handle g, path_job job, edges_of which, uint64_t first_piece, uint64_t pieces) {
-  __shared__ Sender sender;
-  sender.begin(g);
-  const uint32_t lanes = gridDim.x * blockDim.x, lane = threadIdx.x % 32;
+template <class Sender>
+GRAVEL_DEVICE void expand_pieces(Sender& sender, const path_job& job, edges_of which, uint64_t first_piece, uint64_t pieces) {
+  const uint32_t warps = gridDim.x * blockDim.x / 32, lane = threadIdx.x % 32;
   const uint64_t piece_edges = uint64_t{1} << job.piece_log2;
-  for (uint64_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32 * 32; of_warp < pieces; of_warp += lanes) {
+  // Pieces are dealt out to warps one by one: those of one long row, which follow each other in the queue, are not a single warp's.
+  for (uint64_t of_warp = (blockIdx.x * blockDim.x + threadIdx.x) / 32; of_warp < pieces; of_warp += uint64_t{warps} * 32) {
     uint64_t begin = 0, end = 0;
     float distance = 0;
-    if (of_warp + lane < pieces) {
-      const piece mine = job.queue[first_piece + of_warp + lane];
+    if (of_warp + uint64_t{lane} * warps < pieces) {
+      const piece mine = job.queue[first_piece + of_warp + uint64_t{lane} * warps];
       const edge_range edges(job, mine.vertex, which);
       begin = edges.begin + mine.number * piece_edges;
       end = edges.end - begin > piece_edges ? begin + piece_edges : edges.end;
@@ -241,6 +284,27 @@ __global__ void expand(Handle g, path_job job, edges_of which, uint64_t first_pi
       if (k < all) follow_edge(sender, job, from, begins + (k - before));
     }
   }
+}
+
+template <class Sender, class Handle>
+__global__ void expand(Handle g, path_job job, edges_of which, uint64_t first_piece, uint64_t pieces) {
+  __shared__ Sender sender;
+  sender.begin(g);
+  expand_pieces(sender, job, which, first_piece, pieces);
+  sender.end();
+}
+
+// Where all PEs have each other's memory mapped no host looks at what was found.
+__global__ void go_on(path_job job, const uint64_t* found_by_all, uint32_t n_pes, float delta) {
+  if (threadIdx.x == 0 && !job.where->ended) job.where->go_on(found_by_all, meeting_memory::most_words, n_pes, delta);
+}
+template <class Sender>
+__global__ void expand_found(gravel_t g, path_job job, const found* result) {
+  const edges_of which = job.where->expands;
+  if (which == edges_of::none) return;
+  __shared__ Sender sender;
+  sender.begin(g);
+  expand_pieces(sender, job, which, 0, result->pieces);
   sender.end();
 }
 
@@ -275,12 +339,6 @@ __global__ void count_unequal(path_job job, const uint32_t* again, uint64_t sour
   if (threadIdx.x % 32 == 0 && mine) fetch_add<scope::device>(unequal, uint64_t{mine});
 }
 
-/// The limit behind which a vertex waits.
-uint32_t limit_after(uint32_t least, float delta) {
-  const uint32_t limit = bits_of(distance_of(least) + delta);
-  return limit > least ? limit : least + 1;
-}
-
 /// Not more blocks than have something to do: most rounds on a road network have little.
 unsigned blocks_up_to(unsigned most, uint64_t items, unsigned items_of_block) {
   return static_cast<unsigned>(std::clamp<uint64_t>((items + items_of_block - 1) / items_of_block, 1, most));
@@ -288,53 +346,49 @@ unsigned blocks_up_to(unsigned most, uint64_t items, unsigned items_of_block) {
 
 /// All rounds. Collective; returns how many there were.
 uint32_t find_paths(const path_job& job, network_model& net, float delta) {
-  const auto go_on = gravel_n_pes() == 1  ? expand<no_sender, gravel_t>
-                     : net.is_mapped()    ? expand<mapped_sender, gravel_t>
-                     : gravel_n_pes() > 2 ? expand<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t>
-                                          : expand<gravel_block_sender<lanes_of_block>, gravel_t>;
-  network_work offers{.of_item = uint64_t{1} << job.piece_log2,
-                      .of_item_to_one = uint64_t{1} << job.piece_log2,
-                      .message_bytes = bytes_of(update_kind(op::min, value_type::u32)),
-                      .mapped = net.is_mapped()};
+  const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
   int turn = 0;
-  const auto collect_edges = [&](edges_of which, uint32_t from, uint32_t limit) {
+  const auto collect_edges = [&] {
     launch_alone(collect,
                  {.grid = blocks_up_to(2 * blocks_to_fill_device(), job.own, collect_lanes * collect_each), .block = collect_lanes}, job,
-                 which, from, limit, turn);
+                 turn);
     turn = 1 - turn;
     return &job.results[1 - turn];
   };
-  const auto expand_edges = [&](edges_of which, uint32_t pieces) {
-    offers.items = pieces;
-    offers.blocks = blocks_up_to(blocks_for(uint64_t{pieces} * warp_edges), pieces, lanes_of_block);
-    if (pieces || net.is_collective()) net.launch(go_on, expand<model_sender, model_handle>, offers, job, which);
+  search now{};
+  if (net.is_mapped()) {
+    const auto expand_all = n_pes == 1 ? expand_found<no_sender> : expand_found<mapped_sender>;
+    while (!now.ended) {
+      for (unsigned step = 0; step < steps_at_once; ++step) {
+        const found* const result = collect_edges();
+        // No PE expands before all have collected, so no distance changes meanwhile.
+        const uint64_t* const found_by_all = net.meeting().say(result, words_of_found);
+        launch_alone(go_on, {.grid = 1, .block = 32}, job, found_by_all, n_pes, delta);
+        launch_alone(expand_all, {.grid = 3 * blocks_to_fill_device(), .block = lanes_of_block}, gravel_handle(), job, result);
+        net.meeting().round();
+      }
+      copy_behind_kernels(&now, job.where, sizeof(now));
+    }
+    return now.rounds;
+  }
+
+  const auto send =
+      n_pes > 2 ? expand<gravel_block_sender<lanes_of_block, 1024, 3>, gravel_t> : expand<gravel_block_sender<lanes_of_block>, gravel_t>;
+  network_work offers{.of_item = uint64_t{1} << job.piece_log2,
+                      .of_item_to_one = uint64_t{1} << job.piece_log2,
+                      .message_bytes = bytes_of(update_kind(op::min, value_type::u32))};
+  for (;;) {
+    gravel_copy(job.where, &now, sizeof(now));
+    const auto of_all = net.meeting().gather(collect_edges(), words_of_found);
+    now.go_on(of_all.data(), words_of_found, n_pes, delta);
+    if (now.ended) return now.rounds;
+    if (now.expands == edges_of::none) continue;
+    found mine;
+    std::memcpy(&mine, &of_all[static_cast<size_t>(gravel_my_pe()) * words_of_found], sizeof(mine));
+    offers.items = mine.pieces;
+    offers.blocks = blocks_up_to(blocks_for(offers.items * warp_edges), offers.items, lanes_of_block / 32);
+    if (offers.items || net.is_collective()) net.launch(send, expand<model_sender, model_handle>, offers, job, now.expands);
     net.meeting().round();
-  };
-  bool open = false;  // those from `from` to `limit` have heavy edges to be expanded
-  for (uint32_t rounds = 0, from = 0, limit = 0;;) {
-    // No PE expands before all have collected, so no distance changes meanwhile.
-    const auto of_all = net.meeting().gather(collect_edges(edges_of::light, from, limit), words_of_found);
-    uint32_t any = 0, pieces = 0, beyond = unreached;
-    for (size_t pe = 0; pe < of_all.size() / words_of_found; ++pe) {
-      found one;
-      std::memcpy(&one, &of_all[pe * words_of_found], sizeof(one));
-      any |= one.any, beyond = std::min(beyond, one.beyond);
-      if (static_cast<int>(pe) == gravel_my_pe()) pieces = one.pieces;
-    }
-    if (any) {
-      expand_edges(edges_of::light, pieces);
-      open = true, ++rounds;
-    } else if (open) {
-      const found* const heavy = collect_edges(edges_of::heavy, from, limit);
-      gravel_synchronize();
-      gravel_copy(&pieces, &heavy->pieces, sizeof(pieces));
-      expand_edges(edges_of::heavy, pieces);
-      open = false, ++rounds;
-    } else if (beyond != unreached) {
-      from = beyond, limit = limit_after(from, delta);
-    } else {
-      return rounds;
-    }
   }
 }
 
@@ -400,6 +454,7 @@ bool solve(const sssp_options& o) {
   job.expanded = gravel_malloc<uint32_t>(most(own) * sizeof(uint32_t));
   job.queue = gravel_malloc<piece>(most(pieces) * sizeof(piece));
   job.results = gravel_malloc<found>(2 * sizeof(found));
+  job.where = gravel_malloc<search>(sizeof(search));
 
   double seconds = 0;
   uint32_t rounds = 0;

@@ -5,18 +5,30 @@
 #include "host/gravel.cuh"
 
 namespace gravel {
-
-/// As gravel_launch. Any host thread.
+namespace detail {
 template <class... P, class... A>
-void launch_alone(void (*kernel)(P...), const gravel_launch_config& how, A... arguments) {
+void launch_without_resolver([[maybe_unused]] bool apart, void (*kernel)(P...), const gravel_launch_config& how, A... arguments) {
 #if GRAVEL_CUDA
   [&](std::remove_const_t<P>... values) {
     void* pointers[] = {const_cast<void*>(static_cast<const void*>(&values))..., nullptr};
-    launch_on_cuda(reinterpret_cast<const void*>(kernel), how, pointers, true);
+    launch_on_cuda(reinterpret_cast<const void*>(kernel), how, pointers, apart ? company::apart : company::none);
   }(arguments...);
 #else
   gravel_launch(kernel, how, arguments...);
 #endif
+}
+}  // namespace detail
+
+/// As gravel_launch. Any host thread.
+template <class... P, class... A>
+void launch_alone(void (*kernel)(P...), const gravel_launch_config& how, A... arguments) {
+  detail::launch_without_resolver(false, kernel, how, arguments...);
+}
+/// The same, for a kernel that stores to other GPUs while others compute here: from sm_90 on those do not wait at their ends, and in their fences, for its stores.
+/// It is ordered with them by streams and events, and by what both release and acquire at the scope of the system, but by no release of a smaller scope.
+template <class... P, class... A>
+void launch_apart(void (*kernel)(P...), const gravel_launch_config& how, A... arguments) {
+  detail::launch_without_resolver(true, kernel, how, arguments...);
 }
 
 }  // namespace gravel

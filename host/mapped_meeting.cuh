@@ -6,7 +6,7 @@
 //   k into its word at each PE                   [Y1] release   sees k or more in the words of all PEs     [Y1] acquire
 //
 // Meetings follow each other in one stream, so who is in meeting k + 1 has left meeting k: a table is written again when its PE has come to the next meeting,
-// which its host starts when it has read that table. The model is test/models/mapped_meeting.pml. Elsewhere hosts meet in a barrier, and tell each other by a collective.
+// which its host starts when it has read that table, or behind a kernel that reads it. The model is test/models/mapped_meeting.pml. Elsewhere hosts meet in a barrier, and tell each other by a collective.
 #pragma once
 #include <vector>
 
@@ -17,7 +17,7 @@
 namespace gravel {
 
 struct meeting_memory {
-  static constexpr uint32_t most_words = 4;
+  static constexpr uint32_t most_words = 5;
   uint64_t* came;    ///< symmetric [PE]: the last meeting that each has come to; written by it
   uint64_t* tables;  ///< symmetric [2][PE][most_words]
 };
@@ -57,21 +57,25 @@ class mapped_meeting {
     if (mapped_) start(nullptr, 0);
     else gravel_barrier_all();
   }
+  /// A round in which each PE says words[0 .. count), device memory, where messages go by mapped memory. What each has said is for kernels that are started before
+  /// the next meeting: [PE][meeting_memory::most_words], in device memory.
+  const uint64_t* say(const void* words, uint32_t count) {
+    if (pes_ == 1) return static_cast<const uint64_t*>(words);
+    start(static_cast<const uint64_t*>(words), count);
+    return memory_.tables + number_ % 2 * pes_ * meeting_memory::most_words;
+  }
   /// What each PE has in words[0 .. count), device memory, behind its kernels: [PE][count]. Also a round, where messages go by mapped memory.
   std::vector<uint64_t> gather(const void* words, uint32_t count) {
     std::vector<uint64_t> all(pes_ * count);
     if (pes_ > 1 && mapped_) {
       constexpr uint32_t most = meeting_memory::most_words;
-      start(static_cast<const uint64_t*>(words), count);
-      gravel_synchronize();
       std::vector<uint64_t> table(pes_ * most);
-      gravel_copy(table.data(), memory_.tables + number_ % 2 * pes_ * most, table.size() * sizeof(uint64_t));
+      copy_behind_kernels(table.data(), say(words, count), table.size() * sizeof(uint64_t));
       for (size_t i = 0; i < all.size(); ++i) all[i] = table[i / count * most + i % count];
       return all;
     }
     std::vector<uint64_t> mine(count);
-    gravel_synchronize();
-    gravel_copy(mine.data(), words, count * sizeof(uint64_t));
+    copy_behind_kernels(mine.data(), words, count * sizeof(uint64_t));
     if (pes_ == 1) return mine;
     gravel_allgather(all.data(), mine.data(), count);
     return all;

@@ -19,6 +19,8 @@ for routes in net peer; do
 done
 expect operation net 'maximum of float'
 expect count peer "${other}1[01] elements here; at PE . another"
+expect few peer "${other}16000 elements here; at PE . another"
+expect few net "${other}16000 elements here; at PE . another"
 expect root net 'gravel_reduce, sum of float, 4000 elements here; at PE . another'
 expect no-root peer 'gravel_reduce to PE 99, which there is not'
 expect heap peer 'a reduction of 1099511627776 elements that are not all in the symmetric heap'

@@ -239,6 +239,33 @@ void check_refusals() {
   expect_error("one_shot_bytes is 40", [] { gravel_reducer r({.one_shot_bytes = 40}); });
 }
 
+// --- blocks of a kernel that a host starts
+void check_blocks() {
+  reducer_memory m{};
+  m.n_pes = 2, m.blocks = 32, m.staged_units = 16384 / flagged_words::data_bytes, m.directly = true;
+  const auto blocks = [&](uint64_t bytes) { return reduction_plan::blocks_beside(m, bytes); };
+  expect(blocks(4) == 1 && blocks(512 << 10) == 32, "blocks of one shot");
+  expect(blocks(1 << 20) == 16 && blocks(25 << 20) == 16 && blocks(64 << 20) == 32 && blocks(1 << 30) == 32, "blocks of two shots");
+  m.blocks = 8;
+  expect(blocks(25 << 20) == 8 && blocks(1 << 30) == 8, "blocks of a reducer with few");
+
+  gravel_reducer reducer({.blocks = 3, .one_shot_bytes = 64});
+  constexpr uint64_t count = 1 << 16;
+  auto* const sum = gravel_malloc<uint32_t>(count * sizeof(uint32_t));
+  for (const uint32_t most : {1u, 2u, 3u}) {
+    const std::vector<uint32_t> mine(count, most);
+    gravel_copy(sum, mine.data(), count * sizeof(uint32_t));
+    gravel_barrier_all();
+    gravel_allreduce(reducer, sum, sum, count, {.blocks = most});
+    std::vector<uint32_t> all(count);
+    gravel_copy(all.data(), sum, count * sizeof(uint32_t));
+    expect(all == std::vector<uint32_t>(count, most * static_cast<uint32_t>(n)), "by " + std::to_string(most) + " blocks");
+  }
+  expect_error("a reduction of 4 blocks; its reducer has 3", [&] { gravel_allreduce_start(reducer, sum, sum, count, {.blocks = 4}); });
+  gravel_barrier_all();
+  gravel_free(sum);
+}
+
 // --- accumulate
 template <gravel_reduction HOW, class T>
 __global__ void accumulate_to_all(gravel_t g, T* target, const T* source, uint64_t count, uint64_t* signal) {
@@ -320,6 +347,7 @@ int fault(const std::string& what) {
     last ? gravel_allreduce<GRAVEL_MAX>(reducer, memory, memory, 10) : gravel_allreduce(reducer, memory, memory, 10);
   else if (what == "count") gravel_allreduce(reducer, memory, memory, last ? 10 : 11);
   else if (what == "large") gravel_allreduce(reducer, memory, memory, last ? 10 : 4000);
+  else if (what == "few") gravel_allreduce(reducer, memory, memory, 16000, {.blocks = last ? 2u : 3u});
   else if (what == "root") gravel_reduce(reducer, memory, memory, 4000, last ? 0 : 1);
   else if (what == "no-root") gravel_reduce(reducer, memory, memory, 10, 99);
   else if (what == "heap") gravel_allreduce(reducer, memory, memory, uint64_t{1} << 40);
@@ -355,6 +383,7 @@ int main(int argc, char** argv) {
   }
   check_halves();
   check_refusals();
+  check_blocks();
   check_accumulates();
   {
     gravel_reducer reducer;  // in one shot as far as these go

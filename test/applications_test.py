@@ -63,10 +63,13 @@ BAD_GRAPHS = [
     ("", "", "--grid 0 5", "each side is from 1"),
     ("", "", "--division halves --rmat 5", "halves not in"),
     ("empty", "", "empty", "empty is empty"),
+    ("none.mtx", "%%MatrixMarket matrix coordinate real general\n0 0 0\n", "none.mtx", "none.mtx:2: the matrix has no rows"),
     ("cut.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 5\n1 2 1\n", "cut.mtx", "cut.mtx ends after 1 entries, but its size line promises 5"),
     ("range.mtx", "%%MatrixMarket matrix coordinate real general\n3 3 1\n1 4 1\n", "range.mtx", "range.mtx:3: entry (1, 4) is outside the matrix"),
     ("x.txt", "1 2\n1 two\n", "x.txt", "x.txt:2: expected two vertex ids"),
 ]
+# Graphs that are right, though odd: entries of a matrix of so many rows.
+ODD_GRAPHS = {"without edges": (3, []), "one vertex and its loop": (1, ["1 1 2"]), "loops": (3, ["1 1 2", "2 2 1", "1 2 1", "3 1 4", "3 1 4"])}
 NO_WEIGHTS = ("plain.txt", "1 2\n", "plain.txt", "plain.txt:1: expected a weight")
 NEGATIVE = ("minus.mtx", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 2 1\n2 1 -3\n", "minus.mtx", "minus.mtx:4: the weight -3 is not")
 BAD = {
@@ -156,6 +159,17 @@ class ApplicationsTest(unittest.TestCase):
                     self.assertNotEqual(done.returncode, 0)
                     self.assertIn(said, done.stderr)
                     self.assertEqual(done.stderr.count(said), 1, done.stderr)
+
+    @unittest.skipIf(NAME in ("kmeans", "mer"), "of graphs")
+    def test_odd_graphs(self):
+        """No edges, one vertex, self-loops and repetitions, more PEs than vertices."""
+        with tempfile.TemporaryDirectory() as folder:
+            for name, (rows, entries) in ODD_GRAPHS.items():
+                lines = ["%%MatrixMarket matrix coordinate real general", f"{rows} {rows} {len(entries)}", *entries]
+                (Path(folder) / "odd.mtx").write_text("\n".join(lines) + "\n")
+                with self.subTest(name):
+                    for pes, nodes in ((1, 1), (4, 1), (4, 2)):
+                        self.good(pes, nodes, "odd.mtx", folder)
 
     @unittest.skipIf(NAME != "color", "of color")
     def test_complete_graph(self):

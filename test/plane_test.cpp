@@ -146,6 +146,19 @@ TEST_CASE("a packet leaves when full, at its age, when asked, or when idle; each
     step();
     ++expected.idle;
   }
+  SECTION("idle, at once: a bulk message that fills a quarter of it, and nothing in flight") {
+    const std::vector<char> data(1000);
+    const gravel_t& g = job->pe(0).host_thread;
+    gravel_put_bulk(g, g.heap, data.data(), 500, 1);
+    step();
+    CHECK(causes_of(*job) == expected);
+    gravel_put_bulk(g, g.heap, data.data(), data.size(), 1);
+    step();
+    ++expected.idle;
+    CHECK(causes_of(*job) == expected);
+    gravel_put_bulk(g, g.heap, data.data(), data.size(), 1);  // nobody applies the first
+    step();
+  }
   SECTION("age: GRAVEL_TIMEOUT_US after it was opened, also while others are in flight") {
     put_word(*job, 0, 1, 0, 1);
     step();

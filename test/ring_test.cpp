@@ -145,12 +145,7 @@ struct near_instance {
     server.near.tickets = server.near_done = taken = base;
     for (uint64_t t = base < slots ? base : base - slots; t != base; ++t) *ring.word(t) = service_near_ring::word_of(t, 3);
   }
-  uint64_t claim(uint32_t source) {
-    const uint64_t t = take_ticket(source);
-    for (relax wait; !near_is_free(server, t, slots); wait()) {
-    }
-    return t;
-  }
+  uint64_t claim(uint32_t) { return claim_near(server, slots); }
   uint64_t take_ticket(uint32_t) { return fetch_add(&server.near.tickets, uint64_t{1}); }
   bool is_free(uint64_t t, uint32_t more) { return near_is_free(server, t, slots + more); }
   uint64_t* words(uint64_t t) { return ring.messages(t)->word; }

@@ -47,7 +47,8 @@ TEST_CASE("the shape follows settings and topology") {
     CHECK(q.n_planes == 3);
     CHECK(std::string(name_of(static_cast<queue_kind>(kind))).size() > 3);
   }
-  CHECK(s.queue_shape_of(static_cast<uint32_t>(queue_kind::kernel_block)).payload_units == values().slot_size / sizeof(unit));
+  CHECK(s.queue_shape_of(static_cast<uint32_t>(queue_kind::kernel_block)).payload_units ==
+        values().slot_size / sizeof(unit) + queue_shape::head_units);
   CHECK(is_handler_queue(static_cast<uint32_t>(queue_kind::host_handler)));
   CHECK_FALSE(is_handler_queue(static_cast<uint32_t>(queue_kind::host)));
 }
@@ -76,6 +77,7 @@ TEST_CASE("parts of a segment lie inside it, aligned, and do not overlap") {
     CHECK(reinterpret_cast<uintptr_t>(q.slots) % 128 == 0);
   }
   const auto memory = segment.landing_memory();
+  CHECK(reinterpret_cast<char*>(memory.data()) == segment.base());
   for (sink_kind kind : {sink_kind::device, sink_kind::host}) {
     const landing ring = segment.landing_of(kind);
     CHECK(ring.sink == sink_of(1, kind));
@@ -149,7 +151,8 @@ TEST_CASE("a segment whose size may still change is refused, and the descriptor 
   for (int seals : {0, F_SEAL_SHRINK, F_SEAL_GROW}) {
     const int file = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     REQUIRE(ftruncate(file, static_cast<off_t>(segment.bytes())) == 0);
-    REQUIRE(pwrite(file, segment.base(), 4096, 0) == 4096);
+    const auto control_at = reinterpret_cast<char*>(segment.control()) - segment.base();
+    REQUIRE(pwrite(file, segment.control(), 4096, control_at) == 4096);
     REQUIRE(fcntl(file, F_ADD_SEALS, seals) == 0);
     CHECK_THROWS_WITH(pe_segment::attach(file, shape(), 3), contains_text("PE 3") && contains_text("sealed"));
     CHECK_FALSE(is_open(file));

@@ -11,6 +11,7 @@
 #include "gravel.cuh"
 #include "lib/base/mix.hpp"
 #include "lib/server/servers.cuh"
+#include "test/pure_sections.hpp"
 #if GRAVEL_CUDA
 #include "host/pe/device_scope.cuh"
 #endif
@@ -411,7 +412,7 @@ int main(int argc, char** argv) {
   const uint32_t each = argc > 1 ? static_cast<uint32_t>(std::atoi(argv[1])) : GRAVEL_CUDA ? 10 : 12;
   tells = argc > 2;  // how long each part takes
   began = std::chrono::steady_clock::now();
-  gravel_init<plain::delivery, nested::delivery>();
+  gravel_init<plain::delivery, nested::delivery, pure_words::delivery, pure_lines::delivery>();
   if (take_turns()) blocks = 2, lanes = 32;
   refusals();
   const uint32_t n_pes = static_cast<uint32_t>(gravel_n_pes());
@@ -442,6 +443,17 @@ int main(int argc, char** argv) {
                {.keys = 3 * 4096 * n_pes, .blocks = 1, .exclusion = by, .data = data::device, .place = place::server}, 4096 * n_pes, each,
                seed++);
   }
+  const auto pure = [&]<class Servers>(const std::string& what, const gravel_servers_options& how) {
+    const std::string fault = run_pure<Servers>(how, blocks, lanes, each, seed++);
+    expect(fault.empty(), what + ": " + fault);
+    tell(what);
+  };
+  pure.template operator()<pure_words>("pure, one key", {.keys = 1, .blocks = 2, .place = place::caller, .calls = 32});
+  pure.template operator()<pure_words>("pure, few keys", {.keys = 11, .blocks = 2, .place = place::caller, .calls = 64});
+  pure.template operator()<pure_words>("pure, many keys", {.keys = 50'000, .blocks = 2, .place = place::caller, .calls = 64});
+  pure.template operator()<pure_words>("pure, at servers", {.keys = 11, .blocks = 2, .place = place::server, .calls = 64});
+  pure.template operator()<pure_lines>("pure, few keys of 64 bytes", {.keys = 7, .blocks = 2, .place = place::caller});
+  pure.template operator()<pure_lines>("pure, many keys of 64 bytes", {.keys = 50'000, .blocks = 2, .place = place::caller});
   wait_for_answers();
   close_at_once(each, seed++);
   const auto with_clients = [&](unsigned of_blocks, unsigned of_lanes, uint32_t calls, const std::string& what) {

@@ -8,7 +8,7 @@ UCX_RUN, JOB = sys.argv[1:3]
 ERRORS = {
     "unknown": "PE 0 has sent a task (id 0xfde0387) that task queue 0 here does not know",
     "pe": "PE 0: error: a task for PE 2: the job has PEs 0 to 1",
-    "payload": "PE 0: error: a task with a payload of 5000 bytes: the queue was opened for up to 3000",
+    "payload": "PE 0: error: a task with a payload of 38000 bytes: the queue was opened for up to 36000",
     "target": "in no heap of",
     "room": "all 8 slots there are taken, and the 8 for those that wait here",
     "dies": "PE 1",

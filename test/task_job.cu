@@ -27,7 +27,7 @@ void expect(bool holds, const std::string& what) {
   fprintf(stderr, "PE %d: %s\n", gravel_my_pe(), what.c_str());
 }
 
-constexpr uint32_t most = 3000;  ///< bytes of a payload
+constexpr uint32_t most = 36000;  ///< bytes of a payload: over `net` some messages
 
 /// Of the tasks of one sender: symmetric words that count how often each has run at this PE, and what was wrong.
 struct board {
@@ -468,7 +468,7 @@ __global__ void send_wrong(gravel_task_handle q, board* at, uint64_t* gate, int 
   if (what == 0) gravel_task_put<stranger>(q, last, nullptr, {}, {});
   if (what == 8) gravel_task_put<by_warp>(q, last, at, {}, {}, 0u, 1u);
   if (what == 1) gravel_task_put<by_warp>(q, last + 1, at, {}, {}, 0u, 1u);
-  if (what == 2) gravel_task_put<by_warp>(q, last, at, {{at, 5000}}, {}, 0u, 1u);
+  if (what == 2) gravel_task_put<by_warp>(q, last, at, {{at, most + 2000}}, {}, 0u, 1u);
   if (what == 3) gravel_task_put<by_warp>(q, last, reinterpret_cast<board*>(q.g.heap + q.g.heap_bytes), {}, {}, 0u, 1u);
   if (what == 4) gravel_task_put<branch>(q, last, at, {}, {}, 20u, uint64_t{1});
   if (what == 5 || what == 6) gravel_task_put<slow>(q, last, gate, {}, {});

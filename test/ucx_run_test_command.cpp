@@ -8,7 +8,6 @@
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <termios.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -176,16 +175,6 @@ std::vector<pid_t> command::living() const {
     if (text.str().find(mark_) != std::string::npos) found.push_back(std::stoi(name));
   }
   return found;
-}
-
-std::vector<pid_t> command::living_after_patience() const {
-  std::vector<pid_t> left = living();
-  for (int i = 0; i < 200 && !left.empty(); ++i) {
-    const timespec pause{0, 50'000'000};
-    nanosleep(&pause, nullptr);
-    left = living();
-  }
-  return left;
 }
 
 command_result run_command(const std::vector<std::string>& words, const command_options& options, const std::string& input) {

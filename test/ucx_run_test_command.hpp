@@ -2,9 +2,22 @@
 #pragma once
 #include <sys/types.h>
 
+#include <chrono>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
+
+/// Looks again, up to ten seconds, until there is nothing; returns what is left.
+template <typename Look>
+auto left_after_patience(Look look) {
+  auto left = look();
+  for (int i = 0; i < 200 && !left.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    left = look();
+  }
+  return left;
+}
 
 /// A directory of a test's own, removed with it.
 class scratch_directory {
@@ -50,8 +63,9 @@ class command {
   command_result finish();
   /// Processes that carry the mark and still live.
   std::vector<pid_t> living() const;
-  /// Waits up to ten seconds until there are none; returns what is left.
-  std::vector<pid_t> living_after_patience() const;
+  std::vector<pid_t> living_after_patience() const {
+    return left_after_patience([&] { return living(); });
+  }
 
  private:
   bool read_some();

@@ -37,17 +37,19 @@ enum message : unsigned { notice = 1, credit, stop, report, start_stall };
 /// Memory as a segment of a PE has it: mapped from a memfd.
 struct shared_memory {
   explicit shared_memory(size_t bytes) : bytes(bytes) {
-    const int file = memfd_create("ucx_test", MFD_CLOEXEC);
     REQUIRE(file >= 0);
     REQUIRE(ftruncate(file, bytes) == 0);
     void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     REQUIRE(mapped != MAP_FAILED);
-    close(file);
     data = static_cast<std::byte*>(mapped);
   }
-  ~shared_memory() { munmap(data, bytes); }
+  ~shared_memory() {
+    munmap(data, bytes);
+    close(file);
+  }
   shared_memory(const shared_memory&) = delete;
   std::span<std::byte> all() { return {data, bytes}; }
+  int file = memfd_create("ucx_test", MFD_CLOEXEC);
   std::byte* data;
   size_t bytes;
 };
@@ -269,6 +271,37 @@ TEST_CASE("a put writes its bytes and no others") {
       CHECK(std::all_of(target.data, target.data + margin + shift, untouched));
       CHECK(std::all_of(target.data + margin + shift + bytes, target.data + target.bytes, untouched));
     }
+}
+
+TEST_CASE("on one machine a put into a file's beginning needs nobody at the other end") {
+  pair_of_workers pair;
+  constexpr size_t most = 1 << 20, behind = 4096;
+  shared_memory source(most), target(most + behind);
+  const ucx_memory local(pair.context, source.data, source.bytes);
+  std::memset(target.data + most, int(poison), behind);
+  const ucx_memory landing(pair.context, target.file, target.data, most);
+  const ucx_remote_memory remote(*pair.to_b, landing.packed_key());
+  CHECK(remote.bytes() == most);
+  const std::string transports = std::getenv("UCX_TLS") ? std::getenv("UCX_TLS") : "";
+  const bool is_shared = landing.address() != target.data;
+  if (transports == "" || transports == "posix,self") CHECK(is_shared);
+  if (transports == "tcp" || transports == "tcp,self") CHECK_FALSE(is_shared);
+  unsigned seed = 0;
+  for (size_t bytes : {size_t(1), size_t(64), size_t(8193), most - 3, most}) {
+    INFO(bytes << " bytes");
+    fill(source.all(), ++seed);
+    std::memset(target.data, 0, most);
+    outcome put;
+    pair.to_b->put(source.data, bytes, local, remote.address() + most - bytes, remote, outcome::note, &put);
+    if (is_shared)
+      for (int i = 0; i < 1000 && put.calls == 0; ++i) pair.a.progress();
+    else pair.until([&] { return put.calls > 0; });
+    REQUIRE(put.calls == 1);
+    CHECK(put.status == UCS_OK);
+    CHECK(std::memcmp(target.data + most - bytes, source.data, bytes) == 0);
+    CHECK(std::all_of(target.data, target.data + most - bytes, [](std::byte byte) { return byte == std::byte{}; }));
+    CHECK(std::all_of(target.data + most, target.data + target.bytes, [](std::byte byte) { return byte == poison; }));
+  }
 }
 
 TEST_CASE("what is out of bounds is refused before UCX sees it") {

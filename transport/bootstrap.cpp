@@ -169,11 +169,8 @@ void bootstrap::wait_for_all() {
     case pmix_call::outcome::death: let_cause_speak(); fail("fence {} of the job cannot complete: {}", s.waits, death_notices::first());
     case pmix_call::outcome::timeout:
       fail(
-          "not all {} PEs came to fence {} of the job within {} s. Check that every PE runs the same program "
-          "with the same "
-          "arguments, that none is stopped or waits for input, and that all could start; "
-          "GRAVEL_CONNECT_TIMEOUT_S sets "
-          "the limit",
+          "not all {} PEs came to fence {} of the job within {} s. Check that every PE runs the same program with the same arguments, that "
+          "none is stopped or waits for input, and that all could start; GRAVEL_CONNECT_TIMEOUT_S sets the limit",
           s.job.size, s.waits, limit);
     case pmix_call::outcome::answered: break;
   }

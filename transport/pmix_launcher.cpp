@@ -72,10 +72,8 @@ std::jthread limit_on_init(uint64_t seconds) {
     std::unique_lock lock(mutex);
     never.wait_for(lock, over, std::chrono::seconds(seconds), [] { return false; });
     if (over.stop_requested()) return;
-    log_error(
-        "the launcher does not answer PMIx_Init within {} s (GRAVEL_CONNECT_TIMEOUT_S); is one of the job's "
-        "processes stopped?",
-        seconds);
+    log_error("the launcher does not answer PMIx_Init within {} s (GRAVEL_CONNECT_TIMEOUT_S); is one of the job's processes stopped?",
+              seconds);
     _exit(1);
   });
 }
@@ -130,15 +128,13 @@ void refuse_other_launchers() {
   };
   if (has("SLURM_PROCID") && more_than_one("SLURM_STEP_NUM_TASKS"))
     fail(
-        "srun started {} processes without PMIx, so they cannot find each other: add --mpi=pmix (`srun "
-        "--mpi=list` shows "
-        "whether this Slurm has it), or start them with ucx-run",
+        "srun started {} processes without PMIx, so they cannot find each other: add --mpi=pmix (`srun --mpi=list` shows whether this "
+        "Slurm has it), or start them with ucx-run",
         std::getenv("SLURM_STEP_NUM_TASKS"));
   if (has("PMI_RANK") && more_than_one("PMI_SIZE"))
     fail(
-        "the launcher (MPICH's mpiexec?) started {} processes with PMI, but Gravel needs PMIx: start them "
-        "with ucx-run, "
-        "Open MPI's mpirun, prterun or srun --mpi=pmix",
+        "the launcher (MPICH's mpiexec?) started {} processes with PMI, but Gravel needs PMIx: start them with ucx-run, Open MPI's mpirun, "
+        "prterun or srun --mpi=pmix",
         std::getenv("PMI_SIZE"));
 }
 
@@ -151,8 +147,8 @@ pmix_proc_t join_launcher(uint64_t limit_s) {
   }
   if (code != PMIX_SUCCESS)
     fail(
-        "cannot join the job: PMIx_Init: {}. A PMIx launcher started this process (PMIX_NAMESPACE={}, PMIX_RANK={}) but does not "
-        "answer. Check that the launcher still runs and that it uses a PMIx as new as this one ({})",
+        "cannot join the job: PMIx_Init: {}. A PMIx launcher started this process (PMIX_NAMESPACE={}, PMIX_RANK={}) but does not answer. "
+        "Check that the launcher still runs and that it uses a PMIx as new as this one ({})",
         PMIx_Error_string(code), std::getenv("PMIX_NAMESPACE"), std::getenv("PMIX_RANK"), PMIx_Get_version());
   return self;
 }

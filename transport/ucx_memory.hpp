@@ -16,6 +16,9 @@ class ucx_memory {
  public:
   /// Throws gravel::error if UCX cannot register the memory (usually the limit on locked memory).
   ucx_memory(ucx_context& context, void* address, size_t bytes);
+  /// The same of the first `bytes` of a memfd, all zeros yet, which are mapped at `mapped`. Processes of this machine put into them without help
+  /// of this one, if UCX lets them share it.
+  ucx_memory(ucx_context& context, int file, void* mapped, size_t bytes);
   ~ucx_memory();
   ucx_memory(const ucx_memory&) = delete;
   ucx_memory& operator=(const ucx_memory&) = delete;
@@ -30,9 +33,12 @@ class ucx_memory {
 
  private:
   ucx_context& context_;
-  void* address_;
+  void* address_;  ///< where peers put: `mapped`, or UCX's own mapping
   size_t bytes_;
   ucp_mem_h handle_ = nullptr;
+
+  void register_here();
+  bool share(int file);
 };
 
 }  // namespace gravel

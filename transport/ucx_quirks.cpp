@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <sstream>
+#include <utility>
 
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
@@ -74,6 +75,13 @@ bool seen_in(const std::string& text, std::optional<bool> (*look)(const std::str
   return seen.value_or(otherwise);
 }
 
+namespace {
+thread_local int offered = -1;
+}
+segment_offer::segment_offer(int file) { offered = file; }
+segment_offer::~segment_offer() { offered = -1; }
+bool segment_offer::is_taken() const { return offered == -1; }
+
 }  // namespace gravel
 
 namespace {
@@ -90,7 +98,10 @@ bool needs_no_name(const char* name) {
 extern "C" {
 
 [[gnu::visibility("default")]] int shm_open(const char* name, int flags, mode_t mode) {
-  if ((flags & O_CREAT) && needs_no_name(name)) return memfd_create(name + 1, MFD_CLOEXEC);
+  if ((flags & O_CREAT) && needs_no_name(name)) {
+    const int file = std::exchange(gravel::offered, -1);
+    return file != -1 ? fcntl(file, F_DUPFD_CLOEXEC, 0) : memfd_create(name + 1, MFD_CLOEXEC);
+  }
   static const auto real = reinterpret_cast<decltype(&shm_open)>(dlsym(RTLD_NEXT, "shm_open"));
   return real(name, flags, mode);
 }

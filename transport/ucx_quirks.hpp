@@ -28,10 +28,22 @@ std::optional<bool> sends_messages_over_tcp(const std::string& printed_endpoint)
 /// What `look` sees in the text, or `otherwise`, if this UCX is not known or the text has another form. The first time says so.
 bool seen_in(const std::string& text, std::optional<bool> (*look)(const std::string&), bool otherwise);
 
+/// While it lives, the next segment that UCX makes in this thread is the beginning of `file`, over which UCX writes zeros. The
+/// descriptor stays the caller's.
+class segment_offer {
+ public:
+  explicit segment_offer(int file);
+  ~segment_offer();
+  segment_offer(const segment_offer&) = delete;
+  bool is_taken() const;
+};
+
 // The memory through which the processes of one machine talk is made by UCX, which has no setting for who may see it and under what
 // name. In programs that this is linked to, the functions of ucx_quirks.cpp stand before those of the C library:
 // - UCX's POSIX segments have names in /dev/shm for the milliseconds in which they are made, and a process killed then would
 //   leave one behind. Here they are memfds, which have no name at all: peers open them as /proc/PID/fd/FD anyway.
+//   One may be a file of ours (segment_offer): then peers put into it as into memory of their own, and no processor at this end takes
+//   part. UCX cannot share memory so that it did not make.
 // - Its System V segments (if UCX_TLS asks for them) would be the user's group's as well; here they are the user's alone.
 
 }  // namespace gravel

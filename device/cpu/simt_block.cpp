@@ -245,8 +245,8 @@ void block_runner::stop_lane() {
 const char* block_runner::cancelled::what() const noexcept {
   static thread_local std::string text;
   text =
-      "a lane that waits cannot be ended, for it catches what should end it, or waits in a destructor or noexcept function; "
-      "it is to end because of this: ";
+      "a lane that waits cannot be ended, for it catches what should end it, or waits in a destructor or noexcept function; it is to end "
+      "because of this: ";
   try {
     std::lock_guard lock(launch.mutex);
     std::rethrow_exception(launch.error);

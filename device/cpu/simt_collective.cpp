@@ -145,10 +145,8 @@ void block_runner::check_mask(uint32_t warp, uint32_t waiting) const {
     const auto id = static_cast<uint32_t>(std::countr_zero(waiting));
     const lane& l = lanes_[warp * 32 + id];
     if (const uint32_t gone = l.mask & ended_[warp])
-      fail(
-          "{}: deadlock: lane {} of warp {} waits in {} with mask {:#010x}, which names lane {}, but that "
-          "has ended",
-          describe_block(), id, warp, name_of(l.op), l.mask, std::countr_zero(gone));
+      fail("{}: deadlock: lane {} of warp {} waits in {} with mask {:#010x}, which names lane {}, but that has ended", describe_block(), id,
+           warp, name_of(l.op), l.mask, std::countr_zero(gone));
   }
 }
 

@@ -180,15 +180,12 @@ inline bool gravel_is_cooperative() { return gravel::simt::detail::cooperative; 
 
 // ---- the block. As on the GPU, a barrier counts the lanes that have not ended.
 inline void __syncthreads() { gravel::simt::detail::block_collective(gravel::simt::detail::block_op::sync, true); }
-inline int __syncthreads_count(int predicate) {
-  return gravel::simt::detail::block_collective(gravel::simt::detail::block_op::count, predicate != 0);
-}
-inline int __syncthreads_and(int predicate) {
-  return gravel::simt::detail::block_collective(gravel::simt::detail::block_op::all, predicate != 0);
-}
-inline int __syncthreads_or(int predicate) {
-  return gravel::simt::detail::block_collective(gravel::simt::detail::block_op::any, predicate != 0);
-}
+#define GRAVEL_SIMT_VOTE(name, op) \
+  inline int name(int predicate) { return gravel::simt::detail::block_collective(gravel::simt::detail::block_op::op, predicate != 0); }
+GRAVEL_SIMT_VOTE(__syncthreads_count, count)
+GRAVEL_SIMT_VOTE(__syncthreads_and, all)
+GRAVEL_SIMT_VOTE(__syncthreads_or, any)
+#undef GRAVEL_SIMT_VOTE
 
 // ---- the warp. Bits of the mask beyond the end of the block are ignored; a mask that names a lane that has
 // ended is an error (stricter than CUDA, where it is an error only for some operations). Groups of one never
@@ -206,21 +203,16 @@ __forceinline__ unsigned __activemask() {
   using namespace gravel::simt::detail;
   return explores ? active_mask() : own_bit();
 }
-inline unsigned __ballot_sync(unsigned mask, int predicate) {
-  using namespace gravel::simt::detail;
-  if (mask == own_bit()) return predicate ? mask : 0;
-  return static_cast<unsigned>(warp_collective(warp_op::ballot, mask, predicate != 0, 0));
-}
-inline int __any_sync(unsigned mask, int predicate) {
-  using namespace gravel::simt::detail;
-  if (mask == own_bit()) return predicate != 0;
-  return static_cast<int>(warp_collective(warp_op::any, mask, predicate != 0, 0));
-}
-inline int __all_sync(unsigned mask, int predicate) {
-  using namespace gravel::simt::detail;
-  if (mask == own_bit()) return predicate != 0;
-  return static_cast<int>(warp_collective(warp_op::all, mask, predicate != 0, 0));
-}
+#define GRAVEL_SIMT_VOTE(name, type, op, of_one)                                     \
+  inline type name(unsigned mask, int predicate) {                                   \
+    using namespace gravel::simt::detail;                                            \
+    if (mask == own_bit()) return predicate ? of_one : 0;                            \
+    return static_cast<type>(warp_collective(warp_op::op, mask, predicate != 0, 0)); \
+  }
+GRAVEL_SIMT_VOTE(__ballot_sync, unsigned, ballot, mask)
+GRAVEL_SIMT_VOTE(__any_sync, int, any, 1)
+GRAVEL_SIMT_VOTE(__all_sync, int, all, 1)
+#undef GRAVEL_SIMT_VOTE
 
 // Shuffles. CUDA leaves a value read from a lane outside the mask undefined; here it is the complement of the
 // reader's own value, so that a program that uses it goes wrong visibly. As there, what is smaller than an int becomes one.

@@ -42,8 +42,8 @@ carrier& carriers::make() {
     stack = allocator.allocate();
   } catch (const std::bad_alloc&) {
     fail(
-        "cannot map the stack of lane {} ({} bytes and a guard): out of memory, or more mappings than "
-        "vm.max_map_count allows; use fewer threads, smaller blocks, or a smaller GRAVEL_CPU_STACK_SIZE",
+        "cannot map the stack of lane {} ({} bytes and a guard): out of memory, or more mappings than vm.max_map_count allows; use fewer "
+        "threads, smaller blocks, or a smaller GRAVEL_CPU_STACK_SIZE",
         all_.size(), stack_bytes_);
   }
   carrier* c = new carrier;

@@ -54,7 +54,7 @@ using tree_graph = gravel_shared_task_graph<gravel_no_constants, tree_node, tree
 
 struct across_options {
   std::string what = "fib", from = "first";
-  uint32_t n = 0, serial_rows = GRAVEL_CUDA ? 11 : 3, trees = 40;
+  uint32_t n = 0, serial_rows = GRAVEL_CUDA ? 12 : 3, trees = 40;
   gravel_shared_options shared;
 };
 
@@ -73,7 +73,7 @@ bool run_across(const channel_program_options& o, const across_options& a, Graph
     graph.run();
     return gravel_sum_all(uint64_t{graph.value(result)});
   });
-  tell_counts(graph.counts(), facts);
+  tell_counts(graph, facts);
   const uint64_t given = gravel_sum_all(graph.shared().given), taken = gravel_sum_all(graph.shared().taken),
                  asked = gravel_sum_all(graph.shared().asked), busy = gravel_sum_all(uint64_t{graph.counts().tasks != 0});
   const uint64_t least = gravel_min_all(graph.counts().tasks), most = gravel_max_all(graph.counts().tasks);
@@ -118,7 +118,7 @@ int main(int argc, char** argv) {
   command_line app("Task graphs of all PEs together: whoever has nothing to do gets tasks of others.", program_name);
   app.add_option("what", a.what, "fib, queens or trees").one_of({"fib", "queens", "trees"}).capture_default_str();
   app.add_option("--n", a.n, "Of fib, of queens (up to 17), or the most levels of a tree; 0: by what").range(0u, 47u);
-  app.add_option("--serial-rows", a.serial_rows, "Last rows of queens that one lane counts").range(0u, 17u).capture_default_str();
+  app.add_option("--serial-rows", a.serial_rows, "Last rows of queens that one warp counts").range(0u, 17u).capture_default_str();
   app.add_option("--trees", a.trees, "How many").range(1u, 1u << 20).capture_default_str();
   app.add_option("--from", a.from, "Where they begin: at the first PE, or dealt to all").one_of({"first", "all"}).capture_default_str();
   app.add_option("--guests", a.shared.guests, "Tasks of other PEs that may be at a PE").capture_default_str();
@@ -130,8 +130,7 @@ int main(int argc, char** argv) {
     if (a.what != "queens") return;
     // As in `queens`: tasks that count the last rows are the deepest, so no room need be promised for what they might spawn.
     if (app.count("--max-depth") == 0) o.graph.max_depth = a.n - std::min(a.n, a.serial_rows);
-    if (app.count("--capacity") == 0 && GRAVEL_CUDA) o.graph.capacity = 65505;
-    if (app.count("--local-levels") == 0) o.graph.local_levels = 0;
+    if (app.count("--capacity") == 0 && GRAVEL_CUDA) o.graph.capacity = 8161;  // the more wait here, the fewer of them are the other PEs'
   });
 
   gravel_init<>();

@@ -73,12 +73,16 @@ bool run_and_tell(const channel_program_options& o, const char* which, V expecte
       o, which, facts, [] {}, [&] { found = work(); }, check);
 }
 
-inline void tell_counts(const gravel_task_counts& c, fact_list& facts) {
+template <class Graph>
+void tell_counts(const Graph& graph, fact_list& facts) {
+  const gravel_task_counts& c = graph.counts();
   const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
   if (gravel_my_pe() == 0)
-    std::printf("tasks %llu in %llu batches, of them in shared memory %llu in %llu; continuations %llu; refusals %llu\n", number(c.tasks),
-                number(c.batches), number(c.local_tasks), number(c.local_batches), number(c.continuations), number(c.refusals));
-  facts.insert(facts.end(), {{"tasks", c.tasks},
+    std::printf("tasks %llu in %llu batches by %u workers, of them in shared memory %llu in %llu; continuations %llu; refusals %llu\n",
+                number(c.tasks), number(c.batches), graph.workers(), number(c.local_tasks), number(c.local_batches),
+                number(c.continuations), number(c.refusals));
+  facts.insert(facts.end(), {{"workers", uint64_t{graph.workers()}},
+                             {"tasks", c.tasks},
                              {"batches", c.batches},
                              {"local_tasks", c.local_tasks},
                              {"local_batches", c.local_batches},

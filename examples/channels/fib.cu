@@ -36,7 +36,7 @@ int main(int argc, char** argv) {
     if (o.has("tasks")) {
       fib_tasks::graph graph({}, o.graph);
       right &= run_and_tell(o, "tasks", serial(n), facts, [&] { return fib_tasks::run(graph, n); });
-      tell_counts(graph.counts(), facts);
+      tell_counts(graph, facts);
     }
     if (o.has("threads")) {
       fib_threads::program by_hand(n);

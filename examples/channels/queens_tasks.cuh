@@ -1,5 +1,5 @@
 // Queens on a board of n x n, as a task graph: a task for each placement of some rows, a continuation that adds up what its rows below
-// found. The last rows are counted by one lane.
+// found; each is run by a warp, which counts the last rows as a whole.
 #pragma once
 #include "examples/channels/queens_rows.hpp"
 #include "lib/channel/task_graph.cuh"
@@ -20,7 +20,7 @@ struct tally {
 
 struct queens {
   static constexpr const char* name = "queens";
-  static constexpr uint32_t spawns = most_columns;
+  static constexpr uint32_t lanes = 32, spawns = most_columns;
   using continuations = gravel_types<tally>;
   placement rows;
   gravel_return<uint64_t> to;
@@ -28,10 +28,14 @@ struct queens {
   template <class Here>
   __device__ void operator()(Here& here) const {
     const board& b = here.constants();
-    uint32_t free = rows.free(b);
-    if (rows.left(b) <= b.serial_rows || free == 0) return here.add(to, count_below(b, rows));
-    const auto all = here.wait_for(tally{to}, placement::count(free));
-    for (; free != 0; free &= free - 1) here.spawn(queens{rows.with(free & (0 - free)), all[0]});
+    const uint32_t free = rows.free(b), bit = 1u << here.rank();
+    if (rows.left(b) <= b.serial_rows || free == 0) {
+      const uint64_t found = count_together(b, rows);
+      if (here.rank() == 0) here.add(to, found);
+    } else {
+      const auto all = here.wait_together(tally{to}, placement::count(free));
+      here.spawn_together((free & bit) != 0, queens{rows.with(bit), all[0]});
+    }
   }
 };
 

@@ -1,91 +1,55 @@
-// The same by hand: threads that stay, a queue of placements in device memory, a counter for the end, one sum. The queue is as long as
-// there may be placements above the last rows.
+// The same by hand: warps that stay, a queue of placements, one sum. The queue is as long as there may be placements above the last rows.
 #pragma once
 #include <algorithm>
 
 #include "examples/channels/queens_rows.hpp"
+#include "examples/channels/warp_queue.cuh"
 #include "gravel.cuh"
-#include "host/device_array.hpp"
 #include "host/launch_alone.cuh"
-#include "lib/base/relax.hpp"
 
 namespace queens_threads {
 
-struct queue {
-  placement* items;
-  uint32_t* ready;
-  uint32_t *head, *tail, *pending, *overflow;
+struct counter {
+  board b;
   uint64_t* found;
-  uint32_t capacity;
-};
+  uint32_t* overflow;
+  warp_queue<placement> queue;
 
-__global__ void work(queue q, board b) {
-  using namespace gravel;
-  uint32_t ticket = fetch_add<scope::device>(q.head, 1u);
-  uint64_t found = 0;
-  for (relax idle;;) {
-    if (ticket < q.capacity && load_acquire<scope::device>(&q.ready[ticket])) {
-      const placement at = q.items[ticket];
-      uint32_t free = at.free(b);
-      if (at.left(b) <= b.serial_rows || free == 0) {
-        found += count_below(b, at);
-      } else {
-        const uint32_t n = placement::count(free);
-        fetch_add<scope::device>(q.pending, n);
-        const uint32_t first = fetch_add<scope::device>(q.tail, n);
-        for (uint32_t child = first; free != 0; free &= free - 1, ++child) {
-          if (child >= q.capacity) {
-            store_relaxed<scope::device>(q.overflow, 1u);
-            fetch_add<scope::device>(q.pending, ~0u);
-            continue;
-          }
-          q.items[child] = at.with(free & (0 - free));
-          store_release<scope::device>(&q.ready[child], 1u);
-        }
+  GRAVEL_DEVICE void operator()(const placement& at) const {
+    const gravel::lane_group warp = gravel::lane_group::of(~0u);
+    const uint32_t free = at.free(b);
+    if (at.left(b) <= b.serial_rows) {
+      const uint64_t found_here = count_together(b, at);
+      if (warp.is_leader()) gravel::fetch_add<gravel::scope::device>(found, found_here);
+    } else if (free != 0) {
+      const uint32_t n = placement::count(free), first = warp.from_leader(warp.is_leader() ? queue.places(n) : 0);
+      if (first + n <= queue.capacity) {
+        if (free >> warp.lane() & 1) queue.put(first + warp.rank_in(free), at.with(1u << warp.lane()));
+      } else if (warp.is_leader()) {
+        gravel::store_relaxed<gravel::scope::device>(overflow, 1u);
+        gravel::fetch_add<gravel::scope::device>(queue.pending, 0u - n);
       }
-      fetch_add_release<scope::device>(q.pending, ~0u);
-      ticket = fetch_add<scope::device>(q.head, 1u);
-      idle.reset();
-    } else if (load_acquire<scope::device>(q.pending) == 0) {
-      break;
-    } else {
-      idle();
     }
   }
-  if (found) fetch_add<scope::device>(q.found, found);
-}
+};
+
+__global__ void work(counter c) { c.queue.serve(c); }
 
 class program {
  public:
-  /// Placements up to the row at which lanes count, at most n * (n - 1) * ...; `most` bounds the memory.
-  explicit program(const board& b, uint64_t most = uint64_t{1} << 27)
-      : board_(b), capacity_(static_cast<uint32_t>(std::min(placements(b), most))), memory_(uint64_t{capacity_} * 4 + 160) {}
+  /// Placements up to the row at which warps count, at most n * (n - 1) * ...; `most` bounds the memory.
+  explicit program(const board& b, uint64_t most = uint64_t{1} << 25)
+      : board_(b), words_(uint64_t{4}), queue_(std::min(placements(b), most)) {}
 
   uint64_t run(unsigned blocks, unsigned threads) {
-    uint32_t* const at = memory_.data();
-    const queue q{reinterpret_cast<placement*>(at + 160),
-                  at + 160 + uint64_t{capacity_} * 3,
-                  at,
-                  at + 32,
-                  at + 64,
-                  at + 96,
-                  reinterpret_cast<uint64_t*>(at + 128),
-                  capacity_};
-    gravel::current_backend().zero(at, (uint64_t{capacity_} * 4 + 160) * 4);
-    const placement root;
-    const uint32_t one = 1;
-    gravel_copy(q.items, &root, sizeof(root));
-    gravel_copy(q.ready, &one, 4);
-    gravel_copy(q.tail, &one, 4);
-    gravel_copy(q.pending, &one, 4);
-    gravel::launch_alone(work, {.grid = blocks, .block = threads}, q, board_);
+    uint64_t words[4] = {};
+    gravel_copy(words_.data(), words, sizeof(words));
+    const counter c{board_, words_.data(), reinterpret_cast<uint32_t*>(words_.data() + 2), queue_.begin({})};
+    gravel::launch_alone(work, {.grid = blocks, .block = threads}, c);
     gravel_synchronize();
-    uint32_t overflow = 0;
-    uint64_t found = 0;
-    gravel_copy(&overflow, q.overflow, 4);
-    if (overflow) gravel::fail_text("the queue of the version by hand is too short; take more serial rows");
-    gravel_copy(&found, q.found, 8);
-    return found;
+    gravel_copy(words, words_.data(), sizeof(words));
+    if (words[2]) gravel::fail_text("the queue of the version by hand is too short; take more serial rows");
+    return words[0];
   }
 
  private:
@@ -96,8 +60,8 @@ class program {
   }
 
   board board_;
-  uint32_t capacity_;
-  gravel::device_array<uint32_t> memory_;
+  gravel::device_array<uint64_t> words_;
+  warp_queue_memory<placement> queue_;
 };
 
 }  // namespace queens_threads

@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
       sort_tasks::graph graph(arrays, o.graph);
       right &= run_and_tell(
           o, "tasks", facts, prepare, [&] { sort_tasks::run(graph, n); }, check);
-      tell_counts(graph.counts(), facts);
+      tell_counts(graph, facts);
     }
     if (o.has("threads")) {
       sort_threads::program by_hand(arrays, n);

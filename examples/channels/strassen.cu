@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
       strassen_tasks::graph graph(all, o.graph);
       right &= run_and_tell(
           o, "tasks", facts, prepare, [&] { strassen_tasks::run(graph, all.is_leaf(0)); }, check);
-      tell_counts(graph.counts(), facts);
+      tell_counts(graph, facts);
     }
     if (o.has("threads")) {
       strassen_threads::program by_hand(all);

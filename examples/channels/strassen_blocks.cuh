@@ -91,17 +91,20 @@ struct strassen_matrices {
       const uint32_t row = block / (self.n / 32) * 32 + row_of_lane, column = block % (self.n / 32) * 32 + column_of_lane;
       float sum[4][8] = {};
       for (uint32_t k = 0; k < self.n; k += 4) {
-        four a[4];
-        GRAVEL_UNROLL
-        for (uint32_t r = 0; r < 4; ++r) a[r] = *reinterpret_cast<const four*>(&self.a[(row + r) * self.n + k]);
+        four a[4], b[4][2];
         GRAVEL_UNROLL
         for (uint32_t i = 0; i < 4; ++i) {
-          const auto* const b = reinterpret_cast<const four*>(&self.b[(k + i) * self.n + column]);
-          const four left = b[0], right = b[1];
-          GRAVEL_UNROLL
-          for (uint32_t r = 0; r < 4; ++r) GRAVEL_UNROLL
-          for (uint32_t c = 0; c < 4; ++c) sum[r][c] += a[r].at[i] * left.at[c], sum[r][c + 4] += a[r].at[i] * right.at[c];
+          a[i] = *reinterpret_cast<const four*>(&self.a[(row + i) * self.n + k]);
+          const auto* const from = reinterpret_cast<const four*>(&self.b[(k + i) * self.n + column]);
+          b[i][0] = from[0], b[i][1] = from[1];
         }
+#if GRAVEL_ON_GPU
+        __syncwarp();  // all are on their way before the first is waited for, however many registers nvcc would save
+#endif
+        GRAVEL_UNROLL
+        for (uint32_t i = 0; i < 4; ++i) GRAVEL_UNROLL
+        for (uint32_t r = 0; r < 4; ++r) GRAVEL_UNROLL
+        for (uint32_t c = 0; c < 8; ++c) sum[r][c] += a[r].at[i] * b[i][c / 4].at[c % 4];
       }
       GRAVEL_UNROLL
       for (uint32_t r = 0; r < 4; ++r) GRAVEL_UNROLL

@@ -15,6 +15,7 @@ struct bank_account {
 
 struct bank_transfer {
   static constexpr const char* name = "bank_transfer";
+  static constexpr bool pure = true;
   GRAVEL_HANDLER void operator()(bank_account& from, bank_account& to, uint32_t amount) const {
     from.balance -= amount;
     ++from.entries;

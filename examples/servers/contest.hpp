@@ -27,7 +27,7 @@ struct keyed_calls {
 
 /// A record of this PE and its lock: number i is that of key i * n_pes + my_pe. They lie as those of servers do.
 template <class Record>
-struct alignas(slot_alignment_of<Record, 1>) locked_record {
+struct alignas(slot_alignment_of<Record>) locked_record {
   Record record;
   uint32_t lock;
 };
@@ -174,6 +174,13 @@ template <class P>
 requires requires { P::asks_less; }
 constexpr const char* asks_less<P> = P::asks_less;
 
+/// Does who calls servers wait for all answers? Then nothing is under way when the kernels have ended.
+template <class P>
+constexpr bool waits_for_answers = false;
+template <class P>
+requires requires { P::waits_for_answers; }
+constexpr bool waits_for_answers<P> = P::waits_for_answers;
+
 /// `blocks`: 0: up to 24, and as many as its sender gathers calls for.
 template <class Servers>
 gravel_servers_options options_of(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls) {
@@ -221,7 +228,7 @@ class contest {
     if constexpr (P::sorts)
       if (method_ == contest_method::sort) sorted().prepare(in);
   }
-  /// Makes the calls, and returns when all have run, also those of other PEs. Collective.
+  /// Makes the calls, and returns when all have run, also those of other PEs, or, of problems that wait for answers, all of this PE. Collective.
   void run(const typename P::input& in) {
     const unsigned grid = blocks_for(in.n), block = contest_lanes;
     if (servers_) launch_callers<typename P::servers>(*servers_, in);
@@ -236,7 +243,7 @@ class contest {
         else launch_callers<in_blocks<typename P::combining>>(*combining_, in);
       }
     }
-    if (table_) gravel_synchronize();
+    if (table_ || (servers_ && waits_for_answers<P>)) gravel_synchronize();
     else gravel_wait_quiescent();
   }
   /// Makes all records alike. Collective.

@@ -1,5 +1,5 @@
 // A hash table whose buckets are records: a section finds its key in the bucket, or a free place for it, and adds to the value. A bucket that is full
-// refuses; refused insertions go to the next bucket: at once if the section has run where it was asked for, else in the next pass.
+// refuses; refused insertions go to the next bucket: at once if the section has run where it was asked for, else when the server's answer is there.
 //
 // Where insertions of one key become one, nobody is there to whom a bucket could answer. A full bucket then has others behind it, of its PE.
 #pragma once
@@ -27,13 +27,14 @@ struct hash_item {
   hash_value value;
 };
 struct spare_buckets;
-/// With its lock, which lies behind it, a line of memory. Places are taken from the last on: that and the lock are in one half of the line.
-struct hash_bucket {
+/// With its lock, which lies behind it, a line of memory. Places are taken from the last on: that and the lock are in one half of the line. An item lies in
+/// one sector of 32 bytes, so that who has read its key has its value.
+struct alignas(16) hash_bucket {
   static constexpr uint32_t places = 3;
-  // Where insertions are combined; else nullptr.
-  hash_bucket* next;       ///< has what this one, which is full, has no place for
-  spare_buckets* spare;    ///< of this PE
   hash_item item[places];  ///< first word of the key 0: free, as are those before it
+  // Where insertions are combined; else nullptr.
+  hash_bucket* next;     ///< has what this one, which is full, has no place for
+  spare_buckets* spare;  ///< of this PE
 };
 /// Buckets of a PE, in device memory, that are put behind its full ones. Never too few: a bucket with n behind it has more than n * places keys.
 struct spare_buckets {
@@ -46,18 +47,21 @@ enum class hash_answer : uint8_t { none, inserted, refused };
 
 struct hash_insert {
   static constexpr const char* name = "hash_insert";
+  static constexpr bool pure = true;
   GRAVEL_HANDLER hash_answer operator()(hash_bucket& b, hash_item added) const {
-    for (hash_item* i = b.item + hash_bucket::places; i-- != b.item;) {
-      const hash_key key = i->key;
-      if (key == added.key) {
-        i->value = i->value + added.value;
-      } else {
-        if (key.word[0] != 0) continue;
-        *i = added;
-      }
-      return hash_answer::inserted;
-    }
-    return hash_answer::refused;
+    // All keys are read at once: one way to memory, not one for each place.
+    hash_key keys[hash_bucket::places];
+    uint32_t at = hash_bucket::places;
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < hash_bucket::places; ++i) keys[i] = b.item[i].key;
+    bool is_new = false;
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < hash_bucket::places; ++i)
+      if (keys[i].word[0] == 0 || keys[i] == added.key) at = i, is_new = keys[i].word[0] == 0;
+    if (at == hash_bucket::places) return hash_answer::refused;
+    if (is_new) b.item[at] = added;
+    else b.item[at].value = b.item[at].value + added.value;
+    return hash_answer::inserted;
   }
 };
 
@@ -74,6 +78,7 @@ struct hash_add {
 
 struct hash_problem {
   static constexpr const char* name = "hash_table";
+  static constexpr bool waits_for_answers = true;
   static constexpr bool combines = true, sorts = true;
   static constexpr const char* asks_less = "who inserts is not answered, and of the insertions of one key that meet one is made";
   using record = hash_bucket;
@@ -83,18 +88,16 @@ struct hash_problem {
     const hash_item* items;
     hash_answer* answers;  ///< [n], symmetric
     uint64_t n, buckets;
-    uint32_t pass, n_pes, my_pe;
+    uint32_t n_pes, my_pe;
     bool own;  ///< buckets of this PE alone
-    /// Where an item is to go, and where behind that.
-    struct place {
-      uint64_t at, all;
+    /// How many buckets there are to choose from, and which of them an item is tried in first: worked out once for all items.
+    struct choice {
+      uint64_t all;
+      GRAVEL_BOTH uint64_t first(const hash_item& item) const { return (mix(item.key.word[0]) >> 32) * all >> 32; }
+      GRAVEL_BOTH uint64_t behind(uint64_t place) const { return place + 1 == all ? 0 : place + 1; }
     };
-    GRAVEL_BOTH place first_place(const hash_item& item) const {
-      const uint64_t all = own ? (buckets - my_pe + n_pes - 1) / n_pes : buckets;
-      return {(mix(item.key.word[0]) + pass) % all, all};
-    }
-    GRAVEL_BOTH static void go_on(place& p) { p.at = p.at + 1 == p.all ? 0 : p.at + 1; }
-    GRAVEL_BOTH uint32_t bucket(const place& p) const { return static_cast<uint32_t>(own ? p.at * n_pes + my_pe : p.at); }
+    GRAVEL_BOTH choice places() const { return {own ? (buckets - my_pe + n_pes - 1) / n_pes : buckets}; }
+    GRAVEL_BOTH uint32_t bucket(uint64_t place) const { return static_cast<uint32_t>(own ? place * n_pes + my_pe : place); }
   };
 
   using section_of_many = hash_add;
@@ -110,50 +113,92 @@ struct hash_problem {
   }
   /// What is left of each key: buckets have locks, which are hardly ever taken.
   GRAVEL_DEVICE static void apply_sorted(locked_record<record>* table, const input& in, uint32_t n_pes, const hash_item& item) {
-    insert_by_lock(table, in, n_pes, item, false);
+    const auto places = in.places();
+    for (uint64_t place = places.first(item); insert_by_lock(table[in.bucket(place) / n_pes], item, false) == hash_answer::refused;)
+      place = places.behind(place);
   }
 
   template <class Servers>
   GRAVEL_DEVICE static void by_servers(typename Servers::handle_type to, const input& in) {
     auto& out = gravel_sender_of_block<typename Servers::sender>();
-    out.begin(to);
-    if constexpr (std::is_same_v<Servers, servers>) ask_all(out, in);
-    else each_call(in, [&](uint64_t, const hash_item& item) { out.template call<hash_add>(in.bucket(in.first_place(item)), item); });
-    out.end();
-  }
-  template <class Sender>
-  GRAVEL_DEVICE static void ask_all(Sender& out, const input& in) {
-    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
-      if (in.answers[i] == hash_answer::inserted) continue;
-      // Each pass was refused by one bucket at least, and full buckets stay full.
-      const hash_item item = in.items[i];
-      auto place = in.first_place(item);
-      const auto is_refused_here = [&] {
-        return out.template ask<hash_insert>(&in.answers[i], in.bucket(place), item) &&
-               read_in_place(&in.answers[i]) == hash_answer::refused;
-      };
-      while (is_refused_here()) in.go_on(place);
+    if constexpr (std::is_same_v<Servers, servers>) {
+      ask_all(out, to, in);
+    } else {
+      out.begin(to);
+      const auto places = in.places();
+      each_call(in, [&](uint64_t, const hash_item& item) { out.template call<hash_add>(in.bucket(places.first(item)), item); });
+      out.end();
     }
   }
-  GRAVEL_DEVICE static void insert_by_lock(locked_record<record>* table, const input& in, uint32_t n_pes, hash_item item, bool backs_off) {
+  /// Calls `insert(i, bucket, item)` for the items of this lane, in round `round` for those that are not inserted yet. Whose bucket has refused goes on with the
+  /// next bucket while others of the warp go on with their next items: a loop within a loop would have all of them wait for each that is refused.
+  template <class F>
+  GRAVEL_DEVICE static void insert_all(const input& in, uint32_t round, const F& insert) {
+    const auto places = in.places();
+    hash_item item{};
+    uint64_t place = 0;
+    bool again = false;
+    for (uint64_t i = first_of_lane(); i < in.n;) {
+      if (again) {
+        place = places.behind(place);
+      } else {
+        if (round != 0 && in.answers[i] == hash_answer::inserted) {
+          i += lanes_of_grid();
+          continue;
+        }
+        item = in.items[i];
+        place = places.first(item);
+        if (round != 0) place = (place + round) % places.all;
+      }
+      again = insert(i, in.bucket(place), item) == hash_answer::refused;
+      if (!again) i += lanes_of_grid();
+    }
+  }
+  /// What servers have refused is asked for again, one bucket further in each round: each round was refused by one bucket at least, and full ones stay full.
+  template <class Sender, class Handle>
+  GRAVEL_DEVICE static void ask_all(Sender& out, const Handle& to, const input& in) {
+    bool some = true;
+    for (uint32_t round = 0; some; ++round) {
+      uint64_t first_sent = in.n, last_sent = 0;  // what lies between is looked at: mostly nothing, or one item
+      out.begin(to);
+      insert_all(in, round, [&](uint64_t i, uint32_t bucket, const hash_item& item) {
+        const auto answer = out.template ask<hash_insert>(&in.answers[i], bucket, item);
+        if (answer) {
+          if (answer.value == hash_answer::refused) in.answers[i] = hash_answer::none;  // what is there next is the next bucket's
+          return answer.value;
+        }
+        first_sent = first_sent < i ? first_sent : i, last_sent = i;
+        return hash_answer::none;
+      });
+      out.end();
+      bool refused = false;
+      for (uint64_t i = first_sent; i <= last_sent && i < in.n; i += lanes_of_grid()) {
+        gravel_wait_until(to.service.g, &in.answers[i], GRAVEL_NE, hash_answer::none);
+        if (in.answers[i] != hash_answer::refused) continue;
+        in.answers[i] = hash_answer::none;
+        refused = true;
+      }
+      some = __syncthreads_or(refused) != 0;
+    }
+  }
+  GRAVEL_DEVICE static hash_answer insert_by_lock(locked_record<record>& slot, const hash_item& item, bool backs_off) {
     hash_answer answer = hash_answer::none;
-    for (auto place = in.first_place(item);; in.go_on(place)) {
-      auto& slot = table[in.bucket(place) / n_pes];
-      with_lock(&slot.lock, backs_off, [&] { answer = hash_insert{}(slot.record, item); });
-      if (answer == hash_answer::inserted) return;
-    }
+    with_lock(&slot.lock, backs_off, [&] { answer = hash_insert{}(slot.record, item); });
+    return answer;
   }
   GRAVEL_DEVICE static void by_locks(locked_record<record>* table, const input& in, uint32_t n_pes, bool backs_off) {
-    for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
-      insert_by_lock(table, in, n_pes, in.items[i], backs_off);
-      in.answers[i] = hash_answer::inserted;
-    }
+    insert_all(in, 0, [&](uint64_t i, uint32_t bucket, const hash_item& item) {
+      const hash_answer answer = insert_by_lock(table[bucket / n_pes], item, backs_off);
+      if (answer == hash_answer::inserted) in.answers[i] = answer;
+      return answer;
+    });
   }
   GRAVEL_DEVICE static void by_atomics(locked_record<record>* table, const input& in, uint32_t n_pes) {
+    const auto places = in.places();
     for (uint64_t i = first_of_lane(); i < in.n; i += lanes_of_grid()) {
       const hash_item item = in.items[i];
-      auto place = in.first_place(item);
-      while (!insert_by_atomics(table[in.bucket(place) / n_pes].record, item)) in.go_on(place);
+      uint64_t place = places.first(item);
+      while (!insert_by_atomics(table[in.bucket(place) / n_pes].record, item)) place = places.behind(place);
       in.answers[i] = hash_answer::inserted;
     }
   }
@@ -237,9 +282,9 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
   spare_buckets taken{spare_of_pe.data(), 0};
   device_array<spare_buckets> spare(std::vector<spare_buckets>{taken});
   contest<hash_problem> run(m, buckets, o.blocks, o.calls_under_way);
-  if (combines_calls(m)) run.fill({nullptr, spare.data(), {}});
-  const auto input = [&](uint32_t pass) { return hash_problem::input{items.data(), answers, o.calls, buckets, pass, n_pes, me, own}; };
-  run.prepare(input(0));
+  if (combines_calls(m)) run.fill({{}, nullptr, spare.data()});
+  const hash_problem::input input{items.data(), answers, o.calls, buckets, n_pes, me, own};
+  run.prepare(input);
   gravel_barrier_all();
   device_array<uint64_t> not_inserted(1);
   const auto count = [&] {
@@ -250,13 +295,9 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
     gravel_copy(&n, not_inserted.data(), sizeof(n));
     return n;
   };
-  uint64_t left = 1;
-  uint32_t passes = 0;
   const auto begin = std::chrono::steady_clock::now();
-  for (; left && passes < buckets; ++passes) {
-    run.run(input(passes));
-    left = gravel_sum_all(count());
-  }
+  run.run(input);
+  const uint64_t left = gravel_sum_all(count());
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
   // What all PEs, or this one alone, have inserted. Each makes the items of all again: so that nothing of what is compared has travelled.
@@ -284,12 +325,11 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
   const double rate = static_cast<double>(o.calls) * n_pes / seconds;
   if (me == 0)
     std::printf(
-        "%s: %u PEs on %d nodes, %s backend: %llu insertions of each PE by %s, %llu keys, Zipf %g, %llu buckets of %u\n%.4g M insertions/s "
-        "in %u "
-        "passes; %llu differences from std::unordered_map\n%s",
+        "%s: %u PEs on %d nodes, %s backend: %llu insertions of each PE by %s, %llu keys, Zipf %g, %llu buckets of %u\n"
+        "%.4g M insertions/s; %llu differences from std::unordered_map\n%s",
         hash_problem::name, n_pes, gravel_n_nodes(), gravel_backend(), static_cast<unsigned long long>(o.calls), o.method.c_str(),
         static_cast<unsigned long long>(o.keys), o.exponent, static_cast<unsigned long long>(buckets), hash_bucket::places, rate / 1e6,
-        passes, static_cast<unsigned long long>(wrong), text_of_less<hash_problem>(m).c_str());
+        static_cast<unsigned long long>(wrong), text_of_less<hash_problem>(m).c_str());
   all_succeed(hash_problem::name, [&] {
     if (me == 0 && !o.json.empty())
       write_json(o.json, {{"program", hash_problem::name},
@@ -300,7 +340,6 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
                           {"zipf", o.exponent},
                           {"buckets", buckets},
                           {"insertions", o.calls * n_pes},
-                          {"passes", uint64_t{passes}},
                           {"seconds", seconds},
                           {"insertions_per_s", rate},
                           {"wrong", wrong},

@@ -34,14 +34,13 @@ class component_finder {
         comp_(std::max<uint64_t>(graph.vertices(), 1)),
         names_(std::max<uint64_t>(graph.vertices(), 1)),
         told_(std::max<uint64_t>(graph.n_ghosts, 1)),
-        changed_(std::vector<uint64_t>(1)),
-        sample_(uint64_t{samples}),
-        result_(std::max<uint64_t>(graph.own, 1)) {
-    exchange_ = {graph_, comp_.data(), names_.data(), told_.data(), nullptr, nullptr, ~0u, graph.n_ghosts / samples + 1, changed_.data()};
+        found_(std::vector<uint64_t>(2)),
+        sample_(uint64_t{samples}) {
+    exchange_ = {graph_, comp_.data(), names_.data(), told_.data(), nullptr, nullptr, ~0u, graph.n_ghosts / samples + 1, found_.data()};
     exchange_.heard = gravel_malloc<uint32_t>(std::max<uint64_t>(gravel_max_all(graph.vertices()), 1) * sizeof(uint32_t));
     exchange_.said = gravel_malloc<uint32_t>(std::max<uint64_t>(gravel_max_all(graph.own), 1) * sizeof(uint32_t));
   }
-  const uint32_t* names() const { return result_.data(); }
+  const uint32_t* names() const { return exchange_.said; }
   unsigned exchanges() const { return exchanges_; }
 
   /// Collective. Without `skip` every edge is looked at.
@@ -56,21 +55,13 @@ class component_finder {
     launch_for(graph_.vertices(), flatten, comp, graph_.vertices());
     if (gravel_n_pes() == 1) {
       // A component's name is its root.
-      launch_for(graph_.own, copy_words<uint32_t>, result_.data(), static_cast<const uint32_t*>(comp), graph_.own);
+      launch_for(graph_.own, copy_words<uint32_t>, exchange_.said, static_cast<const uint32_t*>(comp), graph_.own);
       gravel_synchronize();
       return;
     }
-    uint32_t root = ~0u;
-    if (largest != ~0u) {
-      gravel_synchronize();
-      gravel_copy(&root, &comp[largest], sizeof(root));
-    }
-    pass_names(root);
+    const std::vector<uint64_t> names = pass_names(largest);
     // Two PEs that each passed over the edges between their largest trees rely on those having been joined by another.
-    if (!skip) return;
-    uint32_t name = ~0u;
-    if (root != ~0u) gravel_copy(&name, &names_.data()[root], sizeof(name));
-    if (gravel_min_all(name) != gravel_max_all(root == ~0u ? 0u : name)) find(false);
+    if (skip && std::any_of(names.begin(), names.end(), [&](uint64_t name) { return name != names[0]; })) find(false);
   }
 
  private:
@@ -79,9 +70,8 @@ class component_finder {
   uint32_t find_largest(const uint32_t* own) {
     if (graph_.own == 0) return ~0u;
     launch_for(samples, take_sample, own, graph_.own, sample_.data(), samples);
-    gravel_synchronize();
     std::vector<uint32_t> drawn(samples);
-    gravel_copy(drawn.data(), sample_.data(), samples * sizeof(uint32_t));
+    copy_behind_kernels(drawn.data(), sample_.data(), samples * sizeof(uint32_t));
     std::sort(drawn.begin(), drawn.end());
     uint32_t largest = ~0u;
     size_t most = 0;
@@ -91,31 +81,37 @@ class component_finder {
     }
     return largest;
   }
-  void pass_names(uint32_t largest_root) {
-    exchange_.largest = largest_root;
-    launch_for(graph_.n_ghosts, fill_words<uint32_t>, told_.data(), graph_.n_ghosts, ~0u);
+  /// `inside`: an own vertex in the tree whose vertices did not look at all edges. Returns the names of these trees at the PEs that have one.
+  std::vector<uint64_t> pass_names(uint32_t inside) {
+    exchange_.inside = inside;
+    launch_for(graph_.n_ghosts, look_at_ghosts, exchange_);
     launch_for(graph_.own, fill_words<uint32_t>, exchange_.heard, graph_.vertices(), ~0u);
     launch_for(graph_.vertices(), name_trees, exchange_, static_cast<uint32_t>(gravel_my_pe()));
-    gravel_synchronize();
-    do {
+    while (true) {
       ++exchanges_;
-      launch_for(graph_.own, take_names, exchange_, exchange_.said);
+      launch_for(graph_.own, take_names, exchange_);
       meeting_.round();
       if (meeting_.is_mapped()) launch_for(graph_.n_ghosts, tell_names<mapped_sender>, gravel_handle(), exchange_);
       else
         gravel_launch(tell_names<gravel_block_sender<vertex_threads>>, vertex_blocks(graph_.n_ghosts), vertex_threads, gravel_handle(),
                       exchange_);
       meeting_.round();
-      launch_for(1, fill_words<uint64_t>, changed_.data(), uint64_t{1}, uint64_t{0});
       launch_for(graph_.vertices(), hear_names, exchange_);
-    } while (meeting_.sum(changed_.data()) != 0);
-    launch_for(graph_.own, take_names, exchange_, result_.data());
-    gravel_synchronize();
+      const std::vector<uint64_t> of_all = meeting_.gather(found_.data(), 2);
+      std::vector<uint64_t> names;
+      bool changed = false;
+      for (size_t pe = 0; pe < of_all.size() / 2; ++pe) {
+        changed |= of_all[2 * pe] != 0;
+        if (of_all[2 * pe + 1] != ~0u) names.push_back(of_all[2 * pe + 1]);
+      }
+      if (!changed) return names;
+    }
   }
 
   ranked_graph graph_;
-  device_array<uint32_t> comp_, names_, told_, sample_, result_;
-  device_array<uint64_t> changed_;
+  device_array<uint32_t> comp_, names_, told_;
+  device_array<uint64_t> found_;
+  device_array<uint32_t> sample_;
   name_exchange exchange_{};
   mapped_meeting meeting_;
   unsigned exchanges_ = 0;

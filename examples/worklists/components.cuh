@@ -115,17 +115,33 @@ struct name_exchange {
   ranked_graph graph;
   const uint32_t* comp;  ///< by rank; flat
   uint32_t* names;       ///< by rank; of roots
-  uint32_t* told;        ///< [ghosts] the name that the owner has been told
+  uint32_t* told;        ///< [ghosts] the name that the owner has been told; 0 from the beginning if no own vertex is in the ghost's tree
   uint32_t* heard;       ///< [own + ghosts] symmetric: the least name that others told; of ghosts what the owner said
   uint32_t* said;        ///< [own] symmetric: names, to be looked up
-  uint32_t largest;      ///< the root of the tree whose vertices did not look at all edges
+  uint32_t inside;       ///< the rank of a vertex in the tree whose vertices did not look at all edges, or ~0u
   uint64_t sampled;      ///< each of how many ghosts in that tree tells its name
-  uint64_t* changed;
+  uint64_t* found;       ///< {whether a name has changed, the name of that tree}
+  GRAVEL_DEVICE uint32_t largest() const { return inside == ~0u ? ~0u : comp[inside]; }
 };
+/// A ghost that is a tree of its own has edges that were passed over, or none: own vertices cannot learn from it, nor its owner from this PE. (One of a lower rank
+/// may be the root of own vertices: name_trees finds that out.)
+static __global__ void look_at_ghosts(name_exchange x) {
+  const uint32_t largest = x.largest();
+  for (uint64_t k = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; k < x.graph.n_ghosts; k += uint64_t{gridDim.x} * blockDim.x) {
+    const uint32_t rank = x.graph.rank(static_cast<uint32_t>(x.graph.own + k));
+    x.told[k] = x.comp[rank] != rank || rank == largest ? ~0u : 0;
+  }
+}
 /// A root has the least code of its tree.
 static __global__ void name_trees(name_exchange x, uint32_t me) {
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < x.graph.vertices(); i += uint64_t{gridDim.x} * blockDim.x)
+  const uint32_t largest = x.largest(), before = x.graph.before;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < x.graph.vertices(); i += uint64_t{gridDim.x} * blockDim.x) {
     x.names[i] = x.graph.code(static_cast<uint32_t>(i), me);
+    if (i < before || i - before >= x.graph.own) continue;
+    // A root of own vertices is their own, or a ghost of a lower rank, which is as far behind in `told` as it is in rank.
+    const uint32_t root = x.comp[i];
+    if (root < before && root != largest && x.told[root] == 0) x.told[root] = ~0u;
+  }
 }
 /// To the owner of each ghost, what it may not know. A vertex of the owner's largest tree may not have this ghost's tree among its edges, so nothing
 /// comes back by itself: who is outside of the own largest tree asks. Of the ghosts inside some are enough: a vertex that is outside of its owner's largest
@@ -134,15 +150,18 @@ template <class Sender>
 __global__ void tell_names(gravel_t g, name_exchange x) {
   __shared__ Sender sender;
   sender.begin(g);
+  const uint32_t largest = x.largest();
   for (uint64_t k = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; k < x.graph.n_ghosts; k += uint64_t{gridDim.x} * blockDim.x) {
+    const uint32_t told = x.told[k];
+    if (told == 0) continue;
     const uint32_t root = x.comp[x.graph.rank(static_cast<uint32_t>(x.graph.own + k))], name = x.names[root], code = x.graph.ghosts[k];
-    if (x.largest != ~0u && root != x.largest) {
+    if (largest != ~0u && root != largest) {
       uint32_t* const said = &x.said[x.graph.codes.place(code)];
       if constexpr (std::is_same_v<Sender, mapped_sender>) x.heard[x.graph.own + k] = sender.get(said, x.graph.codes.owner(code));
       else gravel_get(g, &x.heard[x.graph.own + k], said, x.graph.codes.owner(code));
     }
-    if (root == x.largest && k % x.sampled != 0) continue;
-    if (name >= x.told[k]) continue;
+    if (root == largest && k % x.sampled != 0) continue;
+    if (name >= told) continue;
     x.told[k] = name;
     sender.min(&x.heard[x.graph.codes.place(code)], name, x.graph.codes.owner(code));
   }
@@ -156,11 +175,13 @@ static __global__ void hear_names(name_exchange x) {
     uint32_t* const name = &x.names[x.comp[x.graph.rank(static_cast<uint32_t>(v))]];
     if (heard < load_relaxed<scope::device>(name)) any |= atomicMin(name, heard) > heard;
   }
-  if (any) store_relaxed<scope::device>(x.changed, uint64_t{1});
+  if (any) store_relaxed<scope::device>(&x.found[0], uint64_t{1});
 }
-static __global__ void take_names(name_exchange x, uint32_t* of_vertices) {
+/// What vertices are called, for others that ask. One that sees no change behind this has the result.
+static __global__ void take_names(name_exchange x) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) x.found[0] = 0, x.found[1] = x.inside == ~0u ? ~0u : x.names[x.largest()];
   for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < x.graph.own; v += uint64_t{gridDim.x} * blockDim.x)
-    of_vertices[v] = x.names[x.comp[x.graph.before + v]];
+    x.said[v] = x.names[x.comp[x.graph.before + v]];
 }
 /// Counts mistakes: edges whose ends have different names, and vertices less than their component's name; and components, by the vertices whose name is
 /// their own.

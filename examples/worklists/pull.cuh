@@ -32,7 +32,7 @@ __global__ void take_near_bits(const __grid_constant__ View w, bits_view b, int 
     uint32_t key;
     if (!w.program.vertices.take(near[i], &key)) continue;
     atomicOr(&b.words[turn][near[i] / 32], 1u << near[i] % 32);
-    if (load_relaxed<scope::device>(level) > key) atomicMin(level, key);
+    if (level && load_relaxed<scope::device>(level) > key) atomicMin(level, key);
   }
 }
 template <class View>
@@ -196,16 +196,18 @@ class frontier_bits {
   uint32_t take_near(const View& w) {
     worklist_words words;
     gravel_copy(&words, w.words, sizeof(words));
-    const uint32_t none = least_keys::unreached;
-    gravel_copy(level_.data(), &none, sizeof(none));
+    const bool alone = gravel_n_pes() == 1;
+    uint32_t level = least_keys::unreached;
+    if (alone) gravel_copy(level_.data(), &level, sizeof(level));
     current_backend().zero(view_.words[turn_], view_.own_words * sizeof(uint32_t));
-    launch_for(words.near_size[words.near_turn], take_near_bits<View>, w, view_, turn_, words.near_size[words.near_turn], level_.data());
+    launch_for(words.near_size[words.near_turn], take_near_bits<View>, w, view_, turn_, words.near_size[words.near_turn],
+               alone ? level_.data() : nullptr);
     gravel_synchronize();
     words.near_size[words.near_turn] = 0;
     gravel_copy(w.words, &words, sizeof(words));
-    uint32_t level = 0;
+    if (!alone) return words.limit - 1;  // of several PEs the limit goes from level to level
     gravel_copy(&level, level_.data(), sizeof(level));
-    return gravel_n_pes() == 1 ? level : gravel_min_all(level);
+    return level;
   }
   /// What was found last is near again.
   template <class View>
@@ -215,7 +217,6 @@ class frontier_bits {
     words.limit = w.program.limit_after(level);
     gravel_copy(w.words, &words, sizeof(words));
     launch_for(view_.own, give_near_bits<View>, w, view_, turn_, level);
-    gravel_synchronize();
   }
   void tell_others() {
     if (gravel_n_pes() == 1) return;
@@ -238,11 +239,14 @@ class frontier_bits {
   void fetch_levels(const View& w) {
     levels_.fetch(w.program.vertices.words);
   }
+  /// The same at all PEs. Collective.
+  uint32_t code_of(uint64_t source_place) const {
+    return gravel_max_all(source_place == ~uint64_t{0} ? 0u : codes_.code(gravel_my_pe(), source_place));
+  }
   template <class View>
-  void find_parents(const View& w, uint64_t source_place) {
+  void find_parents(const View& w, uint64_t source_place, uint32_t code) {
     fetch_levels(w);
     uint32_t source = static_cast<uint32_t>(source_place);
-    const uint32_t code = gravel_max_all(source_place == ~uint64_t{0} ? 0u : codes_.code(gravel_my_pe(), source_place));
     if (source_place == ~uint64_t{0})
       source = static_cast<uint32_t>(view_.own +
                                      static_cast<uint64_t>(std::lower_bound(ghosts_.begin(), ghosts_.end(), code) - ghosts_.begin()));

@@ -1,7 +1,6 @@
 #include "host/aggregator/fault.hpp"
 
-#include <charconv>
-#include <string_view>
+#include <regex>
 
 #include "lib/base/error.hpp"
 
@@ -9,20 +8,11 @@ namespace gravel {
 
 injected_fault::injected_fault(const std::string& setting) {
   if (setting.empty()) return;
-  constexpr std::string_view kind = "corrupt-packet:";
-  const char* const end = setting.data() + setting.size();
-  int64_t count = 0;
-  bool sound = setting.starts_with(kind);
-  if (sound) {
-    const auto pe = std::from_chars(setting.data() + kind.size(), end, pe_);
-    sound = pe.ec == std::errc{} && pe.ptr != end && *pe.ptr == ':';
-    if (sound) {
-      const auto number = std::from_chars(pe.ptr + 1, end, count);
-      sound = number.ec == std::errc{} && number.ptr == end && count > 0;
-    }
-  }
-  if (!sound) fail("GRAVEL_FAULT: '{}' is not corrupt-packet:PE:COUNT", setting);
-  left_ = count;
+  std::smatch number;
+  if (!std::regex_match(setting, number, std::regex("corrupt-packet:([0-9]{1,5}):0*([1-9][0-9]{0,17})")))
+    fail("GRAVEL_FAULT: '{}' is not corrupt-packet:PE:COUNT", setting);
+  pe_ = static_cast<uint32_t>(std::stoul(number[1]));
+  left_ = std::stoll(number[2]);
   active_ = true;
 }
 

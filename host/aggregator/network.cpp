@@ -48,7 +48,9 @@ network::network(const node_setup& setup, const std::vector<std::span<char>>& st
     : setup_(setup), context_(static_cast<unsigned>(staging.size()), setup.nodes.n_nodes() - 1, log_name()) {
   for (const pe_segment* segment : setup.local) {
     const auto memory = segment->landing_memory();
-    landing_.push_back(std::make_unique<ucx_memory>(context_, memory.data(), memory.size()));
+    // Emulated nodes are on one machine.
+    landing_.push_back(setup.values.nodes > 1 ? std::make_unique<ucx_memory>(context_, segment->descriptor(), memory.data(), memory.size())
+                                              : std::make_unique<ucx_memory>(context_, memory.data(), memory.size()));
     if (setup.values.zero_copy_size == 0) continue;
     const queue blocks = segment->queue_of(static_cast<uint32_t>(queue_kind::kernel_block));
     slots_.push_back(std::make_unique<ucx_memory>(context_, blocks.slots, blocks.shape.bytes() - sizeof(queue_control)));

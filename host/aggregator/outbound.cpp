@@ -217,8 +217,8 @@ void outbound::advance(uint64_t freed, uint64_t applied) {
 
 std::string outbound::describe() const {
   return fmt::format(
-      "to {}: {} packets sent, {} freed, {} applied, {} credits left, {} messages in the open packet, "
-      "backlog of {} messages, {} bytes of it put aside",
+      "to {}: {} packets sent, {} freed, {} applied, {} credits left, {} messages in the open packet, backlog of {} messages, {} bytes of "
+      "it put aside",
       sink_ == transit_sink ? std::string("an intermediate node") : fmt::format("PE {}{}", pe_of_sink(sink_), sink_ & 1 ? " (host)" : ""),
       sequence_, freed_, applied_, c_.packets - (sequence_ - freed_), writer_.is_open() ? writer_.messages() : 0, waited_ - drained_,
       aside_.load());

@@ -120,6 +120,8 @@ class outbound {
   bool has_backlog() const { return !backlog_.empty(); }
 
   bool has_open_messages() const { return writer_.is_open() && !writer_.empty(); }
+  /// What is open gains little by waiting for more.
+  bool has_large_open() const { return has_open_messages() && writer_.has_large(); }
   /// Sends the open packet, if it holds anything.
   void close(close_cause);
   uint64_t opened_at() const { return opened_at_; }

@@ -172,8 +172,8 @@ void plane::spill_exhausted(const plane_source& s, const row_kind& kind, const u
     what += " of handler '" + (name.empty() ? fmt::format("id {:#x}", handler) : name) + "'";
   }
   fail(
-      "handlers of PE {} send faster than their destinations apply: {} exceeds GRAVEL_SPILL_SIZE ({} bytes); raise it, "
-      "or let the handler send less",
+      "handlers of PE {} send faster than their destinations apply: {} exceeds GRAVEL_SPILL_SIZE ({} bytes); raise it, or let the handler "
+      "send less",
       s.pe, what, setup_.spill->limit);
 }
 
@@ -220,7 +220,7 @@ bool plane::close_due(uint64_t now) {
     if (!o->has_open_messages()) continue;
     if (now - o->opened_at() >= setup_.values.timeout_us) {
       o->close(close_cause::age);
-    } else if (!o->in_flight() && now - last_input_ >= setup_.values.idle_us) {
+    } else if (!o->in_flight() && (o->has_large_open() || now - last_input_ >= setup_.values.idle_us)) {
       o->close(close_cause::idle);
     } else {
       continue;

@@ -122,10 +122,9 @@ void plane_thread::run() {
       if (!busy) {
         last_progress = now;
       } else if (patience && now - last_progress > patience) {
-        return job_.fail(
-            fmt::format("no progress for {} s (GRAVEL_WATCHDOG_S); a PE may be stopped, or its kernels may "
-                        "leave no room for the resolver:\n{}",
-                        setup_.values.watchdog_s, describe()));
+        return job_.fail(fmt::format(
+            "no progress for {} s (GRAVEL_WATCHDOG_S); a PE may be stopped, or its kernels may leave no room for the resolver:\n{}",
+            setup_.values.watchdog_s, describe()));
       }
       if (awake) continue;
       waiting.in_vain(busy ? "wait" : "idle");

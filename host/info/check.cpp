@@ -128,24 +128,20 @@ std::vector<problem> find_problems(const findings& f) {
   const bool rdma = !network_of(f.ucx_transports).rdma.empty();
   if (constexpr uint64_t enough = 64 << 20; m.locked_memory && *m.locked_memory < enough && !m.may_lock_any)
     warn(
-        fmt::format("the limit of locked memory is {} KiB{}; raise it with `ulimit -l unlimited`, or for all logins with "
-                    "'* - memlock unlimited' in /etc/security/limits.conf",
+        fmt::format("the limit of locked memory is {} KiB{}; raise it with `ulimit -l unlimited`, or for all logins with '* - memlock "
+                    "unlimited' in /etc/security/limits.conf",
                     *m.locked_memory / 1024,
                     rdma ? fmt::format(": Gravel registers {} KiB with the NIC for each PE of another node", f.registered / 1024)
                          : std::string(" (it matters once there is a NIC that does RDMA: UCX registers memory with it)")));
   if (!m.cma.works)
     warn(
-        fmt::format("UCX cannot use CMA ({}; yama ptrace_scope: {}): between nodes emulated on one machine "
-                    "every packet is copied "
-                    "once more; jobs on one node and over a network do not care",
+        fmt::format("UCX cannot use CMA ({}; yama ptrace_scope: {}): between nodes emulated on one machine every packet is copied once "
+                    "more; jobs on one node and over a network do not care",
                     m.cma.why_not, m.ptrace_scope));
   if (!m.dev_shm_free) warn("there is no /dev/shm: UCX has no shared memory between emulated nodes, and takes TCP");
   else if (*m.dev_shm_free < (32 << 20))
-    warn(
-        fmt::format("only {} KiB are free in /dev/shm, which UCX uses between emulated nodes; in a container "
-                    "start it with "
-                    "--shm-size=1g",
-                    *m.dev_shm_free / 1024));
+    warn(fmt::format("only {} KiB are free in /dev/shm, which UCX uses between emulated nodes; in a container start it with --shm-size=1g",
+                     *m.dev_shm_free / 1024));
   for (const gpu& g : f.gpus.gpus) {
     if (g.major < 8)
       warn(fmt::format("{} ({}) is of compute capability {}.{}: Gravel's kernels need 8.0", name_of(g), g.name, g.major, g.minor));
@@ -157,9 +153,7 @@ std::vector<problem> find_problems(const findings& f) {
       warn(fmt::format("{} cannot use pinned host memory of other libraries (no cudaHostRegister): Gravel cannot use it", name_of(g)));
   }
   if (!f.gpus.gpus.empty() && !f.built_with_cuda)
-    warn(
-        "this Gravel was built without nvcc: its examples use the CPU backend; programs compiled by nvcc "
-        "against it can use the GPUs");
+    warn("this Gravel was built without nvcc: its examples use the CPU backend; programs compiled by nvcc against it can use the GPUs");
   return found;
 }
 

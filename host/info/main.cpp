@@ -113,8 +113,7 @@ int main(int argc, char** argv) {
   app.add_flag("--markdown", markdown, "with -c: the table of docs/configuration.md");
   app.add_option("--open-cuda-ipc", ipc_handle)->group("");  // the second process of try_cuda_ipc
   app.footer(
-      "Exit status: 0; 1 if --check finds that no job can run here, or -c a value that cannot be used; 2 "
-      "for\n"
+      "Exit status: 0; 1 if --check finds that no job can run here, or -c a value that cannot be used; 2 for\n"
       "wrong options.");
   try {
     app.parse(argc, argv);

@@ -96,9 +96,7 @@ std::string report_text(const software_report& s, const findings& f) {
   row(text, "UCX transports", s.ucx_error.empty() ? fmt::format("{}", fmt::join(s.ucx_transports, " ")) : s.ucx_error);
   add_gpus(text, f);
   add_machine(text, f.machine);
-  text +=
-      "\ngravel-info -c lists the variables; gravel-info --check says which routes will be used, and what is "
-      "wrong.\n";
+  text += "\ngravel-info -c lists the variables; gravel-info --check says which routes will be used, and what is wrong.\n";
   return text;
 }
 

@@ -8,12 +8,7 @@
 namespace gravel {
 namespace {
 
-constexpr const char* names[] = {"no collective",   "gravel_init",    "gravel_barrier_all",    "gravel_wait_quiescent",
-                                 "gravel_malloc",   "gravel_free",    "gravel_broadcast",      "gravel_allgather",
-                                 "gravel_sum_all",  "gravel_min_all", "gravel_max_all",        "gravel_and_all",
-                                 "gravel_or_all",   "gravel_xor_all", "gravel_scan_exclusive", "gravel_scan_inclusive",
-                                 "gravel_finalize", "gravel_service", "gravel_service::close"};
-static_assert(std::size(names) == static_cast<size_t>(collective_kind::count));
+constexpr const char* names[] = {GRAVEL_COLLECTIVES(GRAVEL_TEXT)};
 
 std::string name_of_type(uint64_t type) {
   static constexpr const char* types[] = {"uint8_t", "uint16_t", "uint32_t", "uint64_t", "int32_t", "int64_t", "float", "double"};

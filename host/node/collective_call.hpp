@@ -4,30 +4,31 @@
 #include <cstdint>
 #include <string>
 
+#include "lib/base/platform.hpp"
+
 namespace gravel {
 
-enum class collective_kind : uint32_t {
-  none,
-  init,
-  barrier,
-  quiescence,
-  allocate,
-  release,
-  broadcast,
-  gather,
-  sum,
-  minimum,
-  maximum,
-  bit_and,
-  bit_or,
-  bit_xor,
-  exclusive_scan,
-  inclusive_scan,
-  finalize,
-  open_service,
-  close_service,
-  count
-};
+#define GRAVEL_COLLECTIVES(X)                \
+  X(none, "no collective")                   \
+  X(init, "gravel_init")                     \
+  X(barrier, "gravel_barrier_all")           \
+  X(quiescence, "gravel_wait_quiescent")     \
+  X(allocate, "gravel_malloc")               \
+  X(release, "gravel_free")                  \
+  X(broadcast, "gravel_broadcast")           \
+  X(gather, "gravel_allgather")              \
+  X(sum, "gravel_sum_all")                   \
+  X(minimum, "gravel_min_all")               \
+  X(maximum, "gravel_max_all")               \
+  X(bit_and, "gravel_and_all")               \
+  X(bit_or, "gravel_or_all")                 \
+  X(bit_xor, "gravel_xor_all")               \
+  X(exclusive_scan, "gravel_scan_exclusive") \
+  X(inclusive_scan, "gravel_scan_inclusive") \
+  X(finalize, "gravel_finalize")             \
+  X(open_service, "gravel_service")          \
+  X(close_service, "gravel_service::close")
+enum class collective_kind : uint32_t { GRAVEL_COLLECTIVES(GRAVEL_NAME) count };
 /// Of the call in programs.
 const char* name_of(collective_kind);
 

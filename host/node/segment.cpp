@@ -22,22 +22,23 @@ uint64_t round_up(uint64_t value, uint64_t to) { return (value + to - 1) / to * 
 
 /// Offsets of the parts of a segment.
 struct segment_layout {
+  uint64_t landing_at, control_at;
   std::array<uint64_t, 2> collective_at;  ///< in, out
   std::array<uint64_t, n_queue_kinds> queue_at;
   std::array<uint64_t, 2> done_at;
-  uint64_t landing_at;
   uint64_t bytes;
 
   explicit segment_layout(const segment_shape& s) {
-    uint64_t at = round_up(sizeof(pe_control), page);
+    landing_at = 0;
+    control_at = 2 * s.landing_bytes();
+    uint64_t at = control_at + round_up(sizeof(pe_control), page);
     for (auto& where : collective_at) where = std::exchange(at, round_up(at + s.collective_bytes(), page));
     for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
       queue_at[kind] = at;
       at = round_up(at + s.queue_shape_of(kind).bytes(), page);
     }
     for (auto& where : done_at) where = std::exchange(at, round_up(at + s.landing().n_slots() * sizeof(uint64_t), page));
-    landing_at = at;
-    bytes = at + 2 * s.landing_bytes();
+    bytes = at;
   }
 };
 
@@ -112,6 +113,7 @@ pe_segment::pe_segment(int descriptor, const segment_shape& shape, uint32_t pe)
     fail_errno(fmt::format("mapping {} bytes for the segment of PE {}", bytes_, pe));
   }
   base_ = static_cast<char*>(at);
+  control_ = reinterpret_cast<pe_control*>(base_ + segment_layout(shape_).control_at);
 }
 
 pe_segment::pe_segment(pe_segment&& other) noexcept
@@ -119,7 +121,8 @@ pe_segment::pe_segment(pe_segment&& other) noexcept
       shape_(other.shape_),
       pe_(other.pe_),
       bytes_(other.bytes_),
-      base_(std::exchange(other.base_, nullptr)) {}
+      base_(std::exchange(other.base_, nullptr)),
+      control_(other.control_) {}
 
 pe_segment::~pe_segment() {
   if (base_) munmap(base_, bytes_);

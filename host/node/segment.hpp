@@ -1,7 +1,8 @@
 // A PE's segment: one memfd that the PE and its node's aggregator map. The same arithmetic on both sides gives
 //
-//   [pe_control][collectives: data in, data out][queue 0: control, slots] ... [queue 4][done words][landing slots]
+//   [landing slots][pe_control][collectives: data in, data out][queue 0: control, slots] ... [queue 4][done words]
 //
+// What other nodes write comes first, so that those of the same machine can map it alone (transport/ucx_memory.hpp).
 // The memfd has no name in any file system: nothing is left behind after any kind of death.
 #pragma once
 #include <cstdint>
@@ -105,14 +106,14 @@ class pe_segment {
   uint64_t bytes() const { return bytes_; }
   int descriptor() const { return descriptor_; }
   const segment_shape& shape() const { return shape_; }
-  pe_control* control() const { return reinterpret_cast<pe_control*>(base_); }
+  pe_control* control() const { return control_; }
   /// The queue without producer state: what a consumer needs.
   queue queue_of(uint32_t kind) const;
   landing landing_of(sink_kind kind) const;
   /// Data of a contribution to a collective, and of its result: written by whoever writes the words.
   std::span<std::byte> collective_in_data() const;
   std::span<std::byte> collective_out_data() const;
-  /// The landing slots of both kinds: what other nodes' aggregators may write.
+  /// The landing slots of both kinds, where the memfd begins: what other nodes' aggregators may write.
   std::span<std::byte> landing_memory() const;
 
  private:
@@ -122,6 +123,7 @@ class pe_segment {
   uint32_t pe_;
   uint64_t bytes_;
   char* base_;
+  pe_control* control_;
 };
 
 }  // namespace gravel

@@ -70,21 +70,12 @@ class backend {
   virtual void copy(void* to, const void* from, uint64_t bytes) = 0;
   /// The same between device memory of this PE and memory that is mapped here, without a kernel: by a copy engine, behind what is in the stream (one of
   /// create_stream; nullptr: the PE's own). Returns at once.
-  virtual void copy_in_stream(void* stream, void* to, const void* from, uint64_t bytes) {
-    (void)stream, (void)to, (void)from, (void)bytes;
-    fail_text("this backend has no streams");
-  }
+  virtual void copy_in_stream(void*, void*, const void*, uint64_t) { refuse_streams(); }
   /// What is put into the stream from now on begins when the word, in the own device memory, is at least `value`. The device's streams do that themselves, without
   /// a kernel; throws gravel::error where they cannot. Returns at once.
-  virtual void wait_in_stream(void* stream, const uint64_t* word, uint64_t value) {
-    (void)stream, (void)word, (void)value;
-    fail_text("this backend has no streams");
-  }
+  virtual void wait_in_stream(void*, const uint64_t*, [[maybe_unused]] uint64_t value) { refuse_streams(); }
   /// The word becomes `value` behind what is in the stream; who sees that sees what that has written. Returns at once.
-  virtual void write_in_stream(void* stream, uint64_t* word, uint64_t value) {
-    (void)stream, (void)word, (void)value;
-    fail_text("this backend has no streams");
-  }
+  virtual void write_in_stream(void*, uint64_t*, [[maybe_unused]] uint64_t value) { refuse_streams(); }
   /// Reads `n` words that kernels, or other processes, may be counting up, each with all that was written before it.
   virtual void read_words(uint64_t* to, const uint64_t* from, uint64_t n) { copy(to, from, n * sizeof(uint64_t)); }
   /// Whether host threads must not load from there.
@@ -96,15 +87,12 @@ class backend {
   /// Waits for all kernels started by gravel_launch.
   virtual void synchronize() = 0;
   /// Streams for gravel_launch: a gravel_stream_t. nullptr is the PE's own.
-  virtual void* create_stream() { fail_text("this backend has no streams"); }
+  virtual void* create_stream() { refuse_streams(); }
   virtual void destroy_stream(void*) {}
   virtual void synchronize_stream(void*) {}
   /// Waits on the device (device/settle.cuh), in a barrier for all PEs to be in theirs of this number, not 0. Calls `meanwhile` now and
   /// then. False: this device cannot; the host is to look itself.
-  virtual bool settle(settling, const settle_view&, uint64_t number, const std::function<void()>& meanwhile) {
-    (void)number, (void)meanwhile;
-    return false;
-  }
+  virtual bool settle(settling, const settle_view&, [[maybe_unused]] uint64_t number, const std::function<void()>&) { return false; }
 
   /// While some thread holds it, what applies messages on the device stays there. To be given back by release_receiver().
   virtual void hold_receiver() {}
@@ -124,6 +112,9 @@ class backend {
   virtual void stop_receiver() = 0;
   /// What it is doing, for whoever looks into a job that does not go on.
   virtual std::string describe_receiver() { return {}; }
+
+ private:
+  [[noreturn]] static void refuse_streams() { fail_text("this backend has no streams"); }
 };
 
 }  // namespace gravel

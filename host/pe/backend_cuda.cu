@@ -220,8 +220,6 @@ class cuda_backend final : public backend, public cuda_launcher {
     return true;
   }
 
-  void store_word(uint64_t* at, uint64_t value) override { copy(at, &value, sizeof(value)); }
-
   std::string refuse_resident(const resident_kernel& kernel) override {
     if (!resident_) return "services need GRAVEL_RESOLVER_RESIDENT=yes";
     const device_scope here(context_);
@@ -405,8 +403,8 @@ class cuda_backend final : public backend, public cuda_launcher {
 
 void start_on_cuda(const cuda_program& program) { start(std::make_unique<cuda_backend>(program)); }
 
-void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** arguments, bool alone) {
-  dynamic_cast<cuda_launcher&>(current_backend()).launch(kernel, how, arguments, alone);
+void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** arguments, company with) {
+  dynamic_cast<cuda_launcher&>(current_backend()).launch(kernel, how, arguments, with);
 }
 
 }  // namespace gravel

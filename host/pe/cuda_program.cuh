@@ -27,7 +27,12 @@ struct cuda_program {
 
 /// The rest of gravel_init.
 void start_on_cuda(const cuda_program&);
-/// As gravel_launch; `alone`: at once, for a kernel that sends nothing and waits for nobody.
-void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** arguments, bool alone = false);
+/// Beside what a kernel runs.
+enum class company : uint8_t {
+  resolver,  ///< which has to be there before it starts
+  none,      ///< at once: it sends no messages and waits for none
+  apart      ///< the same, and kernels that run meanwhile do not wait for its stores to other GPUs: launch_apart
+};
+void launch_on_cuda(const void* kernel, const gravel_launch_config& how, void** arguments, company with = company::resolver);
 
 }  // namespace gravel

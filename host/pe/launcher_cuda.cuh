@@ -24,11 +24,12 @@ class cuda_launcher {
  public:
   virtual ~cuda_launcher() = default;
 
-  /// Puts the kernel into its stream when the resolver is resident and sure to stay; `alone`: at once, for one that sends nothing
+  /// Puts the kernel into its stream when the resolver is resident and sure to stay, or at once, for one that sends nothing
   /// and waits for no message. Such a one may also be captured into a graph, whose kernels are the program's to wait for. Throws gravel::error, and has then
   /// started nothing. Any thread.
-  void launch(const void* kernel, const gravel_launch_config& how, void** arguments, bool alone = false) {
+  void launch(const void* kernel, const gravel_launch_config& how, void** arguments, company with) {
     const device_scope here(context_);
+    const bool alone = with != company::resolver, apart = with == company::apart;
     const cudaStream_t stream = how.stream ? how.stream : user_;
     const bool captured = alone && is_captured(stream);
     if (!alone) refuse_capture(stream);
@@ -36,8 +37,8 @@ class cuda_launcher {
     kernel_facts& facts = prepare(kernel, lock);
     check(facts, kernel, how);
     load(facts, kernel, how, lock);
-    if (captured) return start(kernel, how, stream, arguments);
-    put(stream, lock, !alone, [&] { start(kernel, how, stream, arguments); });
+    if (captured) return start(kernel, how, stream, arguments, apart);
+    put(stream, lock, !alone, [&] { start(kernel, how, stream, arguments, apart); });
   }
   /// A wait, or a store, behind what is in the stream, by the stream itself. With the hold: what it waits for may need resolver and services, and one that
   /// were to start while a stream of the same hardware queue waits might stand behind that.
@@ -119,8 +120,8 @@ class cuda_launcher {
     loads_late_ = cuda_driver::get().loading_mode(&mode) != CUDA_SUCCESS || mode != CU_MODULE_EAGER_LOADING;
     if (loads_late_)
       warn(
-          "CUDA loads this program's kernels when they are first used: the first gravel_launch of each waits for all kernels that run, "
-          "and one that is started in another way may hang; set CUDA_MODULE_LOADING=EAGER in the environment, as ucx-run does, or call "
+          "CUDA loads this program's kernels when they are first used: the first gravel_launch of each waits for all kernels that run, and "
+          "one that is started in another way may hang; set CUDA_MODULE_LOADING=EAGER in the environment, as ucx-run does, or call "
           "gravel_init before all that uses CUDA");
     cuda_check(cudaDeviceGetLimit(&local_bytes_, cudaLimitStackSize), "cudaDeviceGetLimit");
     processors_ = static_cast<uint64_t>(properties.multiProcessorCount);
@@ -171,7 +172,7 @@ class cuda_launcher {
     std::vector<void*> arguments(most_parameters, nothing.data());
     loading_graph at(new_stream(false));
     at.begin();
-    start(kernel, how, at.stream, arguments.data());
+    start(kernel, how, at.stream, arguments.data(), false);
     at.end();
     cuda_check(cudaGraphInstantiate(&at.ready, at.graph, 0), "loading a kernel");
     cuda_check(cudaGraphUpload(at.ready, at.stream), "loading a kernel");
@@ -327,8 +328,8 @@ class cuda_launcher {
       if (!told && std::chrono::steady_clock::now() - begin > std::chrono::seconds(10)) {
         told = true;
         warn(
-            "gravel_launch has waited for 10 s: before there can be room for a kernel's local memory, all kernels that "
-            "run must end; if they wait for that kernel, launch it once before them");
+            "gravel_launch has waited for 10 s: before there can be room for a kernel's local memory, all kernels that run must end; if "
+            "they wait for that kernel, launch it once before them");
       }
       wait();
       lock.lock();
@@ -364,8 +365,8 @@ class cuda_launcher {
   static void refuse_capture(cudaStream_t stream) {
     if (is_captured(stream))
       fail_text(
-          "gravel_launch inside a stream capture: a graph starts its kernels without Gravel, which then does not know "
-          "that the resolver kernel has to run beside them; launch the kernel outside the graph");
+          "gravel_launch inside a stream capture: a graph starts its kernels without Gravel, which then does not know that the resolver "
+          "kernel has to run beside them; launch the kernel outside the graph");
   }
 
   /// Everything that would make the launch fail, or never start, when the hold is taken.
@@ -410,8 +411,8 @@ class cuda_launcher {
                 " multiprocessors that the resolver and services leave (GRAVEL_RESOLVER_BLOCKS, GRAVEL_RESOLVER_RING_BLOCKS)");
   }
 
-  static void start(const void* kernel, const gravel_launch_config& how, cudaStream_t stream, void** arguments) {
-    cudaLaunchAttribute attributes[2];
+  static void start(const void* kernel, const gravel_launch_config& how, cudaStream_t stream, void** arguments, bool apart) {
+    cudaLaunchAttribute attributes[3];
     cudaLaunchConfig_t config{};
     config.gridDim = how.grid;
     config.blockDim = how.block;
@@ -425,6 +426,10 @@ class cuda_launcher {
     if (how.cluster.x) {
       attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
       attributes[config.numAttrs++].val.clusterDim = {how.cluster.x, how.cluster.y, how.cluster.z};
+    }
+    if (apart) {  // a memory synchronization domain of its own
+      attributes[config.numAttrs].id = cudaLaunchAttributeMemSyncDomain;
+      attributes[config.numAttrs++].val.memSyncDomain = cudaLaunchMemSyncDomainRemote;
     }
     cuda_check(cudaLaunchKernelExC(&config, kernel, arguments), "gravel_launch");
   }

@@ -77,8 +77,8 @@ std::optional<frame> monitor::wait_for_word() {
     const peers::counts pushed = rings_->read();
     if (rings.look(pushed.applied != pushed.tickets, pushed.applied))
       fail(
-          "no progress for {} s (GRAVEL_WATCHDOG_S) on the route peer; a peer may be stopped, or its kernels may leave no "
-          "room for its resolver:\n{}",
+          "no progress for {} s (GRAVEL_WATCHDOG_S) on the route peer; a peer may be stopped, or its kernels may leave no room for its "
+          "resolver:\n{}",
           limit_s, describe());
   }
 }

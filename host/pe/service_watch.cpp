@@ -15,8 +15,7 @@ std::string describe_servers(open_service& s) {
     const service_server& now = servers[i];
     text += fmt::format(
         "  service '{}', server {} {}; chunks of kernels of this PE: {}, applied: {}; messages of other PEs, handlers and servers: {} in a "
-        "ring of {}, "
-        "applied: {}",
+        "ring of {}, applied: {}",
         s.name(), i, now.state == service_server::asleep ? "sleeps" : "runs", now.near.tickets, now.near_done, now.far_tickets, places,
         now.far_done);
     text += "\n";
@@ -44,8 +43,8 @@ std::string service_watch::look(uint64_t limit_s) {
     if (s->is_to_end()) {
       if (watch.end.look(true, 0))
         return fmt::format(
-            "service '{}': it is closed, but its kernel at PE {} has not ended for {} s (GRAVEL_WATCHDOG_S); a server may not "
-            "return from its messages",
+            "service '{}': it is closed, but its kernel at PE {} has not ended for {} s (GRAVEL_WATCHDOG_S); a server may not return from "
+            "its messages",
             s->name(), pe_, limit_s);
       continue;
     }
@@ -54,8 +53,8 @@ std::string service_watch::look(uint64_t limit_s) {
     for (size_t i = 0; i < servers.size(); ++i)
       if (watch.servers[i].look(servers[i].applied() < servers[i].tickets(), servers[i].applied()))
         return fmt::format(
-            "service '{}': server {} of PE {} has finished nothing for {} s (GRAVEL_WATCHDOG_S), and messages wait for it; it may "
-            "not return from its messages, or its kernel may find no room on the device",
+            "service '{}': server {} of PE {} has finished nothing for {} s (GRAVEL_WATCHDOG_S), and messages wait for it; it may not "
+            "return from its messages, or its kernel may find no room on the device",
             s->name(), i, pe_, limit_s);
   }
   return {};

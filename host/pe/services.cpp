@@ -98,8 +98,8 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
   device.copy(here, &view_, sizeof(view_));
   opening_ = new_opening();
   log_info(
-      "service '{}': {} servers of {} threads; {} bytes of device memory for rings of {} chunks of {} messages, and of {} "
-      "messages of other PEs, of {} bytes for each",
+      "service '{}': {} servers of {} threads; {} bytes of device memory for rings of {} chunks of {} messages, and of {} messages of "
+      "other PEs, of {} bytes for each",
       what_.name, what_.shape.servers, what_.threads, bytes, what_.shape.chunks, what_.shape.chunk_messages, what_.shape.far_messages(),
       what_.shape.message_bytes);
 }

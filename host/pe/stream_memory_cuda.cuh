@@ -21,8 +21,7 @@ struct stream_memory {
     if (!has)
       fail_text(
           "gravel_stream_wait: streams of this GPU, or of its driver, cannot wait for words of 64 bits; wait by a kernel: "
-          "gravel_wait(gravel_event{word, value}, "
-          "stream) of lib/link/event.cuh");
+          "gravel_wait(gravel_event{word, value}, stream) of lib/link/event.cuh");
   }
   static void check(CUresult code, const char* what) {
     if (code != CUDA_SUCCESS)

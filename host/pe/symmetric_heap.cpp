@@ -16,10 +16,8 @@ void* symmetric_heap::allocate(uint64_t bytes) {
   const auto offset = allocator_.allocate(bytes);
   std::string why;
   if (!offset) {
-    why = fmt::format(
-        "{} bytes do not fit: the largest free piece of the symmetric heap has {} of {} bytes; raise "
-        "GRAVEL_SYMMETRIC_SIZE",
-        bytes, allocator_.largest_free(), bytes_);
+    why = fmt::format("{} bytes do not fit: the largest free piece of the symmetric heap has {} of {} bytes; raise GRAVEL_SYMMETRIC_SIZE",
+                      bytes, allocator_.largest_free(), bytes_);
   } else if (allocator_.in_use() > device_.usable_bytes()) {
     why = fmt::format("{} bytes do not fit: {} would be in use, and this host has {} bytes for each of its PEs", bytes, allocator_.in_use(),
                       device_.usable_bytes());

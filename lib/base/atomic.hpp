@@ -83,11 +83,17 @@ GRAVEL_BOTH void store_behind_fence(T* word, T value) {
   store_release<S>(word, value);
 #endif
 }
-template <scope S = scope::device, class T>
-GRAVEL_BOTH T fetch_add(T* word, T value) {
-  GRAVEL_ATOMIC((detail::from_bits<T>(detail::ptx_add_relaxed<S>(detail::raw(word), detail::to_bits(value)))),
-                __atomic_fetch_add(word, value, __ATOMIC_RELAXED))
-}
+#define GRAVEL_FETCH_ADD(name, ptx, order)                                                           \
+  template <scope S = scope::device, class T>                                                        \
+  GRAVEL_BOTH T name(T* word, T value) {                                                             \
+    GRAVEL_ATOMIC((detail::from_bits<T>(detail::ptx<S>(detail::raw(word), detail::to_bits(value)))), \
+                  __atomic_fetch_add(word, value, order))                                            \
+  }
+GRAVEL_FETCH_ADD(fetch_add, ptx_add_relaxed, __ATOMIC_RELAXED)
+GRAVEL_FETCH_ADD(fetch_add_acquire, ptx_add_acquire, __ATOMIC_ACQUIRE)
+GRAVEL_FETCH_ADD(fetch_add_release, ptx_add_release, __ATOMIC_RELEASE)
+GRAVEL_FETCH_ADD(fetch_add_acq_rel, ptx_add_acq_rel, __ATOMIC_ACQ_REL)
+#undef GRAVEL_FETCH_ADD
 /// As fetch_add, by one lane that has other things to do until it looks at the answer. What is added the same by all lanes that are here, and to the same word, a
 /// GPU's compiler adds for all of them at once, and waits for the answer to share it out: so it must not know that `value` is the same.
 template <scope S = scope::device, class T>
@@ -100,16 +106,6 @@ GRAVEL_BOTH T fetch_add_alone(T* word, T value) {
   return fetch_add<S>(word, value);
 #endif
 }
-template <scope S = scope::device, class T>
-GRAVEL_BOTH T fetch_add_acquire(T* word, T value) {
-  GRAVEL_ATOMIC((detail::from_bits<T>(detail::ptx_add_acquire<S>(detail::raw(word), detail::to_bits(value)))),
-                __atomic_fetch_add(word, value, __ATOMIC_ACQUIRE))
-}
-template <scope S = scope::device, class T>
-GRAVEL_BOTH T fetch_add_release(T* word, T value) {
-  GRAVEL_ATOMIC((detail::from_bits<T>(detail::ptx_add_release<S>(detail::raw(word), detail::to_bits(value)))),
-                __atomic_fetch_add(word, value, __ATOMIC_RELEASE))
-}
 /// As fetch_add_release, by who has called thread_fence() behind all that is to be seen.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH void add_behind_fence(T* word, T value) {
@@ -119,16 +115,22 @@ GRAVEL_BOTH void add_behind_fence(T* word, T value) {
   fetch_add_release<S>(word, value);
 #endif
 }
-template <scope S = scope::device, class T>
-GRAVEL_BOTH T fetch_add_acq_rel(T* word, T value) {
-  GRAVEL_ATOMIC((detail::from_bits<T>(detail::ptx_add_acq_rel<S>(detail::raw(word), detail::to_bits(value)))),
-                __atomic_fetch_add(word, value, __ATOMIC_ACQ_REL))
-}
 /// Compare and swap, acquire on success: true if *word was `expected` and is now `desired`.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH bool compare_swap_acquire(T* word, T expected, T desired) {
   GRAVEL_ATOMIC((detail::ptx_swap_acquire<S>(word, expected, desired) == expected),
                 __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+}
+/// The same; returns what was there.
+template <scope S = scope::device, class T>
+GRAVEL_BOTH T swap_acquire(T* word, T expected, T desired) {
+#if GRAVEL_ON_GPU
+  return detail::ptx_swap_acquire<S>(word, expected, desired);
+#else
+  interleave_point();
+  __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+  return expected;
+#endif
 }
 /// The same, release on success, too.
 template <scope S = scope::device, class T>

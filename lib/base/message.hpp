@@ -23,53 +23,51 @@
 
 namespace gravel {
 
-enum class op : uint8_t {
-  none,
-  put,
-  add,
-  bit_and,
-  bit_or,
-  bit_xor,
-  min,
-  max,  // one-sided, no answer
-  get,  // answered by put_reply
-  fetch_add,
-  fetch_and,
-  fetch_or,
-  fetch_xor,
-  fetch_min,
-  fetch_max,
-  swap,
-  fetch,
-  compare_swap,  // by cell_reply
-  am,
-  put_reply,
-  cell_reply,
-  put_bulk,
-  put_signal,
-  get_bulk,
-  bulk_reply,  // of any number of bytes
-  inc,         // add of 1, as the kind of a row (row.hpp); as a message of its own it is an add
-  count
-};
+#define GRAVEL_OPS(X)                                                    \
+  X(none, "none")                                                        \
+  X(put, "gravel_put")                                                   \
+  X(add, "gravel_add")                                                   \
+  X(bit_and, "gravel_and")                                               \
+  X(bit_or, "gravel_or")                                                 \
+  X(bit_xor, "gravel_xor")                                               \
+  X(min, "gravel_min")                                                   \
+  X(max, "gravel_max") /* one-sided, no answer */                        \
+  X(get, "gravel_get") /* answered by put_reply */                       \
+  X(fetch_add, "gravel_fetch_add")                                       \
+  X(fetch_and, "gravel_fetch_and")                                       \
+  X(fetch_or, "gravel_fetch_or")                                         \
+  X(fetch_xor, "gravel_fetch_xor")                                       \
+  X(fetch_min, "gravel_fetch_min")                                       \
+  X(fetch_max, "gravel_fetch_max")                                       \
+  X(swap, "gravel_swap")                                                 \
+  X(fetch, "gravel_fetch")                                               \
+  X(compare_swap, "gravel_compare_swap") /* by cell_reply */             \
+  X(am, "gravel_am")                                                     \
+  X(put_reply, "reply to gravel_get")                                    \
+  X(cell_reply, "reply to a fetching operation")                         \
+  X(put_bulk, "gravel_put_bulk")                                         \
+  X(put_signal, "gravel_put_signal")                                     \
+  X(get_bulk, "gravel_get_bulk")                                         \
+  X(bulk_reply, "reply to gravel_get_bulk") /* of any number of bytes */ \
+  X(inc, "gravel_inc")                      /* add of 1, as the kind of a row (row.hpp); as a message of its own it is an add */
+enum class op : uint8_t { GRAVEL_OPS(GRAVEL_NAME) count };
 /// Calls that are no operations, for error messages.
-enum class other_call : uint8_t {
-  none,
-  quiet,
-  fence,
-  wait_until,
-  block_sender,
-  local_operation,
-  barrier_block,
-  broadcast_block,
-  sum_all_block,
-  min_all_block,
-  max_all_block,
-  barrier,
-  allreduce,
-  reduce,
-  count
-};
+#define GRAVEL_OTHER_CALLS(X)                         \
+  X(none, "no call")                                  \
+  X(quiet, "gravel_quiet")                            \
+  X(fence, "gravel_fence")                            \
+  X(wait_until, "gravel_wait_until")                  \
+  X(block_sender, "gravel_block_sender")              \
+  X(local_operation, "gravel_local_add and the like") \
+  X(barrier_block, "gravel_barrier_block")            \
+  X(broadcast_block, "gravel_broadcast_block")        \
+  X(sum_all_block, "gravel_sum_all_block")            \
+  X(min_all_block, "gravel_min_all_block")            \
+  X(max_all_block, "gravel_max_all_block")            \
+  X(barrier, "gravel_barrier")                        \
+  X(allreduce, "gravel_allreduce")                    \
+  X(reduce, "gravel_reduce")
+enum class other_call : uint8_t { GRAVEL_OTHER_CALLS(GRAVEL_NAME) count };
 
 enum class value_type : uint8_t { u8, u16, u32, u64, i32, i64, f32, f64, count };
 
@@ -131,6 +129,8 @@ GRAVEL_BOTH constexpr uint64_t one_of(value_type t) {
   return t == value_type::f32 ? 0x3f800000 : t == value_type::f64 ? 0x3ff0000000000000 : 1;
 }
 
+/// Of a word, without an answer.
+GRAVEL_BOTH constexpr bool is_update(op o) { return o >= op::put && o <= op::max; }
 /// Operations whose answer goes into a reply cell.
 GRAVEL_BOTH constexpr bool is_fetching(op o) { return o >= op::fetch_add && o <= op::compare_swap; }
 /// What fetch_add ... fetch_max do to the word: add ... max.
@@ -139,23 +139,12 @@ GRAVEL_BOTH constexpr op update_of(op o) {
 }
 static_assert(update_of(op::fetch_and) == op::bit_and && update_of(op::fetch_max) == op::max);
 
+GRAVEL_BOTH constexpr bool is_of_bits(op o) { return (o >= op::bit_and && o <= op::bit_xor) || (o >= op::fetch_and && o <= op::fetch_xor); }
 /// Moving a value: all types. Arithmetic, order, exchange: 4 and 8 bytes. Bits and comparison: integers of 4 and 8 bytes.
 GRAVEL_BOTH constexpr bool takes_type(op o, value_type t) {
-  const bool is_float = t == value_type::f32 || t == value_type::f64;
-  switch (o) {
-    case op::put:
-    case op::get:
-    case op::put_reply:
-    case op::fetch: return true;
-    case op::bit_and:
-    case op::bit_or:
-    case op::bit_xor:
-    case op::fetch_and:
-    case op::fetch_or:
-    case op::fetch_xor:
-    case op::compare_swap: return bytes_of(t) >= 4 && !is_float;
-    default: return bytes_of(t) >= 4;
-  }
+  if (o == op::put || o == op::get || o == op::put_reply || o == op::fetch) return true;
+  const bool is_float = t == value_type::f32 || t == value_type::f64, takes_floats = !is_of_bits(o) && o != op::compare_swap;
+  return bytes_of(t) >= 4 && (!is_float || takes_floats);
 }
 
 GRAVEL_BOTH constexpr uint32_t am_units(uint32_t argument_bytes) { return (8 + argument_bytes + 15) / 16; }
@@ -171,26 +160,13 @@ GRAVEL_BOTH constexpr uint32_t bulk_units(uint64_t bytes) {
 
 /// Units that a message with this first word has; 0: not a valid first word. put_bulk also depends on word 1.
 GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
-  switch (op_of(word0)) {
-    case op::put:
-    case op::add:
-    case op::bit_and:
-    case op::bit_or:
-    case op::bit_xor:
-    case op::min:
-    case op::max:
+  const op o = op_of(word0);
+  if (is_update(o)) return 1;
+  if (is_fetching(o)) return 2;
+  switch (o) {
     case op::get:
     case op::put_reply:
     case op::cell_reply: return 1;
-    case op::fetch_add:
-    case op::fetch_and:
-    case op::fetch_or:
-    case op::fetch_xor:
-    case op::fetch_min:
-    case op::fetch_max:
-    case op::swap:
-    case op::fetch:
-    case op::compare_swap: return 2;
     case op::am: return argument_bytes_of(word0) <= max_am_bytes ? am_units(argument_bytes_of(word0)) : 0;
     case op::put_bulk:
     case op::bulk_reply: return word1 <= (1u << 20) ? bulk_units(word1) : 0;
@@ -201,44 +177,44 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
 }
 
 /// Why a message may not be applied.
-enum class message_fault : uint8_t {
-  fine,
-  bad_op,
-  bad_type,
-  bad_size,
-  outside_heap,
-  misaligned,
-  bad_handler,
-  bad_pe,
-  blocking_handler,
-  corrupt_packet,
-  no_context,
-  unknown_handler,
-  bad_destination,
-  team_call_in_handler,
-  outside_kernel,
-  not_cooperative,
-  on_host,
-  bad_block,
-  bad_shared,
-  other_collective,
-  bad_server,
-  bad_key,  ///< of lib/server, as the next
-  bad_slot,
-  other_reduction,
-  bad_reduction,
-  task_pe,  ///< of lib/task, as those that follow
-  task_payload,
-  task_address,
-  task_room,
-  unknown_task,
-  task_words,
-  task_chain,
-  task_queue,
-  link_closed,  ///< of lib/link, as those that follow
-  link_channel,
-  link_held
-};
+#define GRAVEL_MESSAGE_FAULTS(X)                                                                \
+  X(fine, "no fault")                                                                           \
+  X(bad_op, "unknown operation")                                                                \
+  X(bad_type, "a type the operation does not take")                                             \
+  X(bad_size, "a size that does not fit the operation")                                         \
+  X(outside_heap, "an address outside the symmetric heap")                                      \
+  X(misaligned, "a misaligned address")                                                         \
+  X(bad_handler, "an unregistered handler")                                                     \
+  X(bad_pe, "a PE number out of range")                                                         \
+  X(blocking_handler, "inside a handler: handlers must not wait")                               \
+  X(corrupt_packet, "a corrupt packet")                                                         \
+  X(no_context, "a handler without its context")                                                \
+  X(unknown_handler, "a handler that was not given to gravel_init")                             \
+  X(bad_destination, "a destination outside its own symmetric heap, or misaligned")             \
+  X(team_call_in_handler, "inside a handler: it is for whole blocks or warps of a kernel")      \
+  X(outside_kernel, "outside a kernel: it is for kernels")                                      \
+  X(not_cooperative, "in a grid of several blocks that was not launched as cooperative")        \
+  X(on_host, "on the host: this memory is the device's, and the host reaches it by messages")   \
+  X(bad_block, "a block sender for another number of threads")                                  \
+  X(bad_shared, "a block sender without memory")                                                \
+  X(other_collective, "another collective of kernels")                                          \
+  X(bad_server, "no such server")                                                               \
+  X(bad_key, "no such key") /* of lib/server, as the next */                                    \
+  X(bad_slot, "no room for an answer")                                                          \
+  X(other_reduction, "another reduction")                                                       \
+  X(bad_reduction, "a reduction that cannot be")                                                \
+  X(task_pe, "no such PE for a task") /* of lib/task, as those that follow */                   \
+  X(task_payload, "a payload larger than the queue's slots")                                    \
+  X(task_address, "a task's address outside the symmetric heap, or misaligned")                 \
+  X(task_room, "no room for a task that a task sends")                                          \
+  X(unknown_task, "an unknown task")                                                            \
+  X(task_words, "a command that is none")                                                       \
+  X(task_chain, "a chain of tasks that is too long")                                            \
+  X(task_queue, "a task for a queue that is not open")                                          \
+  X(link_closed, "a send on a link after its shutdown") /* of lib/link, as those that follow */ \
+  X(link_channel, "no such channel of a link")                                                  \
+  X(link_held, "a receive on a link all of whose buffers are held")
+enum class message_fault : uint8_t { GRAVEL_MESSAGE_FAULTS(GRAVEL_NAME) count };
 /// The caller may not make this call: nothing arrived, and the operation need not be wrong.
 GRAVEL_BOTH constexpr bool is_wrong_caller(message_fault fault) {
   return fault == message_fault::blocking_handler || fault == message_fault::team_call_in_handler ||

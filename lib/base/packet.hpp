@@ -95,6 +95,8 @@ class packet_writer {
   bool is_open() const { return packet_ != nullptr; }
   bool empty() const { return n_messages_ == 0; }
   uint32_t messages() const { return n_messages_; }
+  /// A bulk message came last, and at least a quarter is used.
+  bool has_large() const { return last_is_bulk_ && 4 * n_units_ >= capacity_; }
   packet_header* packet() const { return packet_; }
 
   /// Where messages shall lie, and how many.

@@ -20,3 +20,7 @@
 #define GRAVEL_UNROLL
 #define GRAVEL_NO_UNROLL
 #endif
+
+// Of a list of names and texts, LIST(X) with X(name, "text") for each: the enumerators, and the texts in their order.
+#define GRAVEL_NAME(name, text) name,
+#define GRAVEL_TEXT(name, text) text,

@@ -52,6 +52,7 @@ struct queue_shape {
   uint32_t max_rows;       ///< multiple of 8
   uint32_t payload_units;  ///< multiple of 4
   uint32_t n_planes;
+  static constexpr uint32_t head_units = 4;  ///< of a slot of blocks, for the head of a bulk message
 
   GRAVEL_BOTH uint64_t payload_offset() const { return whole_lines(sizeof(slot_header) + uint64_t{max_rows} * sizeof(message_row)); }
   GRAVEL_BOTH uint64_t slot_bytes() const { return payload_offset() + whole_lines(uint64_t{payload_units} * sizeof(unit)); }
@@ -61,9 +62,9 @@ struct queue_shape {
 
   /// Slots of warps: four units for each lane.
   static queue_shape of_warps(uint32_t slots, uint32_t n_planes) { return {slots, 32, 32 * max_small_units, n_planes}; }
-  /// Slots of blocks. Room for a row per sink, and for a few sizes each; a slot that meets more rows is handed over early.
+  /// Slots of blocks: `payload_bytes` of data, and the head of a bulk message. Room for a row per sink, and for a few sizes each; a slot that meets more rows is handed over early.
   static queue_shape of_blocks(uint32_t slots, uint64_t payload_bytes, uint32_t n_pes, uint32_t n_planes) {
-    const auto units = static_cast<uint32_t>(payload_bytes / sizeof(unit)) / 4 * 4;
+    const auto units = static_cast<uint32_t>(payload_bytes / sizeof(unit)) / 4 * 4 + head_units;
     const uint32_t rows = n_pes <= 16 ? 64 : 4 * n_pes;
     return {slots, ((rows < units ? rows : units) + 7) / 8 * 8, units, n_planes};
   }
@@ -132,17 +133,33 @@ struct queue {
       if (load_relaxed(&control->flush_target_of_host) < target) raise_to<scope::system>(&control->flush_target_of_host, target);
       return;
     }
-    if (load_relaxed<scope::device>(&state->asked) >= target) return;
-    uint64_t highest = raise_to(&state->asked, target);
-    for (;;) {
-      // The consumers compare it with what they have taken, nothing more: it need not be ordered behind the slots.
-      store_relaxed(&control->flush_target, highest);
+    for (flush_request mine(*this, target); mine.tell();) {
       full_fence();
-      const uint64_t now = load_relaxed<scope::device>(&state->asked);
-      if (now == highest) return;
-      highest = now;
+      mine.look_again();
     }
   }
+  /// One that a kernel asks for, step by step: who asks several queues waits for the stores of all of them at once.
+  class flush_request {
+   public:
+    GRAVEL_BOTH flush_request(const queue& q, uint64_t target) : q_(q) {
+      if (load_relaxed<scope::device>(&q.state->asked) < target) highest_ = raise_to(&q.state->asked, target);
+    }
+    /// True: a full fence and look_again() follow.
+    GRAVEL_BOTH bool tell() const {
+      // The consumers compare it with what they have taken, nothing more: it need not be ordered behind the slots.
+      if (highest_) store_relaxed(&q_.control->flush_target, highest_);
+      return highest_ != 0;
+    }
+    GRAVEL_BOTH void look_again() {
+      if (highest_ == 0) return;
+      const uint64_t now = load_relaxed<scope::device>(&q_.state->asked);
+      highest_ = now == highest_ ? 0 : now;
+    }
+
+   private:
+    const queue& q_;
+    uint64_t highest_ = 0;  ///< to be told; 0: nothing
+  };
   /// Have all planes taken every ticket below `target`, and are those messages applied? Asks for it if not.
   GRAVEL_BOTH bool flushed(uint64_t target) const {
     if (!state) {

@@ -24,7 +24,10 @@ class queue_consumer {
     return ring<>::arrived(&slot->published, ticket) ? slot : nullptr;
   }
   /// Goes on to the next ticket; the slot stays as it is until it is given back.
-  void take() { ++taken_; }
+  void take() {
+    ++taken_;
+    fetch_ahead();
+  }
   /// Slots that were taken and not given back; the ticket of the first of them, or next() if there are none.
   uint64_t held() const { return taken_ - given_back_; }
   uint64_t first_held() const { return next_ticket(given_back_, plane_, q_.shape.n_planes); }
@@ -41,6 +44,20 @@ class queue_consumer {
   }
 
  private:
+  /// Slots lie in memory that another device writes, so none of their lines is in this processor's caches: those of slots to come are asked for
+  /// while this one is worked on. What lies behind a header only once the slot is there: who writes a line should not find it elsewhere.
+  void fetch_ahead() const {
+    constexpr uint64_t ahead = 3, lines = 3, line = 64;
+    const uint64_t ticket = next_ticket(taken_ + ahead, plane_, q_.shape.n_planes);
+    __builtin_prefetch(q_.slot(next_ticket(taken_ + 2 * ahead, plane_, q_.shape.n_planes)));
+    slot_header* const slot = arrived(ticket);
+    if (!slot) return;
+    for (uint64_t l = 0; l < lines; ++l) {
+      __builtin_prefetch(reinterpret_cast<const char*>(slot + 1) + l * line);
+      __builtin_prefetch(reinterpret_cast<const char*>(q_.payload(slot)) + l * line);
+    }
+  }
+
   queue q_{};
   uint32_t plane_ = 0;
   uint64_t taken_ = 0, given_back_ = 0;

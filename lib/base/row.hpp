@@ -60,21 +60,11 @@ GRAVEL_BOTH constexpr bool fits_index(uint64_t heap_bytes, uint32_t bytes) { ret
 
 /// Can this be a kind? Messages are checked where they are applied.
 GRAVEL_BOTH constexpr bool is_sound(const row_kind& kind) {
-  switch (kind.operation) {
-    case op::none: return kind.words != 0 && kind.words % row_kind::words_of_unit == 0;
-    case op::am: return kind.type <= compact_am_bytes && kind.words == compact_am_words(kind.type);
-    case op::inc:
-    case op::put:
-    case op::add:
-    case op::bit_and:
-    case op::bit_or:
-    case op::bit_xor:
-    case op::min:
-    case op::max:
-      return kind.type < static_cast<uint8_t>(value_type::count) && takes_type(kind.operation, static_cast<value_type>(kind.type)) &&
-             kind.words == compact_words(kind.operation, bytes_of(static_cast<value_type>(kind.type)));
-    default: return false;
-  }
+  if (kind.is_wide()) return kind.words != 0 && kind.words % row_kind::words_of_unit == 0;
+  if (kind.operation == op::am) return kind.type <= compact_am_bytes && kind.words == compact_am_words(kind.type);
+  const auto type = static_cast<value_type>(kind.type);
+  return (is_update(kind.operation) || kind.operation == op::inc) && type < value_type::count && takes_type(kind.operation, type) &&
+         kind.words == compact_words(kind.operation, bytes_of(type));
 }
 
 /// Bytes of a message.

@@ -158,6 +158,14 @@ GRAVEL_BOTH bool near_is_free(const service_server& s, uint64_t ticket, uint32_t
   return slot_is_free(ticket, ring<scope::device>::read_done(&s.near_done), chunks);  // [P2]
 }
 
+/// Kernels: a ticket of the near ring whose chunk is free. Thread scope: lane. publish() must follow.
+GRAVEL_BOTH uint64_t claim_near(service_server& s, uint32_t chunks) {
+  const uint64_t ticket = fetch_add<scope::device>(&s.near.tickets, uint64_t{1});
+  for (relax wait; !near_is_free(s, ticket, chunks); wait()) {
+  }
+  return ticket;
+}
+
 /// Takes up to `n` places of a far ring, as many as are free at once: the tickets [first, first + n) of the answer. All of them must be published.
 /// Thread scope: lane.
 struct far_claim {

@@ -57,22 +57,21 @@ const std::vector<setting_row>& setting_table() {
                  "packets in flight to one destination, per aggregator thread"),
       number_row("GRAVEL_TIMEOUT_US", "125", "us", 0, 10'000'000, &s::timeout_us, "age at which a packet that is not full leaves"),
       number_row("GRAVEL_IDLE_US", "20", "us", 0, 10'000'000, &s::idle_us,
-                 "a packet leaves before its age when no message has come for this long and nothing is in "
-                 "flight to its destination"),
+                 "a packet leaves before its age when no message has come for this long and nothing is in flight to its destination"),
       text_row("GRAVEL_AGGREGATION", "packets", &s::aggregation,
-               "what the aggregator sends at once: packets; or, to compare with, each row of a slot (rows) or each message (messages) as "
-               "a packet of its own, which leaves as if it were full"),
+               "what the aggregator sends at once: packets; or, to compare with, each row of a slot (rows) or each message (messages) as a "
+               "packet of its own, which leaves as if it were full"),
       number_row("GRAVEL_AGGREGATOR_THREADS", "0", "threads", 0, 64, &s::aggregator_threads,
                  "threads of each node's aggregator (0: one per eight cores, at most 4)"),
       text_row("GRAVEL_AGGREGATOR_BIND", "auto", &s::aggregator_bind,
-               "where these threads run: auto (near the GPUs of the node's PEs, if hwloc knows them and they are not near "
-               "the whole machine); none (not bound); or a list of processors such as 0-3,8"),
+               "where these threads run: auto (near the GPUs of the node's PEs, if hwloc knows them and they are not near the whole "
+               "machine); none (not bound); or a list of processors such as 0-3,8"),
       number_row("GRAVEL_TWO_HOP_NODES", "32", "nodes", 4, 65536, &s::two_hop_nodes, "number of nodes from which packets go in two hops"),
       size_row("GRAVEL_EAGER_SIZE", "4K", 0, 64 * KiB, &s::eager_size,
                "packets up to this size travel inside their arrival notice instead of by an RDMA put"),
       size_row("GRAVEL_ZERO_COPY_SIZE", "8K", 0, 1 * MiB, &s::zero_copy_size,
-               "what goes into a packet to another node from one row of a block's slot is not copied if it is at least this long: it "
-               "is put straight from there (0: all is copied)"),
+               "what goes into a packet to another node from one row of a block's slot is not copied if it is at least this long: it is "
+               "put straight from there (0: all is copied)"),
       size_row("GRAVEL_SPILL_SIZE", "256M", 64 * KiB, unbounded, &s::spill_size,
                "memory per aggregator for messages that handlers send faster than they can leave"),
       size_row("GRAVEL_SLOT_SIZE", "16K", 4 * KiB, 64 * KiB, &s::slot_size,
@@ -80,16 +79,16 @@ const std::vector<setting_row>& setting_table() {
       number_row("GRAVEL_SLOTS", "4096", "slots", 4, 65536, &s::slots, "block slots in a PE's queue"),
       number_row("GRAVEL_WARP_SLOTS", "8192", "slots", 4, 1 << 20, &s::warp_slots, "warp slots in each of a PE's queues for direct sends"),
       number_row("GRAVEL_PEER_CHUNKS", "0", "chunks", 0, 65536, &s::peer_chunks,
-                 "chunks of each ring between two GPUs of a node (route peer), at least 4 (0: 2048 for one peer, 1024 for two or "
-                 "three, 512 for up to seven and so on, since a PE's rings are fastest in the L2 cache)"),
+                 "chunks of each ring between two GPUs of a node (route peer), at least 4 (0: 2048 for one peer, 1024 for two or three, "
+                 "512 for up to seven and so on, since a PE's rings are fastest in the L2 cache)"),
       size_row("GRAVEL_PEER_CHUNK_SIZE", "4K", 4 * KiB, 1 * MiB, &s::peer_chunk_size, "messages in one of these chunks"),
-      size_row("GRAVEL_OWN_RING_SIZE", "0", 0, unbounded, &s::own_ring_size,
-               "memory for active messages of a PE to itself, and for those that its handlers send and peers have no room for "
-               "yet, if the program has handlers on the device (0: a 16th of the GPU's memory; on the CPU backend 16M, and none "
-               "without the route peer)"),
+      size_row(
+          "GRAVEL_OWN_RING_SIZE", "0", 0, unbounded, &s::own_ring_size,
+          "memory for active messages of a PE to itself, and for those that its handlers send and peers have no room for yet, if the "
+          "program has handlers on the device (0: a 16th of the GPU's memory; on the CPU backend 16M, and none without the route peer)"),
       number_row("GRAVEL_REPLY_CELLS", "65536", "cells", 64, 1 << 22, &s::reply_cells,
-                 "requests that may be in flight in one PE at once: gets (of bulk ones each 16 bytes), and operations that wait "
-                 "for a value; of kernels and of host threads, each"),
+                 "requests that may be in flight in one PE at once: gets (of bulk ones each 16 bytes), and operations that wait for a "
+                 "value; of kernels and of host threads, each"),
       number_row("GRAVEL_NODES", "1", "nodes", 1, 65536, &s::nodes,
                  "split the PEs of each host into this many emulated nodes (ucx-run --nodes sets it)"),
       number_row("GRAVEL_CPU_THREADS", "0", "threads", 0, 1024, &s::cpu_threads,
@@ -104,14 +103,12 @@ const std::vector<setting_row>& setting_table() {
       number_row("GRAVEL_RESOLVER_QUANTUM_US", "2000", "us", 100, 1'000'000, &s::resolver_quantum_us,
                  "CUDA: longest life of one resolver kernel while no kernel of gravel_launch runs"),
       flag_row("GRAVEL_RESOLVER_RESIDENT", "yes", &s::resolver_resident,
-               "CUDA: keep the resolver kernel running beside kernels of gravel_launch; no is for tools that run one "
-               "kernel at a time (compute-sanitizer), and then kernels must not wait for answers"),
-      text_row(
-          "GRAVEL_PARTITION", "hold", &s::partition,
-          "CUDA: where kernels that stay resident run: hold (where they find room, before kernels of gravel_launch start); green (besides, "
-          "on multiprocessors of their own, green contexts of the driver; else the job ends); auto (green where the driver has it and "
-          "there "
-          "is no MPS)"),
+               "CUDA: keep the resolver kernel running beside kernels of gravel_launch; no is for tools that run one kernel at a time "
+               "(compute-sanitizer), and then kernels must not wait for answers"),
+      text_row("GRAVEL_PARTITION", "hold", &s::partition,
+               "CUDA: where kernels that stay resident run: hold (where they find room, before kernels of gravel_launch start); green "
+               "(besides, on multiprocessors of their own, green contexts of the driver; else the job ends); auto (green where the driver "
+               "has it and there is no MPS)"),
       number_row("GRAVEL_WATCHDOG_S", "60", "s", 0, 86400, &s::watchdog_s,
                  "a wait without any progress for this long dumps the state and ends the job (0: never)"),
       number_row("GRAVEL_CONNECT_TIMEOUT_S", "60", "s", 1, 3600, &s::connect_timeout_s,
@@ -121,9 +118,9 @@ const std::vector<setting_row>& setting_table() {
       text_row("GRAVEL_AGGREGATOR", "", &s::aggregator, "path of gravel-aggregator (default: beside libgravel, its bin folder, then PATH)"),
       text_row("GRAVEL_LOG", "warning", &s::log, "log level: debug, info, warning or error"),
       text_row("GRAVEL_ROUTES", "auto", &s::routes,
-               "routes that may be used: auto; no-peer (self and net); net (even to this PE itself); peer (as auto, and where two PEs "
-               "of a node cannot map each other's memory the job ends); direct (as auto, but block senders, too, send to peers one "
-               "by one). On the CPU backend auto is no-peer"),
+               "routes that may be used: auto; no-peer (self and net); net (even to this PE itself); peer (as auto, and where two PEs of a "
+               "node cannot map each other's memory the job ends); direct (as auto, but block senders, too, send to peers one by one). On "
+               "the CPU backend auto is no-peer"),
       text_row("GRAVEL_FAULT", "", &s::fault, "for tests: a fault to inject, as KIND:PE:COUNT (docs/failure.md)"),
   };
   return table;

@@ -10,23 +10,7 @@ namespace {
 
 constexpr uint32_t magic = 0x4c565247;  // "GRVL", on little-endian machines
 
-constexpr const char* names[] = {"nothing",
-                                 "hello",
-                                 "wiring",
-                                 "wirings",
-                                 "ready",
-                                 "goodbye",
-                                 "abort",
-                                 "start-up values",
-                                 "description of the program",
-                                 "description as a peer",
-                                 "list of peers",
-                                 "description of memory",
-                                 "contribution to a collective",
-                                 "result of a collective",
-                                 "UCX address",
-                                 "UCX memory key"};
-static_assert(std::size(names) == static_cast<size_t>(wire_kind::count));
+constexpr const char* names[] = {"nothing", GRAVEL_WIRE_KINDS(GRAVEL_TEXT)};
 
 /// FNV-1a, but by 8 bytes at a time. A step is one-to-one in the sum and in the word, so no single wrong word goes unseen.
 uint64_t add_to_checksum(uint64_t sum, std::span<const std::byte> bytes) {

@@ -27,27 +27,28 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/platform.hpp"
+
 namespace gravel {
 
 /// All kinds of messages; a number is never given to another kind. Those up to `abort` are words between a PE and its aggregator.
-enum class wire_kind : uint16_t {
-  hello = 1,
-  wiring,
-  all_wirings,
-  ready,
-  goodbye,
-  abort,
-  staged_values,
-  program,
-  peer,
-  reached_peers,
-  exported_memory,
-  contribution,
-  result,
-  worker_address,
-  memory_key,
-  count
-};
+#define GRAVEL_WIRE_KINDS(X)                      \
+  X(hello, "hello")                               \
+  X(wiring, "wiring")                             \
+  X(all_wirings, "wirings")                       \
+  X(ready, "ready")                               \
+  X(goodbye, "goodbye")                           \
+  X(abort, "abort")                               \
+  X(staged_values, "start-up values")             \
+  X(program, "description of the program")        \
+  X(peer, "description as a peer")                \
+  X(reached_peers, "list of peers")               \
+  X(exported_memory, "description of memory")     \
+  X(contribution, "contribution to a collective") \
+  X(result, "result of a collective")             \
+  X(worker_address, "UCX address")                \
+  X(memory_key, "UCX memory key")
+enum class wire_kind : uint16_t { none, GRAVEL_WIRE_KINDS(GRAVEL_NAME) count };
 /// "wiring", in the words of an error.
 const char* name_of(wire_kind);
 

@@ -14,7 +14,9 @@ class local_worker {
   using facts = task_facts<U>;
 
  public:
-  GRAVEL_DEVICE local_worker(const View& view, const store& own, const lane_group& warp) : view_(view), store_(own), warp_(warp) {
+  /// `counts`: of the warp, in shared memory.
+  GRAVEL_DEVICE local_worker(const View& view, const store& own, work_counts<uint32_t>& counts, const lane_group& warp)
+      : view_(view), store_(own), warp_(warp), counts_(counts) {
     if constexpr (store::possible)
       if (store_.levels) store_.begin(warp_);
   }
@@ -51,8 +53,6 @@ class local_worker {
     if (owed_ && warp_.is_leader()) fetch_add<scope::device>(&view_.words->live, uint64_t{0} - owed_);
     owed_ = 0;
   }
-
-  GRAVEL_DEVICE const work_counts<uint32_t>& counts() const { return counts_; }
 
  private:
   template <class... T>
@@ -106,7 +106,7 @@ class local_worker {
       place_frames<T>(static_cast<typename facts<T>::continuations*>(nullptr), here, n);
       place_children<T>(here);
       place_ready(static_cast<types*>(nullptr), here.ready());
-      counts_.local_tasks += n, ++counts_.local_batches;
+      count_batch(n);
     }
   }
 
@@ -154,7 +154,7 @@ class local_worker {
           warp_.sync();
           if (back) in.free[free - n + warp_.rank() - warp_.rank_in(used)] = static_cast<uint16_t>(row);
           if (warp_.is_leader()) *in.n_free = free - used_count;
-          counts_.unfinished += used_count;
+          count(&counts_.begun, used_count);
         }(),
         ...);
   }
@@ -195,7 +195,16 @@ class local_worker {
     if (runs) in.free[free + warp_.rank()] = static_cast<uint16_t>(row);
     if (warp_.is_leader()) *in.n_free = free + n;
     place_ready(static_cast<types*>(nullptr), here.ready());
-    counts_.local_tasks += n, counts_.continuations += n, counts_.unfinished -= n, ++counts_.local_batches;
+    count(&counts_.continuations, n);
+    count_batch(n);
+  }
+
+  GRAVEL_DEVICE void count_batch(uint32_t n) const {
+    count(&counts_.local_tasks, n);
+    count(&counts_.local_batches, 1);
+  }
+  GRAVEL_DEVICE void count(uint32_t* of, uint32_t n) const {
+    if (warp_.is_leader()) fetch_add<scope::shared>(of, n);
   }
 
   static constexpr uint32_t none = ~0u;
@@ -203,7 +212,7 @@ class local_worker {
   const View& view_;
   const store store_;
   const lane_group warp_;
-  work_counts<uint32_t> counts_{};
+  work_counts<uint32_t>& counts_;
   uint32_t owed_ = 0;  ///< elements of channels that are here, or whose descendants are
 };
 

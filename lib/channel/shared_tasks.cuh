@@ -307,7 +307,7 @@ class task_exchange {
     Root task = t.task;
     task.to = gravel_return<V>::to(false, View::types::template index<proxy>, 0, t.depth << view_.frame_shift | row);
     fetch_add<scope::device>(&view_.words->live, graph_words::arrival + 1);
-    fetch_add<scope::device>(&view_.words->counts.unfinished, uint64_t{1});
+    fetch_add<scope::device>(&view_.words->counts.begun, uint64_t{1});
     const lane_group alone = lane_group::of(1u << warp_.lane());
     const channel_reservation r = to.draw(alone, 1);
     to.write(r.mine, task);

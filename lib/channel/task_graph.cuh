@@ -74,6 +74,8 @@ class gravel_task_graph {
   uint32_t frames() const { return options_.frames; }
   /// Bytes of device memory.
   uint64_t bytes() const { return bytes_; }
+  /// Warps that run tasks.
+  uint32_t workers() const { return blocks_ * options_.warps; }
   /// Levels that run in shared memory.
   uint32_t local_levels() const { return view_.local_levels; }
 
@@ -177,6 +179,7 @@ class gravel_task_graph {
       gravel::fail_text("task graph: " + std::to_string(pushed + tasks.size()) + " tasks '" + U::name +
                         "' before a run; its channel has room for " + std::to_string(options_.capacity));
     pushed += tasks.size();
+    if (tasks.size() == 1) return push_some(&tasks[0], 1, run_stream_);
     constexpr uint64_t most = staging_bytes / sizeof(U);
     for (uint64_t done = 0; done < tasks.size(); done += most) {
       if (staged_) gravel_stream_synchronize(run_stream_);  // they have been read
@@ -184,12 +187,13 @@ class gravel_task_graph {
       push_some(&tasks[done], static_cast<uint32_t>(std::min<uint64_t>(most, tasks.size() - done)), run_stream_);
     }
   }
+  /// A single one goes with the kernel's arguments.
   template <class U>
   void push_some(const U* tasks, uint32_t n, gravel_stream_t stream) {
     auto* const staged = reinterpret_cast<U*>(staging_ + 128);
-    gravel_copy(staged, tasks, n * sizeof(U));
+    if (n != 1) gravel_copy(staged, tasks, n * sizeof(U));
     const uint32_t step = std::min(options_.capacity, GRAVEL_CUDA ? 256u : 64u);
-    launch(gravel::push_tasks<view, U>, 1, (step + 31) / 32 * 32, 0, stream, view_, static_cast<const U*>(staged), n, step,
+    launch(gravel::push_tasks<view, U>, 1, (step + 31) / 32 * 32, 0, stream, view_, *tasks, static_cast<const U*>(staged), n, step,
            reinterpret_cast<uint32_t*>(staging_));
   }
 
@@ -206,10 +210,10 @@ class gravel_task_graph {
     return levels;
   }
   /// Those that hand out need none.
-  uint32_t workers() const { return view_.schedulers ? blocks_ * options_.warps : 0; }
-  uint64_t mailbox_bytes() const { return workers() * sizeof(gravel::worker_mailbox); }
+  uint32_t mailboxes() const { return view_.schedulers ? workers() : 0; }
+  uint64_t mailbox_bytes() const { return mailboxes() * sizeof(gravel::worker_mailbox); }
   /// Each waits once; as many may be taken and not yet freed.
-  uint32_t idle_capacity() const { return 2 * workers() + 1; }
+  uint32_t idle_capacity() const { return 2 * mailboxes() + 1; }
   uint64_t idle_bytes() const { return gravel::channel<uint32_t>::bytes(idle_capacity()); }
   template <class U>
   uint64_t stride() const {
@@ -268,7 +272,7 @@ class gravel_task_graph {
       const uint64_t rows = uint64_t{gravel::slots<>::chunks_for(n + lent)} * gravel::chunk_tickets;
       return rows * view_.depths <= uint64_t{1} << gravel_return<void>::row_bits && each * view_.depths <= free / 16;
     };
-    return gravel::usual_frames(uint64_t{2} * blocks_ * options_.warps * batch, fits);
+    return gravel::usual_frames(uint64_t{2} * workers() * batch, fits);
   }
 
   /// Lays out the memory, which is zeroed.
@@ -301,7 +305,7 @@ class gravel_task_graph {
   /// All but the workers. `held`: they stay, when nothing is left, until that word is 0.
   void prepare(uint64_t held) {
     if (running_) gravel::fail_text("task graph: it runs already");
-    if (workers()) {  // those of the last run still stand in the list
+    if (mailboxes()) {  // those of the last run still stand in the list
       const uint32_t room = idle_capacity();
       gravel::current_backend().zero(&view_.idle.state(), idle_bytes());
       gravel_copy(&view_.idle.state().room, &room, sizeof(room));
@@ -332,14 +336,14 @@ class gravel_task_graph {
         gravel_copy(&words, view_.words, sizeof(words));
       } while ((words.live & gravel::graph_words::live_mask) != 0 && words.fault == 0);
     }
+    gravel::current_backend().copy_in_stream(run_stream_, &words, view_.words, sizeof(words));
     gravel_stream_synchronize(run_stream_);
     running_ = false;
-    gravel_copy(&words, view_.words, sizeof(words));
     const gravel::work_counts<uint64_t>& c = words.counts;
     counts_ = {c.tasks, c.batches, c.local_tasks, c.local_batches, c.continuations, c.refusals, c.handed_out};
     std::string wrong = text_of(words.fault);
-    if (wrong.empty() && c.unfinished != 0)
-      wrong = std::to_string(c.unfinished) + " of " + std::to_string(c.unfinished + c.continuations) +
+    if (wrong.empty() && c.begun != c.continuations)
+      wrong = std::to_string(c.begun - c.continuations) + " of " + std::to_string(c.begun) +
               " continuations never ran: they expect more results than tasks gave";
     if (wrong.empty()) return;
     drop();

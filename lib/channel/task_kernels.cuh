@@ -11,25 +11,25 @@ GRAVEL_BOTH uint32_t worker_bytes(uint32_t local_levels) {
 }
 /// A worker for each warp.
 template <class View>
-GRAVEL_DEVICE task_worker<View> worker_of_warp(const View& view, uint32_t* looking) {
-  if (threadIdx.x == 0) *looking = 0;
+GRAVEL_DEVICE task_worker<View> worker_of_warp(const View& view, block_looker* block) {
+  if (threadIdx.x == 0) *block = {};
   __syncthreads();
   char* const own = reinterpret_cast<char*>(gravel_dynamic_shared()) + threadIdx.x / 32 * worker_bytes<View>(view.local_levels);
   auto* const counts = reinterpret_cast<work_counts<uint32_t>*>(own);
-  return {view, {reinterpret_cast<uint32_t*>(counts + 1), view.local_levels}, counts, looking, lane_group::of(~0u)};
+  return {view, {reinterpret_cast<uint32_t*>(counts + 1), view.local_levels}, counts, block, lane_group::of(~0u)};
 }
 
 /// `batches`: of each worker; ~0: until the end.
 template <class View>
-__global__ void run_tasks(const View view, uint32_t batches) {
-  __shared__ uint32_t looking;
-  worker_of_warp(view, &looking).work(batches);
+__global__ void run_tasks(const __grid_constant__ View view, uint32_t batches) {
+  __shared__ block_looker block;
+  worker_of_warp(view, &block).work(batches);
 }
 /// The same with schedulers.
 template <class View>
-__global__ void run_scheduled_tasks(const View view) {
-  __shared__ uint32_t looking;
-  worker_of_warp(view, &looking).work_scheduled();
+__global__ void run_scheduled_tasks(const __grid_constant__ View view) {
+  __shared__ block_looker block;
+  worker_of_warp(view, &block).work_scheduled();
 }
 
 /// Before each run: what it counts and how it is told to end. `live` says what has been pushed already.
@@ -42,9 +42,9 @@ __global__ void begin_run(const View view, uint64_t held) {
   words.counts = {};
 }
 
-/// One block: pushes `n` tasks from `from` at depth 0, `step` at once, at most one for each thread. *pushed: how many found room.
+/// One block: pushes `n` tasks at depth 0, `step` at once, at most one for each thread: those from `from` on, or, if there is only one, `only`. *pushed: how many found room.
 template <class View, class T>
-__global__ void push_tasks(const View view, const T* from, uint32_t n, uint32_t step, uint32_t* pushed) {
+__global__ void push_tasks(const View view, const T only, const T* from, uint32_t n, uint32_t step, uint32_t* pushed) {
   __shared__ channel_block block;
   const auto to = view.template channel_of<T>(0);
   uint32_t done = 0;
@@ -52,7 +52,7 @@ __global__ void push_tasks(const View view, const T* from, uint32_t n, uint32_t 
     const bool mine = threadIdx.x < step && done + threadIdx.x < n;
     const channel_reservation r = block.reserve(to, mine);
     if (!r.granted) break;
-    if (mine) to.write(r.mine, from[done + threadIdx.x]);
+    if (mine) to.write(r.mine, n == 1 ? only : from[done + threadIdx.x]);
     if (threadIdx.x == 0) fetch_add<scope::device>(&view.words->live, graph_words::arrival + r.total);
     block.commit(to, r);
   }

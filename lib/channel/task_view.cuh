@@ -14,9 +14,8 @@ namespace gravel {
 /// What a worker has done, and, wider, all of them.
 template <class Count>
 struct work_counts {
-  Count tasks, local_tasks;  ///< run; those of them out of shared memory
-  Count continuations;
-  Count unfinished;  ///< frames that were begun, less those whose continuation has run; modulo 2^32 or 2^64
+  Count tasks, local_tasks;    ///< run; those of them out of shared memory
+  Count begun, continuations;  ///< frames that were begun, and those of them that have run
   Count batches, local_batches;
   Count refusals;    ///< batches that did not start because a channel had no room
   Count handed_out;  ///< batches that a scheduler gave to another worker

@@ -34,6 +34,15 @@
 
 namespace gravel {
 
+/// Of a block, in shared memory: who looks at the channels, and what it has taken for those that wait meanwhile.
+struct block_looker {
+  uint32_t state;    ///< nobody, somebody, all_done; or `left` times so many batches of one task, while which are left nobody looks
+  uint32_t waiting;  ///< warps that want to look; until somebody leaves, it only grows
+  uint32_t channel;  ///< of what is left
+  uint64_t first;    ///< its first ticket
+  static constexpr uint32_t nobody = 0, somebody = 1, all_done = 2, left = 4;
+};
+
 /// Thread scope of all: the warp.
 template <class View>
 class task_worker {
@@ -44,8 +53,8 @@ class task_worker {
 
  public:
   /// `counts`: of the warp, in shared memory.
-  GRAVEL_DEVICE task_worker(const View& view, const store& own, work_counts<uint32_t>* counts, uint32_t* looking, const lane_group& warp)
-      : view_(view), own_store_(own), warp_(warp), counts_(*counts), own_(view, own, warp), looking_(looking) {
+  GRAVEL_DEVICE task_worker(const View& view, const store& own, work_counts<uint32_t>* counts, block_looker* block, const lane_group& warp)
+      : view_(view), own_store_(own), warp_(warp), counts_(*counts), own_(view, own, *counts, warp), block_(block) {
     if (warp.is_leader()) counts_ = {};
     warp.sync();
   }
@@ -60,23 +69,26 @@ class task_worker {
         own_.settle();
         if (batches == 0) break;
         if (!may_look()) {
+          if (warp_.is_leader()) fetch_add<scope::shared>(&block_->waiting, 1u);
           do warp_.wait_together([&] { idle(); });  // nothing can come but from the channels
           while (!may_look() && !ended_);
+          if (warp_.is_leader()) fetch_add<scope::shared>(&block_->waiting, ~0u);
           small = false;
         }
         if (ended_) break;
       }
-      if (may_look()) {
+      if (batches != 0 && may_look()) {
         // Who found the channels empty looks again when something has come, and now and then; others look at once.
-        bool looks = batches != 0 && !found_nothing_, asked = false;
+        bool looks = !found_nothing_, asked = false;
         run_state now{0, false};
-        if (!looks) {
+        if (!looks && !was_given_) {
           asked = true, now = live_now();
           const auto arrivals = static_cast<uint32_t>(now.live / graph_words::arrival);
-          looks = batches != 0 && (arrivals != seen_ || ++skipped_ == 16);
+          looks = arrivals != seen_ || ++skipped_ == 16;
           if (looks) seen_ = arrivals, skipped_ = 0;
         }
-        if (looks && !now.faulty && choose(small ? 1 : view_.width)) {
+        if (was_given_ || (looks && !now.faulty && choose(small ? 1 : view_.width))) {
+          was_given_ = false;
           if (!hands_out_ || !hand_out()) run_found();
           --batches, small = true, idle.reset();
           continue;
@@ -146,20 +158,32 @@ class task_worker {
     return {warp_.from_leader(live), warp_.from_leader(static_cast<uint32_t>(fault)) != 0};
   }
 
-  /// Of a block one warp at a time looks at the channels, until it has found something.
+  /// Of a block one warp at a time looks at the channels, until it has found something. Or it was given what another one has left.
   GRAVEL_DEVICE bool may_look() {
-    if (looks_) return true;
-    const uint32_t state = warp_.from_leader(warp_.is_leader() ? atomicCAS(looking_, nobody, somebody) : nobody);
-    looks_ = state == nobody;
-    ended_ = state == all_done;
+    if (looks_ || was_given_) return true;
+    using block = block_looker;
+    uint32_t state = block::somebody;
+    if (warp_.is_leader()) {
+      state = load_relaxed<scope::shared>(&block_->state);
+      if (state == block::nobody && !compare_swap_acquire<scope::shared>(&block_->state, state, +block::somebody)) state = block::somebody;
+      if (state >= block::left && !compare_swap_acquire<scope::shared>(&block_->state, state, state - block::left)) state = block::somebody;
+    }
+    state = warp_.from_leader(state);
+    looks_ = state == block::nobody;
+    ended_ = state == block::all_done;
+    was_given_ = state >= block::left;
     if (looks_) found_nothing_ = false;  // who left it found something
-    return looks_;
+    if (was_given_) warp_.sync(), found_ = {block_->channel, 1, {block_->first + state / block::left - 1, 1}, false};
+    return looks_ || was_given_;
   }
-  GRAVEL_DEVICE void leave_looking() {
+  /// `left`: so many others of the block go on with tickets from `first` on.
+  GRAVEL_DEVICE void leave_looking(uint32_t left = 0, uint64_t first = 0) {
     if (!looks_) return;
     if (warp_.is_leader()) {
       if (starves_) fetch_add<scope::device>(&view_.words->starving, ~uint64_t{0});
-      atomicExch(looking_, ended_ ? all_done : nobody);  // so those who wait for their turn need not see for themselves
+      if (left != 0) block_->first = first, block_->channel = found_.channel;
+      // Those who wait for their turn need not see for themselves that all is done.
+      store_release<scope::shared>(&block_->state, ended_ ? +block_looker::all_done : left * block_looker::left);
     }
     looks_ = starves_ = false;
   }
@@ -192,8 +216,11 @@ class task_worker {
       }
       if (warp_.ballot(fault != 0) != 0) return false;
       // One place that starts batches: what is inlined there is most of the kernel.
-      for (uint32_t i = 4; i-- > 0;)
-        if (choose_of(begin + i * 32, one_of(waiting, i), one_of(offered, i), width)) return true;
+      for (uint32_t w = width;; w = 1) {
+        for (uint32_t i = 4; i-- > 0;)
+          if (choose_of(begin + i * 32, one_of(waiting, i), one_of(offered, i), w)) return true;
+        if (w == 1 || view_.local_levels != 0) break;  // without shared memory nothing comes between what is large and what there is
+      }
     }
     return false;
   }
@@ -227,19 +254,33 @@ class task_worker {
   GRAVEL_DEVICE bool take_batch(uint32_t waiting, uint32_t offered) {
     const uint32_t depth = found_.channel / View::n_types, most = waiting < facts<T>::batch ? waiting : facts<T>::batch;
     const task_admission<View, T> admission{view_, depth + 1};
-    // Tasks that spawn nothing always may start; while one is taken, another warp of the block can look for the next.
-    if (facts<T>::spawns == 0 && waiting > most && !hands_out_) leave_looking();
+    // Tasks that spawn nothing always may start; while one is taken, another warp of the block can look for the next. Or, if there are
+    // many, those that wait get theirs by the same look.
+    uint32_t others = 0;
+    if constexpr (facts<T>::spawns == 0) {
+      if (facts<T>::batch == 1 && looks_ && !hands_out_) others = others_that_wait(waiting);
+      if (others == 0 && waiting > most && !hands_out_) leave_looking();
+    }
     if (!admission.promise(warp_, most)) return count(&counts_.refusals, 1), false;
     const auto from = view_.template channel_of<T>(depth);
-    const uint32_t n = from.claim(warp_, most, offered);
+    const uint32_t n = from.claim(warp_, most + others, offered);
     found_.promised = most;
     if (n == 0) {
       if (warp_.is_leader()) admission.give_back(most);
       return false;
     }
-    if (!hands_out_) leave_looking();  // the next one need not wait for the tickets
+    if (!hands_out_ && n <= most) leave_looking();  // the next one need not wait for the tickets
     found_.batch = from.take_claimed(warp_, n);
+    if (n > most) {
+      found_.batch.count = most;
+      leave_looking(n - most, found_.batch.first + most);
+    }
     return true;
+  }
+  /// To how many a share of so many tasks goes, where each block gets as many.
+  GRAVEL_DEVICE uint32_t others_that_wait(uint32_t tasks) const {
+    const uint32_t share = tasks / gridDim.x, wait = warp_.from_leader(warp_.is_leader() ? load_relaxed<scope::shared>(&block_->waiting) : 0);
+    return share < wait ? share : wait;
   }
 
   /// To a worker that waits; false: nobody does.
@@ -328,7 +369,7 @@ class task_worker {
     }
     warp_.sync();
     const uint32_t begun = task_admission<View, T>{view_, depth + 1}.settle(warp_, here, promised, n);
-    if constexpr (facts<T>::continuations::count != 0) count(&counts_.unfinished, begun);
+    if constexpr (facts<T>::continuations::count != 0) count(&counts_.begun, begun);
     if constexpr (facts<T>::is_continuation)  // all have read, and nobody who waits for what it brought has to wait for this
       if (has && rank_in_task == 0) view_.template frames_of<T>(depth).space.free(row_of(element), 1);  // [K3]
     count(&counts_.tasks, n);
@@ -357,23 +398,21 @@ class task_worker {
   }
   GRAVEL_DEVICE void tell() {
     if (!warp_.is_leader()) return;
-    const work_counts<uint32_t>& own = own_.counts();
     work_counts<uint64_t>& all = view_.words->counts;
     const auto add = [](uint64_t* to, uint64_t n) {
       if (n) fetch_add<scope::device>(to, n);
     };
-    add(&all.tasks, uint64_t{counts_.tasks} + own.local_tasks);
-    add(&all.local_tasks, own.local_tasks);
-    add(&all.continuations, uint64_t{counts_.continuations} + own.continuations);
-    add(&all.unfinished, static_cast<uint64_t>(static_cast<int32_t>(counts_.unfinished - counts_.continuations + own.unfinished)));
-    add(&all.batches, uint64_t{counts_.batches} + own.local_batches);
-    add(&all.local_batches, own.local_batches);
+    add(&all.tasks, uint64_t{counts_.tasks} + counts_.local_tasks);
+    add(&all.local_tasks, counts_.local_tasks);
+    add(&all.begun, counts_.begun);
+    add(&all.continuations, counts_.continuations);
+    add(&all.batches, uint64_t{counts_.batches} + counts_.local_batches);
+    add(&all.local_batches, counts_.local_batches);
     add(&all.refusals, counts_.refusals);
     add(&all.handed_out, counts_.handed_out);
   }
 
   static constexpr uint32_t none = ~0u;
-  static constexpr uint32_t nobody = 0, somebody = 1, all_done = 2;
   /// A batch that was taken out of a channel, or one frame whose inputs have come.
   struct found {
     uint32_t channel, promised;  ///< depth * types + type; tasks for whose children there is room
@@ -384,13 +423,14 @@ class task_worker {
   const View& view_;
   const store own_store_;
   const lane_group warp_;
-  work_counts<uint32_t>& counts_;  ///< `unfinished`: only those that were begun
+  work_counts<uint32_t>& counts_;  ///< in shared memory; `tasks` and `batches`: without those that were local
   local_worker<View> own_;
   found found_{};
   uint32_t next_type_ = none, next_row_ = 0;
   uint32_t arguments_[View::most_words] = {};  ///< of the frame that is found_
-  uint32_t* const looking_;     ///< in shared memory: who of this block looks at the channels; all_done: one who did has seen the end
-  bool looks_ = false;          ///< this one
+  block_looker* const block_;
+  bool looks_ = false;          ///< this one is who looks
+  bool was_given_ = false;      ///< found_ is what another one has left
   bool ended_ = false;          ///< nothing is left, or a task has done something wrong
   bool starves_ = false;        ///< and it is counted as one that found nothing
   bool hands_out_ = false;      ///< a scheduler

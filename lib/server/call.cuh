@@ -33,6 +33,19 @@ struct gravel_server_handle {
   }
 };
 
+/// What has become of a section that was asked for. True: it has run here, and its answer, which lies in the slot as well, is `value`.
+template <class T>
+struct gravel_server_answer {
+  bool here = false;
+  T value{};
+  GRAVEL_BOTH operator bool() const { return here; }
+};
+template <>
+struct gravel_server_answer<void> {
+  bool here = false;
+  GRAVEL_BOTH operator bool() const { return here; }
+};
+
 namespace gravel {
 
 /// A call of section S, as it is written down.
@@ -46,6 +59,7 @@ struct section_call {
   static constexpr uint32_t n = traits::keys;
   uint32_t keys[n];
   typename layout::message m;
+  gravel_server_answer<typename traits::result> answer{};
 
   /// `p`: keys, then arguments. False: a key is none.
   template <class... P>
@@ -86,28 +100,32 @@ struct section_call {
   ///
   /// What another client has will be free soon. Of several keys it is cheaper to wait for any than to have the call go from server to server: a key that
   /// is held meanwhile makes others be held.
-  GRAVEL_DEVICE bool run_in_place(const handle_type& to) const {
+  GRAVEL_DEVICE bool run_in_place(const handle_type& to) {
     const auto& table = to.table;
     if (!table.in_place) return false;
     for (uint32_t i = 0; i < n; ++i)
       if (table.pe_of(keys[i]) != table.my_pe) return false;
-    if constexpr (server_table<layout>::in_words) return run_on_word(to);
-    constexpr uint32_t attempts = n > 1 ? 256 : 16;
-    bool ran = false, tries = true;
-    relax wait;
-    GRAVEL_NO_UNROLL
-    for (uint32_t attempt = 0; tries; ++attempt) {
-      const key_state found = take_all(table);
-      if (found == key_state::free) {
-        run_taken(to);
-        give_below(table, ~uint64_t{0});
-        ran = true, tries = false;
-      } else {
-        tries = attempt + 1 < attempts && (n > 1 || found == key_state::client);
-        if (tries) wait();
-      }
+    if constexpr (n == 1) return tell(to, run_on_slot<scope::device>(table.slots + table.number_of(keys[0])));
+    else if constexpr (table_type::in_words) return tell(to, run_soon([&] { return run_on_words<false>(to); }));
+    else return tell(to, run_soon([&] { return run_by_locks(to); }));
+  }
+  /// The same where a key is another PE's, whose memory is mapped here: of a section that touches nothing but its records. Is there such a way?
+  GRAVEL_DEVICE bool may_run_at_peer([[maybe_unused]] const handle_type& to) const {
+    if constexpr (runs_at_peers) {
+      if (!to.table.in_place || !to.service.g.peers) return false;
+      for (uint32_t i = 0; i < n; ++i)
+        if (to.table.pe_of(keys[i]) != to.table.my_pe) return true;
     }
-    return ran;
+    return false;
+  }
+  __device__ GRAVEL_NOINLINE bool run_at_peer([[maybe_unused]] const handle_type& to) {
+    if constexpr (runs_at_peers) {
+      for (uint32_t i = 0; i < n; ++i)
+        if (!to.table.slot_anywhere(to.service.g, keys[i])) return false;
+      if constexpr (n == 1) return tell(to, run_on_slot<scope::system>(to.table.slot_anywhere(to.service.g, keys[0])));
+      else return tell(to, run_soon([&] { return run_on_words<true>(to); }));
+    }
+    return false;
   }
   /// Reserves room for the call at all PEs [K2]. Thread scope: lane, divergent.
   GRAVEL_DEVICE void reserve(const handle_type& to) {
@@ -131,37 +149,80 @@ struct section_call {
   }
 
  private:
-  /// Takes the words beside the records, from that of the lowest key on. If one is taken it gives back those it has, and returns who has that.
-  template <class Table>
-  GRAVEL_DEVICE key_state take_all(const Table& table) const {
+  using table_type = server_table<layout>;
+  /// The answer of a section that has run here goes into the slot when its keys are given back: nobody waits for that.
+  GRAVEL_DEVICE bool tell(const handle_type& to, bool ran) const {
+    if constexpr (traits::answers)
+      if (ran) send_answer<layout>(to.service.g, m.word, answer.value, true);
+    return ran;
+  }
+  static constexpr bool runs_at_peers = traits::pure && (n == 1 || table_type::in_words);
+  /// Tries again while others have a key that will soon be free. `once`: runs the section if its keys are free, and returns who had one.
+  template <class F>
+  GRAVEL_DEVICE static bool run_soon(const F& once) {
+    constexpr uint32_t attempts = n > 1 ? 256 : 16;
+    bool ran = false, tries = true;
+    relax wait;
+    GRAVEL_NO_UNROLL
+    for (uint32_t attempt = 0; tries; ++attempt) {
+      const key_state found = once();
+      ran = found == key_state::free;
+      tries = !ran && attempt + 1 < attempts && (n > 1 || found == key_state::client);
+      if (tries) wait();
+    }
+    return ran;
+  }
+  /// Of one key.
+  template <scope WHERE>
+  GRAVEL_DEVICE bool run_on_slot(typename table_type::slot* slot) {
+    if constexpr (table_type::in_words) return run_on_word<WHERE>(reinterpret_cast<slot_word*>(slot));
+    else
+      return run_soon([&] {
+        const key_state found = table_type::template take_slot<WHERE>(slot, key_state::client);
+        if (found != key_state::free) return found;
+        run(slot->record);
+        table_type::template give_slot<WHERE>(slot);
+        return key_state::free;
+      });
+  }
+  /// Of several keys: if the locks beside their records are free; they are taken from that of the lowest key on. Who had one, if it was taken: then those
+  /// below are given back.
+  GRAVEL_DEVICE key_state run_by_locks(const handle_type& to) {
+    const auto& table = to.table;
     for (uint32_t key = first_key();;) {
       const uint32_t number = table.number_of(key);
-      key_state found = table.state_of(number);
-      if (found == key_state::free && !table.take(number, key_state::client)) found = key_state::client;
+      const key_state found = table.take(number, key_state::client);
       if (found != key_state::free) {
         give_below(table, key);
         return found;
       }
       const uint32_t next = next_key<n>(keys, key);
-      if (next == key) return key_state::free;
+      if (next == key) break;
       key = next;
     }
+    Record values[n];
+    for (uint32_t i = 0; i < n; ++i) values[i] = table.slots[table.number_of(keys[i])].record;
+    run_on(values);
+    for (uint32_t i = 0; i < n; ++i)
+      if (same_as(i) == i) table.slots[table.number_of(keys[i])].record = values[i];
+    give_below(table, ~uint64_t{0});
+    return key_state::free;
   }
-  /// The section, with the records of keys that this lane has.
-  GRAVEL_DEVICE void run_taken(const handle_type& to) const {
-    const auto& table = to.table;
-    if constexpr (n == 1) {
-      run_section<S, layout>(to.service.g, true, m.word, table.slots[table.number_of(keys[0])].record);
+  template <class... R>
+  GRAVEL_DEVICE void run(R&... records) {
+    if constexpr (traits::answers) answer.value = run_section<S, layout>(m.word, records...);
+    else run_section<S, layout>(m.word, records...);
+  }
+  /// `values`: of the keys. Of the same key the first is used.
+  GRAVEL_DEVICE void run_on(Record* values) {
+    if constexpr (n == 2) {  // no array that is indexed by what is known only when it runs: that would be in memory
+      if (keys[0] == keys[1]) run(values[0], values[0]);
+      else run(values[0], values[1]);
     } else {
-      Record values[n];
       uint32_t at[n];
-      for (uint32_t i = 0; i < n; ++i) {
-        at[i] = same_as(i);
-        values[i] = table.slots[table.number_of(keys[i])].record;
-      }
-      run_nested<S, layout>(to.service.g, true, m.word, values, at, std::make_index_sequence<n>());
-      for (uint32_t i = 0; i < n; ++i)
-        if (at[i] == i) table.slots[table.number_of(keys[i])].record = values[i];
+      for (uint32_t i = 0; i < n; ++i) at[i] = same_as(i);
+      if constexpr (traits::answers) answer.value = run_nested<S, layout>(m.word, values, at, std::make_index_sequence<n>());
+      else run_nested<S, layout>(m.word, values, at, std::make_index_sequence<n>());
     }
   }
   template <class Table>
@@ -169,21 +230,74 @@ struct section_call {
     for (uint32_t i = 0; i < n; ++i)
       if (keys[i] < end && same_as(i) == i) table.give(table.number_of(keys[i]));
   }
+  /// As run_by_locks, where record and lock are one word: all words are read at once, and swapped if they are still so, from that of the lowest key on. Of a
+  /// section that only changes records nobody needs to be told in what order its words are written: who takes one has its value. FAR: some may be peers'.
+  template <bool FAR>
+  GRAVEL_DEVICE key_state run_on_words(const handle_type& to) {
+    slot_word* at[n];
+    bool far[n];
+    slot_word seen[n];
+    Record values[n];
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < n; ++i) {
+      far[i] = FAR && to.table.pe_of(keys[i]) != to.table.my_pe;
+      at[i] =
+          reinterpret_cast<slot_word*>(FAR ? to.table.slot_anywhere(to.service.g, keys[i]) : to.table.slots + to.table.number_of(keys[i]));
+      seen[i] = far[i] ? load_slot<scope::system>(at[i]) : load_slot(at[i]);
+    }
+    key_state found = key_state::free;
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < n; ++i) {
+      const auto slot = table_type::slot_of(seen[i]);
+      values[i] = slot.record;
+      if (found == key_state::free) found = state_in(slot.lock);
+    }
+    uint32_t taken = 0;  // a bit for each key
+    for (uint32_t rank = 0; rank < n && found == key_state::free; ++rank) {
+      uint32_t which = n;
+      GRAVEL_UNROLL
+      for (uint32_t i = 0; i < n; ++i)
+        if (same_as(i) == i && rank_of<n>(keys, keys[i]) == rank) which = i;
+      if (which == n) break;
+      slot_word expected = seen[0], *its = at[0];
+      bool is_far = far[0];
+      GRAVEL_UNROLL
+      for (uint32_t i = 1; i < n; ++i)
+        if (which == i) expected = seen[i], its = at[i], is_far = far[i];
+      const slot_word mine = table_type::word_of(table_type::slot_of(expected).record, key_state::client);
+      const bool has = is_far         ? swap_slot<scope::system>(its, expected, mine)
+                       : traits::pure ? swap_slot(its, expected, mine)
+                                      : swap_slot_acquire(its, expected, mine);  // [K1]
+      if (has) taken |= 1u << which;
+      else found = key_state::client;
+    }
+    if (found == key_state::free) {
+      run_on(values);
+      if constexpr (!traits::pure) thread_fence<scope::device>();
+    }
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i < n; ++i) {
+      if (!(taken >> i & 1)) continue;
+      const slot_word word = table_type::word_of(values[i], key_state::free);
+      if (far[i]) store_slot<scope::system>(at[i], word);
+      else store_slot(at[i], word);  // [K1]
+    }
+    return found;
+  }
   /// run_in_place where record and lock are one word. What only changes the record is done with a copy, which is then put in its place if nobody has
   /// changed it meanwhile. After some attempts the key is contended.
-  GRAVEL_DEVICE bool run_on_word(const handle_type& to) const {
-    using table_type = server_table<layout>;
-    slot_word* const at = to.table.word(to.table.number_of(keys[0]));
-    slot_word seen = load_slot(at);
+  template <scope WHERE>
+  GRAVEL_DEVICE bool run_on_word(slot_word* at) {
+    slot_word seen = load_slot<WHERE>(at);
     for (uint32_t attempt = 0; attempt < 3; ++attempt) {
       auto slot = table_type::slot_of(seen);
-      if (slot.lock != static_cast<uint32_t>(key_state::free)) return false;
+      if (state_in(slot.lock) != key_state::free) return false;
       if constexpr (traits::pure && !traits::answers) {
-        run_section<S, layout>(to.service.g, true, m.word, slot.record);
-        if (swap_slot(at, seen, table_type::word_of(slot.record, key_state::free))) return true;
-      } else if (swap_slot_acquire(at, seen, table_type::word_of(slot.record, key_state::client))) {  // [K1]
-        run_section<S, layout>(to.service.g, true, m.word, slot.record);
-        store_slot_release(at, table_type::word_of(slot.record, key_state::free));  // [K1]
+        run(slot.record);
+        if (swap_slot<WHERE>(at, seen, table_type::word_of(slot.record, key_state::free))) return true;
+      } else if (swap_slot_acquire<WHERE>(at, seen, table_type::word_of(slot.record, key_state::client))) {  // [K1]
+        run(slot.record);
+        store_slot_release<WHERE>(at, table_type::word_of(slot.record, key_state::free));  // [K1]
         return true;
       }
     }
@@ -230,20 +344,20 @@ template <class S, class Record, class... Sections, class... P>
 GRAVEL_DEVICE void gravel_server_call(const gravel_server_handle<Record, Sections...>& to, P... p) {
   to.check_open("gravel_server_call");
   gravel::section_call<S, Record, Sections...> call;
-  if (call.write(to, p...) && !call.run_in_place(to)) call.send(to);
+  if (call.write(to, p...) && !call.run_in_place(to) && !(call.may_run_at_peer(to) && call.run_at_peer(to))) call.send(to);
 }
 
 /// The same; what the section returns is put into *slot, symmetric memory of the caller's PE (a put as gravel_put: gravel_wait_until sees it, and it is
-/// there after gravel_wait_quiescent). True: it has run here, and the answer is there.
+/// there after gravel_wait_quiescent). What it returns is true if it has run here: then the answer is there, and in what is returned.
 template <class S, class Record, class... Sections, class... P>
-GRAVEL_DEVICE bool gravel_server_ask(const gravel_server_handle<Record, Sections...>& to,
-                                     typename gravel::section_traits<Record, S>::result* slot, P... p) {
+GRAVEL_DEVICE gravel_server_answer<typename gravel::section_traits<Record, S>::result> gravel_server_ask(
+    const gravel_server_handle<Record, Sections...>& to, typename gravel::section_traits<Record, S>::result* slot, P... p) {
   to.check_open("gravel_server_ask");
   gravel::section_call<S, Record, Sections...> call;
-  if (!call.write(to, p...) || !call.ask(to.service.g, slot)) return false;
-  if (call.run_in_place(to)) return true;
-  call.send(to);
-  return false;
+  if (!call.write(to, p...) || !call.ask(to.service.g, slot)) return {};
+  call.answer.here = call.run_in_place(to) || (call.may_run_at_peer(to) && call.run_at_peer(to));
+  if (!call.answer.here) call.send(to);
+  return call.answer;
 }
 
 namespace gravel {
@@ -290,10 +404,12 @@ struct server_sender {
   }
   /// As gravel_server_ask; but who waits for the answer before end() may wait for ever. Thread scope: lane, divergent.
   template <class S, class... P>
-  GRAVEL_DEVICE bool ask(typename section_traits<Record, S>::result* slot, P... p) {
+  GRAVEL_DEVICE gravel_server_answer<typename section_traits<Record, S>::result> ask(typename section_traits<Record, S>::result* slot,
+                                                                                     P... p) {
     to_.check_open("gravel_server_sender::ask");
     section_call<S, Record, Sections...> c;
-    return c.write(to_, p...) && c.ask(to_.service.g, slot) && pass(c);
+    c.answer.here = c.write(to_, p...) && c.ask(to_.service.g, slot) && pass(c);
+    return c.answer;
   }
   /// Hands over what is left. Thread scope: block, converged. begin() may follow.
   GRAVEL_DEVICE void end() {
@@ -345,6 +461,11 @@ struct server_sender {
   GRAVEL_DEVICE bool make(const lane_group& group, bool calls, section_call<S, Record, Sections...>& c) {
     bool ran = false;
     if (calls) ran = c.run_in_place(to_);
+    if (calls && !ran && c.may_run_at_peer(to_)) {
+      auto there = c;
+      ran = there.run_at_peer(to_);
+      c.answer = there.answer;
+    }
     group.sync();  // what did not run here leaves together: calls for other PEs share a chunk
     if (calls && !ran) {
       auto sent = c;  // else what is passed by address would be in memory for all that run here, too

@@ -99,64 +99,64 @@ struct key_server {
   GRAVEL_DEVICE open_key open(uint32_t number) const {
     open_key k;
     k.number = number;
-    k.parked = 0;
-    k.held = k.was_held = false;
+    uint32_t lock = 0;
     if constexpr (table_type::in_words) {
-      open_word(k);
-      return k;
-    }
-    if (table.in_place) {
+      if (layout::nested || !table.in_shared) lock = open_word(k);
+    } else if (table.in_place) {
       for (relax wait;; wait()) {  // a client that runs in place waits for nothing
-        const key_state state = table.state_of(number);
-        k.held = state == key_state::held;
-        if (state >= key_state::server || (state == key_state::free && table.take(number, key_state::server))) break;
+        lock = load_relaxed<scope::device>(&table.slots[number].lock);
+        if (state_in(lock) >= key_state::server ||
+            (state_in(lock) == key_state::free && table.take(number, key_state::server) == key_state::free))
+          break;
       }
     } else if constexpr (layout::nested) {
-      k.held = table.state_of(number) == key_state::held;
+      lock = load_relaxed<scope::device>(&table.slots[number].lock);
     }
-    k.was_held = k.held;
-    if constexpr (layout::nested)
-      if (k.held) k.parked = table.slots[number].parked;
-    if constexpr (copies) k.kept = table.in_shared ? records()[number / table.servers] : table.slots[number].record;
-    else k.kept = &table.slots[number].record;
+    k.held = k.was_held = layout::nested && state_in(lock) == key_state::held;
+    k.parked = k.held ? lock >> key_state_bits : 0;
+    if constexpr (!copies) k.kept = &table.slots[number].record;
+    else if (table.in_shared) k.kept = records()[number / table.servers];
+    else if constexpr (!table_type::in_words) k.kept = table.slots[number].record;
     return k;
   }
-  GRAVEL_DEVICE void open_word([[maybe_unused]] open_key& k) const {
+  /// Returns the lock.
+  GRAVEL_DEVICE uint32_t open_word([[maybe_unused]] open_key& k) const {
     if constexpr (table_type::in_words) {
-      if (table.in_shared) {
-        k.kept = records()[k.number / table.servers];
-        return;
-      }
       slot_word* const at = table.word(k.number);
       auto slot = table_type::slot_of(load_slot(at));
-      for (relax wait; table.in_place && slot.lock != static_cast<uint32_t>(key_state::server); wait()) {
+      for (relax wait; table.in_place && state_in(slot.lock) < key_state::server; wait()) {
         // Only the lock is compared: clients may change the record again and again.
-        const bool taken = slot.lock == static_cast<uint32_t>(key_state::free) && table.take(k.number, key_state::server);
+        const bool taken = state_in(slot.lock) == key_state::free && table.take(k.number, key_state::server) == key_state::free;
         slot = table_type::slot_of(load_slot(at));
         if (taken) break;
       }
       k.kept = slot.record;
+      return slot.lock;
     }
+    return 0;
   }
-  /// `contended`: several calls met.
+  /// `contended`: several calls met. Nested calls wait for keys that are free: servers keep none of those.
   GRAVEL_DEVICE void close(const open_key& k, bool contended) const {
     auto& slot = table.slots[k.number];
+    const bool keeps = k.held || (!layout::nested && contended);
     if constexpr (copies)
       if (table.in_shared) records()[k.number / table.servers] = k.kept;
     if constexpr (table_type::in_words) {
-      const slot_word word = table_type::word_of(k.kept, table.in_place && contended ? key_state::server : key_state::free);
-      if (pure || contended || !table.in_place) store_slot(table.word(k.number), word);
+      const slot_word word = table_type::word_of(k.kept,
+                                                 k.held                    ? key_state::held
+                                                 : table.in_place && keeps ? key_state::server
+                                                                           : key_state::free,
+                                                 k.held ? k.parked : 0);
+      if (pure || keeps || !table.in_place) store_slot(table.word(k.number), word);
       else store_slot_release(table.word(k.number), word);  // [K1]
       return;
     }
     if constexpr (copies) slot.record = k.kept;  // also of records in shared memory: what the host and other kernels see
     if constexpr (layout::nested) {
-      if (k.held) slot.parked = k.parked;
-      if (k.held && !k.was_held) store_relaxed<scope::device>(&slot.lock, static_cast<uint32_t>(key_state::held));
-      if (!k.held && k.was_held) store_relaxed<scope::device>(&slot.lock, static_cast<uint32_t>(key_state::server));
+      if (k.held) store_relaxed<scope::device>(&slot.lock, static_cast<uint32_t>(key_state::held) | k.parked << key_state_bits);
+      else if (k.was_held) store_relaxed<scope::device>(&slot.lock, static_cast<uint32_t>(key_state::server));
     }
-    // Nested calls wait for keys that are free: servers keep none.
-    if (table.in_place && !k.held && (layout::nested || !contended)) table.give(k.number);
+    if (table.in_place && !keeps) table.give(k.number);
   }
 
   GRAVEL_DEVICE void run_by_owners(const here_type& here, const gravel_service_batch<message>& batch) const {
@@ -339,11 +339,18 @@ struct key_server {
   GRAVEL_DEVICE void run_if(const here_type& here, const uint32_t* call, open_key& k) const {
     if ((call[0] & layout::kind_mask) != layout::template kind_of<S>()) return;
     if constexpr (section_traits<Record, S>::keys == 1) {
-      run_section<S, layout>(here.g, false, call, k.record());
+      answer<S>(here, call, [&] { return run_section<S, layout>(call, k.record()); });
       if constexpr (layout::nested) complete(here, call);
     } else {
       visit<S>(here, call, k);
     }
+  }
+
+  /// Who asked is told what `section` returns.
+  template <class S, class F>
+  GRAVEL_DEVICE static void answer([[maybe_unused]] const here_type& here, [[maybe_unused]] const uint32_t* call, const F& section) {
+    if constexpr (section_traits<Record, S>::answers) send_answer<layout>(here.g, call, section(), false);
+    else section();
   }
 
   // ---- nested sections
@@ -368,7 +375,7 @@ struct key_server {
     for (uint32_t r = 0; r < last; ++r) values[r] = read_words<Record>(call + layout::at_values + r * layout::record_words);
     values[last] = k.record();
     for (uint32_t i = 0; i < n; ++i) at[i] = rank_of<n>(keys, keys[i]);
-    run_nested<S, layout>(here.g, false, call, values, at, std::make_index_sequence<n>());
+    answer<S>(here, call, [&] { return run_nested<S, layout>(call, values, at, std::make_index_sequence<n>()); });
     k.record() = values[last];
     for (uint32_t i = 0, given = 0; i < n; ++i) {
       if (keys[i] == mine || (given >> at[i] & 1)) continue;

@@ -162,8 +162,9 @@ class gravel_servers {
     if (how.keys == 0 || how.keys > uint64_t{1} << 32 || table::keys_of_pe(how.keys, n_pes) > most)
       refuse(std::to_string(how.keys) + " keys; there may be 1 to " + std::to_string(std::min(uint64_t{1} << 32, most * n_pes)));
     if (how.blocks == 0) refuse("0 blocks");
-    if (layout::nested && (how.calls < 32 || (how.calls & (how.calls - 1)) != 0 || uint64_t{how.calls} * n_pes > uint64_t{1} << 31))
-      refuse(std::to_string(how.calls) + " calls; it is a power of two, at least 32");
+    if (layout::nested && (how.calls < 32 || (how.calls & (how.calls - 1)) != 0 || uint64_t{how.calls} * n_pes > rooms::most))
+      refuse(std::to_string(how.calls) + " calls; it is a power of two, at least 32, and those of all PEs are at most " +
+             std::to_string(rooms::most));
     if (how.data == gravel_server_data::shared && how.place == gravel_server_place::caller)
       refuse("sections cannot run in place if the records lie in the servers' shared memory");
     if (how.data == gravel_server_data::shared && !fits_shared(how, n_pes))

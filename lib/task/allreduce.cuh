@@ -18,6 +18,10 @@ namespace gravel {
 
 /// Bytes of an array for which one more block is worth while: in one shot, by messages; in two shots.
 constexpr uint64_t one_shot_bytes_of_block = 4096, two_shot_bytes_of_block = 16384;
+/// Of a reduction that a host starts, in two shots: so many blocks move the data as fast as more do, and leave multiprocessors to what is computed beside them; one
+/// more is worth while only for so many bytes.
+constexpr uint32_t few_blocks = 16;
+constexpr uint64_t bytes_of_further_block = 2 << 20;
 
 enum class reduction_way : uint8_t { alone, one_shot, two_shots, messages };
 
@@ -33,6 +37,13 @@ struct reduction_plan {
     const uint64_t words = (bytes + flagged_words::data_bytes - 1) / flagged_words::data_bytes;
     if ((words + few - 1) / few <= m.staged_units) return {reduction_way::one_shot, few};
     return {reduction_way::two_shots, blocks_for(bytes, two_shot_bytes_of_block, most)};
+  }
+  /// Of a kernel that a host starts.
+  static uint32_t blocks_beside(const reducer_memory& m, uint64_t bytes) {
+    const reduction_plan plan = of(m, bytes, m.blocks);
+    return plan.way == reduction_way::two_shots
+               ? std::min(plan.blocks, std::max(few_blocks, blocks_for(bytes, bytes_of_further_block, m.blocks)))
+               : plan.blocks;
   }
   GRAVEL_BOTH static uint32_t blocks_for(uint64_t bytes, uint64_t each, uint32_t most) {
     const uint64_t wanted = (bytes + each - 1) / each;
@@ -207,18 +218,24 @@ struct gravel_reduce_call {
   bool raised_here =
       false;  ///< `after` is raised by kernels of this PE alone, and by no message: then nothing else need stay beside the call
   uint64_t* done = nullptr;  ///< this word of the own symmetric heap += 1 when the result is in `to`
+  uint32_t blocks = 0;       ///< of the kernel, at most, the same at all PEs; 0: few enough to leave room for what is computed beside it
 };
 
 namespace gravel {
 template <gravel_reduction HOW, class T>
 void start_reduction(const gravel_reducer& reducer, T* to, const T* from, uint64_t count, int root, const gravel_reduce_call& how) {
   const gravel_reducer_handle& r = reducer.handle();
-  const uint32_t blocks = reduction_plan::of(r.memory, count * sizeof(T), r.memory.blocks).blocks;
+  if (how.blocks > r.memory.blocks)
+    fail_text("a reduction of " + std::to_string(how.blocks) + " blocks; its reducer has " + std::to_string(r.memory.blocks));
+  const uint64_t bytes = count * sizeof(T);
+  const uint32_t blocks =
+      how.blocks ? reduction_plan::of(r.memory, bytes, how.blocks).blocks : reduction_plan::blocks_beside(r.memory, bytes);
   const gravel_launch_config config{.grid = blocks, .block = reducer_threads, .stream = how.stream, .cooperative = blocks > 1};
   const reduction_signals signals{how.after, how.value, how.done};
-  // Who waits for other PEs' kernels alone needs no resolver; what raises the signal may.
-  if (r.memory.directly && (!how.after || how.raised_here))
-    launch_alone(reduce_for_host<HOW, T>, config, r, to, from, count, root, signals);
+  // Who waits for other PEs' kernels alone needs no resolver; what raises the signal may. And a signal that a kernel of this PE raises for its own GPU alone would
+  // not reach a kernel that is apart.
+  if (r.memory.directly && !how.after) launch_apart(reduce_for_host<HOW, T>, config, r, to, from, count, root, signals);
+  else if (r.memory.directly && how.raised_here) launch_alone(reduce_for_host<HOW, T>, config, r, to, from, count, root, signals);
   else gravel_launch(reduce_for_host<HOW, T>, config, r, to, from, count, root, signals);
 }
 }  // namespace gravel

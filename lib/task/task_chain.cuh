@@ -32,9 +32,9 @@ struct open_task {
   task_slot* slot;
   uint32_t ring;
   uint32_t rank;     ///< of this worker among those that it concerns
-  uint32_t next;     ///< what the block is to do
   uint32_t goes_on;  ///< with what is behind it in its chain
-  static constexpr uint32_t stop = 0, run = 1;
+  uint64_t next;     ///< what the block is to do: a task, by its tag, which is never 0; or
+  static constexpr uint64_t stop = 0;
 
   /// To be read once: the compiler would read it again behind whatever may write memory.
   GRAVEL_BOTH task_head head() const {

@@ -126,7 +126,7 @@ class task_host {
     }
     current_backend().store_word(&slot->arrived, 0);
     thread_fence();
-    raise_task_signal(q.g, head.signal, head.signal_pe());
+    raise_task_signal(q, head.signal, head.signal_pe());
     free_slot(q, task.ring, task.ticket);
     fetch_add_release<scope::system>(&ended_, uint64_t{1});
   }

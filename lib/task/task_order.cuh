@@ -100,16 +100,24 @@ __host__ __device__ GRAVEL_NOINLINE inline void send_command(const gravel_t& g, 
 __host__ __device__ GRAVEL_NOINLINE inline void call_workers(const gravel_t& g, uint32_t pe, uint64_t queue, uint64_t slot) {
   gravel_am<gravel_task_delivery>(g, static_cast<int>(pe), queue, slot, uint64_t{0}, command_words{});
 }
-/// Route `net`: data in pieces of one message, each of which adds its bytes to a counter [T3]. Thread scope: the team.
+/// Route `net`: data in pieces of one message, each of which adds its bytes to a counter [T3]. All are about as large as each other. Of a block each warp sends
+/// some of them, so that they are under way together. Thread scope: the team.
 __host__ __device__ GRAVEL_NOINLINE inline void send_counted(const gravel_t& g, copy_team team, uint64_t to, const char* from,
                                                              uint64_t bytes, uint64_t counter, uint32_t pe) {
+  if (bytes == 0) return;
   const uint64_t most = uint64_t{most_bulk_units(g, bulk_queue(g, team, bytes)) - 2} * sizeof(unit);
-  for (uint64_t done = 0; done < bytes; done += most) {
-    const uint64_t now = bytes - done < most ? bytes - done : most;
-    put_bulk_by(g, team, g.heap + to + done, from + done, now, reinterpret_cast<uint64_t*>(g.heap + counter), now, GRAVEL_SIGNAL_ADD,
+  const uint64_t pieces = (bytes + most - 1) / most, units = (bytes + sizeof(unit) - 1) / sizeof(unit);
+  const uint64_t each = (units + pieces - 1) / pieces * sizeof(unit);
+  const bool by_warps = pieces > 1 && !team.is_warp() && team.size() >= 64;
+  const copy_team mine = by_warps ? copy_team::warp(g, ~0u) : team;
+  const uint32_t senders = by_warps ? team.size() / 32 : 1, number = by_warps ? team.rank() / 32 : 0;
+  for (uint64_t done = number * each; done < bytes && number < senders; done += senders * each) {
+    const uint64_t now = bytes - done < each ? bytes - done : each;
+    put_bulk_by(g, mine, g.heap + to + done, from + done, now, reinterpret_cast<uint64_t*>(g.heap + counter), now, GRAVEL_SIGNAL_ADD,
                 static_cast<int>(pe));
-    team.sync();
+    mine.sync();
   }
+  team.sync();
 }
 
 /// An order on its way into a slot. IN_REGISTERS: where it lies on a GPU. Thread scope of its members: the team.
@@ -127,17 +135,18 @@ class open_order {
 #if GRAVEL_ON_GPU
     if (IN_REGISTERS && o_.is_small() && team.rank() < o_.sent_words()) word_ = word(team.rank());
 #endif
-    // One fence of the leader is for all of the team, as they have met before it; and it is the leader who writes the word that is looked at first.
-    if (o_.is_small() && fenced && team.is_leader()) fence();
+    // One fence of the leader is for all of the team, as they have met before it; and it is the leader who writes the word that is looked at first. A command that
+    // is a message needs none: its slot is published by a release.
+    if (o_.is_small() && fenced && is_mapped() && team.is_leader()) fence();
   }
 
-  /// Writes payload and command into the slot of `ticket` in ring `ring`. `fenced`: as prepare was told.
-  GRAVEL_BOTH void send(const copy_team& team, uint32_t ring, uint64_t ticket, bool fenced) const {
+  /// Writes payload and command into the slot of `ticket` in ring `ring`.
+  GRAVEL_BOTH void send(const copy_team& team, uint32_t ring, uint64_t ticket) const {
     const uint64_t slot = q_.memory.slot(ring, ticket), tag = task_tag::make(ticket, start_, o_.sent_words(), o_.blocks);
     if (!o_.is_small()) {
       stage(team, slot);
       team.sync();
-      if ((fenced || is_mapped()) && team.is_leader()) fence();
+      if (is_mapped() && team.is_leader()) fence();
     }
     if (is_mapped()) return write(team, reinterpret_cast<tagged_word*>(heap_ + slot), slot, tag);
     if (!team.is_leader()) return;

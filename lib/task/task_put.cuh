@@ -15,7 +15,7 @@ GRAVEL_BOTH void send_order(const gravel_task_handle& q, const copy_team& team, 
     order.prepare(writers, q.fenced);
     if (writers.is_leader()) wait_for_slot(q, ring, claim);
     const uint64_t ticket = writers.from_leader(claim.ticket);
-    order.send(writers, ring_from_here(q), ticket, q.fenced);
+    order.send(writers, ring_from_here(q), ticket);
     if (writers.is_leader()) note_ended(q, pe, ring, ticket);
   };
   if (!o.is_small() || team.is_warp() || team.size() <= 32) send(team);
@@ -40,7 +40,7 @@ __host__ __device__ GRAVEL_NOINLINE inline bool send_from_task(const gravel_task
   const bool kept = (ticket & kept_bit) != 0;
   if (kept) order.keep_here();
   order.prepare(team, true);
-  order.send(team, kept ? own_ring(q) : ring_from_here(q), ticket & ~kept_bit, true);
+  order.send(team, kept ? own_ring(q) : ring_from_here(q), ticket & ~kept_bit);
   team.sync();  // the payload may be used again
   return true;
 }

@@ -33,16 +33,22 @@ GRAVEL_BOTH bool check_task(const gravel_task_handle& q, const copy_team& team, 
 
 // The end of a task, behind a fence of who calls: one for all that then tells it. Thread scope of all: lane, or a host thread.
 
+/// Messages are not inlined, so that they take no registers from workers that need none.
+__host__ __device__ GRAVEL_NOINLINE inline void raise_by_message(const gravel_t& g, uint64_t* counter, uint32_t pe) {
+  gravel_inc(g, counter, static_cast<int>(pe));
+  gravel_flush(g);
+}
+__host__ __device__ GRAVEL_NOINLINE inline void store_by_message(const gravel_t& g, uint64_t* word, uint64_t value, uint32_t pe,
+                                                                 bool at_once) {
+  gravel_put(g, word, value, static_cast<int>(pe));
+  if (at_once) gravel_flush(g);
+}
 /// Adds 1 to a signal.
-GRAVEL_BOTH void raise_task_signal(const gravel_t& g, uint64_t offset, uint32_t pe) {
+GRAVEL_BOTH void raise_task_signal(const gravel_task_handle& q, uint64_t offset, uint32_t pe) {
   if (offset == task_words::none) return;
-  auto* const here = reinterpret_cast<uint64_t*>(g.heap + offset);
-  if (char* const heap = mapped_heap(g, static_cast<int>(pe))) {
+  if (char* const heap = mapped_heap(q.g, static_cast<int>(pe)))
     add_behind_fence<scope::system>(reinterpret_cast<uint64_t*>(heap + offset), uint64_t{1});
-  } else {
-    gravel_inc(g, here, static_cast<int>(pe));
-    gravel_flush(g);
-  }
+  else raise_by_message(*q.kept, reinterpret_cast<uint64_t*>(q.g.heap + offset), pe);
 }
 
 /// Its slot is free, and its sender may know [T2] release.
@@ -51,12 +57,9 @@ GRAVEL_BOTH void free_slot(const gravel_task_handle& q, uint32_t ring, uint64_t 
   const uint32_t pe = ring < n ? ring : ring < 2 * n ? ring - n : me;
   const uint32_t credits = ring < n ? me : ring < 2 * n ? n + me : ring;
   auto* const here = reinterpret_cast<uint64_t*>(q.g.heap + q.memory.done(credits, ticket));
-  if (char* const heap = mapped_heap(q.g, static_cast<int>(pe))) {
+  if (char* const heap = mapped_heap(q.g, static_cast<int>(pe)))
     store_behind_fence(reinterpret_cast<uint64_t*>(heap + q.memory.done(credits, ticket)), ticket + 1);
-  } else {
-    gravel_put(q.g, here, ticket + 1, static_cast<int>(pe));
-    if ((ticket & (q.memory.shape.slots / 2 - 1)) == 0) gravel_flush(q.g);
-  }
+  else store_by_message(*q.kept, here, ticket + 1, pe, (ticket & (q.memory.shape.slots / 2 - 1)) == 0);
 }
 /// One of those that are counted to tell the end of all.
 GRAVEL_DEVICE void count_ended(const gravel_task_handle& q) {
@@ -123,7 +126,7 @@ GRAVEL_DEVICE void run_open(const gravel_task_handle& q, const copy_team& team, 
   store_relaxed(&slot->ended, uint64_t{0});
   store_relaxed(&slot->arrived, uint64_t{0});
   thread_fence();
-  raise_task_signal(q.g, head.signal, head.signal_pe());
+  raise_task_signal(q, head.signal, head.signal_pe());
   free_slot(q, task.ring, task.ticket);
   count_ended(q);
 }

@@ -15,6 +15,20 @@ struct task_place {
   task_letter* letters;  ///< pinned; memory.shape.letters()
 };
 
+/// Sends what is kept in the own ring, if there is room for it now. Thread scope: the team.
+__device__ GRAVEL_NOINLINE inline bool send_kept(const gravel_task_handle& q, copy_team team, const open_task& task) {
+  const task_head head = task.head();
+  task_order o;
+  GRAVEL_UNROLL
+  for (uint32_t i = 0; i < task_words::all; ++i) o.words[i] = i < task_tag::words(task.tag) ? task.words[i] : 0;
+  const bool in_words = head.inlined();
+  o.n_words = in_words && head.bytes() ? task_words::payload : task_tag::words(task.tag);
+  o.payload = {{in_words ? static_cast<const void*>(task.words + task_words::payload) : task.slot->payload(), head.bytes()}, {}};
+  o.blocks = task_tag::blocks(task.tag);
+  o.start = static_cast<task_start>(task.words[task_words::sizes] >> 16 & 0xff);
+  return send_from_task(q, team, o, head.pe(), false);
+}
+
 /// A worker's block: its place in each ring, and the next task.
 template <class... Tasks>
 class resident_worker {
@@ -112,7 +126,7 @@ class resident_worker {
   GRAVEL_DEVICE void run(const copy_team& team, uint64_t tag) {
     open_task& task = s_.task;
     const task_start start = task_tag::start(tag);
-    if (start == task_start::forward) return forward(team, task.slot);
+    if (start == task_start::forward) return forward(team);
     if (start == task_start::launch || start == task_start::on_host) return hand_to_host(team);
     if (team.is_leader()) store_relaxed<scope::device>(&here_.near.tickets, ++taken_);  // for the watchdog of services
     run_open<Tasks...>(q_, team, task, tag, task.rank, gridDim.x);
@@ -153,18 +167,9 @@ class resident_worker {
   }
 
   /// What found no room: sent now if there is some, else looked at again later. Its new ticket is counted before its old one has ended.
-  GRAVEL_DEVICE void forward(const copy_team& team, task_slot* slot) {
+  GRAVEL_DEVICE void forward(const copy_team& team) {
     open_task& task = s_.task;
-    const task_head head = task.head();
-    task_order o;
-    GRAVEL_UNROLL
-    for (uint32_t i = 0; i < task_words::all; ++i) o.words[i] = i < task_tag::words(task.tag) ? task.words[i] : 0;
-    const bool in_words = head.inlined();
-    o.n_words = in_words && head.bytes() ? task_words::payload : task_tag::words(task.tag);
-    o.payload = {{in_words ? static_cast<const void*>(task.words + task_words::payload) : slot->payload(), head.bytes()}, {}};
-    o.blocks = task_tag::blocks(task.tag);
-    o.start = static_cast<task_start>(task.words[task_words::sizes] >> 16 & 0xff);
-    const bool sent = send_from_task(q_, team, o, head.pe(), false);
+    const bool sent = send_kept(q_, team, task);
     team.sync();
     if (!sent) return idle_();
     idle_.reset();
@@ -201,8 +206,9 @@ class resident_worker {
 
 /// Grid: the workers. `number`: of this launch, which the last block to start writes for the host, as that of a service does [V3].
 template <uint32_t THREADS, class... Tasks>
-__global__ void __launch_bounds__(THREADS) work(const __grid_constant__ gravel_task_handle queue, const __grid_constant__ task_place place,
-                                                const __grid_constant__ service_view view, service_life* life, uint64_t number) {
+__global__ void __launch_bounds__(THREADS, 1)
+    work(const __grid_constant__ gravel_task_handle queue, const __grid_constant__ task_place place,
+         const __grid_constant__ service_view view, service_life* life, uint64_t number) {
   if (number == 0) return;  // it was started to be loaded
   __shared__ typename resident_worker<Tasks...>::state state;
   const uint32_t lane = threadIdx.x % 32;
@@ -214,7 +220,7 @@ __global__ void __launch_bounds__(THREADS) work(const __grid_constant__ gravel_t
     store_release(&view.mail->resident, number);  // [V3]
   for (;;) {
     if (looks) {
-      uint32_t next = open_task::stop;
+      uint64_t next = open_task::stop;
       for (;;) {  // on a GPU without a pause: what comes is to be seen at once
 #if !GRAVEL_CUDA
         worker.wait_alone(life, lane);
@@ -225,16 +231,17 @@ __global__ void __launch_bounds__(THREADS) work(const __grid_constant__ gravel_t
         if (__any_sync(~0u, stop != 0)) break;  // a task that is open is looked at again
         if (tag == 0) continue;
         if (task_tag::start(tag) != task_start::warp) {
-          next = open_task::run;
+          next = tag;
           break;
         }
-        worker.run(copy_team::block(queue.g).first_warp(), tag);
+        worker.run(copy_team::whole_warp(), tag);
       }
       if (lane == 0) state.task.next = next;
     }
     __syncthreads();
-    if (state.task.next == open_task::stop) break;
-    worker.run(copy_team::block(queue.g), state.task.tag);
+    const uint64_t tag = state.task.next;
+    if (tag == open_task::stop) break;
+    worker.run(copy_team::block_of<THREADS>(), tag);
   }
   worker.leave(view);
 }

@@ -71,7 +71,7 @@ __global__ void send_remote(const __grid_constant__ gravel_t g, const __grid_con
 /// Behind send_remote, before others' messages may come for the next round. One thread.
 template <class Program>
 __global__ void forget_remote(const __grid_constant__ worklist_view<Program> w) {
-  w.words->remote_size = 0;
+  forget_ghosts(*w.words);
 }
 
 }  // namespace gravel

@@ -67,7 +67,7 @@ GRAVEL_DEVICE void tell_posted(const gravel_t& g, const worklist_view<Program>& 
     others.put(&in.arrived[g.my_pe], in.counters[pe], static_cast<int>(pe));
     in.counters[pe] = 0;
   }
-  w.words->remote_size = 0;
+  forget_ghosts(*w.words);
 }
 /// Offers what has come to this PE's vertices. Thread scope: all blocks, of whole warps.
 template <class Program>

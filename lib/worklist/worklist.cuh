@@ -125,7 +125,6 @@ class gravel_worklist {
     gravel_synchronize();
     counts_ = {};
     started_ = true;
-    gravel_barrier_all();
   }
   /// Offers `x` to own vertex `v`, between start() and run(). Not collective.
   void offer(uint32_t v, value x) {
@@ -150,6 +149,7 @@ class gravel_worklist {
     need_start("run");
     most_edges_ = most_edges;
     const bool limited = most_edges != ~uint64_t{0};
+    // Also: nobody sends before all have started.
     if (const auto pes = static_cast<uint64_t>(gravel_n_pes()); pes > 1 && gravel_sum_all(uint64_t{limited}) % pes != 0)
       gravel::fail_text("worklist: run(most_edges) at some PEs, and run() at others");
     bool goes_on = true;
@@ -221,9 +221,8 @@ class gravel_worklist {
   }
 
   gravel::worklist_words words() {
-    gravel_synchronize();
     gravel::worklist_words here;
-    gravel_copy(&here, shared_.data(), sizeof(here));
+    gravel::copy_behind_kernels(&here, shared_.data(), sizeof(here));
     return here;
   }
   void set_words(const gravel::worklist_words& here) { gravel_copy(shared_.data(), &here, sizeof(here)); }
@@ -329,6 +328,7 @@ class gravel_worklist {
   bool expand_here() {
     for (gravel::worklist_words here = words();; here = words()) {
       const uint32_t near = here.near_size[here.near_turn];
+      far_waiting_ = here.far_size[here.far_turn];
       const bool advances = gravel_n_pes() == 1 && Program::state::is_ordered;
       if (near == 0 && (!advances || here.far_size[here.far_turn] == 0)) return true;
       if (gravel_n_pes() > 1 && !Program::state::is_ordered) {
@@ -362,16 +362,19 @@ class gravel_worklist {
     launch(gravel::turn_over<Program>, 1, 1, view_);
   }
 
-  /// Sends what others are to know. False: nobody had anything, nor has any vertex that is near.
+  /// Sends what others are to know. False: nobody had anything, nor has any vertex that is near; least_of_all_ is known then.
   bool exchange() {
     if (gravel_n_pes() == 1) return false;
     constexpr uint32_t first_words = sizeof(gravel::worklist_sizes) / sizeof(uint64_t);
+    if (far_waiting_) launch_for(far_waiting_, gravel::find_least<Program>, view_);
+    least_of_all_ = ~0u;
     const auto of_all = meeting_.gather(shared_.data(), first_words);
     uint32_t here = 0;
     bool some = false, near = false;
     for (size_t pe = 0; pe < of_all.size() / first_words; ++pe) {
       gravel::worklist_sizes of_pe;
       std::memcpy(&of_pe, &of_all[pe * first_words], sizeof(of_pe));
+      least_of_all_ = std::min(least_of_all_, of_pe.least);
       some |= of_pe.remote_size != 0, near |= of_pe.near_size[of_pe.near_turn] != 0;
       if (static_cast<int>(pe) == gravel_my_pe()) here = of_pe.remote_size;
     }
@@ -388,8 +391,8 @@ class gravel_worklist {
       ++counts_.launches;
       gravel_launch(gravel::send_remote<Program, gravel_block_sender<gravel::vertex_threads>>, gravel::vertex_blocks(here),
                     gravel::vertex_threads, gravel_handle(), view_);
-      launch(gravel::forget_remote<Program>, 1, 1, view_);
     }
+    launch(gravel::forget_remote<Program>, 1, 1, view_);
     gravel_barrier_all();
     return true;
   }
@@ -398,13 +401,14 @@ class gravel_worklist {
     if constexpr (!Program::state::is_ordered) {
       return false;
     } else {
-      gravel::worklist_words here = words();
-      const uint32_t waiting = here.far_size[here.far_turn];
-      if (waiting) launch_for(waiting, gravel::find_least<Program>, view_);
-      const uint32_t least = gravel_min_all(words().least);
+      uint32_t least = least_of_all_;
+      if (gravel_n_pes() == 1) {
+        if (far_waiting_) launch_for(far_waiting_, gravel::find_least<Program>, view_);
+        least = words().least;
+      }
       if (least == ~0u) return false;
       const uint32_t limit = std::max(view_.program.limit_after(least), least + 1);
-      launch_for(waiting, gravel::split_far<Program>, view_, limit);
+      launch_for(far_waiting_, gravel::split_far<Program>, view_, limit);
       launch(gravel::set_limit<Program>, 1, 1, view_, limit);
       return true;
     }
@@ -412,6 +416,7 @@ class gravel_worklist {
 
   gravel_worklist_options options_;
   uint64_t most_edges_ = ~uint64_t{0};
+  uint32_t far_waiting_ = 0, least_of_all_ = ~0u;  ///< entries of the far list when nothing was near; the least key in those of all PEs
   gravel_worklist_counts counts_;
   bool has_hubs_ = false, started_ = false;
   gravel::device_array<word> words_;

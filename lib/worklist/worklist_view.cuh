@@ -38,11 +38,11 @@ struct worklist_graph {
 struct worklist_sizes {
   uint32_t near_size[2], far_size[2], remote_size, hub_size;
   uint32_t near_turn, far_turn;  ///< which of the two is current
+  uint32_t limit;                ///< keys below it are near
+  uint32_t least;                ///< of the far list, when it was looked for
 };
 /// Words that kernels and the host share. The host reads and writes them only between kernels.
 struct worklist_words : worklist_sizes {
-  uint32_t limit;  ///< keys below it are near
-  uint32_t least;  ///< of the far list, when it was looked for
   uint32_t epoch;  ///< meetings of blocks so far
   uint32_t rounds;
   uint32_t exchanges;              ///< in the kernel of all PEs' rounds
@@ -81,6 +81,12 @@ struct worklist_view {
 
   GRAVEL_DEVICE bool is_ghost(uint32_t v) const { return v >= graph.own; }
 };
+
+/// Behind what has sent the remote list. Others' values may change what is the least. One thread.
+GRAVEL_DEVICE void forget_ghosts(worklist_words& words) {
+  words.remote_size = 0;
+  words.least = ~0u;
+}
 
 /// Appends `item` of the lanes that have one. Thread scope: warp, converged.
 template <class T>

@@ -4,7 +4,7 @@
 //   step here    in the code
 //   say, come    meet_others: words into each PE's table, then the meeting's number there [Y1]
 //   await        meet_others: until all have come [Y1]
-//   read         mapped_meeting::gather, of the host
+//   read         mapped_meeting::gather, of the host; or a kernel that is started behind mapped_meeting::say
 //
 // Claims: who has left a meeting reads what each PE said in that meeting; nobody has left before all have come; all leave.
 //

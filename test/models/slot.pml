@@ -1,20 +1,26 @@
-// Record and lock in one word (lib/server/slot_word.cuh, table.cuh): clients that run sections in place, and the server of the key. Every section adds 1 to
-// the record; a word is read, swapped or written in one step.
+// Record and lock in one word (lib/server/slot_word.cuh, table.cuh): clients that run sections in place, and the server of the keys. Every section adds 1
+// to its records; a word is read, swapped or written in one step. NESTED=1: there are two keys, and sections of both.
 //
 //   step here              in the code                                               label
 //   read; swap             section_call::run_on_word, a section that is pure
 //   read; swap; write      the same, of one that is not: nobody else is in it        [K1]
-//   take; read             key_server::open_word: only the lock is compared           [K1]
+//   read both; swap both; write both     section_call::run_on_words                  [K1]
+//   take; read             key_server::open_word: only the lock is compared          [K1]
 //   write                  key_server::close
 //   SEND                   a client whose key is not free, or that has failed often
 //
-// Claims: no update is lost; two are never inside at once; all calls end, and then the key is nobody's.
+// Claims: no update is lost; two are never inside at once; all calls end, and then the keys are nobody's.
 //
 // BROKEN=1: the server goes on with what it read before it took the key.    BROKEN=2: a client's swap compares the lock alone.
 // BROKEN=3: a client does not look whether the key is free.                 BROKEN=4: the server writes lock and record one after the other.
 // BROKEN=5: who is not pure swaps in the record at once and runs then.
+// BROKEN=6: the second of two swaps compares the lock alone.                BROKEN=7: who does not get the second key keeps the first.
+// BROKEN=8: the second of two words is not taken, only written.
 #ifndef BROKEN
 #define BROKEN 0
+#endif
+#ifndef NESTED
+#define NESTED 0
 #endif
 #ifndef CLIENTS
 #define CLIENTS 2
@@ -26,94 +32,153 @@
 #define FREE 0
 #define CLIENT 1
 #define SERVER 2
+#define PURE 0
+#define NOT_PURE 1
+#define BOTH 2
 
-byte record, lock, inside, finished;
-chan ring = [ALL] of {bit};
+byte record[2], lock[2], inside[2], expected[2], finished;
+chan ring = [ALL] of {byte};  /* a key, or BOTH */
+
+inline enter(k) { inside[k]++; assert(inside[k] == 1) }
+inline look(k) { atomic { seen[k] = record[k]; seen_lock[k] = lock[k] } }
 
 proctype client() {
-  byte sent, seen, seen_lock, tries;
-  bit pure, ok;
+  byte sent, tries, kind, k;
+  byte seen[2], seen_lock[2];
+  bit ok;
   do
   :: sent == CALLS -> break
   :: else ->
      sent++;
-     select(pure : 0 .. 1);
+     select(kind : 0 .. 1 + NESTED);
      tries = 0;
-     atomic { seen = record; seen_lock = lock };
+     k = 0;
+#if NESTED
+     if :: kind != BOTH -> select(k : 0 .. 1) :: else -> skip fi;
+#endif
+     atomic { expected[k]++; if :: kind == BOTH -> expected[1]++ :: else -> skip fi };
+     look(k);
      do
 #if BROKEN != 3
-     :: seen_lock != FREE || tries == 2 -> ring!0; break
-     :: seen_lock == FREE && tries < 2 ->
+     :: kind != BOTH && (seen_lock[k] != FREE || tries == 2) -> ring!k; break
+     :: kind != BOTH && seen_lock[k] == FREE && tries < 2 ->
 #else
-     :: tries == 2 -> ring!0; break
-     :: tries < 2 ->
+     :: kind != BOTH && tries == 2 -> ring!k; break
+     :: kind != BOTH && tries < 2 ->
 #endif
         tries++;
         atomic {
 #if BROKEN == 2
-          ok = (lock == seen_lock);
+          ok = (lock[k] == seen_lock[k]);
 #else
-          ok = (lock == seen_lock && record == seen);
+          ok = (lock[k] == seen_lock[k] && record[k] == seen[k]);
 #endif
           if
-          :: ok && pure -> record = seen + 1; lock = FREE; finished++
+          :: ok && kind == PURE -> record[k] = seen[k] + 1; lock[k] = FREE; finished++
 #if BROKEN == 5
-          :: ok && !pure -> inside++; assert(inside == 1)
+          :: ok && kind != PURE -> enter(k)
 #else
-          :: ok && !pure -> lock = CLIENT; inside++; assert(inside == 1)
+          :: ok && kind != PURE -> lock[k] = CLIENT; enter(k)
 #endif
-          :: !ok -> seen = record; seen_lock = lock
+          :: !ok -> seen[k] = record[k]; seen_lock[k] = lock[k]
           fi
         };
         if
-        :: ok && !pure -> atomic { inside--; record = seen + 1; lock = FREE; finished++ }; break
-        :: ok && pure -> break
+        :: ok && kind != PURE -> atomic { inside[k]--; record[k] = seen[k] + 1; lock[k] = FREE; finished++ }; break
+        :: ok && kind == PURE -> break
         :: else -> skip
+        fi
+     :: kind == BOTH && tries == 2 -> ring!BOTH; break
+     :: kind == BOTH && tries < 2 ->
+        tries++;
+        look(0);
+        look(1);
+        ok = (seen_lock[0] == FREE && seen_lock[1] == FREE);
+        if :: ok -> atomic { ok = (lock[0] == FREE && record[0] == seen[0]); if :: ok -> lock[0] = CLIENT; enter(0) :: else -> skip fi }
+           :: else -> skip
+        fi;
+        if
+        :: !ok -> skip
+        :: ok ->
+           atomic {
+#if BROKEN == 6
+             ok = (lock[1] == FREE);
+#elif BROKEN != 8
+             ok = (lock[1] == FREE && record[1] == seen[1]);
+#endif
+             if :: ok -> lock[1] = CLIENT; enter(1) :: else -> skip fi
+           };
+           if
+#if BROKEN != 7
+           :: !ok -> atomic { inside[0]--; record[0] = seen[0]; lock[0] = FREE }
+#else
+           :: !ok -> skip
+#endif
+           :: ok ->
+              atomic { inside[0]--; record[0] = seen[0] + 1; lock[0] = FREE };
+              atomic { inside[1]--; record[1] = seen[1] + 1; lock[1] = FREE; finished++ };
+              break
+           fi
         fi
      od
   od
 }
 
+inline take(k) {
+  look(k);
+  do
+  :: seen_lock[k] == SERVER -> break
+  :: else ->
+     (lock[k] != CLIENT);
+     atomic {
+       taken = (seen_lock[k] == FREE && lock[k] == FREE);
+       if :: taken -> lock[k] = SERVER :: else -> skip fi
+     };
+#if BROKEN == 1
+     if :: taken -> break :: else -> skip fi;
+#endif
+     look(k);
+     if :: taken -> break :: else -> skip fi
+  od;
+  atomic { enter(k) }
+}
+
+/* `stays`: the server keeps the key. */
+inline give(k, stays) {
+#if BROKEN == 4
+  atomic { inside[k]--; lock[k] = (stays -> SERVER : FREE) };
+  atomic { record[k] = seen[k] + 1 }
+#else
+  atomic { inside[k]--; record[k] = seen[k] + 1; lock[k] = (stays -> SERVER : FREE) }
+#endif
+}
+
 proctype server() {
-  byte kept, seen_lock;
+  byte seen[2], seen_lock[2], which;
   bit taken, contended;
 end:
   do
-  :: ring?_ ->
-     atomic { kept = record; seen_lock = lock };
-     do
-     :: seen_lock == SERVER -> break
-     :: else ->
-        atomic {
-          taken = (seen_lock == FREE && lock == FREE);
-          if :: taken -> lock = SERVER :: else -> skip fi
-        };
-#if BROKEN == 1
-        if :: taken -> break :: else -> skip fi;
-#endif
-        atomic { kept = record; seen_lock = lock };
-        if :: taken -> break :: else -> skip fi
-     od;
-     atomic { inside++; assert(inside == 1) };
-     select(contended : 0 .. 1);
+  :: ring?which ->
      if
-     :: len(ring) == 0 -> contended = 0
-     :: else -> skip
+     :: which == BOTH -> take(0); take(1); give(1, false); give(0, false)
+     :: else ->
+        take(which);
+        select(contended : 0 .. 1);
+        if
+        :: len(ring) == 0 || NESTED -> contended = 0
+        :: else -> skip
+        fi;
+        give(which, contended)
      fi;
-#if BROKEN == 4
-     atomic { inside--; lock = (contended -> SERVER : FREE) };
-     atomic { record = kept + 1; finished++ }
-#else
-     atomic { inside--; record = kept + 1; lock = (contended -> SERVER : FREE); finished++ }
-#endif
+     finished++
   od
 }
 
 proctype monitor() {
   (finished == ALL);
-  assert(record == ALL);
-  assert(inside == 0);
-  assert(lock != CLIENT)
+  assert(record[0] == expected[0] && record[1] == expected[1]);
+  assert(inside[0] == 0 && inside[1] == 0);
+  assert(lock[0] != CLIENT && lock[1] == FREE)
 }
 
 init {

@@ -145,9 +145,8 @@ int delegate_job(const run_options& options) {
   const auto with = find_launcher(slurm_job && *slurm_job);
   if (!with)
     fail(
-        "the hosts {} need a PMIx launcher, and none is installed: looked in PATH for prterun, Open MPI's "
-        "mpirun, and srun "
-        "with PMIx. On Debian and Ubuntu: apt-get install openmpi-bin",
+        "the hosts {} need a PMIx launcher, and none is installed: looked in PATH for prterun, Open MPI's mpirun, and srun with PMIx. On "
+        "Debian and Ubuntu: apt-get install openmpi-bin",
         host_list(options.hosts, false));
   for (const auto& variable : job_variables(options)) {
     const size_t equals = variable.find('=');

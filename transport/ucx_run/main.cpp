@@ -42,9 +42,7 @@ int run(const gravel::run_options& options) {
   else n_pes = options.hosts.empty() ? count_cores() : gravel::total_slots(options.hosts);
   if (options.nodes > n_pes) {
     std::fprintf(stderr,
-                 "ucx-run: --nodes %u: a node needs at least one PE, but there %s only %u; use -n %u or "
-                 "more, or --nodes "
-                 "%u or fewer\n",
+                 "ucx-run: --nodes %u: a node needs at least one PE, but there %s only %u; use -n %u or more, or --nodes %u or fewer\n",
                  options.nodes, n_pes == 1 ? "is" : "are", n_pes, options.nodes, n_pes);
     return 2;
   }
