@@ -147,6 +147,7 @@ std::string ucx_endpoint::describe() const {
 ucx_remote_memory::ucx_remote_memory(ucx_endpoint& endpoint, std::span<const std::byte> packed_key) : endpoint_(endpoint.state_.get()) {
   const ucx_memory_key theirs = read_ucx_memory_key(packed_key, endpoint.peer());
   endpoint.check_open("memory key");
+  const dead_memory_guard guard;
   ucx_check(ucp_ep_rkey_unpack(endpoint_->handle, theirs.key.data(), &key_), "UCX: cannot use the memory key of {}", endpoint.peer());
   endpoint_->keys.push_back(key_);
   address_ = theirs.address;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -77,10 +78,14 @@ bool seen_in(const std::string& text, std::optional<bool> (*look)(const std::str
 
 namespace {
 thread_local int offered = -1;
-}
+thread_local bool replaces_the_dead = false;
+}  // namespace
 segment_offer::segment_offer(int file) { offered = file; }
 segment_offer::~segment_offer() { offered = -1; }
 bool segment_offer::is_taken() const { return offered == -1; }
+
+dead_memory_guard::dead_memory_guard() { replaces_the_dead = true; }
+dead_memory_guard::~dead_memory_guard() { replaces_the_dead = false; }
 
 }  // namespace gravel
 
@@ -115,6 +120,23 @@ extern "C" {
 [[gnu::visibility("default")]] int shmget(key_t key, size_t bytes, int flags) noexcept {
   constexpr int for_others = 077;
   return static_cast<int>(syscall(SYS_shmget, key, bytes, flags & ~for_others));
+}
+
+// UCX's name for it, whatever <fcntl.h> makes of `open` here.
+int open_of_ucx(const char* path, int flags, ...) __asm__("open");
+[[gnu::visibility("default")]] int open_of_ucx(const char* path, int flags, ...) {
+  std::va_list rest;
+  va_start(rest, flags);
+  const mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, mode_t) : 0;
+  va_end(rest);
+  static const auto real = reinterpret_cast<int (*)(const char*, int, ...)>(dlsym(RTLD_NEXT, "open"));
+  int file = real(path, flags, mode);
+  if (file == -1 && gravel::replaces_the_dead && std::strncmp(path, "/proc/", 6) == 0) {
+    constexpr off_t more_than_any_segment = off_t{1} << 42;  // none of it is ever backed by memory, but what is put there
+    file = memfd_create("of a process that has died", MFD_CLOEXEC);
+    if (file != -1 && ftruncate(file, more_than_any_segment) != 0) close(std::exchange(file, -1));
+  }
+  return file;
 }
 
 }  // extern "C"

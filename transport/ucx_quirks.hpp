@@ -38,6 +38,15 @@ class segment_offer {
   bool is_taken() const;
 };
 
+/// While it lives, memory of a process that has died is replaced by memory that nobody reads, if UCX opens it in this thread. UCX (1.13)
+/// reads through a null pointer when a key cannot be attached; so it can, and the death is told by who looks for it.
+class dead_memory_guard {
+ public:
+  dead_memory_guard();
+  ~dead_memory_guard();
+  dead_memory_guard(const dead_memory_guard&) = delete;
+};
+
 // The memory through which the processes of one machine talk is made by UCX, which has no setting for who may see it and under what
 // name. In programs that this is linked to, the functions of ucx_quirks.cpp stand before those of the C library:
 // - UCX's POSIX segments have names in /dev/shm for the milliseconds in which they are made, and a process killed then would
