@@ -53,6 +53,7 @@ class dead_memory_guard {
 //   leave one behind. Here they are memfds, which have no name at all: peers open them as /proc/PID/fd/FD anyway.
 //   One may be a file of ours (segment_offer): then peers put into it as into memory of their own, and no processor at this end takes
 //   part. UCX cannot share memory so that it did not make.
+// - `open` is UCX's way to a peer's segment; under a dead_memory_guard it finds memory even if the peer has died.
 // - Its System V segments (if UCX_TLS asks for them) would be the user's group's as well; here they are the user's alone.
 
 }  // namespace gravel
