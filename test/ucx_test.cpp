@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -135,13 +137,13 @@ struct party {
 };
 
 struct second_process {
-  second_process() {
+  explicit second_process(const char* role = "the second process") {
     int ends[2];
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
     REQUIRE(fcntl(ends[0], F_SETFD, FD_CLOEXEC) == 0);
     socket = ends[0];
     setenv("TEST_SOCKET", std::to_string(ends[1]).c_str(), 1);
-    const char* arguments[] = {"ucx_test", "the second process", nullptr};
+    const char* arguments[] = {"ucx_test", role, nullptr};
     REQUIRE(posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, const_cast<char**>(arguments), environ) == 0);
     unsetenv("TEST_SOCKET");
     close(ends[1]);
@@ -665,6 +667,54 @@ TEST_CASE("two processes: killed with SIGKILL") {
   for (int i = 0; i < 1000; ++i) self.worker.progress();
   CHECK(std::all_of(operations.begin(), operations.end(), [](const outcome& o) { return o.calls == 1; }));
   CHECK(reported.size() == 1);
+}
+
+TEST_CASE("two processes: one dies while keys are exchanged") {
+  const bool connected = GENERATE(true, false);
+  INFO((connected ? "after" : "before") << " there is an endpoint to it");
+  second_process child("the process that dies");
+  const auto address = receive_blob(child.socket), key = receive_blob(child.socket);
+  ucx_context context(1);
+  ucx_worker worker(context);
+  std::vector<std::string> reported;
+  worker.on_error([&](const std::string& text) { reported.push_back(text); });
+  const auto connect = [&] { return std::make_unique<ucx_endpoint>(worker, address, "the process that dies"); };
+  std::unique_ptr<ucx_endpoint> endpoint;
+  if (connected) endpoint = connect();
+  child.end(SIGKILL);  // nothing of it is left in /proc
+  // Somebody tells of its death: UCX at once, or the endpoint later. What must not happen is an end of this process.
+  try {
+    if (!connected) endpoint = connect();
+    const ucx_remote_memory remote(*endpoint, key);
+    CHECK(remote.bytes() == party::slot_bytes);
+    shared_memory source(party::slot_bytes);
+    const ucx_memory local(context, source.data, source.bytes);
+    outcome put;
+    endpoint->put(source.data, source.bytes, local, remote.address(), remote, outcome::note, &put);
+    while (!endpoint->failed() || !put.calls)
+      if (!worker.progress()) sched_yield();
+    CHECK(put.calls == 1);
+    CHECK(reported.size() == 1);
+    CHECK_THAT(reported.at(0), contains_text("the process that dies"));
+  } catch (const error& e) {
+    CHECK_THAT(e.what(), contains_text("the process that dies"));
+  }
+  // Only for keys, and only in that moment.
+  CHECK(open(("/proc/" + std::to_string(INT_MAX) + "/fd/0").c_str(), O_RDWR) == -1);
+}
+
+TEST_CASE("the process that dies", "[.]") {
+  const char* number = std::getenv("TEST_SOCKET");
+  if (!number) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const int socket = std::atoi(number);
+  ucx_context context(1);
+  ucx_worker worker(context);
+  shared_memory memory(party::slot_bytes);
+  const ucx_memory landing(context, memory.file, memory.data, memory.bytes);  // UCX's own, if it shares memory
+  send_blob(socket, worker.address());
+  send_blob(socket, landing.packed_key());
+  for (;;) pause();
 }
 
 TEST_CASE("the second process", "[.]") {
