@@ -82,4 +82,23 @@ struct kmer_table {
   }
 };
 
+/// A PE's part, and what found no room in it.
+struct table_part {
+  kmer_table table;
+  uint64_t* lost;  ///< insertions that found no room
+
+  /// Counts a k-mer so many times, with what stood around it. Thread scope: lane.
+  GRAVEL_DEVICE void count(uint64_t kmer, uint64_t times, uint64_t befores, uint64_t afters) const {
+    kmer_entry* entry = table.find_or_insert(kmer);
+    fetch_add<scope::device>(entry ? &entry->count : lost, times);
+    if (!entry) return;
+    if (befores) entry->before.add(befores);
+    if (afters) entry->after.add(afters);
+  }
+  /// Once, with the bases before and after it (codes, or no_base).
+  GRAVEL_DEVICE void count_one(uint64_t kmer, uint8_t before, uint8_t after) const {
+    count(kmer, 1, before == no_base ? 0 : uint64_t{1} << 16 * before, after == no_base ? 0 : uint64_t{1} << 16 * after);
+  }
+};
+
 }  // namespace gravel
