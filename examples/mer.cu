@@ -74,7 +74,7 @@ struct own_table_sender {
 __global__ void clear_table(kmer_table table, uint64_t* lost) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (lane == 0) *lost = 0;
-  for (uint64_t slot = lane; slot < table.slots; slot += lanes) table.entries[slot] = {no_kmer, 0, {0}, {0}};
+  for (uint64_t slot = lane; slot < table.slots; slot += lanes) table.entries[slot] = {no_kmer, 0, {}};
 }
 
 /// Sends the k-mers that begin in stretches first ... first + count of `codes`, which has `size` codes; stretches begin at `from`.
@@ -244,8 +244,8 @@ uint64_t compare_serially(const mer_options& o, const std::vector<kmer_entry>& e
     bool same = at != expected.end() && at->second.count == entry.count &&
                 kmer_table::owner(entry.kmer, static_cast<uint32_t>(gravel_n_pes())) == gravel_my_pe();
     for (unsigned base = 0; same && base < 4; ++base)
-      same = base_counts::field(entry.before.word, base) == saturated(at->second.before[base]) &&
-             base_counts::field(entry.after.word, base) == saturated(at->second.after[base]);
+      same = base_counts::field(entry.before().word, base) == saturated(at->second.before[base]) &&
+             base_counts::field(entry.after().word, base) == saturated(at->second.after[base]);
     wrong += !same;
   }
   for (const std::string& contig : all.contigs) wrong += contigs.contigs.count(contig) == 0;
@@ -304,7 +304,7 @@ bool solve(const mer_options& o) {
   for (const kmer_entry& entry : counted) {
     if (entry.kmer == no_kmer) continue;
     ++found.distinct, total += entry.count, left += entry.count >= o.min_count;
-    found.checksum += mix(entry.kmer ^ mix(entry.count ^ mix(entry.before.word ^ mix(entry.after.word))));
+    found.checksum += mix(entry.kmer ^ mix(entry.count ^ mix(entry.before().word ^ mix(entry.after().word))));
   }
   lost = gravel_sum_all(lost);
   all_succeed(program_name, [&] {
