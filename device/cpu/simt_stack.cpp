@@ -1,10 +1,10 @@
 #include "device/cpu/simt_stack.hpp"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <mutex>
 #include <new>
 #include <string_view>
@@ -118,41 +118,15 @@ namespace {
 struct sigaction previous;                          // written under the lock of watch_for_overflows
 constinit thread_local bool asking_others = false;  // whom the handler passes a signal to may pass it back
 
-/// A line of text without the heap or the C library's locks.
-class plain_line {
- public:
-  plain_line& operator<<(std::string_view text) {
-    for (char c : text)
-      if (length_ < sizeof(text_)) text_[length_++] = c;
-    return *this;
-  }
-  plain_line& operator<<(uint64_t number) {
-    char digits[20];
-    size_t n = 0;
-    do digits[n++] = static_cast<char>('0' + number % 10);
-    while (number /= 10);
-    while (n) *this << std::string_view(&digits[--n], 1);
-    return *this;
-  }
-  void write_to(int descriptor) const {
-    for (size_t done = 0; done < length_;) {
-      const ssize_t n = write(descriptor, text_ + done, length_ - done);
-      if (n <= 0) return;
-      done += static_cast<size_t>(n);
-    }
-  }
-
- private:
-  char text_[512];
-  size_t length_ = 0;
-};
-
+/// fmt writes numbers and strings to a place like this one without the heap or the C library's locks.
 [[noreturn]] void end_by(const overflow& o) {
-  plain_line line;
-  line << "gravel: " << log_name() << (log_name().empty() ? "" : ": ") << "error: lane " << o.lane << " of block (" << o.block[0] << ","
-       << o.block[1] << "," << o.block[2] << ") has used up its stack of " << o.stack_bytes
-       << " bytes; GRAVEL_CPU_STACK_SIZE gives lanes a larger one\n";
-  line.write_to(STDERR_FILENO);
+  char line[512];
+  const auto made = fmt::format_to_n(
+      line, sizeof(line),
+      "gravel: {}{}error: lane {} of block ({},{},{}) has used up its stack of {} bytes; GRAVEL_CPU_STACK_SIZE gives lanes a larger one\n",
+      log_name(), log_name().empty() ? "" : ": ", o.lane, o.block[0], o.block[1], o.block[2], o.stack_bytes);
+  std::string_view rest(line, std::min(made.size, sizeof(line)));
+  for (ssize_t n; !rest.empty() && (n = write(STDERR_FILENO, rest.data(), rest.size())) > 0;) rest.remove_prefix(static_cast<size_t>(n));
   _exit(1);
 }
 

@@ -1,5 +1,4 @@
 // gravel-aggregator: started by the first PE of a node, never by hand.
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

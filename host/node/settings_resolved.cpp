@@ -1,6 +1,5 @@
 #include "host/node/settings_resolved.hpp"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "device/handler.cuh"
 #include "device/settle.cuh"

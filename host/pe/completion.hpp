@@ -1,6 +1,5 @@
 // When is it done? Quiet, barriers and quiescence of a PE (docs/message.md, "Credits and counts").
 #pragma once
-#include <cstdint>
 #include <functional>
 
 #include "host/pe/backend.hpp"
