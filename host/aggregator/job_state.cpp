@@ -8,11 +8,9 @@
 namespace gravel {
 
 job_state::job_state() {
-  if (pipe2(wake_, O_CLOEXEC | O_NONBLOCK) != 0) fail_errno("pipe");
-}
-
-job_state::~job_state() {
-  for (int end : wake_) close(end);
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) fail_errno("pipe");
+  for (int i : {0, 1}) wake_[i] = owned_descriptor(ends[i]);
 }
 
 void job_state::fail(const std::string& text, bool heard) {
@@ -21,7 +19,7 @@ void job_state::fail(const std::string& text, bool heard) {
     if (!failed_) failure_ = {text, heard};
     failed_ = true;
   }
-  [[maybe_unused]] const auto written = write(wake_[1], "!", 1);
+  [[maybe_unused]] const auto written = write(wake_[1].get(), "!", 1);
 }
 
 job_state::failure job_state::what_failed() const {

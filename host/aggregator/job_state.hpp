@@ -4,14 +4,13 @@
 #include <mutex>
 #include <string>
 
+#include "lib/base/descriptor.hpp"
+
 namespace gravel {
 
 class job_state {
  public:
   job_state();
-  ~job_state();
-  job_state(const job_state&) = delete;
-  job_state& operator=(const job_state&) = delete;
 
   /// The job cannot go on. The first text wins. `heard`: from another node, which has printed it. Thread: any.
   void fail(const std::string& text, bool heard = false);
@@ -21,7 +20,7 @@ class job_state {
   };
   failure what_failed() const;
   /// Can be read from once fail() was called: for poll.
-  int failed_descriptor() const { return wake_[0]; }
+  int failed_descriptor() const { return wake_[0].get(); }
 
   /// A PE does not run. The first text wins; plane 0 adds how things stand, and ends the job.
   void find_stopped(const std::string& text);
@@ -32,7 +31,7 @@ class job_state {
   std::atomic<bool> over{false};  ///< the last collective is done: other nodes may go away
 
  private:
-  int wake_[2] = {-1, -1};  ///< pipe
+  owned_descriptor wake_[2];  ///< pipe
   mutable std::mutex lock_;
   bool failed_ = false;
   failure failure_;

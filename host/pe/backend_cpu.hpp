@@ -49,18 +49,18 @@ class cpu_backend final : public backend, public cpu_launcher {
   }
   void* allocate_exportable(uint64_t bytes, const char* what) override {
     if (!uses_rings_) return allocate(bytes, what);
-    exported_memory made(bytes, what);
+    sealed_memory made = make_exported(bytes, what);
     void* const at = made.at();
     exported_.emplace(at, std::move(made));
     return at;
   }
   std::string export_memory(void* at) override {
     const auto found = exported_.find(at);
-    return found == exported_.end() ? std::string() : found->second.describe();
+    return found == exported_.end() ? std::string() : describe_exported(found->second);
   }
   void* import_memory(const std::string& exported, std::string* why) override {
     try {
-      attached_memory theirs(exported);
+      sealed_memory theirs = attach_exported(exported);
       void* const at = theirs.at();
       attached_.emplace(at, std::move(theirs));
       return at;
@@ -181,8 +181,7 @@ class cpu_backend final : public backend, public cpu_launcher {
   uint64_t own_ring_bytes_ = 0;
   simt::launch_options ring_options_{};
   std::map<void*, uint64_t> allocated_;
-  std::map<void*, exported_memory> exported_;
-  std::map<void*, attached_memory> attached_;
+  std::map<void*, sealed_memory> exported_, attached_;
   std::unique_ptr<host_receiver> device_, host_;
   std::unique_ptr<ring_server> rings_;
   waiting waiting_[2];
