@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "host/aggregator/aggregator.hpp"
-#include "host/node/settings_resolved.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/settings.hpp"
 
 namespace {
 
