@@ -4,7 +4,9 @@
 //
 // What other nodes write comes first, so that those of the same machine can map it alone (transport/ucx_memory.hpp).
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "host/node/collective_call.hpp"
@@ -58,6 +60,12 @@ struct alignas(64) collective_words {
   uint64_t spare[3];
 };
 static_assert(sizeof(collective_words) == 128);
+
+/// The sequence last: who acquires it sees the others, and what was written before.
+inline void publish(collective_words& shared, const collective_words& words) {
+  std::memcpy(&shared.call, &words.call, sizeof(words) - offsetof(collective_words, call));
+  store_release(&shared.sequence, words.sequence);
+}
 
 /// Written by plane p of the aggregator, in the first PE of its node.
 struct alignas(64) plane_counts {

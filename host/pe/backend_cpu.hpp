@@ -118,8 +118,7 @@ class cpu_backend final : public backend, public cpu_launcher {
   void read_words(uint64_t* to, const uint64_t* from, uint64_t n) override {
     for (uint64_t i = 0; i < n; ++i) to[i] = load_acquire(from + i);
   }
-  void store_pointer(void** at, void* value) override { store_release(at, value); }  // [X1]
-  void store_word(uint64_t* at, uint64_t value) override { store_release(at, value); }
+  void store_word(uint64_t* at, uint64_t value) override { store_release(at, value); }  // [X1]
   void synchronize() override { wait_for_kernels(); }
   void* create_stream() override { return new_stream(); }
   void destroy_stream(void* stream) override { end_stream(static_cast<cpu_stream*>(stream)); }

@@ -32,8 +32,7 @@ class completion {
   void wait_quiescent();
 
  private:
-  struct sample;
-  sample take_sample();
+  collective_words take_sample();
   settle_view view() const;
   void meet_on_devices(settling, collective_kind);
   void settle_host();
