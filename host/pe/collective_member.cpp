@@ -1,6 +1,5 @@
 #include "host/pe/collective_member.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 #include "host/pe/backend.hpp"

@@ -1,6 +1,5 @@
 // Waits and stores that a stream of CUDA does itself, without a kernel: the driver's stream memory operations.
 #pragma once
-#include <string>
 
 #include "host/pe/device_scope.cuh"
 
