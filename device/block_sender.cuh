@@ -101,33 +101,21 @@ struct block_sender {
     one_sided<op::put>(as_numbers(dest), as_number<T>(value), pe);
   }
   template <class T>
-  GRAVEL_DEVICE void add(T* dest, same<T> value, int pe) {
-    one_sided<op::add>(dest, value, pe);
-  }
-  template <class T>
   GRAVEL_DEVICE void inc(T* dest, int pe) {
     one_sided<op::inc>(dest, T{1}, pe);
   }
-  template <class T>
-  GRAVEL_DEVICE void bit_and(T* dest, same<T> value, int pe) {
-    one_sided<op::bit_and>(dest, value, pe);
+#define GRAVEL_UPDATE(name)                                 \
+  template <class T>                                        \
+  GRAVEL_DEVICE void name(T* dest, same<T> value, int pe) { \
+    one_sided<op::name>(dest, value, pe);                   \
   }
-  template <class T>
-  GRAVEL_DEVICE void bit_or(T* dest, same<T> value, int pe) {
-    one_sided<op::bit_or>(dest, value, pe);
-  }
-  template <class T>
-  GRAVEL_DEVICE void bit_xor(T* dest, same<T> value, int pe) {
-    one_sided<op::bit_xor>(dest, value, pe);
-  }
-  template <class T>
-  GRAVEL_DEVICE void min(T* dest, same<T> value, int pe) {
-    one_sided<op::min>(dest, value, pe);
-  }
-  template <class T>
-  GRAVEL_DEVICE void max(T* dest, same<T> value, int pe) {
-    one_sided<op::max>(dest, value, pe);
-  }
+  GRAVEL_UPDATE(add)
+  GRAVEL_UPDATE(bit_and)
+  GRAVEL_UPDATE(bit_or)
+  GRAVEL_UPDATE(bit_xor)
+  GRAVEL_UPDATE(min)
+  GRAVEL_UPDATE(max)
+#undef GRAVEL_UPDATE
   template <class Handler, class... A>
   GRAVEL_DEVICE void am(int pe, A... arguments) {
     if constexpr (send_check<Handler, A...>::good) {

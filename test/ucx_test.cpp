@@ -353,7 +353,7 @@ TEST_CASE("garbage instead of an address or a key is refused") {
     refused(longer);
   }
   refused(to_wire(ucx_memory_key{ucx_release(), 0, 0, {}}));
-  ucx_memory_key other = read_ucx_memory_key(key, "worker b");
+  ucx_memory_key other = read_of_ucx<ucx_memory_key>(key, "worker b");
   other.release += 1000;
   CHECK_THROWS_WITH(ucx_remote_memory(*pair.to_b, to_wire(other)), contains_text("install one release of UCX"));
 }

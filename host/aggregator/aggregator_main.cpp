@@ -1,5 +1,4 @@
 // gravel-aggregator: started by the first PE of a node, never by hand.
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -8,9 +7,9 @@
 #include <optional>
 
 #include "host/aggregator/aggregator.hpp"
-#include "host/node/settings_resolved.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/settings.hpp"
 
 namespace {
 

@@ -11,8 +11,8 @@ signal_source::signal_source() {
   sigset_t taken;
   sigemptyset(&taken);
   for (const int number : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCONT}) sigaddset(&taken, number);
-  fd_ = signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK);
-  if (fd_ < 0) fail_errno("signalfd");
+  fd_ = owned_descriptor(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!fd_) fail_errno("signalfd");
   sigprocmask(SIG_BLOCK, &taken, &mask_);
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
@@ -22,11 +22,9 @@ signal_source::signal_source() {
   sigaction(SIGCHLD, &standard, nullptr);  // whoever ignores it loses the exit statuses of his children
 }
 
-signal_source::~signal_source() { close(fd_); }
-
 std::optional<int> signal_source::next() {
   signalfd_siginfo info;
-  if (read(fd_, &info, sizeof info) != sizeof info) return std::nullopt;
+  if (read(fd_.get(), &info, sizeof info) != sizeof info) return std::nullopt;
   return static_cast<int>(info.ssi_signo);
 }
 

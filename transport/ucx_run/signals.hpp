@@ -4,6 +4,8 @@
 
 #include <optional>
 
+#include "lib/base/descriptor.hpp"
+
 namespace gravel {
 
 class signal_source {
@@ -11,11 +13,8 @@ class signal_source {
   /// Blocks the signals that are for the job in this thread and in those that it will start (hence: before
   /// PMIx starts its own), and ignores SIGPIPE. Throws gravel::error.
   signal_source();
-  ~signal_source();
-  signal_source(const signal_source&) = delete;
-  signal_source& operator=(const signal_source&) = delete;
 
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
   /// The number of a signal that has come; never waits.
   std::optional<int> next();
 
@@ -24,7 +23,7 @@ class signal_source {
   const struct sigaction& inherited_sigpipe() const { return sigpipe_; }
 
  private:
-  int fd_ = -1;
+  owned_descriptor fd_;
   sigset_t mask_{};
   struct sigaction sigpipe_ {};
 };
