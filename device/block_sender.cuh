@@ -135,9 +135,12 @@ struct block_sender {
       am_message<Handler> message;
       message.fill(arguments...);
       const uint32_t sink = sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind);
-      // Of large ones a warp fills slots by itself: sorting has nothing to add.
-      if constexpr (!am_message<Handler>::is_compact) send_am<message.kind>(g, sink, message.data);
-      else gather<message.kind>(sink, message.data);
+      // Large ones fill chunks of a ring by themselves: sorting has nothing to add. Into slots they go unit beside unit, which over PCIe is a
+      // write for each line, and not for each unit.
+      if constexpr (!am_message<Handler>::is_compact)
+        if (32 * message_units < unit, am_message<Handler>::pieces >> capacity || ring_to(g, sink))
+          return send_am<message.kind>(g, sink, message.data);
+      gather<message.kind>(sink, message.data);
     }
   }
 
