@@ -179,6 +179,7 @@ __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings&
   }
   if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(lane);
   peers.places[me * 32 + lane] = watch.at;
+  __syncwarp();  // all lanes have posted
   if (lane == 0) releases_of_block().leave();
   // What arrives after this look rings the bell after the host has started this kernel, and so starts another.
   if (watch.look() && lane == 0) store_relaxed<scope::device>(&state->left_over, 1u);
