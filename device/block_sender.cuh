@@ -123,9 +123,12 @@ struct block_sender {
       am_message<Handler> message;
       message.fill(arguments...);
       const uint32_t sink = sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind);
-      // Of large ones a warp fills slots by itself: sorting has nothing to add.
-      if constexpr (!am_message<Handler>::is_compact) send_am<message.kind>(g, sink, message.data);
-      else gather<message.kind>(sink, message.data);
+      // Large ones fill chunks of a ring by themselves: sorting has nothing to add. Into slots they go unit beside unit, which over PCIe is a
+      // write for each line, and not for each unit.
+      if constexpr (!am_message<Handler>::is_compact)
+        if (32 * message_units < unit, am_message<Handler>::pieces >> capacity || ring_to(g, sink))
+          return send_am<message.kind>(g, sink, message.data);
+      gather<message.kind>(sink, message.data);
     }
   }
 
@@ -278,6 +281,7 @@ struct block_sender {
       if (bins.take(KIND)) return bins.add<KIND>(g, buffer + capacity, bin, message, &to_peers);
     const uint32_t number = kinds.number_of(KIND);
     if (number == kind_table::most) {
+      if constexpr (UNITS > max_small_units) return send_direct<KIND>(g, sink, message);
       Piece copy[N];  // whose address leaves, not the message's
       for (uint32_t i = 0; i < N; ++i) copy[i] = message[i];
       return send_any(sink, KIND.bits(), copy);

@@ -267,8 +267,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     const uint64_t bytes = sizeof(resolver_state) + setup.device_ring.channels * sizeof(channel_state);
     state_ = static_cast<resolver_state*>(allocate(bytes, "resolver state"));
     if (setup.n_peer_sources) {
-      const uint64_t warps = ring_blocks_ * uint64_t{resolver_threads / 32},
-                     all_warps = (blocks_ + ring_blocks_) * uint64_t{resolver_threads / 32};
+      const uint64_t warps = ring_blocks_ * uint64_t{resolver_warps}, all_warps = (blocks_ + ring_blocks_) * uint64_t{resolver_warps};
       const std::vector<ring_place> nowhere(warps * 32, ring_place{ring_place::none, ring_place::none});
       const auto state = [&](uint64_t size) { return allocate(size, "resolver state"); };
       rings_ = {setup.peer_sources,

@@ -71,6 +71,8 @@ struct done_words {
 
   GRAVEL_BOTH uint64_t* of(uint64_t ticket) const { return &word[ticket & (slots - 1)]; }
   GRAVEL_BOTH void mark(uint64_t ticket) const { ring<S>::mark_done(of(ticket), ticket + 1); }
+  /// The same by who has called thread_fence() behind all that is to be seen.
+  GRAVEL_BOTH void mark_behind_fence(uint64_t ticket) const { store_behind_fence<S>(of(ticket), ticket + 1); }  // [P2]
   /// Source: may the holder of `ticket` write?
   GRAVEL_BOTH bool is_free(uint64_t ticket) const { return ticket < slots || ring<S>::read_done(of(ticket)) == ticket - slots + 1; }
 
