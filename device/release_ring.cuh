@@ -13,6 +13,7 @@
 #pragma once
 #include "device/simt.hpp"
 #include "lib/base/peer_ring.hpp"
+#include "lib/base/relax.hpp"
 
 namespace gravel {
 
