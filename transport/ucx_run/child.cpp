@@ -142,6 +142,22 @@ std::string describe_wait_status(int wait_status) {
 
 int shell_status(int wait_status) { return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status); }
 
+std::optional<int> status_of_ending(pid_t pid) {
+  constexpr uint64_t exiting = 4;  // PF_EXITING of the kernel
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text, skipped;
+  if (!std::getline(file, text) || text.rfind(')') == std::string::npos) return {};
+  // Fields are counted from 1; the second, the name, may hold anything. The 9th are flags, the 52nd is the status.
+  std::istringstream fields(text.substr(text.rfind(')') + 1));
+  uint64_t flags = 0;
+  int status = 0;
+  for (int field = 3; field < 9; ++field) fields >> skipped;
+  fields >> flags;
+  for (int field = 10; field < 52; ++field) fields >> skipped;
+  if (!(fields >> status) || !(flags & exiting)) return {};
+  return status;
+}
+
 std::vector<pid_t> own_children() {
   std::vector<pid_t> result;
   std::error_code code;

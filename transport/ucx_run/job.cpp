@@ -107,6 +107,7 @@ class job {
     look_at_memberships();
     if (server_.crashed() && pes_.alive() > 0)
       verdict_.add({0, 1, "PMIx, which connects the PEs, has crashed: the job cannot go on"}, false, clock::now());
+    if (verdict_.when()) look_for_ending();
     if (!stopping_)
       if (const auto what = verdict_.reached(clock::now(), pes_.alive() == 0)) report(*what);
     if (!children_left) return false;
@@ -178,6 +179,14 @@ class job {
                    clock::now());
     else if (membership.connected && !membership.finalized)
       verdict_.add({pe, 1, name_of(pe) + " left the job without finalizing (it ended with exit status 0)"}, true, clock::now());
+  }
+
+  /// A PE has failed. Is there one that was killed before, and is not dead yet?
+  void look_for_ending() {
+    if (stopping_) return;
+    for (uint32_t pe = 0; pe < pes_.size(); ++pe)
+      if (const auto status = pes_[pe].alive ? status_of_ending(pes_[pe].pid) : std::nullopt; status && is_cause(*status))
+        verdict_.add({pe, shell_status(*status), name_of(pe) + " " + describe_wait_status(*status)}, true, clock::now());
   }
 
   void add_abort(const abort_request& request) {
