@@ -34,12 +34,6 @@ struct bootstrap::state {
   staged_values staged;            ///< put since the last fence
   std::vector<staged_values> own;  ///< of a job of one PE: what it has put, by fence
 
-  pmix_proc_t proc(pmix_rank_t pe) const {
-    pmix_proc_t result = self;
-    result.rank = pe;
-    return result;
-  }
-
   void join() {
     self = join_launcher(current_settings().connect_timeout_s);
     launched = true;
@@ -92,7 +86,7 @@ void bootstrap::put(std::string_view key, std::span<const std::byte> value) {
 staged_values bootstrap::fetch(uint32_t pe, uint64_t fence, std::string_view key) const {
   pmix_call call;
   auto& with = call.with();
-  with.proc = state_->proc(pe);
+  with.proc = process_of(state_->self, pe);
   with.key = fence_key(fence);
   const pmix_status_t code = PMIx_Get_nb(&with.proc, with.key.c_str(), nullptr, 0, pmix_call::value_arrived, call.cookie());
   if (code != PMIX_SUCCESS) {
@@ -144,7 +138,7 @@ void bootstrap::wait_for_all() {
   ++s.waits;
   pmix_call call;
   auto& with = call.with();
-  with.proc = s.proc(PMIX_RANK_WILDCARD);
+  with.proc = process_of(s.self, PMIX_RANK_WILDCARD);
   with.options.add(PMIX_COLLECT_DATA, true);
   const pmix_status_t code =
       PMIx_Fence_nb(&with.proc, 1, with.options.data(), with.options.size(), pmix_call::operation_done, call.cookie());

@@ -8,7 +8,6 @@
 #include <mutex>
 #include <new>
 #include <string_view>
-#include <vector>
 
 #include "lib/base/log.hpp"
 
@@ -25,54 +24,9 @@ guarded_stacks::guarded_stacks(size_t bytes) {
   bytes_ = (bytes + page - 1) / page * page;
 }
 
-namespace {
-
-/// Stacks that no lane has, for the next launch: mapping them takes longer than most kernels of tests run. All are of one size, as it is a setting of the
-/// process. Thread: any.
-class stack_pool {
- public:
-  /// Never destroyed: threads may end behind main.
-  static stack_pool& get() {
-    static stack_pool& pool = *new stack_pool;
-    return pool;
-  }
-  bool take(size_t bytes, boost::context::stack_context& stack) {
-    const std::lock_guard guard(lock_);
-    if (free_.empty() || free_.back().size != bytes) return false;
-    stack = free_.back();
-    free_.pop_back();
-    return true;
-  }
-  /// False: it is of another size, or there are enough.
-  bool give(const boost::context::stack_context& stack) {
-    const std::lock_guard guard(lock_);
-    if ((free_.size() + 1) * (stack.size - guard_bytes) > most_bytes || (!free_.empty() && free_.back().size != stack.size)) return false;
-    free_.push_back(stack);
-    return true;
-  }
-  void clear() {
-    const std::lock_guard guard(lock_);
-    for (const auto& stack : free_) munmap(static_cast<char*>(stack.sp) - stack.size, stack.size);
-    free_.clear();
-  }
-
- private:
-  static constexpr size_t most_bytes = 64 << 20;
-  std::mutex lock_;
-  std::vector<boost::context::stack_context> free_;
-};
-
-}  // namespace
-
 boost::context::stack_context guarded_stacks::allocate() const {
   const size_t all = guard_bytes + bytes_;
-  if (boost::context::stack_context stack; stack_pool::get().take(all, stack)) return stack;
-  const auto map = [all] { return mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0); };
-  void* bottom = map();
-  if (bottom == MAP_FAILED) {
-    stack_pool::get().clear();  // those of another size are in the way
-    bottom = map();
-  }
+  void* const bottom = mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (bottom == MAP_FAILED) throw std::bad_alloc();
   if (mprotect(static_cast<char*>(bottom) + guard_bytes, bytes_, PROT_READ | PROT_WRITE) != 0) {
     munmap(bottom, all);
@@ -89,7 +43,7 @@ void guarded_stacks::deallocate(boost::context::stack_context& stack) const {
   // The last frames never return, and whatever lies here next must not inherit their red zones.
   __asan_unpoison_memory_region(static_cast<char*>(stack.sp) - stack.size + guard_bytes, stack.size - guard_bytes);
 #endif
-  if (!stack_pool::get().give(stack)) munmap(static_cast<char*>(stack.sp) - stack.size, stack.size);
+  munmap(static_cast<char*>(stack.sp) - stack.size, stack.size);
 }
 
 signal_stack::signal_stack() {

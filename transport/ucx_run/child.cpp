@@ -1,6 +1,5 @@
 #include "transport/ucx_run/child.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sys/prctl.h>
@@ -12,6 +11,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -88,11 +88,11 @@ std::string find_program(const std::string& name, const std::string& working_dir
     const std::string candidate = (directory.empty() ? "." : directory) + "/" + name;
     struct stat found {};
     if (stat(candidate.c_str(), &found) == 0 && S_ISREG(found.st_mode) && access(candidate.c_str(), X_OK) == 0) {
-      char* absolute = realpath(candidate.c_str(), nullptr);
-      const std::string result = absolute ? absolute : candidate;
-      std::free(absolute);
       // Programs like busybox look at the name they are called by, which a resolved link would change.
-      return candidate[0] == '/' ? candidate : result;
+      if (candidate[0] == '/') return candidate;
+      std::error_code code;
+      const std::string absolute = std::filesystem::canonical(candidate, code);
+      return code ? candidate : absolute;
     }
   }
   const std::string advice = access(name.c_str(), X_OK) == 0 ? " (did you mean ./" + name + "?)" : "";
@@ -144,11 +144,9 @@ int shell_status(int wait_status) { return WIFSIGNALED(wait_status) ? 128 + WTER
 
 std::vector<pid_t> own_children() {
   std::vector<pid_t> result;
-  DIR* proc = opendir("/proc");
-  if (!proc) return result;
-  const pid_t self = getpid();
-  while (const dirent* entry = readdir(proc)) {
-    const pid_t pid = static_cast<pid_t>(std::atol(entry->d_name));
+  std::error_code code;
+  for (std::filesystem::directory_iterator entry("/proc", code), none; !code && entry != none; entry.increment(code)) {
+    const pid_t pid = static_cast<pid_t>(std::atol(entry->path().filename().c_str()));
     if (pid <= 0) continue;
     std::ifstream file(fmt::format("/proc/{}/stat", pid));
     std::string text;
@@ -159,9 +157,8 @@ std::vector<pid_t> own_children() {
     std::istringstream rest(text.substr(end + 1));
     char state = 0;
     pid_t parent = 0;
-    if (rest >> state >> parent && parent == self && state != 'Z') result.push_back(pid);
+    if (rest >> state >> parent && parent == getpid() && state != 'Z') result.push_back(pid);
   }
-  closedir(proc);
   return result;
 }
 

@@ -148,9 +148,8 @@ parsed_options parse_options(const std::vector<std::string>& given) {
   app.add_flag("-q,--quiet", run.quiet, "No messages about failing PEs");
   app.add_flag("--oversubscribe,--allow-run-as-root", accepted, "Accepted for mpirun's sake: always allowed");
 
-  std::vector<std::string> arguments;
+  std::vector<std::string> arguments = given;
   size_t options_end = 0;
-  for (const auto& argument : given) arguments.push_back(argument);
   // Spellings are changed only before the program; where it begins depends on the spellings: two passes.
   for (size_t i = 0; i < arguments.size(); ++i) {
     size_t end = 0;
