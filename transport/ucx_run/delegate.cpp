@@ -9,7 +9,6 @@
 
 #include "lib/base/error.hpp"
 #include "transport/ucx_run/child.hpp"
-#include "transport/ucx_run/environment.hpp"
 
 namespace gravel {
 namespace {

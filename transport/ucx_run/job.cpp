@@ -12,7 +12,6 @@
 
 #include "lib/base/error.hpp"
 #include "transport/ucx_run/child.hpp"
-#include "transport/ucx_run/environment.hpp"
 #include "transport/ucx_run/input.hpp"
 #include "transport/ucx_run/output.hpp"
 #include "transport/ucx_run/pe_processes.hpp"
