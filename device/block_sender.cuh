@@ -281,10 +281,13 @@ struct block_sender {
       if (bins.take(KIND)) return bins.add<KIND>(g, buffer + capacity, bin, message, &to_peers);
     const uint32_t number = kinds.number_of(KIND);
     if (number == kind_table::most) {
-      if constexpr (UNITS > max_small_units) return send_direct<KIND>(g, sink, message);
-      Piece copy[N];  // whose address leaves, not the message's
-      for (uint32_t i = 0; i < N; ++i) copy[i] = message[i];
-      return send_any(sink, KIND.bits(), copy);
+      if constexpr (UNITS > max_small_units) {
+        return send_direct<KIND>(g, sink, message);
+      } else {
+        Piece copy[N];  // whose address leaves, not the message's
+        for (uint32_t i = 0; i < N; ++i) copy[i] = message[i];
+        return send_any(sink, KIND.bits(), copy);
+      }
     }
     const lane_group group = lane_group::active();
     const uint32_t wanted = group.size() * UNITS;

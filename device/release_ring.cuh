@@ -17,7 +17,7 @@
 
 namespace gravel {
 
-class release_ring {
+class alignas(16) release_ring {
  public:
   /// Thread scope: one lane; the block synchronizes behind it.
   GRAVEL_DEVICE void begin() {

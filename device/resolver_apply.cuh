@@ -183,27 +183,6 @@ __device__ __forceinline__ void resolve_large(const gravel_t& g, const unit* at,
 }
 
 #if GRAVEL_CUDA
-/// Large active messages of a packet in host memory: the block reads it 16 bytes beside 16 bytes, and the handlers their
-/// arguments from shared memory. While a warp runs the handlers of some messages the others read the next. Thread scope: block, converged.
-template <class Handlers>
-__device__ __forceinline__ void resolve_staged(const gravel_t& g, const unit* at, uint32_t messages, uint32_t units, uint64_t from) {
-  constexpr uint32_t room = resolver_threads;
-  __shared__ unit staged[2][room];
-  const uint32_t most = room / units, end = messages * units, warps = (most + 31) / 32;  // messages of a round, and who runs their handlers
-  unit next{};
-  if (threadIdx.x < most * units && threadIdx.x < end) next = load_unit(at + threadIdx.x);
-  for (uint32_t first = 0, round = 0; first < messages; first += most, ++round) {
-    unit* const mine = staged[round % 2];
-    const uint32_t n = messages - first < most ? messages - first : most, ahead = (first + most) * units + threadIdx.x;
-    if (threadIdx.x < most * units) store_unit(mine + threadIdx.x, next);
-    __syncthreads();  // who ran the handlers of the round before the last has been here since
-    if (threadIdx.x < most * units && ahead < end) next = load_unit(at + ahead);
-    const uint32_t message = (threadIdx.x + resolver_threads - round * warps % resolver_warps * 32) % resolver_threads;
-    if (message < n) resolve_one<Handlers>(g, mine + message * units, units, from);
-  }
-  __syncthreads();
-}
-
 /// Thread scope: block, converged. All threads return the same.
 __device__ __noinline__ inline message_fault resolve_bulk(const gravel_t& g, const unit* at, const message_row& row) {
   if (row.messages != 1) return message_fault::bad_size;

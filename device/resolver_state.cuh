@@ -51,6 +51,7 @@ struct resolver_state {
 
 struct resolver_limits {
   uint64_t quantum_ns, idle_ns;
+  uint32_t stage_units;  ///< of stage_of_block()
 };
 
 #if GRAVEL_CUDA
@@ -61,6 +62,10 @@ constexpr int resolver_threads = 96;  // of the block that serves the rings (hos
 constexpr uint32_t resolver_warps = resolver_threads / 32;
 constexpr unsigned resolver_shared_bytes = resolver_warps * sizeof(outbox) + sizeof(release_ring);
 static_assert(sizeof(outbox) % alignof(release_ring) == 0);
+
+/// Where a block puts a packet's messages before it applies them; in the resolver kernel, behind all else.
+GRAVEL_DEVICE unit* stage_of_block() { return reinterpret_cast<unit*>(gravel_dynamic_shared() + resolver_shared_bytes); }
+static_assert(resolver_shared_bytes % sizeof(unit) == 0);
 
 /// What this block has applied and not yet given back; meaningful in the resolver kernel.
 GRAVEL_DEVICE release_ring& releases_of_block() {

@@ -87,7 +87,7 @@ class cuda_backend final : public backend, public cuda_launcher {
       resolver_part_ = services_.parts().take(blocks_ + ring_blocks_, urgency());
       resolver_stream_ = resolver_part_.stream;
     }
-    limits_ = {s.resolver_quantum_us * 1000, 200'000};
+    limits_ = {s.resolver_quantum_us * 1000, 200'000, 0};
   }
 
   void* allocate(uint64_t bytes, const char* what) override {
@@ -283,7 +283,12 @@ class cuda_backend final : public backend, public cuda_launcher {
     if (resident_) resolver_processors_ = resolvers_at_once_ * (blocks_ + rings_.blocks);
     // Once now: it finds nothing and ends.
     std::unique_lock lock(lock_);
-    prepare(program_.resolver, lock);
+    // A packet of the usual size fits what a block may have.
+    const size_t own = prepare(program_.resolver, lock).static_shared + resolver_shared_bytes;
+    limits_.stage_units = static_cast<uint32_t>(
+        std::min<uint64_t>(packet_capacity_units(setup.device_ring.packet_size), (most_shared() - own) / sizeof(unit)));
+    cuda_check(cudaFuncSetAttribute(program_.resolver, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(resolver_bytes())),
+               "shared memory of the resolver");
     for (const void* kernel : program_.settle) load(prepare(kernel, lock), kernel, {.grid = 1, .block = settle_threads}, lock);
     launch_resolver();
   }
@@ -356,6 +361,8 @@ class cuda_backend final : public backend, public cuda_launcher {
     if (state == cudaSuccess) launch_resolver();
     else if (state != cudaErrorNotReady) cuda_check(state, "the resolver kernel");
   }
+  /// Dynamic shared memory of its blocks.
+  size_t resolver_bytes() const { return resolver_shared_bytes + limits_.stage_units * sizeof(unit); }
   void launch_resolver() {
     const profile_range range("launch resolver");
     // Whatever rings from here on wants another kernel: this one may just have looked.
@@ -364,7 +371,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     cuda_check(cudaMemsetAsync(&state_->resident, 0, 4 * sizeof(uint32_t), resolver_stream_), "cudaMemset");
     void* arguments[] = {&setup_.device_handle, &setup_.device_ring, &rings_, &state_, &mailbox_, &limits_};
     cuda_check(
-        cudaLaunchKernel(program_.resolver, blocks_ + rings_.blocks, resolver_threads, arguments, resolver_shared_bytes, resolver_stream_),
+        cudaLaunchKernel(program_.resolver, blocks_ + rings_.blocks, resolver_threads, arguments, resolver_bytes(), resolver_stream_),
         "starting the resolver kernel");
   }
 

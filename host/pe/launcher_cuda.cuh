@@ -101,6 +101,8 @@ class cuda_launcher {
   }
 
  protected:
+  /// Bytes of shared memory that a block can have.
+  size_t most_shared() const { return most_shared_; }
   struct own_stream {
     cudaStream_t stream;
     bool busy;  ///< a kernel was put into it since it was last seen idle
