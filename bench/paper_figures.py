@@ -207,7 +207,8 @@ def scaling(runs):
                       f"{rows[-1]['speedup']:.2f}", " / ".join(str(r or "-") for r in dict.fromkeys(rounds)),
                       " / ".join(f"{one['seconds'] / r * 1e6:.3g}" if r else "-" for (one, _), r in zip(told, rounds))])
     of_paper = [row["speedup"] for row in rows if row["pes"] == runs.nodes[-1] and row["input"] in INPUTS]
-    notes = [f"geometric mean of {len(of_paper)} of the paper's nine pairs on {runs.nodes[-1]}: {math.prod(of_paper) ** (1 / len(of_paper)):.2f}",
+    mean = f"geometric mean of {len(of_paper)} of the paper's nine pairs on {runs.nodes[-1]}: {math.prod(of_paper) ** (1 / len(of_paper)):.2f}" if of_paper else ""
+    notes = [mean or "none of these inputs is one of the paper's nine pairs",
              f"all PEs on one node; each has {'a GPU' if runs.gpu and runs.nodes[-1] <= runs.n_gpus else 'a share of the same hardware: no speedup can be expected'}",
              "where rounds are short, what each costs beside its work limits: compare microseconds a round"]
     return rows, table, notes, [axis("pes", "speedup", "input", "PEs of one node", f"speedup over {runs.nodes[0]}", log="x")]

@@ -90,6 +90,14 @@ class PaperTest(unittest.TestCase):
                 self.assertEqual(sizes["updates"] % nodes, 0)
                 self.assertEqual(sizes["points"] % nodes, 0)
 
+    def test_scaling_of_larger_inputs_alone(self):
+        """None of the paper's pairs is among them, so there is no mean."""
+        with tempfile.TemporaryDirectory() as folder:
+            done = run("scaling", "--short", "--backend", "cpu", "--inputs", "PR-R", "--nodes", "1,2", "--output", folder)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("none of these inputs is one of the paper's nine pairs", done.stdout)
+            self.assertNotIn("geometric mean", done.stdout)
+
     def test_mistakes(self):
         for words, said in (
             (["figure3"], "there is no 'figure3': choose from figure6"),

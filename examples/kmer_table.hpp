@@ -29,9 +29,10 @@ struct base_counts {
     uint64_t old = load_relaxed<scope::device>(&word);
     for (uint64_t sum; (sum = plus(old, more)) != old && !compare_swap_acquire(&word, old, sum);) old = load_relaxed<scope::device>(&word);
   }
-  /// The same of two words that lie beside each other in one unit of 16 bytes: in one step where a GPU can.
+  /// The same of two words that lie beside each other in one unit of 16 bytes: in one step where a GPU can (from sm_90 on), else one after the other.
+  /// The first load may see one word older than the other; then the exchange fails, unless nothing is to be changed: full counters stay full.
   GRAVEL_DEVICE static void add_both(base_counts* two, uint64_t more_first, uint64_t more_second) {
-#if GRAVEL_ON_GPU && __CUDA_ARCH__ >= 900
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     uint64_t old[2], seen[2];
     asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(old[0]), "=l"(old[1]) : "l"(two) : "memory");
     for (;;) {
