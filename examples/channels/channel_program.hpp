@@ -73,6 +73,19 @@ bool run_and_tell(const channel_program_options& o, const char* which, V expecte
       o, which, facts, [] {}, [&] { found = work(); }, check);
 }
 
+/// Lanes that run a task and a continuation of a graph whose tasks, and whose continuations, are all alike in that.
+struct lanes_of_graph {
+  uint32_t task = 0, continuation = 0;
+  template <class Constants, class... T>
+  explicit lanes_of_graph(const gravel_task_graph<Constants, T...>&) {
+    const auto same = [](uint32_t& lanes, uint32_t of_type) {
+      if (lanes != 0 && lanes != of_type) fail_text("lanes differ by type: what was at work is not known by counts of tasks and continuations");
+      lanes = of_type;
+    };
+    (same(task_facts<T>::is_continuation ? continuation : task, task_facts<T>::lanes), ...);
+  }
+};
+
 template <class Graph>
 void tell_counts(const Graph& graph, fact_list& facts) {
   const gravel_task_counts& c = graph.counts();
@@ -81,7 +94,10 @@ void tell_counts(const Graph& graph, fact_list& facts) {
     std::printf("tasks %llu in %llu batches by %u workers, of them in shared memory %llu in %llu; continuations %llu; refusals %llu\n",
                 number(c.tasks), number(c.batches), graph.workers(), number(c.local_tasks), number(c.local_batches),
                 number(c.continuations), number(c.refusals));
+  const lanes_of_graph lanes(graph);
   facts.insert(facts.end(), {{"workers", uint64_t{graph.workers()}},
+                             {"task_lanes", uint64_t{lanes.task}},
+                             {"continuation_lanes", uint64_t{lanes.continuation}},
                              {"tasks", c.tasks},
                              {"batches", c.batches},
                              {"local_tasks", c.local_tasks},

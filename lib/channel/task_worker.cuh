@@ -29,19 +29,11 @@
 #include <cstdint>
 
 #include "lib/base/relax.hpp"
+#include "lib/channel/block_looker.cuh"
 #include "lib/channel/local_worker.cuh"
 #include "lib/channel/task_admission.cuh"
 
 namespace gravel {
-
-/// Of a block, in shared memory: who looks at the channels, and what it has taken for those that wait meanwhile.
-struct block_looker {
-  uint32_t state;    ///< nobody, somebody, all_done; or `left` times so many batches of one task, while which are left nobody looks
-  uint32_t waiting;  ///< warps that want to look; until somebody leaves, it only grows
-  uint32_t channel;  ///< of what is left
-  uint64_t first;    ///< its first ticket
-  static constexpr uint32_t nobody = 0, somebody = 1, all_done = 2, left = 4;
-};
 
 /// Thread scope of all: the warp.
 template <class View>
@@ -68,11 +60,10 @@ class task_worker {
       if (small) {
         own_.settle();
         if (batches == 0) break;
-        if (!may_look()) {
-          if (warp_.is_leader()) fetch_add<scope::shared>(&block_->waiting, 1u);
+        if (!may_look() && !ended_) {
+          if (warp_.is_leader()) block_->wait();
           do warp_.wait_together([&] { idle(); });  // nothing can come but from the channels
-          while (!may_look() && !ended_);
-          if (warp_.is_leader()) fetch_add<scope::shared>(&block_->waiting, ~0u);
+          while (!may_look(true) && !ended_);
           small = false;
         }
         if (ended_) break;
@@ -80,14 +71,15 @@ class task_worker {
       if (batches != 0 && may_look()) {
         // Who found the channels empty looks again when something has come, and now and then; others look at once.
         bool looks = !found_nothing_, asked = false;
-        run_state now{0, false};
+        run_state now{0, 0, false};
         if (!looks && !was_given_) {
           asked = true, now = live_now();
           const auto arrivals = static_cast<uint32_t>(now.live / graph_words::arrival);
           looks = arrivals != seen_ || ++skipped_ == 16;
+          if (arrivals == seen_) now.latest = 0;
           if (looks) seen_ = arrivals, skipped_ = 0;
         }
-        if (was_given_ || (looks && !now.faulty && choose(small ? 1 : view_.width))) {
+        if (was_given_ || (looks && !now.faulty && choose(small ? 1 : view_.width, now.latest))) {
           was_given_ = false;
           if (!hands_out_ || !hand_out()) run_found();
           --batches, small = true, idle.reset();
@@ -124,8 +116,8 @@ class task_worker {
       view_.idle.commit(warp_, r);
       relax wait;
       while (posted_to(mailbox) == posted) {
-        const auto [live, faulty] = live_now();
-        if ((live & graph_words::live_mask) == 0 || faulty) return tell();
+        const run_state now = live_now();
+        if ((now.live & graph_words::live_mask) == 0 || now.faulty) return tell();
         wait();
       }
       warp_.sync();  // the leader has acquired for all
@@ -143,47 +135,60 @@ class task_worker {
   }
   struct run_state {
     uint64_t live;  ///< as it was when the host had nothing to push any more; until then it is never 0
+    uint32_t latest;
     bool faulty;
   };
   GRAVEL_DEVICE run_state live_now() const {
     uint64_t live = 0, fault = 0;
+    uint32_t latest = 0;
     if (warp_.is_leader()) {
       fault = load_relaxed<scope::device>(&view_.words->fault);
+      latest = load_relaxed<scope::device>(&view_.words->latest);
       live = load_relaxed<scope::device>(&view_.words->live);
       if ((live & graph_words::live_mask) == 0) {
         const uint64_t held = load_acquire<scope::device>(&view_.words->held);  // before `live`
         live = load_relaxed<scope::device>(&view_.words->live) | (held ? 1 : 0);
       }
     }
-    return {warp_.from_leader(live), warp_.from_leader(static_cast<uint32_t>(fault)) != 0};
+    return {warp_.from_leader(live), warp_.from_leader(latest), warp_.from_leader(static_cast<uint32_t>(fault)) != 0};
   }
 
-  /// Of a block one warp at a time looks at the channels, until it has found something. Or it was given what another one has left.
-  GRAVEL_DEVICE bool may_look() {
+  /// Of a block one warp at a time looks at the channels, until it has found something. Or it was given what another one has left, or takes what
+  /// that one has seen. `counted`: it waits already.
+  GRAVEL_DEVICE bool may_look(bool counted = false) {
+    using turn = block_looker::turn;
     if (looks_ || was_given_) return true;
-    using block = block_looker;
-    uint32_t state = block::somebody;
+    block_looker::answer a{turn::none, 0, 0};
     if (warp_.is_leader()) {
-      state = load_relaxed<scope::shared>(&block_->state);
-      if (state == block::nobody && !compare_swap_acquire<scope::shared>(&block_->state, state, +block::somebody)) state = block::somebody;
-      if (state >= block::left && !compare_swap_acquire<scope::shared>(&block_->state, state, state - block::left)) state = block::somebody;
+      a = block_->ask(counted);
+      if (a.is == turn::none && !counted) a = take_of_plenty();
     }
-    state = warp_.from_leader(state);
-    looks_ = state == block::nobody;
-    ended_ = state == block::all_done;
-    was_given_ = state >= block::left;
+    const auto is = static_cast<turn>(warp_.from_leader(static_cast<uint32_t>(a.is)));
+    if (is == turn::none) return false;
+    looks_ = is == turn::looks;
+    ended_ = is == turn::ended;
+    was_given_ = is == turn::given;
     if (looks_) found_nothing_ = false;  // who left it found something
-    if (was_given_) warp_.sync(), found_ = {block_->channel, 1, {block_->first + state / block::left - 1, 1}, false};
+    if (was_given_) warp_.sync(), found_ = {warp_.from_leader(a.channel), 1, {warp_.from_leader(a.ticket), 1}, false};
     return looks_ || was_given_;
+  }
+  /// While another one looks: a leaf of where there were many. Thread scope: lane.
+  GRAVEL_DEVICE block_looker::answer take_of_plenty() const {
+    using turn = block_looker::turn;
+    const uint32_t channel = load_relaxed<scope::shared>(&block_->plenty);
+    if (channel == 0) return {turn::none, 0, 0};
+    auto& words = *reinterpret_cast<channel_words*>(view_.channel_at((channel - 1) / View::n_types, (channel - 1) % View::n_types));
+    if (words.claim_offered(1) != 0) return {turn::given, channel - 1, words.take_claimed(1)};
+    store_relaxed<scope::shared>(&block_->plenty, 0u);
+    return {turn::none, 0, 0};
   }
   /// `left`: so many others of the block go on with tickets from `first` on.
   GRAVEL_DEVICE void leave_looking(uint32_t left = 0, uint64_t first = 0) {
     if (!looks_) return;
     if (warp_.is_leader()) {
       if (starves_) fetch_add<scope::device>(&view_.words->starving, ~uint64_t{0});
-      if (left != 0) block_->first = first, block_->channel = found_.channel;
-      // Those who wait for their turn need not see for themselves that all is done.
-      store_release<scope::shared>(&block_->state, ended_ ? +block_looker::all_done : left * block_looker::left);
+      if (ended_) block_->end();  // those who wait for their turn need not see for themselves that all is done
+      else block_->leave(left, found_.channel, first);
     }
     looks_ = starves_ = false;
   }
@@ -196,19 +201,22 @@ class task_worker {
     starves_ = true;
   }
 
-  /// Takes a batch: of the deepest channel that has at least `width` elements and may start. None, if a task has done something wrong.
-  GRAVEL_DEVICE bool choose(uint32_t width) {
+  /// Takes a batch: of the deepest channel that has at least `width` elements and may start. Who has found all empty until something came looks
+  /// there first (`latest`, see graph_words). None, if a task has done something wrong.
+  GRAVEL_DEVICE bool choose(uint32_t width, uint32_t latest) {
     const uint32_t all = view_.depths * View::n_types;
-    found_nothing_ = true;
     const uint64_t fault = warp_.is_leader() ? load_relaxed<scope::device>(&view_.words->fault) : 0;  // comes with what follows
-    for (uint32_t end = (all + 31) / 32 * 32; end != 0; end -= end < 128 ? end : 128) {               // 128 at once: they come from far
-      const uint32_t begin = end < 128 ? 0 : end - 128;
+    found_nothing_ = true;
+    for (uint32_t end = (all + 31) / 32 * 32; end != 0;) {  // 128 at once: they come from far
+      const bool by_latest = latest != 0;
+      const uint32_t begin = by_latest ? latest % graph_words::latest_one / 32 * 32 : end < 128 ? 0 : end - 128;
       uint32_t waiting[4], offered[4];
       GRAVEL_UNROLL
       for (uint32_t i = 0; i < 4; ++i) {
         const uint32_t k = begin + i * 32 + warp_.rank();
         waiting[i] = offered[i] = 0;
-        if (k >= end || k >= all) continue;
+        if (by_latest && k == latest % graph_words::latest_one) waiting[i] = offered[i] = latest / graph_words::latest_one;
+        if (by_latest || k >= end || k >= all) continue;
         const auto* state = reinterpret_cast<const channel_words*>(view_.channel_at(k / View::n_types, k % View::n_types));
         const uint64_t head = load_relaxed<scope::device>(&state->head), tail = load_relaxed<scope::device>(&state->tail);
         offered[i] = load_relaxed<scope::device>(&state->offered);
@@ -221,6 +229,8 @@ class task_worker {
           if (choose_of(begin + i * 32, one_of(waiting, i), one_of(offered, i), w)) return true;
         if (w == 1 || view_.local_levels != 0) break;  // without shared memory nothing comes between what is large and what there is
       }
+      if (by_latest) latest = 0, found_nothing_ = true;
+      else end = begin;
     }
     return false;
   }
@@ -258,7 +268,10 @@ class task_worker {
     // many, those that wait get theirs by the same look.
     uint32_t others = 0;
     if constexpr (facts<T>::spawns == 0) {
-      if (facts<T>::batch == 1 && looks_ && !hands_out_) others = others_that_wait(waiting);
+      if (facts<T>::batch == 1 && looks_ && !hands_out_) {
+        others = others_that_wait(waiting);
+        if (warp_.is_leader()) store_relaxed<scope::shared>(&block_->plenty, waiting >= 2 * gridDim.x ? found_.channel + 1 : 0);
+      }
       if (others == 0 && waiting > most && !hands_out_) leave_looking();
     }
     if (!admission.promise(warp_, most)) return count(&counts_.refusals, 1), false;
@@ -280,7 +293,7 @@ class task_worker {
   /// To how many a share of so many tasks goes, where each block gets as many.
   GRAVEL_DEVICE uint32_t others_that_wait(uint32_t tasks) const {
     const uint32_t share = tasks / gridDim.x,
-                   wait = warp_.from_leader(warp_.is_leader() ? load_relaxed<scope::shared>(&block_->waiting) : 0);
+                   wait = warp_.from_leader(warp_.is_leader() ? block_->others() : 0);
     return share < wait ? share : wait;
   }
 
