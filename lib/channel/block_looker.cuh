@@ -45,7 +45,7 @@ struct block_looker {
       return {turn::looks, 0, 0};
     }
     if (left != 0 && compare_swap_acquire<scope::shared>(&state, now, now - one_left + one_reads)) {  // [K10]
-      const answer mine{turn::given, channel, first + left - 1};
+      const answer mine{turn::given, load_relaxed<scope::shared>(&channel), load_relaxed<scope::shared>(&first) + left - 1};
       if (counted) fetch_add<scope::shared>(&waiting, ~0u);
       fetch_add_release<scope::shared>(&state, 0u - one_reads);  // [K11]
       return mine;
@@ -58,7 +58,7 @@ struct block_looker {
   GRAVEL_BOTH uint32_t others() const { return load_relaxed<scope::shared>(&waiting); }
   /// Who looks leaves tickets from `first_` on to `left` of the others.
   GRAVEL_BOTH void leave(uint32_t left = 0, uint32_t channel_ = 0, uint64_t first_ = 0) {
-    if (left != 0) channel = channel_, first = first_;
+    if (left != 0) store_relaxed<scope::shared>(&channel, channel_), store_relaxed<scope::shared>(&first, first_);
     store_release<scope::shared>(&state, left * one_left);  // [K11]
   }
   /// The same, when all is done: so the others need not see that for themselves.

@@ -31,7 +31,7 @@ template <class T, uint32_t MOST>
 struct parcels {
   using parcel = gravel::parcel<T, MOST>;
   // Symmetric, written by others.
-  parcel* place;   ///< [PE] from that one
+  parcel* place;      ///< [PE] from that one
   uint64_t* come;     ///< [PE] parcels that lie, or lay, in its place
   uint64_t* invited;  ///< [PE] that so many parcels may be sent to
   // This PE's own.
@@ -47,12 +47,8 @@ struct parcels {
   static parcels in(char* symmetric, char* own, uint32_t n_pes) {
     const uint64_t words = line(n_pes * 8), places = n_pes * line(sizeof(parcel)), first = line(sizeof(parcel));
     const auto at = [](char* memory) { return reinterpret_cast<uint64_t*>(memory); };
-    return {reinterpret_cast<parcel*>(symmetric),
-            at(symmetric + places),
-            at(symmetric + places + words),
-            reinterpret_cast<parcel*>(own),
-            at(own + first),
-            at(own + first + words),
+    return {reinterpret_cast<parcel*>(symmetric), at(symmetric + places), at(symmetric + places + words),
+            reinterpret_cast<parcel*>(own),       at(own + first),        at(own + first + words),
             at(own + first + 2 * words)};
   }
 
@@ -72,8 +68,8 @@ struct parcels {
     warp.sync();  // all have read `sent`
     if (warp.is_leader()) desk->count = n, sent[pe] = number;
     warp.sync();
-    gravel_put_signal_warp(g, &place[g.my_pe], desk, offsetof(parcel, element) + n * sizeof(T), &come[g.my_pe], number,
-                           GRAVEL_SIGNAL_SET, static_cast<int>(pe));
+    gravel_put_signal_warp(g, &place[g.my_pe], desk, offsetof(parcel, element) + n * sizeof(T), &come[g.my_pe], number, GRAVEL_SIGNAL_SET,
+                           static_cast<int>(pe));
   }
   /// What has come of that PE, and stays as it is until the next one is invited. Only if it has_come().
   template <class Group>

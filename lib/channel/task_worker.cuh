@@ -292,8 +292,7 @@ class task_worker {
   }
   /// To how many a share of so many tasks goes, where each block gets as many.
   GRAVEL_DEVICE uint32_t others_that_wait(uint32_t tasks) const {
-    const uint32_t share = tasks / gridDim.x,
-                   wait = warp_.from_leader(warp_.is_leader() ? block_->others() : 0);
+    const uint32_t share = tasks / gridDim.x, wait = warp_.from_leader(warp_.is_leader() ? block_->others() : 0);
     return share < wait ? share : wait;
   }
 
