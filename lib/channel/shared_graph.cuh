@@ -20,6 +20,7 @@ struct gravel_shared_options {
 struct gravel_shared_counts {
   uint64_t given, taken;  ///< tasks, to other PEs and from them
   uint64_t asked;         ///< parcels of tasks that it wanted of others; not all of them come
+  uint64_t most;          ///< tasks that came at once
 };
 
 /// `Root`: the task that travels. It has a member `to`, a gravel_return of a type of 4 or 8 bytes, and brings one result there (its whole
@@ -142,7 +143,7 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
   void conclude() {
     gravel::shared_words own{};
     gravel_copy(&own, state_.words, sizeof(own));
-    shared_ = {own.given, own.taken, own.asked};
+    shared_ = {own.given, own.taken, own.asked, own.most};
     std::string wrong;
     try {
       base::finish();

@@ -95,6 +95,7 @@ struct shared_words {
   uint32_t borrowed;             ///< of others, in the graph
   uint32_t open;                 ///< parcels of tasks that were asked for and have not come
   uint32_t given, taken, asked;  ///< in this run: tasks to others and from them; parcels that were asked for
+  uint32_t most;                 ///< tasks that came at once
 };
 
 /// What the exchange works on; plain data. One warp touches it, but for what other PEs write.
@@ -121,7 +122,7 @@ class task_exchange {
 
   GRAVEL_DEVICE void begin() const {
     if (warp_.is_leader()) {
-      s_.words->given = s_.words->taken = s_.words->asked = 0;
+      s_.words->given = s_.words->taken = s_.words->asked = s_.words->most = 0;
       store_release<scope::system>(&s_.words->begun, run_);
     }
     for_each_pe([&](uint32_t pe) { return !s_.results.invites(pe); }, [&](uint32_t pe) { s_.results.invite(s_.g, warp_, pe); });
@@ -221,6 +222,7 @@ class task_exchange {
                   if (warp_.is_leader()) {
                     (placed ? s_.words->borrowed : s_.words->waiting) += n;
                     s_.words->taken += n, --s_.words->open;
+                    if (n > s_.words->most) s_.words->most = n;
                   }
                   warp_.sync();
                   moved_ = true;
