@@ -26,7 +26,6 @@ struct block_looker {
   uint32_t state;    ///< nobody, somebody, all_done; or how many are left and how many read which is theirs, while which nobody looks
   uint32_t waiting;  ///< warps that want to look; while somebody does, it only grows
   uint32_t channel;  ///< of what is left
-  uint32_t plenty;   ///< a channel + 1 in which there is more than what was taken, or was; 0: none that is known
   uint64_t first;    ///< ticket of what is left
   static constexpr uint32_t nobody = 0, somebody = 1, all_done = 2, one_left = 4, one_reads = 1 << 16;
 

@@ -71,15 +71,14 @@ class task_worker {
       if (batches != 0 && may_look()) {
         // Who found the channels empty looks again when something has come, and now and then; others look at once.
         bool looks = !found_nothing_, asked = false;
-        run_state now{0, 0, false};
+        run_state now{0, false};
         if (!looks && !was_given_) {
           asked = true, now = live_now();
           const auto arrivals = static_cast<uint32_t>(now.live / graph_words::arrival);
           looks = arrivals != seen_ || ++skipped_ == 16;
-          if (arrivals == seen_) now.latest = 0;
           if (looks) seen_ = arrivals, skipped_ = 0;
         }
-        if (was_given_ || (looks && !now.faulty && choose(small ? 1 : view_.width, now.latest))) {
+        if (was_given_ || (looks && !now.faulty && choose(small ? 1 : view_.width))) {
           was_given_ = false;
           if (!hands_out_ || !hand_out()) run_found();
           --batches, small = true, idle.reset();
@@ -116,8 +115,8 @@ class task_worker {
       view_.idle.commit(warp_, r);
       relax wait;
       while (posted_to(mailbox) == posted) {
-        const run_state now = live_now();
-        if ((now.live & graph_words::live_mask) == 0 || now.faulty) return tell();
+        const auto [live, faulty] = live_now();
+        if ((live & graph_words::live_mask) == 0 || faulty) return tell();
         wait();
       }
       warp_.sync();  // the leader has acquired for all
@@ -135,34 +134,28 @@ class task_worker {
   }
   struct run_state {
     uint64_t live;  ///< as it was when the host had nothing to push any more; until then it is never 0
-    uint32_t latest;
     bool faulty;
   };
   GRAVEL_DEVICE run_state live_now() const {
     uint64_t live = 0, fault = 0;
-    uint32_t latest = 0;
     if (warp_.is_leader()) {
       fault = load_relaxed<scope::device>(&view_.words->fault);
-      latest = load_relaxed<scope::device>(&view_.words->latest);
       live = load_relaxed<scope::device>(&view_.words->live);
       if ((live & graph_words::live_mask) == 0) {
         const uint64_t held = load_acquire<scope::device>(&view_.words->held);  // before `live`
         live = load_relaxed<scope::device>(&view_.words->live) | (held ? 1 : 0);
       }
     }
-    return {warp_.from_leader(live), warp_.from_leader(latest), warp_.from_leader(static_cast<uint32_t>(fault)) != 0};
+    return {warp_.from_leader(live), warp_.from_leader(static_cast<uint32_t>(fault)) != 0};
   }
 
-  /// Of a block one warp at a time looks at the channels, until it has found something. Or it was given what another one has left, or takes what
-  /// that one has seen. `counted`: it waits already.
+  /// Of a block one warp at a time looks at the channels, until it has found something. Or it was given what another one has left.
+  /// `counted`: it waits already.
   GRAVEL_DEVICE bool may_look(bool counted = false) {
     using turn = block_looker::turn;
     if (looks_ || was_given_) return true;
     block_looker::answer a{turn::none, 0, 0};
-    if (warp_.is_leader()) {
-      a = block_->ask(counted);
-      if (a.is == turn::none && !counted) a = take_of_plenty();
-    }
+    if (warp_.is_leader()) a = block_->ask(counted);
     const auto is = static_cast<turn>(warp_.from_leader(static_cast<uint32_t>(a.is)));
     if (is == turn::none) return false;
     looks_ = is == turn::looks;
@@ -171,16 +164,6 @@ class task_worker {
     if (looks_) found_nothing_ = false;  // who left it found something
     if (was_given_) warp_.sync(), found_ = {warp_.from_leader(a.channel), 1, {warp_.from_leader(a.ticket), 1}, false};
     return looks_ || was_given_;
-  }
-  /// While another one looks: a leaf of where there were many. Thread scope: lane.
-  GRAVEL_DEVICE block_looker::answer take_of_plenty() const {
-    using turn = block_looker::turn;
-    const uint32_t channel = load_relaxed<scope::shared>(&block_->plenty);
-    if (channel == 0) return {turn::none, 0, 0};
-    auto& words = *reinterpret_cast<channel_words*>(view_.channel_at((channel - 1) / View::n_types, (channel - 1) % View::n_types));
-    if (words.claim_offered(1) != 0) return {turn::given, channel - 1, words.take_claimed(1)};
-    store_relaxed<scope::shared>(&block_->plenty, 0u);
-    return {turn::none, 0, 0};
   }
   /// `left`: so many others of the block go on with tickets from `first` on.
   GRAVEL_DEVICE void leave_looking(uint32_t left = 0, uint64_t first = 0) {
@@ -201,22 +184,19 @@ class task_worker {
     starves_ = true;
   }
 
-  /// Takes a batch: of the deepest channel that has at least `width` elements and may start. Who has found all empty until something came looks
-  /// there first (`latest`, see graph_words). None, if a task has done something wrong.
-  GRAVEL_DEVICE bool choose(uint32_t width, uint32_t latest) {
+  /// Takes a batch: of the deepest channel that has at least `width` elements and may start. None, if a task has done something wrong.
+  GRAVEL_DEVICE bool choose(uint32_t width) {
     const uint32_t all = view_.depths * View::n_types;
-    const uint64_t fault = warp_.is_leader() ? load_relaxed<scope::device>(&view_.words->fault) : 0;  // comes with what follows
     found_nothing_ = true;
-    for (uint32_t end = (all + 31) / 32 * 32; end != 0;) {  // 128 at once: they come from far
-      const bool by_latest = latest != 0;
-      const uint32_t begin = by_latest ? latest % graph_words::latest_one / 32 * 32 : end < 128 ? 0 : end - 128;
+    const uint64_t fault = warp_.is_leader() ? load_relaxed<scope::device>(&view_.words->fault) : 0;  // comes with what follows
+    for (uint32_t end = (all + 31) / 32 * 32; end != 0; end -= end < 128 ? end : 128) {               // 128 at once: they come from far
+      const uint32_t begin = end < 128 ? 0 : end - 128;
       uint32_t waiting[4], offered[4];
       GRAVEL_UNROLL
       for (uint32_t i = 0; i < 4; ++i) {
         const uint32_t k = begin + i * 32 + warp_.rank();
         waiting[i] = offered[i] = 0;
-        if (by_latest && k == latest % graph_words::latest_one) waiting[i] = offered[i] = latest / graph_words::latest_one;
-        if (by_latest || k >= end || k >= all) continue;
+        if (k >= end || k >= all) continue;
         const auto* state = reinterpret_cast<const channel_words*>(view_.channel_at(k / View::n_types, k % View::n_types));
         const uint64_t head = load_relaxed<scope::device>(&state->head), tail = load_relaxed<scope::device>(&state->tail);
         offered[i] = load_relaxed<scope::device>(&state->offered);
@@ -229,8 +209,6 @@ class task_worker {
           if (choose_of(begin + i * 32, one_of(waiting, i), one_of(offered, i), w)) return true;
         if (w == 1 || view_.local_levels != 0) break;  // without shared memory nothing comes between what is large and what there is
       }
-      if (by_latest) latest = 0, found_nothing_ = true;
-      else end = begin;
     }
     return false;
   }
@@ -268,10 +246,7 @@ class task_worker {
     // many, those that wait get theirs by the same look.
     uint32_t others = 0;
     if constexpr (facts<T>::spawns == 0) {
-      if (facts<T>::batch == 1 && looks_ && !hands_out_) {
-        others = others_that_wait(waiting);
-        if (warp_.is_leader()) store_relaxed<scope::shared>(&block_->plenty, waiting >= 2 * gridDim.x ? found_.channel + 1 : 0);
-      }
+      if (facts<T>::batch == 1 && looks_ && !hands_out_) others = others_that_wait(waiting);
       if (others == 0 && waiting > most && !hands_out_) leave_looking();
     }
     if (!admission.promise(warp_, most)) return count(&counts_.refusals, 1), false;
