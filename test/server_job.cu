@@ -440,12 +440,14 @@ int main(int argc, char** argv) {
 
     run_nested(how + "nested, one key", {.keys = 1, .blocks = 1, .exclusion = by, .calls = 32}, 1, each_nested, seed++);
     run_nested(how + "nested, opposite", {.keys = 2, .blocks = 2, .exclusion = by, .calls = 32, .chunks = 2}, 1, each_nested, seed++);
-    run_nested(how + "nested, few keys", {.keys = 9, .blocks = 3, .exclusion = by, .data = data::shared, .calls = 64}, 1, each_nested, seed++);
-    run_nested(how + "nested, in place", {.keys = 40, .blocks = 2, .exclusion = by, .place = place::caller, .calls = 32}, 1, each_nested, seed++);
+    run_nested(how + "nested, few keys", {.keys = 9, .blocks = 3, .exclusion = by, .data = data::shared, .calls = 64}, 1, each_nested,
+               seed++);
+    run_nested(how + "nested, in place", {.keys = 40, .blocks = 2, .exclusion = by, .place = place::caller, .calls = 32}, 1, each_nested,
+               seed++);
     // Numbers of keys are 4096 apart at their server: they share the words of its locks.
     run_nested(how + "nested, one lock word",
-               {.keys = 3 * 4096 * n_pes, .blocks = 1, .exclusion = by, .data = data::device, .place = place::server}, 4096 * n_pes, each_nested,
-               seed++);
+               {.keys = 3 * 4096 * n_pes, .blocks = 1, .exclusion = by, .data = data::device, .place = place::server}, 4096 * n_pes,
+               each_nested, seed++);
   }
   const auto pure = [&]<class Servers>(const std::string& what, const gravel_servers_options& how) {
     const std::string fault = run_pure<Servers>(how, blocks, lanes, std::is_same_v<Servers, pure_words> ? each_nested : each, seed++);
