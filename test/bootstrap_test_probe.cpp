@@ -107,8 +107,9 @@ void leave_orphan() {
   for (;;) pause();
 }
 
-/// Is killed, and not dead before somebody looks: nobody else can wait for a process while one that traces it does not.
-[[noreturn]] void die_slowly() {
+/// Is killed, or ends with `status` if that is not 0, and is not dead before somebody looks: nobody else can wait for a process while one that
+/// traces it does not.
+[[noreturn]] void die_slowly(int status) {
   int told[2];
   require(pipe(told) == 0, "a pipe");
   const pid_t self = getpid();
@@ -120,6 +121,7 @@ void leave_orphan() {
   }
   char traced = 'n';
   require(read(told[0], &traced, 1) == 1 && traced == 'y', "this process may be traced");
+  if (status != 0) _exit(status);
   kill(self, SIGKILL);
   for (;;) pause();
 }
@@ -160,12 +162,12 @@ int run(const std::string& what, uint32_t who, int value) {
     job->fence();
     if (mine) raise(value);
     stay();
-  } else if (what == "die-slowly") {
+  } else if (what == "die-slowly" || what == "exit-slowly") {
     // Another PE ends because of it, and is dead sooner.
     const uint32_t pid = static_cast<uint32_t>(getpid());
     job->put("pid", std::as_bytes(std::span(&pid, 1)));
     job->fence();
-    if (mine) die_slowly();
+    if (mine) die_slowly(what == "die-slowly" ? 0 : 3);
     uint32_t theirs = 0;
     std::memcpy(&theirs, job->get(who, "pid").data(), sizeof theirs);
     while (!is_zombie(theirs)) usleep(1000);

@@ -138,6 +138,10 @@ TEST_CASE("a PE that was killed is named, though it is not dead yet when others 
   }
   CHECK(result.status == 137);
   CHECK_THAT(result.err, contains_text("ucx-run: PE 2 (pid ") && contains_text("killed by signal 9 (Killed)"));
+  // So is one that ends with a status of its own, where the others end with 1.
+  const auto exits = it.run({"-n", "4"}, {"exit-slowly", "2", "1"});
+  CHECK(exits.status == 3);
+  CHECK_THAT(exits.err, contains_text("ucx-run: PE 2 (pid ") && contains_text("ended with exit status 3"));
 }
 
 TEST_CASE("--quiet leaves the status and drops the line") {
