@@ -264,6 +264,27 @@ TEST_CASE("a sender without messages hands over nothing") {
   CHECK(job->pe(0).kernel.block.state->tickets == 0);
 }
 
+TEST_CASE("gravel_quiet in a kernel: what block senders handed over before is applied when it returns, on every route") {
+  for (uint64_t seed = 1; seed <= of_seeds(50); ++seed)
+    for (auto [nodes, pes, peers] : {std::tuple{2u, 1u, false}, {1u, 2u, false}, {1u, 3u, true}}) {
+      INFO("seed " << seed << ", " << nodes << " nodes of " << pes << ", peers " << peers);
+      const auto job = fake_job::with<>({.nodes = nodes, .pes_per_node = pes, .seed = seed, .peers = peers});
+      job->launch(1, 64, seed, [&] {
+        const gravel_t& g = job->pe(0).kernel;
+        __shared__ gravel_block_sender<64, 512> sender;
+        sender.begin(g);
+        for (uint32_t pe = 0; pe < g.n_pes; ++pe)
+          sender.add(reinterpret_cast<uint64_t*>(g.heap) + threadIdx.x, 7 + threadIdx.x, static_cast<int>(pe));
+        sender.end();
+        if (threadIdx.x % 16 != 5) return;  // one lane of some warps waits for what all have sent
+        gravel_quiet(g);
+        for (uint32_t pe = 0; pe < g.n_pes; ++pe)
+          for (uint64_t lane = 0; lane < 64; ++lane)
+            if (job->pe(pe).at<uint64_t>(0)[lane] != 7 + lane) fail("not applied at PE {} after gravel_quiet", pe);
+      });
+    }
+}
+
 TEST_CASE("a slot's rows are sorted by kind and destination, one row for each") {
   const auto job = fake_job::with<am8, am24, am48, host24>({.nodes = 1, .pes_per_node = 4, .self_in_place = false});
   queue q = job->pe(0).kernel.block;

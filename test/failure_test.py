@@ -625,6 +625,15 @@ class Loads(FailureTest):
 
 
 class Surroundings(FailureTest):
+    def test_aggregator_hears_signals(self):
+        """SIGTERM is blocked while it starts."""
+        job = self.start("idle")
+        self.assertEqual(len(job.ready(self.n)), self.n, job.text)
+        for pid in job.aggregators().values():
+            self.assertEqual(int(re.search(rb"SigBlk:\s*(\w+)", read(f"/proc/{pid}/status"))[1], 16) >> (signal.SIGTERM - 1) & 1, 0)
+        job.hurt(next(iter(job.aggregators().values())), signal.SIGTERM)
+        self.assert_failed(job, r"aggregator of node \d \(process \d+\) was killed by signal 15")
+
     def test_aggregator_missing(self):
         self.assert_failed(self.start("none", GRAVEL_AGGREGATOR="/nonexistent"), "GRAVEL_AGGREGATOR: '/nonexistent'")
         # One that starts and fails.

@@ -5,8 +5,10 @@
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -701,6 +703,61 @@ TEST_CASE("two processes: one dies while keys are exchanged") {
   }
   // Only for keys, and only in that moment.
   CHECK(open(("/proc/" + std::to_string(INT_MAX) + "/fd/0").c_str(), O_RDWR) == -1);
+}
+
+TEST_CASE("a process that is told to end while it starts UCX leaves no System V segment behind") {
+  // The first is made when its library is loaded: spawn_aggregator blocks the signal, and the aggregator's main allows it.
+  const int number = GENERATE(1, 2);
+  INFO("segment " << number);
+  const pid_t child = fork();
+  if (child == 0) {
+    sigset_t term;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_BLOCK, &term, nullptr);
+    dup2(open("/dev/null", O_WRONLY), 1);  // its Catch reports the signal
+    if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(77);
+    raise(SIGSTOP);
+    execl("/proc/self/exe", "ucx_test", "the process that starts UCX", nullptr);
+    _exit(99);
+  }
+  int status = 0, segment = -1, made = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+    WARN("skipped: no process may trace another here");
+    return;
+  }
+  ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL);
+  constexpr int at_call = SIGTRAP | 0x80;
+  uint64_t call = 0;
+  for (long signal = 0;; signal = WSTOPSIG(status) == at_call || WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status)) {
+    ptrace(PTRACE_SYSCALL, child, nullptr, signal);
+    REQUIRE(waitpid(child, &status, 0) == child);
+    if (!WIFSTOPPED(status)) break;
+    __ptrace_syscall_info info{};
+    if (WSTOPSIG(status) != at_call || ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof(info), &info) <= 0) continue;
+    if (info.op == PTRACE_SYSCALL_INFO_ENTRY) call = info.entry.nr;
+    if (info.op != PTRACE_SYSCALL_INFO_EXIT || call != SYS_shmget || info.exit.rval < 0 || ++made != number) continue;
+    segment = static_cast<int>(info.exit.rval);
+    kill(child, SIGTERM);
+  }
+  if (segment == -1) {
+    CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+    return;  // this UCX makes no more
+  }
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM));
+  shmid_ds about{};
+  const bool is_left = shmctl(segment, IPC_STAT, &about) == 0;
+  CHECK_FALSE(is_left);
+  if (is_left) shmctl(segment, IPC_RMID, nullptr);
+}
+
+TEST_CASE("the process that starts UCX", "[.]") {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  ucx_context context(1);
+  const ucx_worker worker(context);
 }
 
 TEST_CASE("the process that dies", "[.]") {
