@@ -22,6 +22,8 @@ class sealed_memory {
   char* at() const { return at_; }
   uint64_t bytes() const { return bytes_; }
   int descriptor() const { return file_.get(); }
+  /// It stays mapped.
+  void close_descriptor() { file_.reset(); }
   bool holds(const void* address) const { return reinterpret_cast<uintptr_t>(address) - reinterpret_cast<uintptr_t>(at_) < bytes_; }
 
  private:

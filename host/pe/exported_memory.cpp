@@ -27,7 +27,9 @@ sealed_memory attach_exported(const std::string& described) {
   struct stat status {};
   if (fstat(file.get(), &status) != 0 || status.st_ino != d.inode)
     fail("{} is not its memory: do the PEs see each other's processes?", path);
-  return {std::move(file), path, d.bytes, MAP_NORESERVE};
+  sealed_memory theirs(std::move(file), path, d.bytes, MAP_NORESERVE);
+  theirs.close_descriptor();  // a node has many PEs, and two pieces of each
+  return theirs;
 }
 
 }  // namespace gravel
