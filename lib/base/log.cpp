@@ -25,6 +25,8 @@ spdlog::logger& logger() {
   return *instance;
 }
 
+static_assert(static_cast<int>(log_level::debug) == spdlog::level::debug && static_cast<int>(log_level::info) == spdlog::level::info &&
+              static_cast<int>(log_level::warning) == spdlog::level::warn && static_cast<int>(log_level::error) == spdlog::level::err);
 auto of_spdlog(log_level level) { return static_cast<spdlog::level::level_enum>(level); }
 
 }  // namespace
