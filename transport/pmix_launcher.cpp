@@ -42,15 +42,10 @@ value_handle launcher_value(const pmix_proc_t& proc, const char* key) {
 std::optional<uint64_t> launcher_number(const pmix_proc_t& proc, const char* key) {
   const value_handle value = launcher_value(proc, key);
   if (!value) return {};
-  switch (value->type) {
-    case PMIX_UINT16: return value->data.uint16;
-    case PMIX_UINT32: return value->data.uint32;
-    case PMIX_UINT64: return value->data.uint64;
-    case PMIX_INT: return value->data.integer;
-    case PMIX_PROC_RANK: return value->data.rank;
-    case PMIX_SIZE: return value->data.size;
-    default: return {};
-  }
+  pmix_status_t code;
+  uint64_t number = 0;
+  PMIX_VALUE_GET_NUMBER(code, value.get(), number, uint64_t);
+  return code == PMIX_SUCCESS ? std::optional(number) : std::nullopt;
 }
 std::string launcher_text(const pmix_proc_t& proc, const char* key) {
   const value_handle value = launcher_value(proc, key);

@@ -145,10 +145,7 @@ int delegate_job(const run_options& options) {
         "the hosts {} need a PMIx launcher, and none is installed: looked in PATH for prterun, Open MPI's mpirun, and srun with PMIx. On "
         "Debian and Ubuntu: apt-get install openmpi-bin",
         host_list(options.hosts, false));
-  for (const auto& variable : job_variables(options)) {
-    const size_t equals = variable.find('=');
-    setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1);
-  }
+  set_job_variables(options);
   const auto command = launcher_command(*with, options, variables_to_export(options), geteuid() == 0);
   if (options.dry_run) {
     std::printf("%s\n", shell_quoted(command).c_str());

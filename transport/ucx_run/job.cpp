@@ -42,7 +42,8 @@ void raise_descriptor_limit(uint32_t n_pes) {
 
 class job {
  public:
-  job(const run_options& options, uint32_t n_pes) : options_(options), server_(n_pes, session_.path()), pes_(n_pes) {}
+  job(const run_options& options, const std::string& program, uint32_t n_pes)
+      : options_(options), program_(program), server_(n_pes, session_.path()), pes_(n_pes) {}
 
   ~job() {
     // After an exception; otherwise there is nothing left to kill.
@@ -70,15 +71,13 @@ class job {
   std::string name_of(uint32_t pe) const { return fmt::format("PE {} (pid {}, {})", pe, pes_[pe].pid, options_.program[0]); }
 
   void start_all() {
-    const std::string program = find_program(options_.program[0], options_.working_directory);
-    const std::vector<std::string> base = job_environment(options_);
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing < 0) fail_errno("/dev/null");
     for (uint32_t pe = 0; pe < pes_.size() && !stopping_; ++pe) {
       child_setup setup;
-      setup.program = program;
+      setup.program = program_;
       setup.arguments = options_.program;
-      setup.environment = server_.environment_of(pe, base);
+      setup.environment = server_.environment_of(pe);
       setup.working_directory = options_.working_directory;
       setup.input = pe == 0 ? input_.for_first_pe() : nothing;
       setup.signal_mask = signals_.inherited_mask();
@@ -247,6 +246,7 @@ class job {
   }
 
   const run_options& options_;
+  const std::string& program_;
   signal_source signals_;  // first: PMIx's thread inherits what it blocks
   session_directory session_;
   pmix_server server_;
@@ -262,9 +262,11 @@ class job {
 
 }  // namespace
 
-int run_job(const run_options& options, uint32_t n_pes) {
+int run_job(const run_options& options, const std::string& program, uint32_t n_pes) {
   raise_descriptor_limit(n_pes);
-  return job(options, n_pes).run();
+  set_job_variables(options);
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);  // Gravel needs it, and a program that uses CUDA before gravel_init would fix it otherwise
+  return job(options, program, n_pes).run();
 }
 
 }  // namespace gravel

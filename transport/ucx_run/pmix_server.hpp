@@ -30,9 +30,8 @@ class pmix_server {
   pmix_server(const pmix_server&) = delete;
   pmix_server& operator=(const pmix_server&) = delete;
 
-  /// The environment of one PE: `base` without what another launcher may have left there, and what the PE
-  /// needs.
-  std::vector<std::string> environment_of(uint32_t pe, const std::vector<std::string>& base);
+  /// The environment of one PE: what it needs, and that of this process without what another launcher may have left there.
+  std::vector<std::string> environment_of(uint32_t pe) const;
 
   /// A descriptor that becomes readable when memberships() or aborts() has changed; acknowledge() resets it.
   int change_fd() const { return change_fd_; }
