@@ -8,25 +8,16 @@
 #include <cerrno>
 #include <fstream>
 #include <functional>
-#include <iterator>
-#include <sstream>
 #include <string>
 
 #include "lib/base/error.hpp"
+#include "lib/base/process_stat.hpp"
 
 namespace gravel {
 
 uint64_t start_of_process(uint64_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-  std::string text((std::istreambuf_iterator<char>(file)), {});
-  // The second field, the name in parentheses, may hold anything; the start is the 22nd.
-  const size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return 0;
-  std::istringstream fields(text.substr(name_end + 1));
-  std::string skipped;
-  for (int field = 3; field < 22; ++field) fields >> skipped;
-  uint64_t start = 0;
-  return fields >> start ? start : 0;
+  const auto fields = stat_of_process(pid);
+  return fields.size() < 22 ? 0 : std::stoull(fields[21]);
 }
 
 process_identity this_process() {

@@ -26,7 +26,7 @@ struct child_setup {
   std::string working_directory;                   ///< "": the current one
   int input = -1, output = -1, error_output = -1;  ///< become descriptors 0, 1, 2; -1: those of this process
   sigset_t signal_mask{};                          ///< restored in the child
-  struct sigaction sigpipe {};                     ///< disposition of SIGPIPE restored in the child
+  sighandler_t sigpipe = SIG_DFL;                  ///< disposition of SIGPIPE restored in the child
 };
 
 /// Starts it as leader of a process group of its own that dies with the thread that calls this
@@ -42,11 +42,5 @@ int shell_status(int wait_status);
 /// How a process is ending, as waitpid will give it, while it has not ended yet: the driver of a GPU may need seconds to clear up after one that
 /// was killed. None: it lives, or the system does not tell.
 std::optional<int> status_of_ending(pid_t pid);
-
-/// Living direct children of this process, from /proc: with PR_SET_CHILD_SUBREAPER that includes the orphans
-/// of PEs.
-std::vector<pid_t> own_children();
-/// The name of a process, for messages.
-std::string process_name(pid_t pid);
 
 }  // namespace gravel

@@ -56,8 +56,7 @@ class job {
     while (step()) {
     }
     finished_ = true;
-    if (abandon_output_) output_.abandon();
-    else output_.drain();
+    if (!abandon_output_) output_.drain();
     return exit_status_.value_or(0);
   }
 

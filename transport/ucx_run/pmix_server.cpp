@@ -123,8 +123,6 @@ struct c_string {
   ~c_string() { std::free(text); }
 };
 
-void set_default(const char* variable, const std::string& value) { setenv(variable, value.c_str(), 0); }
-
 }  // namespace
 
 pmix_server::pmix_server(uint32_t n_pes, const std::string& directory) : namespace_(fmt::format("ucx-run-{}", getpid())) {
@@ -139,7 +137,7 @@ pmix_server::pmix_server(uint32_t n_pes, const std::string& directory) : namespa
   contain_crashes();
   // PMIx's stores in shared memory keep locks there, which a PE that is killed may hold; the plain store has
   // none.
-  set_default("PMIX_MCA_gds", "hash");
+  setenv("PMIX_MCA_gds", "hash", 0);
   pmix_info_list info;
   info.add(PMIX_SERVER_TMPDIR, directory);
   info.add(PMIX_SYSTEM_TMPDIR, directory);
