@@ -84,22 +84,19 @@ void bootstrap::put(std::string_view key, std::span<const std::byte> value) {
 
 /// What a PE put before that fence. `key`: for errors.
 staged_values bootstrap::fetch(uint32_t pe, uint64_t fence, std::string_view key) const {
-  pmix_call call;
-  auto& with = call.with();
-  with.proc = process_of(state_->self, pe);
-  with.key = fence_key(fence);
-  const pmix_status_t code = PMIx_Get_nb(&with.proc, with.key.c_str(), nullptr, 0, pmix_call::value_arrived, call.cookie());
-  if (code != PMIX_SUCCESS) {
-    call.refused();
-    fail("cannot get '{}' of PE {}: {}", key, pe, PMIx_Error_string(code));
-  }
-  switch (call.wait(current_settings().connect_timeout_s)) {
-    case pmix_call::outcome::death: let_cause_speak(); fail("cannot get '{}' of PE {}: {}", key, pe, death_notices::first());
-    case pmix_call::outcome::timeout: fail("cannot get '{}' of PE {}: the launcher does not answer", key, pe);
-    case pmix_call::outcome::answered: break;
-  }
-  if (call.status() != PMIX_SUCCESS) fail("cannot get '{}' of PE {}: {}", key, pe, PMIx_Error_string(call.status()));
-  return from_wire<staged_values>(call.value(), fmt::format("PE {}", pe));
+  const auto call = std::make_shared<pmix_call>();
+  call->proc = process_of(state_->self, pe);
+  call->key = fence_key(fence);
+  const auto outcome = wait_for_pmix(call, current_settings().connect_timeout_s, [&](void* cookie) {
+    return PMIx_Get_nb(&call->proc, call->key.c_str(), nullptr, 0, pmix_call::value_arrived, cookie);
+  });
+  if (outcome == pmix_outcome::death) let_cause_speak();
+  if (outcome != pmix_outcome::answered || call->status != PMIX_SUCCESS)
+    fail("cannot get '{}' of PE {}: {}", key, pe,
+         outcome == pmix_outcome::death     ? death_notices::first()
+         : outcome == pmix_outcome::timeout ? "the launcher does not answer"
+                                            : PMIx_Error_string(*call->status));
+  return from_wire<staged_values>(call->value, fmt::format("PE {}", pe));
 }
 
 std::vector<std::byte> bootstrap::get(uint32_t pe, std::string_view key) {
@@ -136,32 +133,23 @@ void bootstrap::fence() {
 void bootstrap::wait_for_all() {
   state& s = *state_;
   ++s.waits;
-  pmix_call call;
-  auto& with = call.with();
-  with.proc = process_of(s.self, PMIX_RANK_WILDCARD);
-  with.options.add(PMIX_COLLECT_DATA, true);
-  const pmix_status_t code =
-      PMIx_Fence_nb(&with.proc, 1, with.options.data(), with.options.size(), pmix_call::operation_done, call.cookie());
-  if (code != PMIX_SUCCESS) {
-    call.refused();
-    if (code == PMIX_OPERATION_SUCCEEDED) return;
-    fail("fence {} of the job failed: {}", s.waits, PMIx_Error_string(code));
-  }
+  const auto call = std::make_shared<pmix_call>();
+  call->proc = process_of(s.self, PMIX_RANK_WILDCARD);
+  call->options.add(PMIX_COLLECT_DATA, true);
   const uint64_t limit = current_settings().connect_timeout_s;
-  switch (call.wait(limit)) {
-    case pmix_call::outcome::death: let_cause_speak(); fail("fence {} of the job cannot complete: {}", s.waits, death_notices::first());
-    case pmix_call::outcome::timeout:
-      fail(
-          "not all {} PEs came to fence {} of the job within {} s. Check that every PE runs the same program with the same arguments, that "
-          "none is stopped or waits for input, and that all could start; GRAVEL_CONNECT_TIMEOUT_S sets the limit",
-          s.job.size, s.waits, limit);
-    case pmix_call::outcome::answered: break;
-  }
+  const auto outcome = wait_for_pmix(call, limit, [&](void* cookie) {
+    return PMIx_Fence_nb(&call->proc, 1, call->options.data(), call->options.size(), pmix_call::operation_done, cookie);
+  });
+  if (outcome == pmix_outcome::timeout)
+    fail(
+        "not all {} PEs came to fence {} of the job within {} s. Check that every PE runs the same program with the same arguments, that "
+        "none is stopped or waits for input, and that all could start; GRAVEL_CONNECT_TIMEOUT_S sets the limit",
+        s.job.size, s.waits, limit);
+  if (outcome == pmix_outcome::answered && call->status == PMIX_SUCCESS) return;
+  let_cause_speak();
+  if (outcome == pmix_outcome::death) fail("fence {} of the job cannot complete: {}", s.waits, death_notices::first());
   // "Partial success" is how PMIx says that the fence went on without a PE that is gone.
-  if (call.status() != PMIX_SUCCESS) {
-    let_cause_speak();
-    fail("fence {} of the job failed: a PE has died or left the job ({})", s.waits, PMIx_Error_string(call.status()));
-  }
+  fail("fence {} of the job failed: a PE has died or left the job ({})", s.waits, PMIx_Error_string(*call->status));
 }
 
 void bootstrap::on_abort(std::function<void(std::string)> callback) { death_notices::on_first(std::move(callback)); }
