@@ -58,13 +58,11 @@ void look_at_topology(machine_report& m, const std::vector<std::string>& bus_ids
 }
 
 trial try_memfd() {
-  try {
+  const std::string why_not = text_of_error([] {
     const sealed_memory memory("gravel-info", "shared memory", 1 << 16);
     *const_cast<volatile char*>(memory.at()) = 1;
-    return {true, ""};
-  } catch (const error& e) {
-    return {false, e.what()};
-  }
+  });
+  return {why_not.empty(), why_not};
 }
 
 /// Two children, as two PEs would: one reads the other's memory. (A parent reading its child's proves less:

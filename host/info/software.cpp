@@ -57,16 +57,8 @@ software_report look_at_software() {
   s.pmix = short_pmix(PMIx_Get_version());
   s.hwloc = HWLOC_VERSION;  // that of its header: the library does not tell its own
   const output_to_error quiet;
-  try {
-    s.ucx_transports = ucx_transports();
-  } catch (const error& e) {
-    s.ucx_error = e.what();
-  }
-  try {
-    const ucx_context trial(1);
-  } catch (const error& e) {
-    s.ucx_build_error = e.what();
-  }
+  s.ucx_error = text_of_error([&] { s.ucx_transports = ucx_transports(); });
+  s.ucx_build_error = text_of_error([] { const ucx_context trial(1); });
   return s;
 }
 

@@ -187,7 +187,7 @@ settings read_settings(const std::function<const char*(const char*)>& lookup) {
 }
 
 const settings& current_settings() {
-  static const settings result = read_settings([](const char* name) { return std::getenv(name); });
+  static const settings result = read_settings(std::getenv);
   return result;
 }
 
