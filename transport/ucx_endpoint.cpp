@@ -69,7 +69,7 @@ void ucx_endpoint::put(const void* local, size_t bytes, const ucx_memory& local_
   ucx_operation* operation = worker.acquire(state_.get(), done, argument);
   if (failed()) return worker.event(operation, state_->failure);
   operation->waits = 2;  // UCX's callback and the flush that progress() posts
-  state_->unflushed.push(operation);
+  state_->unflushed.push_back(operation);
   if (!state_->listed_dirty) {
     state_->listed_dirty = true;
     worker.dirty_.push_back(state_.get());
