@@ -75,31 +75,31 @@ bool is_private_directory(const std::string& path) {
          found.st_uid == geteuid() && (found.st_mode & 022) == 0 && access(path.c_str(), W_OK | X_OK) == 0;
 }
 
-void find_hosts(launched_job& job, const pmix_proc_t& self) {
+void find_hosts(launched_job& job) {
   std::map<std::string, uint32_t> number;
   job.host_of.assign(job.size, 0);
   for (uint32_t pe = 0; pe < job.size; ++pe) {
-    const auto node = launcher_number(process_of(self, pe), PMIX_NODEID);
+    const pmix_proc_t process = process_of(job.name, pe);
+    const auto node = launcher_number(process, PMIX_NODEID);
     // The number tells hosts apart even where they share a name; the name serves launchers that give no
     // number.
-    const std::string host = node ? fmt::format("#{}", *node) : launcher_text(process_of(self, pe), PMIX_HOSTNAME);
+    const std::string host = node ? fmt::format("#{}", *node) : launcher_text(process, PMIX_HOSTNAME);
     if (host.empty()) fail("the launcher does not tell on which host PE {} runs (neither PMIX_NODEID nor PMIX_HOSTNAME)", pe);
     job.host_of[pe] = number.emplace(host, static_cast<uint32_t>(number.size())).first->second;
   }
-  const auto mine = job.host_of.begin() + self.rank;
+  const auto mine = job.host_of.begin() + job.rank;
   job.local_rank = static_cast<uint32_t>(std::count(job.host_of.begin(), mine, *mine));
   job.local_size = static_cast<uint32_t>(std::count(job.host_of.begin(), job.host_of.end(), *mine));
 }
 
-std::string find_session_directory(const pmix_proc_t& self) {
+std::string find_session_directory(std::string name) {
   for (const char* key : {PMIX_NSDIR, PMIX_TMPDIR}) {
-    std::string path = launcher_text(process_of(self, PMIX_RANK_WILDCARD), key);
+    std::string path = launcher_text(process_of(name, PMIX_RANK_WILDCARD), key);
     if (is_private_directory(path)) return path;
   }
   // Open MPI names only the directory of its PMIx server. That server may have several jobs, hence a part
   // of our own, made by whoever comes first; it goes with the rest.
   if (!has("PMIX_SERVER_TMPDIR") || !is_private_directory(std::getenv("PMIX_SERVER_TMPDIR"))) return {};
-  std::string name = self.nspace;
   std::replace(name.begin(), name.end(), '/', '-');
   const std::string path = fmt::format("{}/gravel-{}", std::getenv("PMIX_SERVER_TMPDIR"), name);
   const bool made = mkdir(path.c_str(), 0700) == 0 || errno == EEXIST;
@@ -127,7 +127,7 @@ void refuse_other_launchers() {
         std::getenv("PMI_SIZE"));
 }
 
-pmix_proc_t join_launcher(uint64_t limit_s) {
+launched_job join_launcher(uint64_t limit_s) {
   pmix_proc_t self{};
   pmix_status_t code = PMIX_SUCCESS;
   {
@@ -139,17 +139,15 @@ pmix_proc_t join_launcher(uint64_t limit_s) {
         "cannot join the job: PMIx_Init: {}. A PMIx launcher started this process (PMIX_NAMESPACE={}, PMIX_RANK={}) but does not answer. "
         "Check that the launcher still runs and that it uses a PMIx as new as this one ({})",
         PMIx_Error_string(code), std::getenv("PMIX_NAMESPACE"), std::getenv("PMIX_RANK"), PMIx_Get_version());
-  return self;
-}
-
-launched_job ask_launcher(const pmix_proc_t& self) {
   launched_job job;
-  const auto n_pes = launcher_number(process_of(self, PMIX_RANK_WILDCARD), PMIX_JOB_SIZE);
-  if (!n_pes || *n_pes == 0 || self.rank >= *n_pes)
-    fail("the launcher does not tell the number of PEs of the job (PMIX_JOB_SIZE; this PE is {})", self.rank);
+  job.name = self.nspace;
+  job.rank = self.rank;
+  const auto n_pes = launcher_number(process_of(job.name, PMIX_RANK_WILDCARD), PMIX_JOB_SIZE);
+  if (!n_pes || *n_pes == 0 || job.rank >= *n_pes)
+    fail("the launcher does not tell the number of PEs of the job (PMIX_JOB_SIZE; this PE is {})", job.rank);
   job.size = static_cast<uint32_t>(*n_pes);
-  find_hosts(job, self);
-  job.session_directory = find_session_directory(self);
+  find_hosts(job);
+  job.session_directory = find_session_directory(job.name);
   return job;
 }
 

@@ -7,6 +7,8 @@
 #include <iterator>
 #include <mutex>
 
+#include "lib/base/log.hpp"
+
 namespace gravel {
 namespace {
 
@@ -14,6 +16,7 @@ namespace {
 struct notices {
   std::mutex mutex;  ///< of the answers to calls, too
   std::condition_variable changed;
+  std::optional<size_t> handler;  ///< PMIx's reference of event_arrived()
   bool leaving = false;
   std::string death;
   std::function<void(std::string)> callback;
@@ -93,17 +96,24 @@ pmix_outcome wait_for_pmix(const std::shared_ptr<pmix_call>& call, uint64_t seco
   return woken ? pmix_outcome::answered : pmix_outcome::timeout;
 }
 
-pmix_status_t death_notices::start() {
+void death_notices::start() {
   pmix_status_t codes[] = {PMIX_ERR_PROC_ABORTED,       PMIX_ERR_PROC_REQUESTED_ABORT, PMIX_ERR_PROC_TERM_WO_SYNC,
                            PMIX_ERR_PROC_KILLED_BY_CMD, PMIX_ERR_PROC_ABORTED_BY_SIG,  PMIX_ERR_EXIT_NONZERO_TERM,
                            PMIX_ERR_LOST_CONNECTION,    PMIX_EVENT_NODE_DOWN};
-  return PMIx_Register_event_handler(codes, std::size(codes), nullptr, 0, event_arrived, nullptr, nullptr);
+  const pmix_status_t code = PMIx_Register_event_handler(codes, std::size(codes), nullptr, 0, event_arrived, nullptr, nullptr);
+  if (code < 0) log_warning("the launcher does not report the death of PEs ({})", PMIx_Error_string(code));
+  else the_notices().handler = static_cast<size_t>(code);
 }
 
 void death_notices::stop() {
-  std::lock_guard lock(the_notices().mutex);
-  the_notices().leaving = true;
-  the_notices().callback = nullptr;
+  std::optional<size_t> handler;
+  {
+    std::lock_guard lock(the_notices().mutex);
+    the_notices().leaving = true;
+    the_notices().callback = nullptr;
+    handler = the_notices().handler;
+  }
+  if (handler) PMIx_Deregister_event_handler(*handler, nullptr, nullptr);
 }
 
 std::string death_notices::first() {

@@ -38,8 +38,8 @@ pmix_outcome wait_for_pmix(const std::shared_ptr<pmix_call>& call, uint64_t seco
 /// Reports of deaths, from when it starts until stop(). Any thread.
 namespace death_notices {
 
-/// Asks the launcher for them. Returns PMIx's reference of the handler, or why there will be none.
-pmix_status_t start();
+/// Asks the launcher for them; warns if there will be none.
+void start();
 /// From now on they are no news: this process is leaving.
 void stop();
 /// The first report, as a sentence for the user; empty if there was none.
