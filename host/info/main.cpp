@@ -1,4 +1,5 @@
 // gravel-info: what Gravel finds on this machine, its variables, and which routes it will use.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -43,9 +44,18 @@ findings look_around() {
   return f;
 }
 
+/// What standard output was at first. UCX writes its log there: that is standard error, once this has been called.
+std::FILE* output() {
+  static std::FILE* const kept = [] {
+    std::FILE* const made = fdopen(fcntl(1, F_DUPFD_CLOEXEC, 3), "w");
+    dup2(2, 1);
+    return made;
+  }();
+  return kept;
+}
+
 void print(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-  if (std::fflush(stdout) != 0) fail_errno("writing to standard output");
+  if (!output() || std::fputs(text.c_str(), output()) < 0 || std::fflush(output()) != 0) fail_errno("writing to standard output");
 }
 /// Values of the environment may be anything: what is no UTF-8 is replaced.
 void print(const nlohmann::json& j) { print(j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"); }
@@ -99,6 +109,7 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;
   }
   try {
+    output();
     if (!ipc_handle.empty()) {
       const std::string why_not = open_cuda_ipc(ipc_handle);
       print(why_not);

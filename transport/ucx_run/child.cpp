@@ -26,13 +26,6 @@ struct child_error {
 };
 enum { in_set_up = 1, in_chdir, in_exec };
 
-std::vector<char*> c_array(const std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
-  result.push_back(nullptr);
-  return result;
-}
-
 /// Between fork and exec of a process with threads: only functions that are safe in signal handlers.
 [[noreturn]] void become_program(const child_setup& setup, char* const* arguments, char* const* environment, pid_t parent, int report) {
   const auto give_up = [&](int step) {
@@ -74,6 +67,13 @@ bool check_executable(const std::string& path) {
 }
 
 }  // namespace
+
+std::vector<char*> c_array(const std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
 
 std::string find_program(const std::string& name, const std::string& working_directory) {
   if (name.find('/') != std::string::npos) {

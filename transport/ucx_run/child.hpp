@@ -19,6 +19,9 @@ struct start_failure {
 /// `working_directory` if that is not empty). Returns its path; throws start_failure.
 std::string find_program(const std::string& name, const std::string& working_directory);
 
+/// As exec takes them; pointers into `texts`.
+std::vector<char*> c_array(const std::vector<std::string>& texts);
+
 struct child_setup {
   std::string program;                 ///< path
   std::vector<std::string> arguments;  ///< with the name of the program first

@@ -151,10 +151,7 @@ int delegate_job(const run_options& options) {
     std::printf("%s\n", shell_quoted(command).c_str());
     return 0;
   }
-  std::vector<char*> words;
-  for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  execv(words[0], words.data());
+  execv(command[0].c_str(), c_array(command).data());
   fail_errno("cannot start " + with->path);
 }
 
