@@ -7,11 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
+#include <future>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -50,21 +49,6 @@ std::optional<uint64_t> launcher_number(const pmix_proc_t& proc, const char* key
 std::string launcher_text(const pmix_proc_t& proc, const char* key) {
   const value_handle value = launcher_value(proc, key);
   return value && value->type == PMIX_STRING && value->data.string ? value->data.string : "";
-}
-
-/// Ends the process unless the result is destroyed in time. PMIx_Init has no limit of its own: while a PE that is
-/// stopped holds up the launcher's server, it never returns.
-std::jthread limit_on_init(uint64_t seconds) {
-  return std::jthread([seconds](std::stop_token over) {
-    std::mutex mutex;
-    std::condition_variable_any never;
-    std::unique_lock lock(mutex);
-    never.wait_for(lock, over, std::chrono::seconds(seconds), [] { return false; });
-    if (over.stop_requested()) return;
-    log_error("the launcher does not answer PMIx_Init within {} s (GRAVEL_CONNECT_TIMEOUT_S); is one of the job's processes stopped?",
-              seconds);
-    _exit(1);
-  });
 }
 
 /// Only a directory that nobody else can write to may hold sockets of the job.
@@ -129,11 +113,17 @@ void refuse_other_launchers() {
 
 launched_job join_launcher(uint64_t limit_s) {
   pmix_proc_t self{};
-  pmix_status_t code = PMIX_SUCCESS;
-  {
-    const std::jthread limit = limit_on_init(limit_s);
-    code = PMIx_Init(&self, nullptr, 0);
-  }
+  // PMIx_Init has no limit of its own: while a PE that is stopped holds up the launcher's server, it never returns.
+  std::promise<void> joined;
+  std::jthread limit([limit_s, answer = joined.get_future()] {
+    if (answer.wait_for(std::chrono::seconds(limit_s)) == std::future_status::ready) return;
+    log_error("the launcher does not answer PMIx_Init within {} s (GRAVEL_CONNECT_TIMEOUT_S); is one of the job's processes stopped?",
+              limit_s);
+    _exit(1);
+  });
+  const pmix_status_t code = PMIx_Init(&self, nullptr, 0);
+  joined.set_value();
+  limit.join();
   if (code != PMIX_SUCCESS)
     fail(
         "cannot join the job: PMIx_Init: {}. A PMIx launcher started this process (PMIX_NAMESPACE={}, PMIX_RANK={}) but does not answer. "

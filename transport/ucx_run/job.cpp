@@ -166,17 +166,20 @@ class job {
     return pes_.reap([this](uint32_t pe) { ended(pe); });
   }
 
+  /// `what` PE `pe` has done, for the user; `status`: ucx-run's then.
+  void blame(uint32_t pe, int status, const std::string& what, evidence of_it) {
+    verdict_.add({pe, status, name_of(pe) + " " + what}, of_it, clock::now());
+  }
+
   void ended(uint32_t pe) {
     const int wait_status = pes_[pe].wait_status;
     const auto aborts = server_.aborts();
     const auto abort = std::find_if(aborts.begin(), aborts.end(), [&](const abort_request& a) { return a.pe == pe; });
     const pe_membership membership = server_.memberships()[pe];
     if (abort != aborts.end()) add_abort(*abort);
-    else if (wait_status != 0)
-      verdict_.add({pe, shell_status(wait_status), name_of(pe) + " " + describe_wait_status(wait_status)}, evidence_of(wait_status),
-                   clock::now());
+    else if (wait_status != 0) blame(pe, shell_status(wait_status), describe_wait_status(wait_status), evidence_of(wait_status));
     else if (membership.connected && !membership.finalized)
-      verdict_.add({pe, 1, name_of(pe) + " left the job without finalizing (it ended with exit status 0)"}, evidence::full, clock::now());
+      blame(pe, 1, "left the job without finalizing (it ended with exit status 0)", evidence::full);
   }
 
   /// A PE has failed. Is there one that was killed before, or has ended itself with a status of its own, and is not dead yet?
@@ -185,15 +188,13 @@ class job {
     for (uint32_t pe = 0; pe < pes_.size(); ++pe) {
       const auto status = pes_[pe].alive ? status_of_ending(pes_[pe].pid) : std::nullopt;
       if (!status || *status == 0 || (WIFEXITED(*status) && WEXITSTATUS(*status) == 1)) continue;
-      verdict_.add({pe, shell_status(*status), name_of(pe) + " " + describe_wait_status(*status)},
-                   is_cause(*status) ? evidence::full : evidence::own_status, clock::now());
+      blame(pe, shell_status(*status), describe_wait_status(*status), is_cause(*status) ? evidence::full : evidence::own_status);
     }
   }
 
   void add_abort(const abort_request& request) {
     const int status = request.status >= 1 && request.status <= 255 ? request.status : 1;
-    verdict_.add({request.pe, status, fmt::format("{} aborted the job with status {}", name_of(request.pe), status)}, evidence::none,
-                 clock::now());
+    blame(request.pe, status, fmt::format("aborted the job with status {}", status), evidence::none);
   }
 
   void look_at_memberships() {
@@ -206,10 +207,8 @@ class job {
     if (member == memberships.end()) return;
     for (uint32_t pe = 0; pe < pes_.size(); ++pe)
       if (pes_[pe].pid && !pes_[pe].alive && pes_[pe].wait_status == 0 && !memberships[pe].connected)
-        verdict_.add({pe, 1,
-                      fmt::format("{} ended with exit status 0 without joining the job, which PE {} has joined", name_of(pe),
-                                  member - memberships.begin())},
-                     evidence::none, clock::now());
+        blame(pe, 1, fmt::format("ended with exit status 0 without joining the job, which PE {} has joined", member - memberships.begin()),
+              evidence::none);
   }
 
   void report(const failure& what) {

@@ -57,18 +57,6 @@ int run(const gravel::run_options& options) {
   return gravel::run_job(options, program, n_pes);
 }
 
-int run_or_complain(const gravel::run_options& options) {
-  try {
-    return run(options);
-  } catch (const gravel::start_failure& e) {
-    std::fprintf(stderr, "ucx-run: %s\n", e.text.c_str());
-    return e.status;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "ucx-run: %s\n", e.what());
-    return 1;
-  }
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -78,7 +66,15 @@ int main(int argc, char** argv) {
     std::fputs(parsed.text.c_str(), parsed.status == 0 ? stdout : stderr);
     return parsed.status;
   }
-  const int status = run_or_complain(*parsed.run);
+  int status = 1;
+  try {
+    status = run(*parsed.run);
+  } catch (const gravel::start_failure& e) {
+    std::fprintf(stderr, "ucx-run: %s\n", e.text.c_str());
+    status = e.status;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "ucx-run: %s\n", e.what());
+  }
   std::fflush(nullptr);
   _exit(status);  // run_job leaves PMIx's thread running
 }
