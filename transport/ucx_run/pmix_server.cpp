@@ -128,11 +128,9 @@ struct c_string {
 pmix_server::pmix_server(uint32_t n_pes, const std::string& directory) : namespace_(fmt::format("ucx-run-{}", getpid())) {
   auto& state = the_state();
   if (state.change_fd >= 0) fail("a process can hold one PMIx server only");
-  change_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (change_fd_ < 0) fail_errno("eventfd");
+  state.change_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (state.change_fd < 0) fail_errno("eventfd");
   state.memberships.assign(n_pes, {});
-  state.aborts.clear();
-  state.change_fd = change_fd_;
 
   contain_crashes();
   // PMIx's stores in shared memory keep locks there, which a PE that is killed may hold; the plain store has
@@ -144,11 +142,8 @@ pmix_server::pmix_server(uint32_t n_pes, const std::string& directory) : namespa
   info.add(PMIX_SERVER_NSPACE, namespace_ + "-server");
   info.add_rank(PMIX_SERVER_RANK, 0);
   const pmix_status_t code = PMIx_server_init(&callbacks(), info.data(), info.size());
-  if (code != PMIX_SUCCESS) {
-    close(change_fd_);
-    state.change_fd = -1;
+  if (code != PMIX_SUCCESS)
     fail("cannot start the PMIx server: {} (PMIx {}, files under {})", PMIx_Error_string(code), PMIx_Get_version(), directory);
-  }
   // Again: PMIx asks hwloc, hwloc loads its plugins, and what these load (LLVM, say) may have handlers of its own.
   contain_crashes();
   register_job(n_pes, directory);
@@ -165,32 +160,22 @@ void pmix_server::register_job(uint32_t n_pes, const std::string& directory) {
 
   pmix_info_list job;
   job.add(PMIX_JOBID, namespace_);
-  job.add(PMIX_UNIV_SIZE, n_pes);
-  job.add(PMIX_MAX_PROCS, n_pes);
-  job.add(PMIX_JOB_SIZE, n_pes);
-  job.add(PMIX_JOB_NUM_APPS, uint32_t{1});
-  job.add(PMIX_APP_SIZE, n_pes);
-  job.add(PMIX_NUM_NODES, uint32_t{1});
-  job.add(PMIX_NODE_SIZE, n_pes);
-  job.add(PMIX_LOCAL_SIZE, n_pes);
+  for (const char* key : {PMIX_UNIV_SIZE, PMIX_MAX_PROCS, PMIX_JOB_SIZE, PMIX_APP_SIZE, PMIX_NODE_SIZE, PMIX_LOCAL_SIZE})
+    job.add(key, n_pes);
+  for (const char* key : {PMIX_JOB_NUM_APPS, PMIX_NUM_NODES}) job.add(key, uint32_t{1});
   job.add(PMIX_LOCAL_PEERS, ranks);
   job.add_rank(PMIX_LOCALLDR, 0);
   job.add_regex(PMIX_NODE_MAP, nodes_regex.text);
   job.add_regex(PMIX_PROC_MAP, procs_regex.text);
-  job.add(PMIX_TMPDIR, directory);
-  job.add(PMIX_NSDIR, directory);
+  for (const char* key : {PMIX_TMPDIR, PMIX_NSDIR}) job.add(key, directory);
   job.add(PMIX_TDIR_RMCLEAN, true);
   for (uint32_t pe = 0; pe < n_pes; ++pe) {
     pmix_info_list proc;
-    proc.add_rank(PMIX_RANK, pe);
+    for (const char* key : {PMIX_RANK, PMIX_APP_RANK, PMIX_GLOBAL_RANK}) proc.add_rank(key, pe);
+    for (const char* key : {PMIX_LOCAL_RANK, PMIX_NODE_RANK}) proc.add(key, static_cast<uint16_t>(pe));
+    for (const char* key : {PMIX_NODEID, PMIX_APPNUM}) proc.add(key, uint32_t{0});
     proc.add(PMIX_HOSTNAME, host);
-    proc.add(PMIX_NODEID, uint32_t{0});
-    proc.add(PMIX_APPNUM, uint32_t{0});
     proc.add_rank(PMIX_APPLDR, 0);
-    proc.add_rank(PMIX_APP_RANK, pe);
-    proc.add_rank(PMIX_GLOBAL_RANK, pe);
-    proc.add(PMIX_LOCAL_RANK, static_cast<uint16_t>(pe));
-    proc.add(PMIX_NODE_RANK, static_cast<uint16_t>(pe));
     proc.add(PMIX_SPAWNED, false);
     job.add_array(PMIX_PROC_INFO_ARRAY, proc);
   }
@@ -222,9 +207,11 @@ std::vector<std::string> pmix_server::environment_of(uint32_t pe) const {
   return result;
 }
 
+int pmix_server::change_fd() const { return the_state().change_fd; }
+
 void pmix_server::acknowledge() {
   uint64_t count = 0;
-  if (read(change_fd_, &count, sizeof count) < 0) return;  // nothing to read: acknowledged already
+  if (read(change_fd(), &count, sizeof count) < 0) return;  // nothing to read: acknowledged already
 }
 
 std::vector<pe_membership> pmix_server::memberships() const {

@@ -34,7 +34,7 @@ class pmix_server {
   std::vector<std::string> environment_of(uint32_t pe) const;
 
   /// A descriptor that becomes readable when memberships() or aborts() has changed; acknowledge() resets it.
-  int change_fd() const { return change_fd_; }
+  int change_fd() const;
   void acknowledge();
   std::vector<pe_membership> memberships() const;
   /// Abort requests in the order they came.
@@ -49,7 +49,6 @@ class pmix_server {
  private:
   void register_job(uint32_t n_pes, const std::string& directory);
   std::string namespace_;
-  int change_fd_ = -1;
 };
 
 }  // namespace gravel
