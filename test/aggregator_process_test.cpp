@@ -43,6 +43,13 @@ struct stand_in {
 
 }  // namespace
 
+TEST_CASE("an aggregator whose status nobody gets, as the program ignores SIGCHLD, has ended") {
+  const auto before = signal(SIGCHLD, SIG_IGN);
+  const stand_in aggregator;
+  CHECK_FALSE(aggregator.run(0).empty());
+  signal(SIGCHLD, before);
+}
+
 TEST_CASE("the aggregator inherits its listener and no other descriptor, and no signal that is blocked or ignored") {
   const stand_in aggregator;
   const std::string files = aggregator.directory + "/file-";

@@ -72,12 +72,12 @@ TEST_CASE("an exception that nobody catches is one line and exit status 1, no co
 TEST_CASE("log lines name the speaker and obey the level") {
   const ended e = in_child([] {
     set_log_name("aggregator of node 1");
-    set_log_level(log_level::warning);
+    set_log_level("warning");
     log_debug("a {}", 1);
     log_info("b {}", 2);
     log_warning("c {}", 3);
     log_error("d {}", 4);
-    set_log_level(log_level::debug);
+    set_log_level("debug");
     log_debug("e {}", 5);
   });
   for (const char* said : {"c 3", "d 4", "e 5"}) CHECK_THAT(e.text, contains_text(said));

@@ -132,23 +132,24 @@ TEST_CASE("a frame cut off by the peer's death is an end, and its descriptor is 
     close(pair.ends[0]);
     CHECK_FALSE(b.receive());
   }
-  {
-    // A hello with a descriptor whose bytes never come.
+  for (const size_t n : {1, 2}) {
+    // A hello with a descriptor, or one too many, whose bytes never come.
     pair_of_channels pair;
     node_channel b(pair.ends[1]);
     std::vector<std::byte> header = header_of(wire_kind::hello, 48);
     iovec part{header.data(), header.size()};
-    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+    const int descriptors[] = {pair.ends[1], pair.ends[1]};
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(descriptors))] = {};
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
     message.msg_control = control;
-    message.msg_controllen = sizeof(control);
+    message.msg_controllen = CMSG_SPACE(n * sizeof(int));
     cmsghdr* c = CMSG_FIRSTHDR(&message);
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(sizeof(int));
-    std::memcpy(CMSG_DATA(c), &pair.ends[1], sizeof(int));
+    c->cmsg_len = CMSG_LEN(n * sizeof(int));
+    std::memcpy(CMSG_DATA(c), descriptors, n * sizeof(int));
     REQUIRE(sendmsg(pair.ends[0], &message, 0) == static_cast<ssize_t>(header.size()));
     close(pair.ends[0]);
     CHECK_FALSE(b.receive());

@@ -10,7 +10,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +27,14 @@ struct staged_values {
   static auto fields(auto& m) { return std::tie(m.values); }
 };
 
+/// What a launcher says of its job; as the functions of bootstrap.
+struct launched_job {
+  std::string name;  ///< PMIx's; empty: no launcher has started this process
+  uint32_t rank = 0, size = 1, local_rank = 0, local_size = 1;
+  std::vector<uint32_t> host_of{0};
+  std::string session_directory;
+};
+
 /// This process's membership in its job. At most one at a time in a process. Its functions are called by one
 /// thread at a time.
 class bootstrap {
@@ -35,25 +42,24 @@ class bootstrap {
   /// Joins the job. Throws gravel::error if a launcher started this process but cannot be reached, or if a
   /// launcher started several processes without PMIx (srun without --mpi=pmix), which would otherwise be so
   /// many jobs of one PE.
-  static std::unique_ptr<bootstrap> connect();
-
+  bootstrap();
   bootstrap(const bootstrap&) = delete;
   bootstrap& operator=(const bootstrap&) = delete;
   /// Leaves the job as finalize() does.
   ~bootstrap();
 
-  uint32_t rank() const;  ///< number of this PE, 0 to size() - 1
-  uint32_t size() const;  ///< number of PEs
+  uint32_t rank() const { return job_.rank; }  ///< number of this PE, 0 to size() - 1
+  uint32_t size() const { return job_.size; }  ///< number of PEs
 
   /// For each PE the number of the physical host it runs on; hosts are numbered from 0 in the order of their
   /// first PE.
-  const std::vector<uint32_t>& host_of() const;
-  uint32_t local_rank() const;  ///< this PE's number among the PEs of its host
-  uint32_t local_size() const;  ///< number of PEs on its host
+  const std::vector<uint32_t>& host_of() const { return job_.host_of; }
+  uint32_t local_rank() const { return job_.local_rank; }  ///< this PE's number among the PEs of its host
+  uint32_t local_size() const { return job_.local_size; }  ///< number of PEs on its host
   /// A directory of the job on this host, private to the user (mode 0700), that the launcher removes when the
   /// job ends however it ends; short enough for sockets with names of up to 25 characters. Empty if the
   /// launcher has none; the same for all PEs of a host. (ucx-run and Open MPI 4 have one.)
-  const std::string& session_directory() const;
+  const std::string& session_directory() const { return job_.session_directory; }
 
   /// Stages a value; others (and this PE) can get it after the next fence(). The last value put under a key
   /// counts.
@@ -76,11 +82,16 @@ class bootstrap {
   void finalize();
 
  private:
-  struct state;
-  explicit bootstrap(std::unique_ptr<state> made);
+  bool launched() const { return !job_.name.empty(); }
   void wait_for_all();
   staged_values fetch(uint32_t pe, uint64_t fence, std::string_view key) const;
-  std::unique_ptr<state> state_;
+
+  launched_job job_;
+  bool finalized_ = false;
+  uint64_t fences_ = 0;             ///< fences completed; fence n carried "gravel.n"
+  uint64_t waits_ = 0;              ///< fences begun, for messages
+  staged_values staged_;            ///< put since the last fence
+  std::vector<staged_values> own_;  ///< of a job of one PE: what it has put, by fence
 };
 
 }  // namespace gravel

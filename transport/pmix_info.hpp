@@ -18,7 +18,6 @@ class pmix_info_list {
   }
 
   void add(const char* key, bool value) { load(key, &value, PMIX_BOOL); }
-  void add(const char* key, int value) { load(key, &value, PMIX_INT); }
   void add(const char* key, uint16_t value) { load(key, &value, PMIX_UINT16); }
   void add(const char* key, uint32_t value) { load(key, &value, PMIX_UINT32); }
   void add(const char* key, const std::string& value) { load(key, value.c_str(), PMIX_STRING); }
@@ -29,15 +28,8 @@ class pmix_info_list {
   void add_regex(const char* key, const char* value) { load(key, value, PMIX_REGEX); }
   /// An array of attributes as one value.
   void add_array(const char* key, const pmix_info_list& values) {
-    pmix_data_array_t* array = nullptr;
-    PMIX_DATA_ARRAY_CREATE(array, values.size(), PMIX_INFO);
-    auto* copies = static_cast<pmix_info_t*>(array->array);
-    for (size_t i = 0; i < values.size(); ++i) PMIX_INFO_XFER(&copies[i], &values.entries_[i]);
-    pmix_info_t& entry = entries_.emplace_back();
-    PMIX_INFO_CONSTRUCT(&entry);
-    PMIX_LOAD_KEY(entry.key, key);
-    entry.value.type = PMIX_DATA_ARRAY;
-    entry.value.data.darray = array;
+    const pmix_data_array_t array{PMIX_INFO, values.size(), const_cast<pmix_info_t*>(values.entries_.data())};
+    load(key, &array, PMIX_DATA_ARRAY);
   }
 
   pmix_info_t* data() { return entries_.empty() ? nullptr : entries_.data(); }

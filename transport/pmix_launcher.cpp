@@ -7,11 +7,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
+#include <future>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -42,34 +41,14 @@ value_handle launcher_value(const pmix_proc_t& proc, const char* key) {
 std::optional<uint64_t> launcher_number(const pmix_proc_t& proc, const char* key) {
   const value_handle value = launcher_value(proc, key);
   if (!value) return {};
-  switch (value->type) {
-    case PMIX_UINT16: return value->data.uint16;
-    case PMIX_UINT32: return value->data.uint32;
-    case PMIX_UINT64: return value->data.uint64;
-    case PMIX_INT: return value->data.integer;
-    case PMIX_PROC_RANK: return value->data.rank;
-    case PMIX_SIZE: return value->data.size;
-    default: return {};
-  }
+  pmix_status_t code;
+  uint64_t number = 0;
+  PMIX_VALUE_GET_NUMBER(code, value.get(), number, uint64_t);
+  return code == PMIX_SUCCESS ? std::optional(number) : std::nullopt;
 }
 std::string launcher_text(const pmix_proc_t& proc, const char* key) {
   const value_handle value = launcher_value(proc, key);
   return value && value->type == PMIX_STRING && value->data.string ? value->data.string : "";
-}
-
-/// Ends the process unless the result is destroyed in time. PMIx_Init has no limit of its own: while a PE that is
-/// stopped holds up the launcher's server, it never returns.
-std::jthread limit_on_init(uint64_t seconds) {
-  return std::jthread([seconds](std::stop_token over) {
-    std::mutex mutex;
-    std::condition_variable_any never;
-    std::unique_lock lock(mutex);
-    never.wait_for(lock, over, std::chrono::seconds(seconds), [] { return false; });
-    if (over.stop_requested()) return;
-    log_error("the launcher does not answer PMIx_Init within {} s (GRAVEL_CONNECT_TIMEOUT_S); is one of the job's processes stopped?",
-              seconds);
-    _exit(1);
-  });
 }
 
 /// Only a directory that nobody else can write to may hold sockets of the job.
@@ -80,31 +59,31 @@ bool is_private_directory(const std::string& path) {
          found.st_uid == geteuid() && (found.st_mode & 022) == 0 && access(path.c_str(), W_OK | X_OK) == 0;
 }
 
-void find_hosts(launched_job& job, const pmix_proc_t& self) {
+void find_hosts(launched_job& job) {
   std::map<std::string, uint32_t> number;
   job.host_of.assign(job.size, 0);
   for (uint32_t pe = 0; pe < job.size; ++pe) {
-    const auto node = launcher_number(process_of(self, pe), PMIX_NODEID);
+    const pmix_proc_t process = process_of(job.name, pe);
+    const auto node = launcher_number(process, PMIX_NODEID);
     // The number tells hosts apart even where they share a name; the name serves launchers that give no
     // number.
-    const std::string host = node ? fmt::format("#{}", *node) : launcher_text(process_of(self, pe), PMIX_HOSTNAME);
+    const std::string host = node ? fmt::format("#{}", *node) : launcher_text(process, PMIX_HOSTNAME);
     if (host.empty()) fail("the launcher does not tell on which host PE {} runs (neither PMIX_NODEID nor PMIX_HOSTNAME)", pe);
     job.host_of[pe] = number.emplace(host, static_cast<uint32_t>(number.size())).first->second;
   }
-  const auto mine = job.host_of.begin() + self.rank;
+  const auto mine = job.host_of.begin() + job.rank;
   job.local_rank = static_cast<uint32_t>(std::count(job.host_of.begin(), mine, *mine));
   job.local_size = static_cast<uint32_t>(std::count(job.host_of.begin(), job.host_of.end(), *mine));
 }
 
-std::string find_session_directory(const pmix_proc_t& self) {
+std::string find_session_directory(std::string name) {
   for (const char* key : {PMIX_NSDIR, PMIX_TMPDIR}) {
-    std::string path = launcher_text(process_of(self, PMIX_RANK_WILDCARD), key);
+    std::string path = launcher_text(process_of(name, PMIX_RANK_WILDCARD), key);
     if (is_private_directory(path)) return path;
   }
   // Open MPI names only the directory of its PMIx server. That server may have several jobs, hence a part
   // of our own, made by whoever comes first; it goes with the rest.
   if (!has("PMIX_SERVER_TMPDIR") || !is_private_directory(std::getenv("PMIX_SERVER_TMPDIR"))) return {};
-  std::string name = self.nspace;
   std::replace(name.begin(), name.end(), '/', '-');
   const std::string path = fmt::format("{}/gravel-{}", std::getenv("PMIX_SERVER_TMPDIR"), name);
   const bool made = mkdir(path.c_str(), 0700) == 0 || errno == EEXIST;
@@ -132,29 +111,33 @@ void refuse_other_launchers() {
         std::getenv("PMI_SIZE"));
 }
 
-pmix_proc_t join_launcher(uint64_t limit_s) {
+launched_job join_launcher(uint64_t limit_s) {
   pmix_proc_t self{};
-  pmix_status_t code = PMIX_SUCCESS;
-  {
-    const std::jthread limit = limit_on_init(limit_s);
-    code = PMIx_Init(&self, nullptr, 0);
-  }
+  // PMIx_Init has no limit of its own: while a PE that is stopped holds up the launcher's server, it never returns.
+  std::promise<void> joined;
+  std::jthread limit([limit_s, answer = joined.get_future()] {
+    if (answer.wait_for(std::chrono::seconds(limit_s)) == std::future_status::ready) return;
+    log_error("the launcher does not answer PMIx_Init within {} s (GRAVEL_CONNECT_TIMEOUT_S); is one of the job's processes stopped?",
+              limit_s);
+    _exit(1);
+  });
+  const pmix_status_t code = PMIx_Init(&self, nullptr, 0);
+  joined.set_value();
+  limit.join();
   if (code != PMIX_SUCCESS)
     fail(
         "cannot join the job: PMIx_Init: {}. A PMIx launcher started this process (PMIX_NAMESPACE={}, PMIX_RANK={}) but does not answer. "
         "Check that the launcher still runs and that it uses a PMIx as new as this one ({})",
         PMIx_Error_string(code), std::getenv("PMIX_NAMESPACE"), std::getenv("PMIX_RANK"), PMIx_Get_version());
-  return self;
-}
-
-launched_job ask_launcher(const pmix_proc_t& self) {
   launched_job job;
-  const auto n_pes = launcher_number(process_of(self, PMIX_RANK_WILDCARD), PMIX_JOB_SIZE);
-  if (!n_pes || *n_pes == 0 || self.rank >= *n_pes)
-    fail("the launcher does not tell the number of PEs of the job (PMIX_JOB_SIZE; this PE is {})", self.rank);
+  job.name = self.nspace;
+  job.rank = self.rank;
+  const auto n_pes = launcher_number(process_of(job.name, PMIX_RANK_WILDCARD), PMIX_JOB_SIZE);
+  if (!n_pes || *n_pes == 0 || job.rank >= *n_pes)
+    fail("the launcher does not tell the number of PEs of the job (PMIX_JOB_SIZE; this PE is {})", job.rank);
   job.size = static_cast<uint32_t>(*n_pes);
-  find_hosts(job, self);
-  job.session_directory = find_session_directory(self);
+  find_hosts(job);
+  job.session_directory = find_session_directory(job.name);
   return job;
 }
 

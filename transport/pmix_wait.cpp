@@ -6,15 +6,17 @@
 #include <condition_variable>
 #include <iterator>
 #include <mutex>
-#include <optional>
+
+#include "lib/base/log.hpp"
 
 namespace gravel {
 namespace {
 
 /// What PMIx's thread tells the others. Never destroyed, since PMIx may call until the process ends.
 struct notices {
-  std::mutex mutex;
+  std::mutex mutex;  ///< of the answers to calls, too
   std::condition_variable changed;
+  std::optional<size_t> handler;  ///< PMIx's reference of event_arrived()
   bool leaving = false;
   std::string death;
   std::function<void(std::string)> callback;
@@ -48,6 +50,15 @@ void note_death(std::string text) {
   if (callback) callback(std::move(text));
 }
 
+/// `cookie`: of wait_for_pmix().
+void complete(void* cookie, pmix_status_t status, std::vector<std::byte> value) {
+  const std::unique_ptr<std::shared_ptr<pmix_call>> call(static_cast<std::shared_ptr<pmix_call>*>(cookie));
+  std::lock_guard lock(the_notices().mutex);
+  (*call)->value = std::move(value);
+  (*call)->status = status;
+  the_notices().changed.notify_all();
+}
+
 void event_arrived(size_t, pmix_status_t code, const pmix_proc_t* source, pmix_info_t info[], size_t n_info, pmix_info_t*, size_t,
                    pmix_event_notification_cbfunc_fn_t done, void* cookie) {
   const std::string text = describe_death(code, source, info, n_info);
@@ -56,32 +67,6 @@ void event_arrived(size_t, pmix_status_t code, const pmix_proc_t* source, pmix_i
 }
 
 }  // namespace
-
-struct pmix_call::state {
-  arguments with;
-  // Guarded by the mutex of the notices.
-  std::optional<pmix_status_t> status;
-  std::vector<std::byte> value;
-};
-
-pmix_call::pmix_call() : state_(std::make_shared<state>()) {}
-
-pmix_call::arguments& pmix_call::with() { return state_->with; }
-
-void* pmix_call::cookie() { return cookie_ = new shared_state(state_); }
-
-void pmix_call::refused() {
-  delete cookie_;
-  cookie_ = nullptr;
-}
-
-void pmix_call::complete(void* cookie, pmix_status_t status, std::vector<std::byte> value) {
-  const std::unique_ptr<shared_state> call(static_cast<shared_state*>(cookie));
-  std::lock_guard lock(the_notices().mutex);
-  (*call)->value = std::move(value);
-  (*call)->status = status;
-  the_notices().changed.notify_all();
-}
 
 void pmix_call::operation_done(pmix_status_t status, void* cookie) { complete(cookie, status, {}); }
 
@@ -96,33 +81,39 @@ void pmix_call::value_arrived(pmix_status_t status, pmix_value_t* value, void* c
   complete(cookie, status, std::move(copy));
 }
 
-pmix_call::outcome pmix_call::wait(uint64_t seconds) {
+pmix_outcome wait_for_pmix(const std::shared_ptr<pmix_call>& call, uint64_t seconds, const std::function<pmix_status_t(void*)>& begin) {
+  auto* const cookie = new std::shared_ptr(call);
+  if (const pmix_status_t code = begin(cookie); code != PMIX_SUCCESS) {
+    delete cookie;  // nobody will call back
+    call->status = code == PMIX_OPERATION_SUCCEEDED ? PMIX_SUCCESS : code;
+    return pmix_outcome::answered;
+  }
   auto& shared = the_notices();
   std::unique_lock lock(shared.mutex);
-  const bool woken = shared.changed.wait_for(lock, std::chrono::seconds(seconds), [&] { return state_->status || !shared.death.empty(); });
-  if (state_->status == PMIX_SUCCESS) return outcome::answered;
-  if (!shared.death.empty()) return outcome::death;  // tells more than the status of a call that failed for it
-  return woken ? outcome::answered : outcome::timeout;
+  const bool woken = shared.changed.wait_for(lock, std::chrono::seconds(seconds), [&] { return call->status || !shared.death.empty(); });
+  if (call->status == PMIX_SUCCESS) return pmix_outcome::answered;
+  if (!shared.death.empty()) return pmix_outcome::death;  // tells more than the status of a call that failed for it
+  return woken ? pmix_outcome::answered : pmix_outcome::timeout;
 }
 
-pmix_status_t pmix_call::status() const {
-  std::lock_guard lock(the_notices().mutex);
-  return state_->status.value_or(PMIX_ERR_TIMEOUT);
-}
-
-std::vector<std::byte>& pmix_call::value() { return state_->value; }
-
-pmix_status_t death_notices::start() {
+void death_notices::start() {
   pmix_status_t codes[] = {PMIX_ERR_PROC_ABORTED,       PMIX_ERR_PROC_REQUESTED_ABORT, PMIX_ERR_PROC_TERM_WO_SYNC,
                            PMIX_ERR_PROC_KILLED_BY_CMD, PMIX_ERR_PROC_ABORTED_BY_SIG,  PMIX_ERR_EXIT_NONZERO_TERM,
                            PMIX_ERR_LOST_CONNECTION,    PMIX_EVENT_NODE_DOWN};
-  return PMIx_Register_event_handler(codes, std::size(codes), nullptr, 0, event_arrived, nullptr, nullptr);
+  const pmix_status_t code = PMIx_Register_event_handler(codes, std::size(codes), nullptr, 0, event_arrived, nullptr, nullptr);
+  if (code < 0) log_warning("the launcher does not report the death of PEs ({})", PMIx_Error_string(code));
+  else the_notices().handler = static_cast<size_t>(code);
 }
 
 void death_notices::stop() {
-  std::lock_guard lock(the_notices().mutex);
-  the_notices().leaving = true;
-  the_notices().callback = nullptr;
+  std::optional<size_t> handler;
+  {
+    std::lock_guard lock(the_notices().mutex);
+    the_notices().leaving = true;
+    the_notices().callback = nullptr;
+    handler = the_notices().handler;
+  }
+  if (handler) PMIx_Deregister_event_handler(*handler, nullptr, nullptr);
 }
 
 std::string death_notices::first() {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,48 +16,30 @@
 
 namespace gravel {
 
-/// The outcome of one asynchronous call. Shared with PMIx's thread, since the caller may give up waiting.
-class pmix_call {
- public:
-  pmix_call();
-
-  /// What the call is made with. It lives until the answer is here, even if the caller has given up: PMIx
-  /// reads it on its own thread.
-  struct arguments {
-    pmix_proc_t proc{};
-    std::string key;
-    pmix_info_list options;
-  };
-  arguments& with();
-
-  /// What to hand to PMIx as callback data. To be called once; `refused()` takes it back if PMIx did not
-  /// accept the call.
-  void* cookie();
-  void refused();
+/// One asynchronous call. Shared with PMIx's thread, since the caller may give up waiting.
+struct pmix_call {
+  // What it is made with: PMIx reads it on its own thread until it answers.
+  pmix_proc_t proc{};
+  std::string key;
+  pmix_info_list options;
+  // The answer, to be read once it is here.
+  std::optional<pmix_status_t> status;
+  std::vector<std::byte> value;  ///< the byte object that arrived
 
   /// The callbacks to hand to PMIx.
   static void operation_done(pmix_status_t status, void* cookie);
   static void value_arrived(pmix_status_t status, pmix_value_t* value, void* cookie);
-
-  enum class outcome { answered, timeout, death };
-  /// Waits until the call is answered; status() and value() are valid only then.
-  outcome wait(uint64_t seconds);
-  pmix_status_t status() const;
-  std::vector<std::byte>& value();  ///< the byte object that arrived
-
- private:
-  struct state;
-  using shared_state = std::shared_ptr<state>;
-  static void complete(void* cookie, pmix_status_t status, std::vector<std::byte> value);
-  shared_state state_;
-  shared_state* cookie_ = nullptr;
 };
+
+enum class pmix_outcome { answered, timeout, death };
+/// `begin` makes the call, with that as callback data, and returns what PMIx says to it. Waits for the answer.
+pmix_outcome wait_for_pmix(const std::shared_ptr<pmix_call>& call, uint64_t seconds, const std::function<pmix_status_t(void*)>& begin);
 
 /// Reports of deaths, from when it starts until stop(). Any thread.
 namespace death_notices {
 
-/// Asks the launcher for them. Returns PMIx's reference of the handler, or why there will be none.
-pmix_status_t start();
+/// Asks the launcher for them; warns if there will be none.
+void start();
 /// From now on they are no news: this process is leaving.
 void stop();
 /// The first report, as a sentence for the user; empty if there was none.

@@ -6,7 +6,6 @@
 #pragma once
 #include <cstdint>
 #include <map>
-#include <vector>
 
 #include "lib/base/descriptor.hpp"
 
@@ -35,14 +34,11 @@ class process_watch {
   bool add(const process_identity& process, void* tag);
   void remove(void* tag);
 
-  /// The tag of a watched process that has ended, once each; null if there is none. One system call, or none
-  /// if nothing is watched.
+  /// The tag of a watched process that has ended, once each; null if there is none. A system call for each.
   void* ended();
 
  private:
-  owned_descriptor poll_;                    ///< epoll
-  std::map<void*, owned_descriptor> files_;  ///< tag -> pidfd
-  std::vector<void*> gone_;                  ///< had ended before they could be watched
+  std::map<void*, owned_descriptor> watched_;  ///< tag -> pidfd; none: had ended before it could be watched
 };
 
 }  // namespace gravel

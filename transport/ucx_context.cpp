@@ -10,10 +10,6 @@
 namespace gravel {
 namespace {
 
-struct config_release {
-  void operator()(ucp_config_t* config) const { ucp_config_release(config); }
-};
-
 bool in_environment(std::initializer_list<const char*> names) {
   for (const char* name : names)
     if (std::getenv(name)) return true;
@@ -23,7 +19,7 @@ bool in_environment(std::initializer_list<const char*> names) {
 ucp_context_h make_context(const ucp_params_t& params, bool shared_memory_reports_death) {
   ucp_config_t* raw = nullptr;
   ucx_check(ucp_config_read(nullptr, nullptr, &raw), "UCX: cannot read its configuration (UCX_* variables)");
-  const std::unique_ptr<ucp_config_t, config_release> config(raw);
+  const std::unique_ptr<ucp_config_t, void (*)(ucp_config_t*)> config(raw, ucp_config_release);
   if (!in_environment({"UCX_KEEPALIVE_INTERVAL"}))
     ucx_check(ucp_config_modify(raw, "KEEPALIVE_INTERVAL", "2s"), "UCX: cannot set KEEPALIVE_INTERVAL");
   // A process that is killed while it makes a System V segment leaves it behind. POSIX segments are as fast, and in the

@@ -69,7 +69,7 @@ void ucx_endpoint::put(const void* local, size_t bytes, const ucx_memory& local_
   ucx_operation* operation = worker.acquire(state_.get(), done, argument);
   if (failed()) return worker.event(operation, state_->failure);
   operation->waits = 2;  // UCX's callback and the flush that progress() posts
-  state_->unflushed.push(operation);
+  state_->unflushed.push_back(operation);
   if (!state_->listed_dirty) {
     state_->listed_dirty = true;
     worker.dirty_.push_back(state_.get());
@@ -92,11 +92,9 @@ void ucx_endpoint::send_am(unsigned id, std::span<const std::byte> header, std::
   ucx_operation* operation = worker.acquire(state_.get(), done, argument);
   if (failed()) return worker.event(operation, state_->failure);
   // UCX before 1.14 reads the header until the message is complete, so it is copied in any case.
-  const size_t copied = header.size() + (done ? 0 : data.size());
-  operation->copy.resize(copied);
-  if (!header.empty()) std::memcpy(operation->copy.data(), header.data(), header.size());
-  if (!done && !data.empty()) {
-    std::memcpy(operation->copy.data() + header.size(), data.data(), data.size());
+  operation->copy.assign(header.begin(), header.end());
+  if (!done) {
+    operation->copy.insert(operation->copy.end(), data.begin(), data.end());
     data = std::span(operation->copy).subspan(header.size());
   }
   ucp_request_param_t param{};

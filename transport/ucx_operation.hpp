@@ -23,29 +23,10 @@ struct ucx_operation {
   done_callback done = nullptr;
   void* argument = nullptr;
   ucs_status_t status = UCS_OK;
-  unsigned waits = 0;                ///< UCX's callback; for a put also the flush that covers it
-  ucx_operation* covered = nullptr;  ///< of a flush: the puts that it makes remotely complete
-  ucx_operation* next = nullptr;     ///< in one list: free, ready, not yet flushed, covered
-  ucx_operation* next_pending = nullptr;
-  ucx_operation* previous_pending = nullptr;
-  std::vector<std::byte> copy;  ///< header (and data) of an active message; keeps its capacity
-};
-
-/// First in, first out, through ucx_operation::next.
-struct ucx_operation_queue {
-  ucx_operation* first = nullptr;
-  ucx_operation* last = nullptr;
-
-  void push(ucx_operation* operation) {
-    operation->next = nullptr;
-    (last ? last->next : first) = operation;
-    last = operation;
-  }
-  ucx_operation* pop() {
-    ucx_operation* operation = first;
-    if (operation && !(first = operation->next)) last = nullptr;
-    return operation;
-  }
+  unsigned waits = 0;                   ///< UCX's callback; for a put also the flush that covers it
+  uint64_t number = 0;                  ///< of the worker's operations, in their order
+  std::vector<ucx_operation*> covered;  ///< of a flush: the puts that it makes remotely complete
+  std::vector<std::byte> copy;          ///< header (and data) of an active message; keeps its capacity
 };
 
 /// The part of an endpoint that UCX and the worker point to; does not move.
@@ -61,8 +42,7 @@ struct ucx_endpoint_state {
   bool closing = false;
   bool closed = false;
   bool listed_dirty = false;
-  ucx_operation* pending = nullptr;  ///< all operations not yet delivered, doubly linked
-  ucx_operation_queue unflushed;     ///< puts that no flush covers yet
+  std::vector<ucx_operation*> unflushed;  ///< puts that no flush covers yet
   std::vector<ucp_rkey_h> keys;
 };
 

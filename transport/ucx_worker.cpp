@@ -45,7 +45,7 @@ bool ucx_worker::progress() {
   flushing_.swap(dirty_);
   for (ucx_endpoint_state* endpoint : flushing_) {
     endpoint->listed_dirty = false;
-    if (endpoint->unflushed.first) flush_puts(*endpoint, nullptr, nullptr);
+    if (!endpoint->unflushed.empty()) flush_puts(*endpoint, nullptr, nullptr);
   }
   flushing_.clear();
   bool moved = ucp_worker_progress(handle_) > 0;
@@ -93,29 +93,22 @@ ucs_status_t ucx_worker::received(void* slot_address, const void* header, size_t
 }
 
 ucx_operation* ucx_worker::acquire(ucx_endpoint_state* endpoint, done_callback done, void* argument) {
-  ucx_operation* operation = free_.pop();
-  if (!operation) operation = &operations_.emplace_back();
+  if (free_.empty()) free_.push_back(&operations_.emplace_back());
+  ucx_operation* operation = free_.back();
+  free_.pop_back();
   operation->worker = this;
   operation->endpoint = endpoint;
   operation->done = done;
   operation->argument = argument;
   operation->status = UCS_OK;
   operation->waits = 1;
-  operation->covered = nullptr;
-  operation->previous_pending = nullptr;
-  operation->next_pending = endpoint->pending;
-  if (endpoint->pending) endpoint->pending->previous_pending = operation;
-  endpoint->pending = operation;
+  operation->number = ++begun_;
   return operation;
 }
 
 void ucx_worker::release(ucx_operation* operation) {
-  if (ucx_endpoint_state* endpoint = operation->endpoint) {
-    (operation->previous_pending ? operation->previous_pending->next_pending : endpoint->pending) = operation->next_pending;
-    if (operation->next_pending) operation->next_pending->previous_pending = operation->previous_pending;
-    operation->endpoint = nullptr;
-  }
-  free_.push(operation);
+  operation->endpoint = nullptr;
+  free_.push_back(operation);
 }
 
 /// Takes what a ucp_..._nbx call returned: UCX will call `completed` only if that is a request.
@@ -131,18 +124,16 @@ void ucx_worker::completed(void* request, ucs_status_t status, void* operation) 
 
 void ucx_worker::event(ucx_operation* operation, ucs_status_t status) {
   if (status != UCS_OK && operation->status == UCS_OK) operation->status = status;
-  while (ucx_operation* put = operation->covered) {
-    operation->covered = put->next;
-    event(put, status);
-  }
+  for (ucx_operation* put : operation->covered) event(put, status);
+  operation->covered.clear();
   if (--operation->waits > 0) return;
-  if (operation->endpoint) ready_.push(operation);
+  if (operation->endpoint) ready_.push_back(operation);
   else release(operation);
 }
 
 void ucx_worker::flush_puts(ucx_endpoint_state& endpoint, done_callback done, void* argument) {
   ucx_operation* flush = acquire(&endpoint, done, argument);
-  flush->covered = std::exchange(endpoint.unflushed, {}).first;
+  flush->covered.swap(endpoint.unflushed);
   if (endpoint.failure != UCS_OK) return event(flush, endpoint.failure);
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
@@ -154,18 +145,17 @@ void ucx_worker::flush_puts(ucx_endpoint_state& endpoint, done_callback done, vo
 /// Ends every operation of an endpoint now, whatever UCX does with it later.
 void ucx_worker::complete_all(ucx_endpoint_state& endpoint, ucs_status_t status) {
   // No flush will cover these any more; they wait for UCX's callback alone.
-  for (ucx_operation* put = endpoint.unflushed.pop(); put; put = endpoint.unflushed.pop())
-    if (--put->waits == 0) ready_.push(put);
+  for (ucx_operation* put : std::exchange(endpoint.unflushed, {}))
+    if (--put->waits == 0) ready_.push_back(put);
   // The records may be used again as soon as the first callback posts something, so only what to call is
-  // kept.
-  std::vector<std::pair<done_callback, void*>> calls;
-  while (ucx_operation* operation = endpoint.pending) {
-    endpoint.pending = operation->next_pending;
-    operation->endpoint = nullptr;
-    if (operation->done) calls.emplace_back(operation->done, operation->argument);
+  // kept, the oldest first.
+  std::map<uint64_t, std::pair<done_callback, void*>> calls;
+  for (ucx_operation& operation : operations_) {
+    if (operation.endpoint != &endpoint) continue;
+    operation.endpoint = nullptr;
+    if (operation.done) calls[operation.number] = {operation.done, operation.argument};
   }
-  for (auto call = calls.rbegin(); call != calls.rend(); ++call)  // oldest first
-    guarded([&] { call->first(call->second, status); });
+  for (const auto& [number, call] : calls) guarded([&, &then = call] { then.first(then.second, status); });
 }
 
 void ucx_worker::mark_failed(ucx_endpoint_state& endpoint, ucs_status_t status, const char* reason) {
@@ -201,9 +191,9 @@ bool ucx_worker::report_failures() {
 }
 
 bool ucx_worker::deliver() {
-  ucx_operation_queue round = std::exchange(ready_, {});  // what callbacks post now is delivered in the next round
-  const bool any = round.first;
-  while (ucx_operation* operation = round.pop()) {
+  delivering_.clear();
+  delivering_.swap(ready_);  // what callbacks post now is delivered in the next round
+  for (ucx_operation* operation : delivering_) {
     ucx_endpoint_state* endpoint = operation->endpoint;
     const done_callback done = operation->done;
     void* argument = operation->argument;
@@ -215,7 +205,7 @@ bool ucx_worker::deliver() {
     if (status != UCS_OK) mark_failed(*endpoint, status);
     if (done) guarded([&] { done(argument, status); });
   }
-  return any;
+  return !delivering_.empty();
 }
 
 void ucx_worker::start_closing() {

@@ -106,8 +106,8 @@ class ucx_worker {
   std::exception_ptr thrown_;  ///< the first that the user's code threw in this round; UCX cannot be unwound
   std::map<unsigned, am_slot> am_slots_;
   std::deque<ucx_operation> operations_;  ///< all records ever made; freed after UCX's worker
-  ucx_operation_queue free_;
-  ucx_operation_queue ready_;
+  uint64_t begun_ = 0;                    ///< operations
+  std::vector<ucx_operation*> free_, ready_, delivering_;
   std::vector<ucx_endpoint_state*> endpoints_;
   std::vector<ucx_endpoint_state*> dirty_;  ///< with puts that no flush covers yet
   std::vector<ucx_endpoint_state*> flushing_;

@@ -66,8 +66,22 @@ route cpu_route(const findings& f) {
                  : "no faster one exists; on one node packets are built in the receiver's shared memory"};
 }
 
+/// Transports that reach other nodes: those of NICs, then TCP.
+struct network {
+  std::vector<std::string> rdma, tcp;
+};
+network network_of(const std::vector<std::string>& transports) {
+  network n;
+  for (const auto& t : transports) {
+    const std::string_view family = std::string_view(t).substr(0, t.find('/'));
+    if (family.starts_with("rc") || family.starts_with("dc") || family.starts_with("ud")) n.rdma.push_back(t);
+    else if (family == "tcp" && t.substr(t.find('/') + 1) != "lo") n.tcp.push_back(t);
+  }
+  return n;
+}
+
 std::string to_other_nodes(const findings& f) {
-  const network n = network_of(f.ucx_transports);
+  const network n = network_of(f.software.ucx_transports);
   std::string text;
   if (!n.rdma.empty()) text = fmt::format("UCX over {}", fmt::join(n.rdma, ", "));
   else if (!n.tcp.empty()) text = fmt::format("UCX over {}; not RDMA: UCX finds no NIC that can do it", fmt::join(n.tcp, ", "));
@@ -77,17 +91,6 @@ std::string to_other_nodes(const findings& f) {
 }
 
 }  // namespace
-
-network network_of(const std::vector<std::string>& transports) {
-  network n;
-  for (const auto& t : transports) {
-    const std::string_view family = std::string_view(t).substr(0, t.find('/'));
-    const bool is_rdma = family.starts_with("rc") || family.starts_with("dc") || family.starts_with("ud");
-    if (is_rdma) n.rdma.push_back(t);
-    else if (family == "tcp" && t.substr(t.find('/') + 1) != "lo") n.tcp.push_back(t);
-  }
-  return n;
-}
 
 std::vector<route> find_routes(const findings& f) {
   std::vector<route> routes;
@@ -118,14 +121,14 @@ std::vector<problem> find_problems(const findings& f) {
 
   if (!f.settings_error.empty()) fatal(f.settings_error);
   if (!m.memfd.works) fatal(fmt::format("no shared memory: {}; Gravel shares its segments as memfds", m.memfd.why_not));
-  if (!f.ucx_error.empty()) fatal(f.ucx_error);
-  if (!f.ucx_build_error.empty()) fatal(f.ucx_build_error);
+  if (!f.software.ucx_error.empty()) fatal(f.software.ucx_error);
+  if (!f.software.ucx_build_error.empty()) fatal(f.software.ucx_build_error);
   if (!f.aggregator_error.empty()) fatal(f.aggregator_error);
 
   for (const auto& name : f.unknown_variables)
     warn(fmt::format("{} is not a variable of Gravel (a typing error?); gravel-info -c lists them", name));
   if (m.usable_threads == 1) warn("one core only: PEs and the aggregator take turns on it; results are right, rates mean nothing");
-  const bool rdma = !network_of(f.ucx_transports).rdma.empty();
+  const bool rdma = !network_of(f.software.ucx_transports).rdma.empty();
   if (constexpr uint64_t enough = 64 << 20; m.locked_memory && *m.locked_memory < enough && !m.may_lock_any)
     warn(
         fmt::format("the limit of locked memory is {} KiB{}; raise it with `ulimit -l unlimited`, or for all logins with '* - memlock "
@@ -152,7 +155,7 @@ std::vector<problem> find_problems(const findings& f) {
     if (!g.host_register)
       warn(fmt::format("{} cannot use pinned host memory of other libraries (no cudaHostRegister): Gravel cannot use it", name_of(g)));
   }
-  if (!f.gpus.gpus.empty() && !f.built_with_cuda)
+  if (!f.gpus.gpus.empty() && !f.software.built_with_cuda)
     warn("this Gravel was built without nvcc: its examples use the CPU backend; programs compiled by nvcc against it can use the GPUs");
   return found;
 }

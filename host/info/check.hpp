@@ -7,26 +7,24 @@
 
 #include "host/info/gpus.hpp"
 #include "host/info/machine.hpp"
+#include "host/info/software.hpp"
 
 namespace gravel {
 
 /// What the checks look at.
 struct findings {
+  software_report software{};
   gpu_report gpus;
   machine_report machine;
   mps_state mps{};
-  std::vector<std::string> ucx_transports;  ///< "tcp/eth0"
-  std::string ucx_error;                    ///< UCX could not list them
-  std::string ucx_tls;                      ///< UCX_TLS; "" if not set
-  std::string ucx_build_error;              ///< why a worker cannot be made with these settings; "": it can
-  std::string settings_error;               ///< GRAVEL_* variables that cannot be used
+  std::string ucx_tls;         ///< UCX_TLS; "" if not set
+  std::string settings_error;  ///< GRAVEL_* variables that cannot be used
   std::vector<std::string> unknown_variables;
   std::string ipc_error;                     ///< why CUDA IPC does not work; "": it does, or there is no GPU
   std::string routes = "auto";               ///< GRAVEL_ROUTES
   std::string partition = "hold";            ///< GRAVEL_PARTITION
   std::string aggregator, aggregator_error;  ///< path; or why it was not found
   uint64_t registered = 0;                   ///< bytes that a node registers with UCX for each PE of another node
-  bool built_with_cuda = false;
 };
 
 struct route {
@@ -45,12 +43,8 @@ struct problem {
   bool fatal;        ///< no job can run until it is solved
   std::string text;  ///< what is wrong, and what to do
 };
+/// The fatal ones first.
 std::vector<problem> find_problems(const findings&);
-
-/// Transports that reach other nodes: those of NICs, then TCP.
-struct network {
-  std::vector<std::string> rdma, tcp;
-};
-network network_of(const std::vector<std::string>& ucx_transports);
+inline bool can_run(const std::vector<problem>& problems) { return problems.empty() || !problems[0].fatal; }
 
 }  // namespace gravel

@@ -11,7 +11,7 @@
 namespace gravel {
 
 struct cuda_ipc_handle {
-  char bytes[64];
+  unsigned char bytes[64];
 };
 
 struct cuda_driver {
@@ -21,7 +21,7 @@ struct cuda_driver {
   static constexpr unsigned lazy_peer_access = 1;
 
   cuda_driver();
-  /// Empty: the driver is loaded and initialized. Else what is missing.
+  /// Empty: the driver is loaded and initialized, and has all these functions. Else what is missing.
   std::string why_not;
   /// "CUDA_ERROR_...: ..." of a result other than 0.
   std::string text_of(int result) const;
@@ -40,13 +40,10 @@ struct cuda_driver {
   int (*can_access_peer)(int*, int device, int peer) = library.find("cuDeviceCanAccessPeer");
   int (*p2p_attribute)(int*, int attribute, int device, int peer) = library.find("cuDeviceGetP2PAttribute");
   int (*retain_context)(void**, int device) = library.find("cuDevicePrimaryCtxRetain");
-  int (*release_context)(int device) = library.find("cuDevicePrimaryCtxRelease_v2");
   int (*set_context)(void*) = library.find("cuCtxSetCurrent");
   int (*allocate)(uint64_t*, size_t) = library.find("cuMemAlloc_v2");
-  int (*release)(uint64_t) = library.find("cuMemFree_v2");
   int (*get_ipc_handle)(cuda_ipc_handle*, uint64_t) = library.find("cuIpcGetMemHandle");
   int (*open_ipc_handle)(uint64_t*, cuda_ipc_handle, unsigned flags) = library.find("cuIpcOpenMemHandle_v2");
-  int (*close_ipc_handle)(uint64_t) = library.find("cuIpcCloseMemHandle");
 };
 
 }  // namespace gravel

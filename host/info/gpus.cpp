@@ -19,13 +19,10 @@ void describe_pair(const cuda_driver& cuda, const nvml& n, int from, int to, voi
   pair.atomics = cuda.p2p_attribute(&value, cuda_driver::p2p_atomics, from, to) == 0 && value != 0;
   if (cuda.p2p_attribute(&value, cuda_driver::p2p_rank, from, to) == 0) pair.rank = value;
   if (!nvml_from || !nvml_to) return;
-  if (n.p2p_status) {
-    int status = 0;
-    if (n.p2p_status(nvml_from, nvml_to, nvml::index_nvlink, &status) == 0) pair.nvlink = status == 0;
-    if (!pair.access && n.p2p_status(nvml_from, nvml_to, nvml::index_read, &status) == 0) pair.status = nvml::p2p_reason(status);
-  }
-  int level = 0;
-  if (n.common_ancestor && n.common_ancestor(nvml_from, nvml_to, &level) == 0) pair.path = nvml::path_of_level(level);
+  if (int status = 0; n.p2p_status(nvml_from, nvml_to, nvml::index_nvlink, &status) == 0) pair.nvlink = status == 0;
+  if (int status = 0; !pair.access && n.p2p_status(nvml_from, nvml_to, nvml::index_read, &status) == 0)
+    pair.status = nvml::p2p_reason(status);
+  if (int level = 0; n.common_ancestor(nvml_from, nvml_to, &level) == 0) pair.path = nvml::path_of_level(level);
 }
 
 }  // namespace
@@ -37,15 +34,14 @@ gpu_report find_gpus() {
     report.why_none = cuda.why_not;
     return report;
   }
-  void (*const create_stream)() = cuda.library.find("cuGreenCtxStreamCreate");  // the last that came of what is needed
-  report.green_contexts = create_stream != nullptr;
+  report.green_contexts = cuda.library.has("cuGreenCtxStreamCreate");  // the last that came of what is needed
   const nvml n;
   report.nvml = n.why_not;
   int version = 0, count = 0;
   cuda.driver_version(&version);
   report.driver = fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
   char text[256] = "";
-  if (n.why_not.empty() && n.driver_version && n.driver_version(text, sizeof(text)) == 0) report.driver += fmt::format(", driver {}", text);
+  if (n.why_not.empty() && n.driver_version(text, sizeof(text)) == 0) report.driver += fmt::format(", driver {}", text);
   if (const int result = cuda.device_count(&count)) {
     report.why_none = fmt::format("the CUDA driver cannot count its devices: {}", cuda.text_of(result));
     return report;

@@ -43,9 +43,8 @@ gpu_report find_gpus();
 /// Whether one process can map another's GPU memory. Starts a copy of this program, which makes a CUDA
 /// context on GPU 0, as this process does. Empty: it works; else the reason.
 std::string try_cuda_ipc();
-/// The copy's part: opens the handle (in hexadecimal). Returns an exit status, and prints the reason if it is
-/// not 0.
-int open_cuda_ipc(const std::string& handle);
+/// The copy's part: opens the handle (in hexadecimal). Returns why it cannot; empty: it can.
+std::string open_cuda_ipc(const std::string& handle);
 
 /// The MPS daemon's state in words: "running (process 12)", "not running".
 struct mps_state {

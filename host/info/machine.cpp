@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -33,10 +34,7 @@ void look_at_topology(machine_report& m, const std::vector<std::string>& bus_ids
     m.hwloc_error = fmt::format("hwloc cannot read the topology: {}", std::strerror(errno));
     return;
   }
-  const auto count = [&](hwloc_obj_type_t type) {
-    const int n = hwloc_get_nbobjs_by_type(raw, type);
-    return n > 0 ? static_cast<uint32_t>(n) : 0;
-  };
+  const auto count = [&](hwloc_obj_type_t type) { return static_cast<uint32_t>(std::max(0, hwloc_get_nbobjs_by_type(raw, type))); };
   m.packages = count(HWLOC_OBJ_PACKAGE);
   m.cores = count(HWLOC_OBJ_CORE);
   m.hardware_threads = count(HWLOC_OBJ_PU);
@@ -58,13 +56,11 @@ void look_at_topology(machine_report& m, const std::vector<std::string>& bus_ids
 }
 
 trial try_memfd() {
-  try {
+  const std::string why_not = text_of_error([] {
     const sealed_memory memory("gravel-info", "shared memory", 1 << 16);
     *const_cast<volatile char*>(memory.at()) = 1;
-    return {true, ""};
-  } catch (const error& e) {
-    return {false, e.what()};
-  }
+  });
+  return {why_not.empty(), why_not};
 }
 
 /// Two children, as two PEs would: one reads the other's memory. (A parent reading its child's proves less:

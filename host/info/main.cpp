@@ -1,4 +1,5 @@
 // gravel-info: what Gravel finds on this machine, its variables, and which routes it will use.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -19,43 +20,42 @@ namespace {
 
 using namespace gravel;
 
-const char* environment(const char* name) { return std::getenv(name); }
-
-findings look_around(const software_report& software) {
+findings look_around() {
   findings f;
+  f.software = look_at_software();
   f.gpus = find_gpus();
   std::vector<std::string> bus_ids;
   for (const gpu& g : f.gpus.gpus) bus_ids.push_back(g.bus_id);
   f.machine = look_at_machine(bus_ids);
   f.mps = find_mps();
-  f.ucx_transports = software.ucx_transports;
-  f.ucx_error = software.ucx_error;
-  f.ucx_build_error = software.ucx_build_error;
   if (const char* set = std::getenv("UCX_TLS")) f.ucx_tls = set;
   f.unknown_variables = unknown_settings(environ);
-  f.built_with_cuda = software.built_with_cuda;
   std::string aggregator;
-  try {
+  f.settings_error = text_of_error([&] {
     const settings s = resolved_settings(1);
     f.routes = s.routes;
     f.partition = s.partition;
     // Staging memory here and landing slots there have the same size: two sinks of each PE, for each thread.
     f.registered = 2 * s.aggregator_threads * s.packets_per_destination * s.packet_size;
     aggregator = s.aggregator;
-  } catch (const error& e) {
-    f.settings_error = e.what();
-  }
-  try {
-    f.aggregator = find_aggregator(aggregator);
-  } catch (const error& e) {
-    f.aggregator_error = e.what();
-  }
+  });
+  f.aggregator_error = text_of_error([&] { f.aggregator = find_aggregator(aggregator); });
+  if (!f.gpus.gpus.empty()) f.ipc_error = try_cuda_ipc();
   return f;
 }
 
+/// What standard output was at first. UCX writes its log there: that is standard error, once this has been called.
+std::FILE* output() {
+  static std::FILE* const kept = [] {
+    std::FILE* const made = fdopen(fcntl(1, F_DUPFD_CLOEXEC, 3), "w");
+    dup2(2, 1);
+    return made;
+  }();
+  return kept;
+}
+
 void print(const std::string& text) {
-  std::fputs(text.c_str(), stdout);
-  if (std::fflush(stdout) != 0) fail_errno("writing to standard output");
+  if (!output() || std::fputs(text.c_str(), output()) < 0 || std::fflush(output()) != 0) fail_errno("writing to standard output");
 }
 /// Values of the environment may be anything: what is no UTF-8 is replaced.
 void print(const nlohmann::json& j) { print(j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"); }
@@ -69,31 +69,17 @@ int run(bool variables, bool check, bool markdown, bool json) {
   nlohmann::json all;
   std::string text;
   if (variables) {
-    bool faulty = false;
-    text += variables_text(environment, &faulty);
-    fine = !faulty;
-    if (fine) try {
-        read_settings(environment);
-      } catch (const error& e) {  // values that do not fit together
-        text += fmt::format("\nCANNOT BE USED: {}\n", e.what());
-        fine = false;
-      }
-    if (json) all["variables"] = variables_json(environment);
+    text += variables_text(std::getenv);
+    fine = text_of_error([] { read_settings(std::getenv); }).empty();
+    if (json) all["variables"] = variables_json(std::getenv);
     for (const auto& name : unknown_settings(environ)) text += fmt::format("\n{} is set, but Gravel does not know it.\n", name);
   }
   if (check || !variables) {
-    const software_report software = look_at_software();
-    findings found = look_around(software);
-    if (!found.gpus.gpus.empty()) found.ipc_error = try_cuda_ipc();
-    if (check) {
-      for (const problem& p : find_problems(found)) fine = fine && !p.fatal;
-      text += check_text(found);
-      if (json) all.update(check_json(found));
-    }
-    if (!check || json) {
-      if (!check) text += report_text(software, found);
-      if (json) all.update(report_json(software, found));
-    }
+    const findings found = look_around();
+    if (check) fine = fine && can_run(find_problems(found));
+    if (!json) text += check ? check_text(found) : report_text(found);
+    if (json && check) all.update(check_json(found));
+    if (json) all.update(report_json(found));
   }
   if (json) print(all);
   else print(text);
@@ -123,7 +109,12 @@ int main(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;
   }
   try {
-    if (!ipc_handle.empty()) return open_cuda_ipc(ipc_handle);
+    output();
+    if (!ipc_handle.empty()) {
+      const std::string why_not = open_cuda_ipc(ipc_handle);
+      print(why_not);
+      return why_not.empty() ? 0 : 1;
+    }
     return run(variables, check, markdown, json);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "gravel-info: %s\n", e.what());

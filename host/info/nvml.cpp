@@ -1,39 +1,21 @@
 #include "host/info/nvml.hpp"
 
-#include <fmt/format.h>
-
 namespace gravel {
 
 nvml::nvml() {
-  if (!library.is_open()) {
-    why_not = library.why_not();
-    return;
-  }
-  if (!init || !shut_down || !device_of_bus_id) {
-    why_not = "libnvidia-ml.so.1 lacks functions";
-  } else if (const int result = init()) {
-    why_not = error_string ? error_string(result) : fmt::format("error {}", result);
-    init = nullptr;
-  }
-}
-
-nvml::~nvml() {
-  if (init && shut_down) shut_down();
+  why_not = library.why_not();
+  if (!why_not.empty()) return;
+  if (const int result = init()) why_not = error_string(result);
 }
 
 std::optional<uint32_t> nvml::count_links(void* device) const {
   constexpr unsigned most_nvlinks = 18;
-  if (!nvlink_state || !device) return std::nullopt;
+  if (!device) return std::nullopt;
   uint32_t active_links = 0;
-  bool any_answer = false;
-  for (unsigned link = 0; link < most_nvlinks; ++link) {
-    int active = 0;
-    if (nvlink_state(device, link, &active) != 0) continue;
-    any_answer = true;
-    active_links += active == 1;
-  }
   // A GPU without NVLink answers "not supported" for every link.
-  return any_answer ? std::optional(active_links) : std::optional(0u);
+  for (unsigned link = 0; link < most_nvlinks; ++link)
+    if (int active = 0; nvlink_state(device, link, &active) == 0) active_links += active == 1;
+  return active_links;
 }
 
 const char* nvml::p2p_reason(int status) {

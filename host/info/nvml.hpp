@@ -14,15 +14,11 @@ struct nvml {
   static constexpr int index_read = 0, index_nvlink = 2;
 
   nvml();
-  ~nvml();
-  nvml(const nvml&) = delete;
-  nvml& operator=(const nvml&) = delete;
-  /// Empty: the library is loaded and initialized. Else what is missing.
+  /// Empty: the library is loaded and initialized, and has all these functions. Else what is missing.
   std::string why_not;
 
   shared_library library{"libnvidia-ml.so.1"};
   int (*init)() = library.find("nvmlInit_v2");
-  int (*shut_down)() = library.find("nvmlShutdown");
   const char* (*error_string)(int) = library.find("nvmlErrorString");
   int (*driver_version)(char*, unsigned) = library.find("nvmlSystemGetDriverVersion");
   int (*device_of_bus_id)(const char*, void**) = library.find("nvmlDeviceGetHandleByPciBusId_v2");
@@ -30,7 +26,7 @@ struct nvml {
   int (*p2p_status)(void*, void*, int index, int* status) = library.find("nvmlDeviceGetP2PStatus");
   int (*common_ancestor)(void*, void*, int* level) = library.find("nvmlDeviceGetTopologyCommonAncestor");
 
-  /// Links that are up; empty: it does not tell. `device`: as device_of_bus_id() gives it, may be null.
+  /// Links that are up; nullopt: it does not tell. `device`: as device_of_bus_id() gives it, may be null.
   std::optional<uint32_t> count_links(void* device) const;
   /// Why p2p_status() is what it is; "" if all is well.
   static const char* p2p_reason(int status);

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace gravel {
 namespace {
 
-std::string yes_no(bool value) { return value ? "yes" : "no"; }
+using nlohmann::json;
+
 std::string trial_text(const trial& t) { return t.works ? "works" : fmt::format("does not work: {}", t.why_not); }
 std::string gib(uint64_t bytes) { return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30)); }
 
@@ -18,14 +20,6 @@ void row(std::string& text, const char* name, const std::string& value) { text +
 std::string locked_memory_text(const machine_report& m) {
   if (!m.locked_memory) return "unlimited";
   return fmt::format("{} KiB{}", *m.locked_memory / 1024, m.may_lock_any ? " (does not bind this user: CAP_IPC_LOCK)" : "");
-}
-
-/// One letter per pair, so that the matrix of eight GPUs fits a terminal.
-std::string pair_letter(const gpu_report& r, size_t i, size_t j) {
-  if (i == j) return "-";
-  const gpu_pair& p = r.pairs[i][j];
-  if (!p.access) return ".";
-  return p.nvlink.value_or(false) ? "N" : "P";
 }
 
 void add_gpus(std::string& text, const findings& f) {
@@ -44,13 +38,9 @@ void add_gpus(std::string& text, const findings& f) {
                     near == f.machine.locality.end() ? "" : ", " + near->second,
                     g.nvlinks && *g.nvlinks ? fmt::format(", {} NVLinks", *g.nvlinks) : ""));
   }
-  const auto all = [&](auto member) {
-    std::string values;
-    for (const gpu& g : r.gpus) values += fmt::format("{}{}", values.empty() ? "" : ", ", yes_no(g.*member));
-    const bool same = std::all_of(r.gpus.begin(), r.gpus.end(), [&](const gpu& g) { return g.*member == r.gpus[0].*member; });
-    return same ? yes_no(r.gpus[0].*member) : values;
-  };
-  row(text, "host atomics", fmt::format("{} (hostNativeAtomicSupported; Gravel does not need it)", all(&gpu::host_native_atomics)));
+  std::set<std::string> atomics;
+  for (const gpu& g : r.gpus) atomics.insert(g.host_native_atomics ? "yes" : "no");
+  row(text, "host atomics", fmt::format("{} (hostNativeAtomicSupported; Gravel does not need it)", fmt::join(atomics, ", ")));
   row(text, "CUDA IPC", f.ipc_error.empty() ? "works" : fmt::format("does not work: {}", f.ipc_error));
   row(text, "MPS", f.mps.text);
   row(text, "residency", residency_of(f));
@@ -60,7 +50,9 @@ void add_gpus(std::string& text, const findings& f) {
     text += '\n';
     for (size_t i = 0; i < r.gpus.size(); ++i) {
       text += fmt::format("    GPU {:<2}", r.gpus[i].ordinal);
-      for (size_t j = 0; j < r.gpus.size(); ++j) text += fmt::format("{:>4}", pair_letter(r, i, j));
+      // One letter per pair, so that the matrix of eight GPUs fits a terminal.
+      for (size_t j = 0; j < r.gpus.size(); ++j)
+        text += fmt::format("{:>4}", i == j ? '-' : !r.pairs[i][j].access ? '.' : r.pairs[i][j].nvlink.value_or(false) ? 'N' : 'P');
       text += '\n';
     }
   }
@@ -85,7 +77,8 @@ void add_machine(std::string& text, const machine_report& m) {
 
 }  // namespace
 
-std::string report_text(const software_report& s, const findings& f) {
+std::string report_text(const findings& f) {
+  const software_report& s = f.software;
   std::string text = fmt::format("Gravel {}\n", s.version);
   row(text, "built with", fmt::format("{}, {}", s.compiler, s.build_type));
   row(text, "CUDA backend", s.cuda);
@@ -106,17 +99,22 @@ std::string check_text(const findings& f) {
   if (f.gpus.gpus.empty()) text += fmt::format("  (no GPU: {})\n", f.gpus.why_none);
   const auto problems = find_problems(f);
   text += "problems\n";
-  for (const bool fatal : {true, false})
-    for (const problem& p : problems)
-      if (p.fatal == fatal) text += fmt::format("  {}: {}\n", fatal ? "ERROR" : "warning", p.text);
+  for (const problem& p : problems) text += fmt::format("  {}: {}\n", p.fatal ? "ERROR" : "warning", p.text);
   if (problems.empty()) text += "  none\n";
-  const bool runs = std::none_of(problems.begin(), problems.end(), [](const problem& p) { return p.fatal; });
-  text += runs ? "Gravel can run here.\n" : "Gravel cannot run here.\n";
+  text += can_run(problems) ? "Gravel can run here.\n" : "Gravel cannot run here.\n";
   return text;
 }
 
-nlohmann::json report_json(const software_report& s, const findings& f) {
-  using nlohmann::json;
+// What JSON has of these under their own names.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(gpu, ordinal, name, bus_id, memory, multiprocessors, host_native_atomics)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(gpu_pair, access, atomics, rank)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(machine_report, packages, cores, hardware_threads, usable_threads, numa_nodes, memory, may_lock_any,
+                                   ptrace_scope)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(route, from, to, route, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(problem, fatal, text)
+
+nlohmann::json report_json(const findings& f) {
+  const software_report& s = f.software;
   const auto trial_json = [](const trial& t) { return t.works ? json{{"works", true}} : json{{"works", false}, {"why_not", t.why_not}}; };
   json j;
   j["version"] = s.version;
@@ -129,13 +127,8 @@ nlohmann::json report_json(const software_report& s, const findings& f) {
 
   json gpus = json::array();
   for (const gpu& g : f.gpus.gpus) {
-    json one = {{"ordinal", g.ordinal},
-                {"name", g.name},
-                {"bus_id", g.bus_id},
-                {"memory", g.memory},
-                {"compute_capability", {g.major, g.minor}},
-                {"multiprocessors", g.multiprocessors},
-                {"host_native_atomics", g.host_native_atomics}};
+    json one = g;
+    one["compute_capability"] = {g.major, g.minor};
     if (g.nvlinks) one["nvlinks"] = *g.nvlinks;
     if (const auto near = f.machine.locality.find(g.bus_id); near != f.machine.locality.end()) one["locality"] = near->second;
     gpus.push_back(std::move(one));
@@ -145,7 +138,9 @@ nlohmann::json report_json(const software_report& s, const findings& f) {
     for (size_t to = 0; to < f.gpus.pairs.size(); ++to) {
       if (from == to) continue;
       const gpu_pair& p = f.gpus.pairs[from][to];
-      json one = {{"from", from}, {"to", to}, {"access", p.access}, {"atomics", p.atomics}, {"rank", p.rank}};
+      json one = p;
+      one["from"] = from;
+      one["to"] = to;
       if (p.nvlink) one["nvlink"] = *p.nvlink;
       if (!p.status.empty()) one["why_not"] = p.status;
       if (!p.path.empty()) one["path"] = p.path;
@@ -163,28 +158,17 @@ nlohmann::json report_json(const software_report& s, const findings& f) {
     j["residency"] = residency_of(f);
   }
   const machine_report& m = f.machine;
-  j["machine"] = {{"packages", m.packages},
-                  {"cores", m.cores},
-                  {"hardware_threads", m.hardware_threads},
-                  {"usable_threads", m.usable_threads},
-                  {"numa_nodes", m.numa_nodes},
-                  {"memory", m.memory},
-                  {"locked_memory", m.locked_memory ? json(*m.locked_memory) : json("unlimited")},
-                  {"may_lock_any", m.may_lock_any},
-                  {"memfd", trial_json(m.memfd)},
-                  {"cma", trial_json(m.cma)},
-                  {"ptrace_scope", m.ptrace_scope},
-                  {"dev_shm_free", m.dev_shm_free ? json(*m.dev_shm_free) : json(nullptr)}};
+  j["machine"] = m;
+  j["machine"]["locked_memory"] = m.locked_memory ? json(*m.locked_memory) : json("unlimited");
+  j["machine"]["memfd"] = trial_json(m.memfd);
+  j["machine"]["cma"] = trial_json(m.cma);
+  j["machine"]["dev_shm_free"] = m.dev_shm_free ? json(*m.dev_shm_free) : json(nullptr);
   return j;
 }
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(route, from, to, route, why)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(problem, fatal, text)
-
 nlohmann::json check_json(const findings& f) {
   const auto problems = find_problems(f);
-  const bool runs = std::none_of(problems.begin(), problems.end(), [](const problem& p) { return p.fatal; });
-  return {{"routes", find_routes(f)}, {"problems", problems}, {"runs", runs}};
+  return {{"routes", find_routes(f)}, {"problems", problems}, {"runs", can_run(problems)}};
 }
 
 }  // namespace gravel

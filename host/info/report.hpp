@@ -4,13 +4,12 @@
 #include <string>
 
 #include "host/info/check.hpp"
-#include "host/info/software.hpp"
 
 namespace gravel {
 
-std::string report_text(const software_report&, const findings&);
+std::string report_text(const findings&);
 std::string check_text(const findings&);
-nlohmann::json report_json(const software_report&, const findings&);
+nlohmann::json report_json(const findings&);
 nlohmann::json check_json(const findings&);
 
 }  // namespace gravel

@@ -6,22 +6,17 @@
 
 namespace gravel {
 
+/// It stays loaded: threads of its own may run.
 class shared_library {
  public:
-  explicit shared_library(const char* name) : handle_(dlopen(name, RTLD_NOW | RTLD_LOCAL)) {
-    if (!handle_)
-      if (const char* text = dlerror()) why_not_ = text;
+  explicit shared_library(const char* name) : name_(name), handle_(dlopen(name, RTLD_NOW | RTLD_LOCAL)) {
+    if (!handle_) why_not_ = dlerror();
   }
-  ~shared_library() {
-    if (handle_) dlclose(handle_);
-  }
-  shared_library(const shared_library&) = delete;
-  shared_library& operator=(const shared_library&) = delete;
-
-  bool is_open() const { return handle_ != nullptr; }
+  /// What is missing: the library, or one of the functions that were looked for. Empty: nothing.
   const std::string& why_not() const { return why_not_; }
+  bool has(const char* function) const { return handle_ && dlsym(handle_, function); }
 
-  /// A function, for a pointer of its type; nullptr if the library has none of that name.
+  /// A function, for a pointer of its type; nullptr if the library has none of that name, which why_not() then says.
   struct symbol {
     void* at;
     template <class F>
@@ -29,9 +24,13 @@ class shared_library {
       return reinterpret_cast<F*>(at);
     }
   };
-  symbol find(const char* name) const { return {handle_ ? dlsym(handle_, name) : nullptr}; }
+  symbol find(const char* function) {
+    if (why_not_.empty() && !has(function)) why_not_ = std::string(name_) + " has no " + function;
+    return {handle_ ? dlsym(handle_, function) : nullptr};
+  }
 
  private:
+  const char* name_;
   void* handle_;
   std::string why_not_;
 };

@@ -1,36 +1,12 @@
 #include "host/info/software.hpp"
 
-#include <fcntl.h>
 #include <hwloc/autogen/config.h>
 #include <pmix.h>
-#include <unistd.h>
-
-#include <cstdio>
 
 #include "transport/ucx_context.hpp"
 
 namespace gravel {
 namespace {
-
-/// UCX writes its log to standard output; while this object lives that is standard error.
-class output_to_error {
- public:
-  output_to_error() : saved_(fcntl(1, F_DUPFD_CLOEXEC, 3)) {
-    std::fflush(stdout);
-    if (saved_ >= 0) dup2(2, 1);
-  }
-  ~output_to_error() {
-    std::fflush(stdout);
-    if (saved_ < 0) return;
-    dup2(saved_, 1);
-    close(saved_);
-  }
-  output_to_error(const output_to_error&) = delete;
-  output_to_error& operator=(const output_to_error&) = delete;
-
- private:
-  int saved_;
-};
 
 /// "OpenPMIx 4.2.2rc2 (PMIx Standard: 4.2, ...)\n": the part in front.
 std::string short_pmix(const std::string& text) {
@@ -56,17 +32,8 @@ software_report look_at_software() {
   s.ucx = ucx_version();
   s.pmix = short_pmix(PMIx_Get_version());
   s.hwloc = HWLOC_VERSION;  // that of its header: the library does not tell its own
-  const output_to_error quiet;
-  try {
-    s.ucx_transports = ucx_transports();
-  } catch (const error& e) {
-    s.ucx_error = e.what();
-  }
-  try {
-    const ucx_context trial(1);
-  } catch (const error& e) {
-    s.ucx_build_error = e.what();
-  }
+  s.ucx_error = text_of_error([&] { s.ucx_transports = ucx_transports(); });
+  s.ucx_build_error = text_of_error([] { const ucx_context trial(1); });
   return s;
 }
 

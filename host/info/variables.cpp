@@ -29,19 +29,10 @@ std::string range_of(const setting_row& row) {
   return row.most == unbounded ? fmt::format("from {}", number(row.least)) : fmt::format("{} to {}", number(row.least), number(row.most));
 }
 
-std::string unit_of(const setting_row& row) { return row.kind == setting_kind::flag ? "yes or no" : row.unit; }
-
 /// What is wrong with this variable's value alone; "" if nothing.
 std::string fault_of(const setting_row& row, const char* value) {
-  try {
-    read_settings([&](const char* name) { return std::strcmp(name, row.name) == 0 ? value : nullptr; });
-  } catch (const error& e) {
-    return e.what();
-  }
-  return "";
+  return text_of_error([&] { read_settings([&](const char* name) { return std::strcmp(name, row.name) == 0 ? value : nullptr; }); });
 }
-
-std::string shown(const char* value) { return *value ? value : "(empty)"; }
 
 /// Text in a cell of a Markdown table.
 std::string cell(std::string text) {
@@ -51,32 +42,29 @@ std::string cell(std::string text) {
 
 }  // namespace
 
-std::string variables_text(const variable_lookup& lookup, bool* faulty) {
+std::string variables_text(const variable_lookup& lookup) {
   std::string text = "# Variables of Gravel. '*': set in this environment. Sizes may be written as 65536, 64K or 64KiB.\n\n";
-  *faulty = false;
   for (const setting_row& row : setting_table()) {
     const char* found = lookup(row.name);
-    const std::string fault = found ? fault_of(row, found) : "";
-    const std::string unit = row.unit, range = range_of(row);
+    const std::string fault = found ? fault_of(row, found) : "", range = range_of(row);
     text += fmt::format("{} {}={}\n", found ? '*' : ' ', row.name, found ? found : row.default_value);
-    text += fmt::format("      {}\n      ", row.meaning);
-    text += fmt::format("default {}", shown(row.default_value));
-    if (!range.empty()) text += fmt::format("; {}{}{}", range, unit.empty() ? "" : " ", unit);
+    text += fmt::format("      {}\n      default {}", row.meaning, *row.default_value ? row.default_value : "(empty)");
+    if (!range.empty()) text += fmt::format("; {}{}{}", range, *row.unit ? " " : "", row.unit);
     text += '\n';
-    if (!fault.empty()) {
-      text += fmt::format("      CANNOT BE USED: {}\n", fault);
-      *faulty = true;
-    }
+    if (!fault.empty()) text += fmt::format("      CANNOT BE USED: {}\n", fault);
   }
+  // Also what only values together may not be.
+  const std::string fault = text_of_error([&] { read_settings(lookup); });
+  if (!fault.empty()) text += fmt::format("\nCANNOT BE USED: {}\n", fault);
   return text;
 }
 
 std::string variables_markdown() {
   std::string text = "| variable | default | range | unit | meaning |\n|---|---|---|---|---|\n";
   for (const setting_row& row : setting_table()) {
-    const std::string range = row.kind == setting_kind::flag ? "" : range_of(row);
-    text += fmt::format("| `{}` | {} | {} | {} | {} |\n", row.name, *row.default_value ? fmt::format("`{}`", row.default_value) : "", range,
-                        unit_of(row), cell(row.meaning));
+    const bool is_flag = row.kind == setting_kind::flag;
+    text += fmt::format("| `{}` | {} | {} | {} | {} |\n", row.name, *row.default_value ? fmt::format("`{}`", row.default_value) : "",
+                        is_flag ? "" : range_of(row), is_flag ? "yes or no" : row.unit, cell(row.meaning));
   }
   return text;
 }

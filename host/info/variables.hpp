@@ -9,9 +9,8 @@ namespace gravel {
 /// Finds the value of a variable; nullptr: not set.
 using variable_lookup = std::function<const char*(const char*)>;
 
-/// Every variable with value, default, unit and meaning; those that are set are marked. `faulty`: some value
-/// cannot be used, which the text says beside it.
-std::string variables_text(const variable_lookup&, bool* faulty);
+/// Every variable with value, default, unit and meaning; those that are set are marked, and what cannot be used.
+std::string variables_text(const variable_lookup&);
 /// The table of docs/configuration.md. Knows nothing of the environment.
 std::string variables_markdown();
 nlohmann::json variables_json(const variable_lookup&);

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -84,12 +85,14 @@ pid_t spawn_aggregator(const std::string& path, int listener, uint32_t pes, uint
 
 bool wait_for_aggregator(pid_t pid, int limit_ms) {
   int status = 0;
-  for (int waited = 0;; ++waited) {
-    if (waitpid(pid, &status, WNOHANG) == pid) return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  for (int waited = 0; waited <= limit_ms + 1000; ++waited) {
+    const pid_t ended = waitpid(pid, &status, WNOHANG);
+    if (ended == pid) return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (ended < 0 && errno == ECHILD) return true;  // the program ignores SIGCHLD, or waits for any child: nobody knows how it has ended
     if (waited == limit_ms) kill(pid, SIGKILL);
-    if (waited > limit_ms + 1000) return false;
     usleep(1000);
   }
+  return false;
 }
 
 }  // namespace gravel

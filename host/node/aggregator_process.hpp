@@ -15,7 +15,7 @@ std::string find_aggregator(const std::string& setting);
 /// blocked or ignored. Returns its process id.
 pid_t spawn_aggregator(const std::string& path, int listener, uint32_t pes, uint32_t host_pes);
 
-/// Waits up to `limit_ms` for it to end, then kills it. True: it ended by itself with status 0.
+/// Waits up to `limit_ms` for it to end, then kills it. True: it ended by itself with status 0, or with one that the program has not left for us.
 bool wait_for_aggregator(pid_t, int limit_ms);
 
 }  // namespace gravel

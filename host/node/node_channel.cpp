@@ -31,20 +31,33 @@ void set_limit(int descriptor, int option, uint64_t seconds, const char* name) {
   if (setsockopt(descriptor, SOL_SOCKET, option, &limit, sizeof(limit)) != 0) fail_errno(name);
 }
 
-[[noreturn]] void fail_reading() {
-  if (errno == EAGAIN || errno == EWOULDBLOCK)
-    fail("no answer on the node's socket within twice GRAVEL_CONNECT_TIMEOUT_S; is a process of the job stopped?");
-  fail_errno("reading from the node's socket");
+/// `late`: what has not happened in time.
+[[noreturn]] void fail_at(const char* what, const char* late) {
+  if (errno == EAGAIN) fail("{} within twice GRAVEL_CONNECT_TIMEOUT_S; is a process of the job stopped?", late);
+  fail_errno(what);
 }
 
-/// Reads exactly n bytes; false at an end of file before the first.
-bool read_all(int descriptor, void* to, size_t n) {
-  size_t done = 0;
-  while (done < n) {
-    const ssize_t got = recv(descriptor, static_cast<char*>(to) + done, n - done, 0);
-    if (got > 0) done += static_cast<size_t>(got);
-    else if (got == 0 || errno == ECONNRESET) return false;
-    else if (errno != EINTR) fail_reading();
+/// Reads exactly n bytes, and a descriptor that comes with them; false at an end of file.
+bool read_all(int from, std::byte* to, size_t n, owned_descriptor& came) {
+  while (n) {
+    alignas(cmsghdr) char control[CMSG_LEN(sizeof(int))];  // room for one: the kernel closes others
+    iovec part{to, n};
+    msghdr message{};
+    message.msg_iov = &part;
+    message.msg_iovlen = 1;
+    message.msg_control = control;
+    message.msg_controllen = sizeof(control);
+    const ssize_t got = recvmsg(from, &message, MSG_CMSG_CLOEXEC);
+    if (got == 0 || (got < 0 && errno == ECONNRESET)) return false;
+    if (got < 0 && errno != EINTR) fail_at("reading from the node's socket", "no answer on the node's socket");
+    if (got < 0) continue;
+    if (const cmsghdr* c = CMSG_FIRSTHDR(&message); c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+      int number;
+      std::memcpy(&number, CMSG_DATA(c), sizeof(int));
+      came = owned_descriptor(number);
+    }
+    to += got;
+    n -= static_cast<size_t>(got);
   }
   return true;
 }
@@ -77,12 +90,8 @@ void node_channel::send_bytes(std::vector<std::byte> bytes, int descriptor) {
   }
   while (part.iov_len) {
     const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
-    if (sent < 0) {
-      if (errno == EINTR) continue;
-      if (errno == EAGAIN || errno == EWOULDBLOCK)
-        fail("nobody read from the node's socket within twice GRAVEL_CONNECT_TIMEOUT_S; is a process of the job stopped?");
-      fail_errno("writing to the node's socket");
-    }
+    if (sent < 0 && errno != EINTR) fail_at("writing to the node's socket", "nobody read from the node's socket");
+    if (sent < 0) continue;
     message.msg_control = nullptr;
     message.msg_controllen = 0;
     part.iov_base = static_cast<char*>(part.iov_base) + sent;
@@ -93,26 +102,7 @@ void node_channel::send_bytes(std::vector<std::byte> bytes, int descriptor) {
 std::optional<frame> node_channel::receive() {
   frame result{};
   result.bytes.resize(sizeof(wire_header));
-  iovec part{result.bytes.data(), result.bytes.size()};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  ssize_t got;
-  while ((got = recvmsg(descriptor(), &message, MSG_CMSG_CLOEXEC)) < 0)
-    if (errno == ECONNRESET) return std::nullopt;
-    else if (errno != EINTR) fail_reading();
-  if (got == 0) return std::nullopt;
-  for (cmsghdr* c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c))
-    if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-      int came;
-      std::memcpy(&came, CMSG_DATA(c), sizeof(int));
-      result.descriptor = owned_descriptor(came);
-    }
-  std::byte* const begin = result.bytes.data();
-  if (!read_all(descriptor(), begin + got, sizeof(wire_header) - static_cast<size_t>(got))) return std::nullopt;
+  if (!read_all(descriptor(), result.bytes.data(), sizeof(wire_header), result.descriptor)) return std::nullopt;
   const wire_header header = read_wire_header(result.bytes, "the node's socket");
   if (header.kind < wire_kind::hello || header.kind > wire_kind::abort || header.bytes > most_bytes ||
       (header.kind == wire_kind::hello) != bool(result.descriptor))
@@ -120,7 +110,7 @@ std::optional<frame> node_channel::receive() {
          result.descriptor ? "with" : "without");
   result.kind = header.kind;
   result.bytes.resize(sizeof(wire_header) + header.bytes);
-  if (!read_all(descriptor(), result.bytes.data() + sizeof(wire_header), header.bytes)) return std::nullopt;
+  if (!read_all(descriptor(), result.bytes.data() + sizeof(wire_header), header.bytes, result.descriptor)) return std::nullopt;
   return result;
 }
 

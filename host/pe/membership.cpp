@@ -11,7 +11,7 @@ extern char** environ;
 
 namespace gravel {
 
-membership::membership() : boot(bootstrap::connect()), pe(boot->rank()) {
+membership::membership() : boot(std::make_unique<bootstrap>()), pe(boot->rank()) {
   own_pe = pe;
   set_log_name(fmt::format("PE {}", pe));
   values = resolved_settings(boot->local_size());

@@ -34,6 +34,17 @@ template <class... Args>
 /// The text of what was thrown; `unknown`, if it is no std::exception.
 std::string text_of_thrown(const std::exception_ptr& thrown, const char* unknown = "something that is no std::exception");
 
+/// The text of the gravel::error that `action` ends with; empty: it does not.
+template <class F>
+std::string text_of_error(F action) {
+  try {
+    action();
+    return {};
+  } catch (const error& e) {
+    return e.what();
+  }
+}
+
 /// An uncaught exception ends the process with one line on stderr and exit status 1, instead of a core dump.
 /// `last_words`, if given, is called with the exception's text first; it may end the process itself.
 void install_terminate_handler(void (*last_words)(const std::string&) = nullptr);

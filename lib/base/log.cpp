@@ -33,7 +33,7 @@ auto of_spdlog(log_level level) { return static_cast<spdlog::level::level_enum>(
 
 void set_log_name(std::string name) { name_storage() = std::move(name); }
 const std::string& log_name() { return name_storage(); }
-void set_log_level(log_level level) { logger().set_level(of_spdlog(level)); }
+void set_log_level(const std::string& name) { logger().set_level(spdlog::level::from_str(name)); }
 bool log_enabled(log_level level) { return logger().should_log(of_spdlog(level)); }
 
 void log_line(log_level level, std::string_view text) {

@@ -14,7 +14,8 @@ enum class log_level { debug = 1, info, warning, error };
 /// Names the speaker of this process, e.g. "PE 3" or "aggregator of node 1".
 void set_log_name(std::string name);
 const std::string& log_name();
-void set_log_level(log_level level);
+/// "debug", "info", "warning" or "error".
+void set_log_level(const std::string& name);
 bool log_enabled(log_level level);
 void log_line(log_level level, std::string_view text);
 

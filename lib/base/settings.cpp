@@ -187,16 +187,13 @@ settings read_settings(const std::function<const char*(const char*)>& lookup) {
 }
 
 const settings& current_settings() {
-  static const settings result = read_settings([](const char* name) { return std::getenv(name); });
+  static const settings result = read_settings(std::getenv);
   return result;
 }
 
 settings resolved_settings(uint32_t host_pes) {
   settings s = current_settings();
-  set_log_level(s.log == "debug"     ? log_level::debug
-                : s.log == "info"    ? log_level::info
-                : s.log == "warning" ? log_level::warning
-                                     : log_level::error);
+  set_log_level(s.log);
   // Online, not allowed, cores: launchers bind PEs to one core each, and all processes of a node must agree.
   const auto cores = static_cast<uint32_t>(std::max(1l, sysconf(_SC_NPROCESSORS_ONLN)));
   if (s.aggregator_threads == 0) s.aggregator_threads = std::clamp(cores / 8, 1u, 4u);

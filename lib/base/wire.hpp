@@ -86,7 +86,7 @@ class wire_writer {
   explicit wire_writer(wire_kind);
   template <class T>
   void put(const T& value) {
-    if constexpr (wire_record<T>) std::apply([this](const auto&... field) { (put(field), ...); }, T::fields(value));
+    if constexpr (wire_record<T>) std::apply([this](const auto&... field) { (this->put(field), ...); }, T::fields(value));
     else if constexpr (std::is_same_v<T, bool>) put(static_cast<uint8_t>(value));
     else {
       static_assert(wire_plain<T>);
@@ -123,7 +123,7 @@ class wire_reader {
   wire_reader(wire_kind, std::span<const std::byte> bytes, std::string_view from);
   template <class T>
   void get(T& value) {
-    if constexpr (wire_record<T>) std::apply([this](auto&... field) { (get(field), ...); }, T::fields(value));
+    if constexpr (wire_record<T>) std::apply([this](auto&... field) { (this->get(field), ...); }, T::fields(value));
     else if constexpr (std::is_same_v<T, bool>) value = truth();
     else {
       static_assert(wire_plain<T>);

@@ -12,10 +12,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "lib/base/error.hpp"
+#include "lib/base/process_stat.hpp"
 
 namespace gravel {
 namespace {
@@ -25,13 +25,6 @@ struct child_error {
   int step, code;
 };
 enum { in_set_up = 1, in_chdir, in_exec };
-
-std::vector<char*> c_array(const std::vector<std::string>& texts) {
-  std::vector<char*> result;
-  for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
-  result.push_back(nullptr);
-  return result;
-}
 
 /// Between fork and exec of a process with threads: only functions that are safe in signal handlers.
 [[noreturn]] void become_program(const child_setup& setup, char* const* arguments, char* const* environment, pid_t parent, int report) {
@@ -50,7 +43,7 @@ std::vector<char*> c_array(const std::vector<std::string>& texts) {
   // Kernels before 5.11 lack the flag; then descriptors that PMIx left open on exec stay open, which is
   // harmless.
   syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC);
-  sigaction(SIGPIPE, &setup.sigpipe, nullptr);
+  signal(SIGPIPE, setup.sigpipe);
   sigprocmask(SIG_SETMASK, &setup.signal_mask, nullptr);
   execve(setup.program.c_str(), arguments, environment);
   give_up(in_exec);
@@ -74,6 +67,13 @@ bool check_executable(const std::string& path) {
 }
 
 }  // namespace
+
+std::vector<char*> c_array(const std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (const auto& text : texts) result.push_back(const_cast<char*>(text.c_str()));
+  result.push_back(nullptr);
+  return result;
+}
 
 std::string find_program(const std::string& name, const std::string& working_directory) {
   if (name.find('/') != std::string::npos) {
@@ -143,45 +143,10 @@ std::string describe_wait_status(int wait_status) {
 int shell_status(int wait_status) { return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status); }
 
 std::optional<int> status_of_ending(pid_t pid) {
-  constexpr uint64_t exiting = 4;  // PF_EXITING of the kernel
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text, skipped;
-  if (!std::getline(file, text) || text.rfind(')') == std::string::npos) return {};
-  // Fields are counted from 1; the second, the name, may hold anything. The 9th are flags, the 52nd is the status.
-  std::istringstream fields(text.substr(text.rfind(')') + 1));
-  uint64_t flags = 0;
-  int status = 0;
-  for (int field = 3; field < 9; ++field) fields >> skipped;
-  fields >> flags;
-  for (int field = 10; field < 52; ++field) fields >> skipped;
-  if (!(fields >> status) || !(flags & exiting)) return {};
-  return status;
-}
-
-std::vector<pid_t> own_children() {
-  std::vector<pid_t> result;
-  std::error_code code;
-  for (std::filesystem::directory_iterator entry("/proc", code), none; !code && entry != none; entry.increment(code)) {
-    const pid_t pid = static_cast<pid_t>(std::atol(entry->path().filename().c_str()));
-    if (pid <= 0) continue;
-    std::ifstream file(fmt::format("/proc/{}/stat", pid));
-    std::string text;
-    if (!std::getline(file, text)) continue;
-    // "pid (name) state ppid ...": the name may hold blanks and parentheses, so count from its end.
-    const size_t end = text.rfind(')');
-    if (end == std::string::npos) continue;
-    std::istringstream rest(text.substr(end + 1));
-    char state = 0;
-    pid_t parent = 0;
-    if (rest >> state >> parent && parent == getpid() && state != 'Z') result.push_back(pid);
-  }
-  return result;
-}
-
-std::string process_name(pid_t pid) {
-  std::ifstream file(fmt::format("/proc/{}/comm", pid));
-  std::string name;
-  return std::getline(file, name) ? name : "?";
+  constexpr uint64_t exiting = 4;  // PF_EXITING of the kernel, in the flags
+  const auto fields = stat_of_process(static_cast<uint64_t>(pid));
+  if (fields.size() < 52 || !(std::stoull(fields[8]) & exiting)) return {};
+  return std::stoi(fields[51]);
 }
 
 }  // namespace gravel

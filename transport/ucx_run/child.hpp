@@ -19,6 +19,9 @@ struct start_failure {
 /// `working_directory` if that is not empty). Returns its path; throws start_failure.
 std::string find_program(const std::string& name, const std::string& working_directory);
 
+/// As exec takes them; pointers into `texts`.
+std::vector<char*> c_array(const std::vector<std::string>& texts);
+
 struct child_setup {
   std::string program;                 ///< path
   std::vector<std::string> arguments;  ///< with the name of the program first
@@ -26,7 +29,7 @@ struct child_setup {
   std::string working_directory;                   ///< "": the current one
   int input = -1, output = -1, error_output = -1;  ///< become descriptors 0, 1, 2; -1: those of this process
   sigset_t signal_mask{};                          ///< restored in the child
-  struct sigaction sigpipe {};                     ///< disposition of SIGPIPE restored in the child
+  sighandler_t sigpipe = SIG_DFL;                  ///< disposition of SIGPIPE restored in the child
 };
 
 /// Starts it as leader of a process group of its own that dies with the thread that calls this
@@ -42,11 +45,5 @@ int shell_status(int wait_status);
 /// How a process is ending, as waitpid will give it, while it has not ended yet: the driver of a GPU may need seconds to clear up after one that
 /// was killed. None: it lives, or the system does not tell.
 std::optional<int> status_of_ending(pid_t pid);
-
-/// Living direct children of this process, from /proc: with PR_SET_CHILD_SUBREAPER that includes the orphans
-/// of PEs.
-std::vector<pid_t> own_children();
-/// The name of a process, for messages.
-std::string process_name(pid_t pid);
 
 }  // namespace gravel

@@ -145,19 +145,13 @@ int delegate_job(const run_options& options) {
         "the hosts {} need a PMIx launcher, and none is installed: looked in PATH for prterun, Open MPI's mpirun, and srun with PMIx. On "
         "Debian and Ubuntu: apt-get install openmpi-bin",
         host_list(options.hosts, false));
-  for (const auto& variable : job_variables(options)) {
-    const size_t equals = variable.find('=');
-    setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1);
-  }
+  set_job_variables(options);
   const auto command = launcher_command(*with, options, variables_to_export(options), geteuid() == 0);
   if (options.dry_run) {
     std::printf("%s\n", shell_quoted(command).c_str());
     return 0;
   }
-  std::vector<char*> words;
-  for (const auto& word : command) words.push_back(const_cast<char*>(word.c_str()));
-  words.push_back(nullptr);
-  execv(words[0], words.data());
+  execv(command[0].c_str(), c_array(command).data());
   fail_errno("cannot start " + with->path);
 }
 

@@ -9,6 +9,8 @@
 
 namespace gravel {
 
+static bool in_foreground() { return tcgetpgrp(0) == getpgrp(); }
+
 job_input::job_input() {
   if (!isatty(0)) return;
   int ends[2];
@@ -17,8 +19,6 @@ job_input::job_input() {
   write_end_ = owned_descriptor(ends[1]);
   fcntl(write_end_.get(), F_SETFL, O_NONBLOCK);
 }
-
-bool job_input::in_foreground() const { return tcgetpgrp(0) == getpgrp(); }
 
 bool job_input::add_to_poll(std::vector<pollfd>& polled) const {
   if (!write_end_) return true;

@@ -26,7 +26,6 @@ class job_input {
   void service();
 
  private:
-  bool in_foreground() const;
   owned_descriptor read_end_, write_end_;
   bool at_end_ = false;
   std::string pending_;

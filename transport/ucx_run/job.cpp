@@ -42,7 +42,8 @@ void raise_descriptor_limit(uint32_t n_pes) {
 
 class job {
  public:
-  job(const run_options& options, uint32_t n_pes) : options_(options), server_(n_pes, session_.path()), pes_(n_pes) {}
+  job(const run_options& options, const std::string& program, uint32_t n_pes)
+      : options_(options), program_(program), server_(n_pes, session_.path()), pes_(n_pes) {}
 
   ~job() {
     // After an exception; otherwise there is nothing left to kill.
@@ -55,8 +56,7 @@ class job {
     while (step()) {
     }
     finished_ = true;
-    if (abandon_output_) output_.abandon();
-    else output_.drain();
+    if (!abandon_output_) output_.drain();
     return exit_status_.value_or(0);
   }
 
@@ -70,15 +70,13 @@ class job {
   std::string name_of(uint32_t pe) const { return fmt::format("PE {} (pid {}, {})", pe, pes_[pe].pid, options_.program[0]); }
 
   void start_all() {
-    const std::string program = find_program(options_.program[0], options_.working_directory);
-    const std::vector<std::string> base = job_environment(options_);
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (nothing < 0) fail_errno("/dev/null");
     for (uint32_t pe = 0; pe < pes_.size() && !stopping_; ++pe) {
       child_setup setup;
-      setup.program = program;
+      setup.program = program_;
       setup.arguments = options_.program;
-      setup.environment = server_.environment_of(pe, base);
+      setup.environment = server_.environment_of(pe);
       setup.working_directory = options_.working_directory;
       setup.input = pe == 0 ? input_.for_first_pe() : nothing;
       setup.signal_mask = signals_.inherited_mask();
@@ -168,17 +166,20 @@ class job {
     return pes_.reap([this](uint32_t pe) { ended(pe); });
   }
 
+  /// `what` PE `pe` has done, for the user; `status`: ucx-run's then.
+  void blame(uint32_t pe, int status, const std::string& what, evidence of_it) {
+    verdict_.add({pe, status, name_of(pe) + " " + what}, of_it, clock::now());
+  }
+
   void ended(uint32_t pe) {
     const int wait_status = pes_[pe].wait_status;
     const auto aborts = server_.aborts();
     const auto abort = std::find_if(aborts.begin(), aborts.end(), [&](const abort_request& a) { return a.pe == pe; });
     const pe_membership membership = server_.memberships()[pe];
     if (abort != aborts.end()) add_abort(*abort);
-    else if (wait_status != 0)
-      verdict_.add({pe, shell_status(wait_status), name_of(pe) + " " + describe_wait_status(wait_status)}, evidence_of(wait_status),
-                   clock::now());
+    else if (wait_status != 0) blame(pe, shell_status(wait_status), describe_wait_status(wait_status), evidence_of(wait_status));
     else if (membership.connected && !membership.finalized)
-      verdict_.add({pe, 1, name_of(pe) + " left the job without finalizing (it ended with exit status 0)"}, evidence::full, clock::now());
+      blame(pe, 1, "left the job without finalizing (it ended with exit status 0)", evidence::full);
   }
 
   /// A PE has failed. Is there one that was killed before, or has ended itself with a status of its own, and is not dead yet?
@@ -187,15 +188,13 @@ class job {
     for (uint32_t pe = 0; pe < pes_.size(); ++pe) {
       const auto status = pes_[pe].alive ? status_of_ending(pes_[pe].pid) : std::nullopt;
       if (!status || *status == 0 || (WIFEXITED(*status) && WEXITSTATUS(*status) == 1)) continue;
-      verdict_.add({pe, shell_status(*status), name_of(pe) + " " + describe_wait_status(*status)},
-                   is_cause(*status) ? evidence::full : evidence::own_status, clock::now());
+      blame(pe, shell_status(*status), describe_wait_status(*status), is_cause(*status) ? evidence::full : evidence::own_status);
     }
   }
 
   void add_abort(const abort_request& request) {
     const int status = request.status >= 1 && request.status <= 255 ? request.status : 1;
-    verdict_.add({request.pe, status, fmt::format("{} aborted the job with status {}", name_of(request.pe), status)}, evidence::none,
-                 clock::now());
+    blame(request.pe, status, fmt::format("aborted the job with status {}", status), evidence::none);
   }
 
   void look_at_memberships() {
@@ -208,10 +207,8 @@ class job {
     if (member == memberships.end()) return;
     for (uint32_t pe = 0; pe < pes_.size(); ++pe)
       if (pes_[pe].pid && !pes_[pe].alive && pes_[pe].wait_status == 0 && !memberships[pe].connected)
-        verdict_.add({pe, 1,
-                      fmt::format("{} ended with exit status 0 without joining the job, which PE {} has joined", name_of(pe),
-                                  member - memberships.begin())},
-                     evidence::none, clock::now());
+        blame(pe, 1, fmt::format("ended with exit status 0 without joining the job, which PE {} has joined", member - memberships.begin()),
+              evidence::none);
   }
 
   void report(const failure& what) {
@@ -247,6 +244,7 @@ class job {
   }
 
   const run_options& options_;
+  const std::string& program_;
   signal_source signals_;  // first: PMIx's thread inherits what it blocks
   session_directory session_;
   pmix_server server_;
@@ -262,9 +260,11 @@ class job {
 
 }  // namespace
 
-int run_job(const run_options& options, uint32_t n_pes) {
+int run_job(const run_options& options, const std::string& program, uint32_t n_pes) {
   raise_descriptor_limit(n_pes);
-  return job(options, n_pes).run();
+  set_job_variables(options);
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);  // Gravel needs it, and a program that uses CUDA before gravel_init would fix it otherwise
+  return job(options, program, n_pes).run();
 }
 
 }  // namespace gravel

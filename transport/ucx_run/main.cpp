@@ -36,9 +36,9 @@ void open_standard_descriptors() {
 
 int run(const gravel::run_options& options) {
   const bool here = gravel::all_local(options.hosts);
-  uint32_t n_pes = 0;
-  if (options.n_pes) n_pes = *options.n_pes;
-  else n_pes = options.hosts.empty() ? count_cores() : gravel::total_slots(options.hosts);
+  // Before anything is started: the most common mistake needs no more than a word.
+  const std::string program = here ? gravel::find_program(options.program[0], options.working_directory) : "";
+  const uint32_t n_pes = options.n_pes ? *options.n_pes : options.hosts.empty() ? count_cores() : gravel::total_slots(options.hosts);
   if (options.nodes > n_pes) {
     std::fprintf(stderr,
                  "ucx-run: --nodes %u: a node needs at least one PE, but there %s only %u; use -n %u or more, or --nodes %u or fewer\n",
@@ -50,25 +50,11 @@ int run(const gravel::run_options& options) {
   if (!here) return gravel::delegate_job(options);
   if (options.dry_run) {
     std::printf("# %u PE%s on this host, without another launcher, each with\n", n_pes, n_pes == 1 ? "" : "s");
-    for (const auto& variable : gravel::job_variables(options)) std::printf("%s ", gravel::shell_quoted({variable}).c_str());
+    for (const auto& [name, value] : gravel::job_variables(options)) std::printf("%s ", gravel::shell_quoted({name + "=" + value}).c_str());
     std::printf("%s\n", gravel::shell_quoted(options.program).c_str());
     return 0;
   }
-  return gravel::run_job(options, n_pes);
-}
-
-int run_or_complain(const gravel::run_options& options) {
-  try {
-    // Before anything is started: the most common mistake needs no more than a word.
-    if (gravel::all_local(options.hosts)) gravel::find_program(options.program[0], options.working_directory);
-    return run(options);
-  } catch (const gravel::start_failure& e) {
-    std::fprintf(stderr, "ucx-run: %s\n", e.text.c_str());
-    return e.status;
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "ucx-run: %s\n", e.what());
-    return 1;
-  }
+  return gravel::run_job(options, program, n_pes);
 }
 
 }  // namespace
@@ -80,7 +66,15 @@ int main(int argc, char** argv) {
     std::fputs(parsed.text.c_str(), parsed.status == 0 ? stdout : stderr);
     return parsed.status;
   }
-  const int status = run_or_complain(*parsed.run);
+  int status = 1;
+  try {
+    status = run(*parsed.run);
+  } catch (const gravel::start_failure& e) {
+    std::fprintf(stderr, "ucx-run: %s\n", e.text.c_str());
+    status = e.status;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "ucx-run: %s\n", e.what());
+  }
   std::fflush(nullptr);
   _exit(status);  // run_job leaves PMIx's thread running
 }

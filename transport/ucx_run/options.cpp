@@ -58,20 +58,16 @@ bool takes_value(const CLI::App& app, const std::string& name) {
   return option && option->get_expected_min() > 0;
 }
 
-/// Index of the program in `arguments`: what follows "--", or the first that is neither an option nor its
-/// value. `end_of_options` is where the options end.
-size_t find_program(const CLI::App& app, const std::vector<std::string>& arguments, size_t& end_of_options) {
+/// Index of the first of `arguments` that is neither an option nor its value: "--", or the program. Options get their modern spelling.
+size_t end_of_options(const CLI::App& app, std::vector<std::string>& arguments) {
   size_t i = 0;
   for (; i < arguments.size(); ++i) {
-    const std::string& argument = arguments[i];
-    end_of_options = i;
-    if (argument == "--") return i + 1;
-    if (argument.size() < 2 || argument[0] != '-') return i;
+    const std::string& argument = arguments[i] = modern_spelling(arguments[i]);
+    if (argument == "--" || argument.size() < 2 || argument[0] != '-') return i;
     const bool is_long = argument[1] == '-';
     // "--name=value" and "-n4" hold their value themselves.
     if (argument.find('=') == std::string::npos && (is_long || argument.size() == 2) && takes_value(app, argument)) ++i;
   }
-  end_of_options = arguments.size();
   return arguments.size();
 }
 
@@ -104,7 +100,7 @@ std::string with_advice(const std::string& message) { return "ucx-run: " + messa
 
 }  // namespace
 
-parsed_options parse_options(const std::vector<std::string>& given) {
+parsed_options parse_options(std::vector<std::string> arguments) {
   run_options run;
   CLI::App app(description, "ucx-run");
   app.formatter(std::make_shared<help_text>());
@@ -148,20 +144,9 @@ parsed_options parse_options(const std::vector<std::string>& given) {
   app.add_flag("-q,--quiet", run.quiet, "No messages about failing PEs");
   app.add_flag("--oversubscribe,--allow-run-as-root", accepted, "Accepted for mpirun's sake: always allowed");
 
-  std::vector<std::string> arguments = given;
-  size_t options_end = 0;
-  // Spellings are changed only before the program; where it begins depends on the spellings: two passes.
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    size_t end = 0;
-    find_program(app, arguments, end);
-    if (i >= end) break;
-    arguments[i] = modern_spelling(arguments[i]);
-  }
-  const size_t program = find_program(app, arguments, options_end);
+  const auto end = arguments.begin() + static_cast<ptrdiff_t>(end_of_options(app, arguments));
   try {
-    std::vector<std::string> reversed(arguments.begin(), arguments.begin() + static_cast<ptrdiff_t>(options_end));
-    std::reverse(reversed.begin(), reversed.end());
-    app.parse(std::move(reversed));
+    app.parse(std::vector<std::string>(std::reverse_iterator(end), arguments.rend()));
   } catch (const CLI::CallForHelp&) {
     return {std::nullopt, app.help(), 0};
   } catch (const CLI::CallForVersion&) {
@@ -171,7 +156,7 @@ parsed_options parse_options(const std::vector<std::string>& given) {
   }
 
   try {
-    run.program.assign(arguments.begin() + static_cast<ptrdiff_t>(std::min(program, arguments.size())), arguments.end());
+    run.program.assign(end != arguments.end() && *end == "--" ? end + 1 : end, arguments.end());
     if (run.program.empty() || run.program[0].empty()) fail("no program given: ucx-run -n 4 ./program");
     if (n_option->count()) run.n_pes = static_cast<uint32_t>(n_pes);
     run.nodes = static_cast<uint32_t>(nodes);
@@ -190,29 +175,18 @@ parsed_options parse_options(const std::vector<std::string>& given) {
   }
 }
 
-std::vector<std::string> job_variables(const run_options& options) {
-  std::vector<std::string> result;
-  if (options.nodes) result.push_back(fmt::format("GRAVEL_NODES={}", options.nodes));
-  if (options.stats) result.push_back("GRAVEL_STATS=1");
-  if (!options.stats_json.empty()) result.push_back("GRAVEL_STATS_JSON=" + options.stats_json);
+std::vector<std::pair<std::string, std::string>> job_variables(const run_options& options) {
+  std::vector<std::pair<std::string, std::string>> result;
+  if (options.nodes) result.emplace_back("GRAVEL_NODES", std::to_string(options.nodes));
+  if (options.stats) result.emplace_back("GRAVEL_STATS", "1");
+  if (!options.stats_json.empty()) result.emplace_back("GRAVEL_STATS_JSON", options.stats_json);
   for (const auto& [name, value] : options.exports)
-    if (value) result.push_back(name + "=" + *value);
+    if (value) result.emplace_back(name, *value);
   return result;
 }
 
-std::vector<std::string> job_environment(const run_options& options) {
-  std::vector<std::string> base;
-  for (char** entry = environ; *entry; ++entry) base.emplace_back(*entry);
-  for (const auto& variable : job_variables(options)) {
-    const std::string with_equals = variable.substr(0, variable.find('=') + 1);
-    std::erase_if(base, [&](const std::string& entry) { return entry.starts_with(with_equals); });
-    base.push_back(variable);
-  }
-  // Gravel needs it, and a program that uses CUDA before gravel_init would fix it otherwise.
-  constexpr const char* loading = "CUDA_MODULE_LOADING=";
-  if (std::none_of(base.begin(), base.end(), [&](const std::string& entry) { return entry.starts_with(loading); }))
-    base.push_back(std::string(loading) + "EAGER");
-  return base;
+void set_job_variables(const run_options& options) {
+  for (const auto& [name, value] : job_variables(options)) setenv(name.c_str(), value.c_str(), 1);
 }
 
 }  // namespace gravel

@@ -33,12 +33,12 @@ struct parsed_options {
   std::string text;
   int status = 0;
 };
-parsed_options parse_options(const std::vector<std::string>& arguments);
+parsed_options parse_options(std::vector<std::string> arguments);
 
-/// The variables ("NAME=value") that the options of ucx-run stand for.
-std::vector<std::string> job_variables(const run_options& options);
+/// The variables that the options of ucx-run stand for: names and values.
+std::vector<std::pair<std::string, std::string>> job_variables(const run_options& options);
 
-/// What all PEs are started with: this process's environment, with those.
-std::vector<std::string> job_environment(const run_options& options);
+/// Sets them in this process's environment, with which PEs and other launchers are started.
+void set_job_variables(const run_options& options);
 
 }  // namespace gravel

@@ -48,17 +48,12 @@ std::string line_tagger::feed(std::string_view text) {
   return result;
 }
 
-std::string line_tagger::finish() {
-  if (line_.empty()) return {};
-  std::string result = prefix_ + line_ + '\n';
-  line_.clear();
-  return result;
-}
+std::string line_tagger::finish() { return line_.empty() ? std::string() : feed("\n"); }
 
 int tagged_output::add(uint32_t pe, int target) {
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) fail_errno("cannot make a pipe for the output of a PE (see `ulimit -n`)");
-  streams_.push_back({ends[0], target, line_tagger(pe)});
+  streams_.push_back({owned_descriptor(ends[0]), target, line_tagger(pe)});
   return ends[1];
 }
 
@@ -73,29 +68,21 @@ void tagged_output::pass_on(std::vector<stream> streams) {
   std::vector<pollfd> polled;
   while (!streams.empty()) {
     polled.clear();
-    for (const auto& s : streams) polled.push_back({s.fd, POLLIN, 0});
+    for (const auto& s : streams) polled.push_back({s.fd.get(), POLLIN, 0});
     if (poll(polled.data(), polled.size(), -1) < 0) continue;  // EINTR
     bool target_lost[3] = {};
     for (size_t i = 0; i < streams.size(); ++i) {
       stream& s = streams[i];
       if (polled[i].revents == 0) continue;
-      const ssize_t got = read(s.fd, buffer.get(), chunk);
+      const ssize_t got = read(s.fd.get(), buffer.get(), chunk);
       if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
       const bool end = got <= 0;
       const std::string text = end ? s.tagger.finish() : s.tagger.feed({buffer.get(), static_cast<size_t>(got)});
       if (!write_all(s.target, text)) target_lost[s.target] = true;
-      if (end) {
-        close(s.fd);
-        s.fd = -1;
-      }
+      if (end) s.fd.reset();
     }
     // Nobody reads our output any more: let the PEs know as they would without us, by SIGPIPE.
-    for (auto& s : streams)
-      if (s.fd >= 0 && target_lost[s.target]) {
-        close(s.fd);
-        s.fd = -1;
-      }
-    std::erase_if(streams, [](const stream& s) { return s.fd < 0; });
+    std::erase_if(streams, [&](const stream& s) { return !s.fd || target_lost[s.target]; });
   }
 }
 
@@ -103,13 +90,8 @@ void tagged_output::drain() {
   if (thread_.joinable()) thread_.join();
 }
 
-void tagged_output::abandon() {
-  if (thread_.joinable()) thread_.detach();
-}
-
 tagged_output::~tagged_output() {
-  for (const auto& s : streams_) close(s.fd);  // not started
-  abandon();
+  if (thread_.joinable()) thread_.detach();
 }
 
 }  // namespace gravel

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "lib/base/descriptor.hpp"
+
 namespace gravel {
 
 /// Cuts what one PE writes into lines. Pure; the rest of --tag-output is reading and writing.
@@ -32,6 +34,7 @@ class tagged_output {
   tagged_output() = default;
   tagged_output(const tagged_output&) = delete;
   tagged_output& operator=(const tagged_output&) = delete;
+  /// Waits for nothing: the thread ends with the process.
   ~tagged_output();
 
   /// The write end for a PE's descriptor `target` (1 or 2), to be closed by the caller once the PE has it.
@@ -40,12 +43,11 @@ class tagged_output {
   void start();
   /// Waits until all PEs have closed their ends and everything is written.
   void drain();
-  /// Gives up waiting; the thread ends with the process.
-  void abandon();
 
  private:
   struct stream {
-    int fd, target;
+    owned_descriptor fd;
+    int target;
     line_tagger tagger;
   };
   static void pass_on(std::vector<stream> streams);

@@ -3,13 +3,33 @@
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
 
 #include "lib/base/error.hpp"
-#include "transport/ucx_run/child.hpp"
+#include "lib/base/process_stat.hpp"
 
 namespace gravel {
+namespace {
+
+/// Living direct children of this process, which include the orphans of PEs, and their names.
+std::map<pid_t, std::string> own_children() {
+  std::map<pid_t, std::string> result;
+  std::error_code code;
+  for (std::filesystem::directory_iterator entry("/proc", code), none; !code && entry != none; entry.increment(code)) {
+    const pid_t pid = static_cast<pid_t>(std::atol(entry->path().filename().c_str()));
+    if (pid <= 0) continue;
+    const auto fields = stat_of_process(static_cast<uint64_t>(pid));
+    if (fields.size() > 3 && fields[3] == std::to_string(getpid()) && fields[2] != "Z") result[pid] = fields[1];
+  }
+  return result;
+}
+
+}  // namespace
 
 pe_processes::pe_processes(uint32_t n_pes) : pes_(n_pes) {
   if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) fail_errno("prctl(PR_SET_CHILD_SUBREAPER)");
@@ -44,7 +64,7 @@ void pe_processes::signal(int number) const {
 void pe_processes::signal_groups(int number) const {
   for (const auto& pe : pes_)
     if (pe.alive) kill(-pe.pid, number);
-  for (const pid_t pid : own_children())
+  for (const auto& [pid, name] : own_children())
     if (!is_living_pe(pid)) kill(pid, number);
 }
 
@@ -54,7 +74,7 @@ bool pe_processes::is_living_pe(pid_t pid) const {
 
 std::string pe_processes::name_leftovers() const {
   std::string names;
-  for (const pid_t pid : own_children()) names += fmt::format("{}{} (pid {})", names.empty() ? "" : ", ", process_name(pid), pid);
+  for (const auto& [pid, name] : own_children()) names += fmt::format("{}{} (pid {})", names.empty() ? "" : ", ", name, pid);
   return names;
 }
 

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <condition_variable>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -57,28 +56,26 @@ void contain_crashes() {
   for (const int number : {SIGSEGV, SIGBUS, SIGABRT}) std::signal(number, contain_crash);
 }
 
-pmix_status_t client_connected(const pmix_proc_t* proc, void*, pmix_info_t*, size_t, pmix_op_cbfunc_t, void*) {
+/// What PMIx has told of a PE: `change` notes it.
+template <class F>
+pmix_status_t note(const pmix_proc_t* proc, F change) {
   auto& state = the_state();
   std::lock_guard lock(state.mutex);
-  if (proc->rank < state.memberships.size()) state.memberships[proc->rank].connected = true;
+  if (proc->rank < state.memberships.size()) change(state, state.memberships[proc->rank]);
   state.changed();
   return PMIX_OPERATION_SUCCEEDED;
+}
+
+pmix_status_t client_connected(const pmix_proc_t* proc, void*, pmix_info_t*, size_t, pmix_op_cbfunc_t, void*) {
+  return note(proc, [](auto&, pe_membership& pe) { pe.connected = true; });
 }
 
 pmix_status_t client_finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t, void*) {
-  auto& state = the_state();
-  std::lock_guard lock(state.mutex);
-  if (proc->rank < state.memberships.size()) state.memberships[proc->rank].finalized = true;
-  state.changed();
-  return PMIX_OPERATION_SUCCEEDED;
+  return note(proc, [](auto&, pe_membership& pe) { pe.finalized = true; });
 }
 
 pmix_status_t client_aborted(const pmix_proc_t* proc, void*, int status, const char*, pmix_proc_t*, size_t, pmix_op_cbfunc_t, void*) {
-  auto& state = the_state();
-  std::lock_guard lock(state.mutex);
-  state.aborts.push_back({proc->rank, status});
-  state.changed();
-  return PMIX_OPERATION_SUCCEEDED;
+  return note(proc, [&](auto& state, auto&) { state.aborts.push_back({proc->rank, status}); });
 }
 
 /// All PEs are here when PMIx calls this, so the data of all is complete: it goes back as it came.
@@ -115,67 +112,38 @@ pmix_server_module_t& callbacks() {
   return module;
 }
 
-/// Makes PMIx's asynchronous registrations synchronous.
-class waiter {
- public:
-  static void done(pmix_status_t status, void* self) {
-    auto* that = static_cast<waiter*>(self);
-    std::lock_guard lock(that->mutex_);
-    that->status_ = status;
-    that->ready_ = true;
-    that->condition_.notify_all();
-  }
-  /// `status`: what the call itself returned.
-  void check(pmix_status_t status, const char* what) {
-    if (status == PMIX_SUCCESS) {
-      std::unique_lock lock(mutex_);
-      condition_.wait(lock, [&] { return ready_; });
-      status = status_;
-    }
-    if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED)
-      fail("PMIx {}: {}: {}", PMIx_Get_version(), what, PMIx_Error_string(status));
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable condition_;
-  bool ready_ = false;
-  pmix_status_t status_ = PMIX_SUCCESS;
-};
+/// Of a registration, which PMIx waits for itself if it is given no callback.
+void check(pmix_status_t status, const char* what) {
+  if (status != PMIX_SUCCESS && status != PMIX_OPERATION_SUCCEEDED)
+    fail("PMIx {}: {}: {}", PMIx_Get_version(), what, PMIx_Error_string(status));
+}
 
 struct c_string {
   char* text = nullptr;
   ~c_string() { std::free(text); }
 };
 
-void set_default(const char* variable, const std::string& value) { setenv(variable, value.c_str(), 0); }
-
 }  // namespace
 
 pmix_server::pmix_server(uint32_t n_pes, const std::string& directory) : namespace_(fmt::format("ucx-run-{}", getpid())) {
   auto& state = the_state();
   if (state.change_fd >= 0) fail("a process can hold one PMIx server only");
-  change_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (change_fd_ < 0) fail_errno("eventfd");
+  state.change_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (state.change_fd < 0) fail_errno("eventfd");
   state.memberships.assign(n_pes, {});
-  state.aborts.clear();
-  state.change_fd = change_fd_;
 
   contain_crashes();
   // PMIx's stores in shared memory keep locks there, which a PE that is killed may hold; the plain store has
   // none.
-  set_default("PMIX_MCA_gds", "hash");
+  setenv("PMIX_MCA_gds", "hash", 0);
   pmix_info_list info;
   info.add(PMIX_SERVER_TMPDIR, directory);
   info.add(PMIX_SYSTEM_TMPDIR, directory);
   info.add(PMIX_SERVER_NSPACE, namespace_ + "-server");
   info.add_rank(PMIX_SERVER_RANK, 0);
   const pmix_status_t code = PMIx_server_init(&callbacks(), info.data(), info.size());
-  if (code != PMIX_SUCCESS) {
-    close(change_fd_);
-    state.change_fd = -1;
+  if (code != PMIX_SUCCESS)
     fail("cannot start the PMIx server: {} (PMIx {}, files under {})", PMIx_Error_string(code), PMIx_Get_version(), directory);
-  }
   // Again: PMIx asks hwloc, hwloc loads its plugins, and what these load (LLVM, say) may have handlers of its own.
   contain_crashes();
   register_job(n_pes, directory);
@@ -192,58 +160,38 @@ void pmix_server::register_job(uint32_t n_pes, const std::string& directory) {
 
   pmix_info_list job;
   job.add(PMIX_JOBID, namespace_);
-  job.add(PMIX_UNIV_SIZE, n_pes);
-  job.add(PMIX_MAX_PROCS, n_pes);
-  job.add(PMIX_JOB_SIZE, n_pes);
-  job.add(PMIX_JOB_NUM_APPS, uint32_t{1});
-  job.add(PMIX_APP_SIZE, n_pes);
-  job.add(PMIX_NUM_NODES, uint32_t{1});
-  job.add(PMIX_NODE_SIZE, n_pes);
-  job.add(PMIX_LOCAL_SIZE, n_pes);
+  for (const char* key : {PMIX_UNIV_SIZE, PMIX_MAX_PROCS, PMIX_JOB_SIZE, PMIX_APP_SIZE, PMIX_NODE_SIZE, PMIX_LOCAL_SIZE})
+    job.add(key, n_pes);
+  for (const char* key : {PMIX_JOB_NUM_APPS, PMIX_NUM_NODES}) job.add(key, uint32_t{1});
   job.add(PMIX_LOCAL_PEERS, ranks);
   job.add_rank(PMIX_LOCALLDR, 0);
   job.add_regex(PMIX_NODE_MAP, nodes_regex.text);
   job.add_regex(PMIX_PROC_MAP, procs_regex.text);
-  job.add(PMIX_TMPDIR, directory);
-  job.add(PMIX_NSDIR, directory);
+  for (const char* key : {PMIX_TMPDIR, PMIX_NSDIR}) job.add(key, directory);
   job.add(PMIX_TDIR_RMCLEAN, true);
   for (uint32_t pe = 0; pe < n_pes; ++pe) {
     pmix_info_list proc;
-    proc.add_rank(PMIX_RANK, pe);
+    for (const char* key : {PMIX_RANK, PMIX_APP_RANK, PMIX_GLOBAL_RANK}) proc.add_rank(key, pe);
+    for (const char* key : {PMIX_LOCAL_RANK, PMIX_NODE_RANK}) proc.add(key, static_cast<uint16_t>(pe));
+    for (const char* key : {PMIX_NODEID, PMIX_APPNUM}) proc.add(key, uint32_t{0});
     proc.add(PMIX_HOSTNAME, host);
-    proc.add(PMIX_NODEID, uint32_t{0});
-    proc.add(PMIX_APPNUM, uint32_t{0});
     proc.add_rank(PMIX_APPLDR, 0);
-    proc.add_rank(PMIX_APP_RANK, pe);
-    proc.add_rank(PMIX_GLOBAL_RANK, pe);
-    proc.add(PMIX_LOCAL_RANK, static_cast<uint16_t>(pe));
-    proc.add(PMIX_NODE_RANK, static_cast<uint16_t>(pe));
     proc.add(PMIX_SPAWNED, false);
     job.add_array(PMIX_PROC_INFO_ARRAY, proc);
   }
-  waiter registered;
-  registered.check(
-      PMIx_server_register_nspace(namespace_.c_str(), static_cast<int>(n_pes), job.data(), job.size(), waiter::done, &registered),
-      "cannot register the job");
+  check(PMIx_server_register_nspace(namespace_.c_str(), static_cast<int>(n_pes), job.data(), job.size(), nullptr, nullptr),
+        "cannot register the job");
   for (uint32_t pe = 0; pe < n_pes; ++pe) {
     pmix_proc_t proc;
     PMIX_LOAD_PROCID(&proc, namespace_.c_str(), pe);
-    waiter known;
-    known.check(PMIx_server_register_client(&proc, geteuid(), getegid(), nullptr, waiter::done, &known), "cannot register a PE");
+    check(PMIx_server_register_client(&proc, geteuid(), getegid(), nullptr, nullptr, nullptr), "cannot register a PE");
   }
 }
 
-std::vector<std::string> pmix_server::environment_of(uint32_t pe, const std::vector<std::string>& base) {
-  // PMIx works on a C array that it reallocates with malloc.
-  size_t n = 0;
-  auto** list = static_cast<char**>(std::calloc(base.size() + 1, sizeof(char*)));
-  for (const auto& entry : base) {
-    const std::string_view text(entry);
-    if (text.starts_with("PMIX_") && !text.starts_with("PMIX_MCA_")) continue;
-    list[n++] = strdup(entry.c_str());
-  }
+std::vector<std::string> pmix_server::environment_of(uint32_t pe) const {
   pmix_proc_t proc;
   PMIX_LOAD_PROCID(&proc, namespace_.c_str(), pe);
+  auto** list = static_cast<char**>(std::calloc(1, sizeof(char*)));  // PMIx reallocates it
   const pmix_status_t code = PMIx_server_setup_fork(&proc, &list);
   std::vector<std::string> result;
   for (char** entry = list; *entry; ++entry) {
@@ -252,12 +200,18 @@ std::vector<std::string> pmix_server::environment_of(uint32_t pe, const std::vec
   }
   std::free(list);
   if (code != PMIX_SUCCESS) fail("PMIx cannot prepare the environment of PE {}: {}", pe, PMIx_Error_string(code));
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string_view text(*entry);
+    if (!text.starts_with("PMIX_") || text.starts_with("PMIX_MCA_")) result.emplace_back(text);
+  }
   return result;
 }
 
+int pmix_server::change_fd() const { return the_state().change_fd; }
+
 void pmix_server::acknowledge() {
   uint64_t count = 0;
-  if (read(change_fd_, &count, sizeof count) < 0) return;  // nothing to read: acknowledged already
+  if (read(change_fd(), &count, sizeof count) < 0) return;  // nothing to read: acknowledged already
 }
 
 std::vector<pe_membership> pmix_server::memberships() const {

@@ -30,12 +30,11 @@ class pmix_server {
   pmix_server(const pmix_server&) = delete;
   pmix_server& operator=(const pmix_server&) = delete;
 
-  /// The environment of one PE: `base` without what another launcher may have left there, and what the PE
-  /// needs.
-  std::vector<std::string> environment_of(uint32_t pe, const std::vector<std::string>& base);
+  /// The environment of one PE: what it needs, and that of this process without what another launcher may have left there.
+  std::vector<std::string> environment_of(uint32_t pe) const;
 
   /// A descriptor that becomes readable when memberships() or aborts() has changed; acknowledge() resets it.
-  int change_fd() const { return change_fd_; }
+  int change_fd() const;
   void acknowledge();
   std::vector<pe_membership> memberships() const;
   /// Abort requests in the order they came.
@@ -50,7 +49,6 @@ class pmix_server {
  private:
   void register_job(uint32_t n_pes, const std::string& directory);
   std::string namespace_;
-  int change_fd_ = -1;
 };
 
 }  // namespace gravel

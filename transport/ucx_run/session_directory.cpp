@@ -52,8 +52,6 @@ void remove_stale_sessions(const std::string& parent) noexcept {
   }
 }
 
-session_directory::session_directory() : session_directory(session_parent()) {}
-
 session_directory::session_directory(const std::string& parent) {
   remove_stale_sessions(parent);
   std::string pattern = parent + "/" + prefix() + "XXXXXX";

@@ -7,16 +7,16 @@
 
 namespace gravel {
 
-/// Private to the user (mode 0700), named gravel-UID-XXXXXX, under TMPDIR if that is set and short enough for
-/// the names of Unix sockets (60 characters), else under /tmp. The destructor removes it with all it holds.
+/// Where session directories are made: TMPDIR if that is set and short enough for the names of Unix sockets (60 characters), else /tmp.
+std::string session_parent();
+
+/// Private to the user (mode 0700), named gravel-UID-XXXXXX. The destructor removes it with all it holds.
 class session_directory {
  public:
   /// Creates it. Throws gravel::error. The launcher's file in it stays locked while this object lives: that,
   /// and not a process number, tells whether a directory is in use, so it holds across containers that share
   /// /tmp.
-  session_directory();
-  /// The same under a given parent.
-  explicit session_directory(const std::string& parent);
+  explicit session_directory(const std::string& parent = session_parent());
   ~session_directory();
 
   const std::string& path() const { return path_; }
@@ -30,8 +30,5 @@ class session_directory {
 
 /// Removes this user's session directories under `parent` whose launcher is dead. Never throws, says nothing.
 void remove_stale_sessions(const std::string& parent) noexcept;
-
-/// Where session directories are made.
-std::string session_parent();
 
 }  // namespace gravel

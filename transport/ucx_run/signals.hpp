@@ -1,9 +1,9 @@
 // The signals of ucx-run: read from a descriptor, so that its loop handles them one after the other.
 #pragma once
-#include <signal.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <optional>
 
 #include "lib/base/descriptor.hpp"
@@ -22,12 +22,8 @@ class signal_source {
     fd_ = owned_descriptor(signalfd(-1, &taken, SFD_CLOEXEC | SFD_NONBLOCK));
     if (!fd_) fail_errno("signalfd");
     sigprocmask(SIG_BLOCK, &taken, &mask_);
-    struct sigaction ignore {};
-    ignore.sa_handler = SIG_IGN;
-    sigaction(SIGPIPE, &ignore, &sigpipe_);
-    struct sigaction standard {};
-    standard.sa_handler = SIG_DFL;
-    sigaction(SIGCHLD, &standard, nullptr);  // whoever ignores it loses the exit statuses of his children
+    sigpipe_ = std::signal(SIGPIPE, SIG_IGN);
+    std::signal(SIGCHLD, SIG_DFL);  // whoever ignores it loses the exit statuses of his children
   }
 
   int fd() const { return fd_.get(); }
@@ -40,12 +36,12 @@ class signal_source {
 
   // What this process was started with, to be given on to the PEs.
   const sigset_t& inherited_mask() const { return mask_; }
-  const struct sigaction& inherited_sigpipe() const { return sigpipe_; }
+  sighandler_t inherited_sigpipe() const { return sigpipe_; }
 
  private:
   owned_descriptor fd_;
   sigset_t mask_{};
-  struct sigaction sigpipe_ {};
+  sighandler_t sigpipe_ = SIG_DFL;
 };
 
 }  // namespace gravel
