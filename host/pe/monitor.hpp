@@ -2,6 +2,7 @@
 // ends the process when the job has ended elsewhere.
 #pragma once
 #include <poll.h>
+#include <signal.h>
 
 #include <atomic>
 #include <functional>
@@ -51,6 +52,11 @@ class monitor {
  private:
   void run() {
     name_this_thread("gravel monitor");
+    // A signal that the program handles would end a look before its time. It has threads of its own for them.
+    sigset_t signals;
+    sigfillset(&signals);
+    for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL}) sigdelset(&signals, fault);
+    pthread_sigmask(SIG_BLOCK, &signals, nullptr);
     try {
       auto word = wait_for_word();
       if (end_.leaving()) return;
