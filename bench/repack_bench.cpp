@@ -107,7 +107,7 @@ class repack_job {
   }
   uint64_t prepare() {
     setup_.local = {&segment_};
-    return staging_bytes(setup_);
+    return setup_.staging_bytes();
   }
 
   void fill_slots(uint32_t destinations, bool sorted) {

@@ -57,9 +57,10 @@ GRAVEL_BOTH T fetching(const gravel_t& g, op o, T* dest, T operand, T expected, 
   uint64_t offset;
   if (forbidden_in_handler(g, o)) return T{};
   if (!locate(g, dest, sizeof(T), sizeof(T), pe, o, &offset)) return T{};
-  if (is_self(g, pe)) return count_in_place(g), answer_in_place(o, dest, operand, expected);
+  if (is_self(g, pe)) return count_one(g, &route_counters::in_place), answer_in_place(o, dest, operand, expected);
   if (char* heap = peer_heap(g, pe))
-    return count_to_peers(g), answer_in_place<scope::system>(o, reinterpret_cast<T*>(heap + offset), operand, expected);
+    return count_one(g, &route_counters::to_peers),
+           answer_in_place<scope::system>(o, reinterpret_cast<T*>(heap + offset), operand, expected);
   return from_word<T>(fetch_remote(g, o, static_cast<uint8_t>(value_type_of<T>()), offset, to_word(operand), to_word(expected), pe));
 }
 
@@ -77,12 +78,12 @@ GRAVEL_BOTH void gravel_get(const gravel_t& g, T* dest, const T* source, int pe)
   if (!locate_destination(g, dest, sizeof(T), sizeof(T), op::get, &to)) return;
   if (is_self(g, pe)) {
     put_in_place(as_numbers(dest), read_in_place(as_numbers(source)));
-    count_in_place(g);
+    count_one(g, &route_counters::in_place);
     return;
   }
   if (const char* heap = peer_heap(g, pe)) {
     put_in_place(as_numbers(dest), read_in_place(reinterpret_cast<const number<T>*>(heap + from)));
-    count_to_peers(g);
+    count_one(g, &route_counters::to_peers);
     return;
   }
   const lane_group group = lane_group::active();

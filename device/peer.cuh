@@ -18,10 +18,10 @@ GRAVEL_BOTH const peer_link* ring_to(const gravel_t& g, uint32_t sink) {
   return link->ring.slots ? link : nullptr;
 }
 
-/// Messages that left on the route `peer`; one addition for a group of lanes.
-GRAVEL_BOTH void count_to_peers(const gravel_t& g) {
+/// A message that left on the route `self` or `peer`; one addition for a group of lanes, so that statistics cost one atomic for up to 32.
+GRAVEL_BOTH void count_one(const gravel_t& g, uint64_t route_counters::*route) {
   const lane_group group = lane_group::active_to_count();
-  if (group.is_leader()) fetch_add<scope::device>(&g.counters->here().to_peers, uint64_t{group.size()});
+  if (group.is_leader()) fetch_add<scope::device>(&(g.counters->here().*route), uint64_t{group.size()});
 }
 
 /// Tells a destination whose resolver may sleep that there is something in its ring. To be called by who waits for it,

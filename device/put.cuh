@@ -14,12 +14,6 @@ namespace gravel {
 
 GRAVEL_BOTH bool is_self(const gravel_t& g, int pe) { return static_cast<uint32_t>(pe) == g.my_pe && g.self_in_place; }
 
-/// Counted per group of lanes, so that the statistics cost one atomic for up to 32 messages.
-GRAVEL_BOTH void count_in_place(const gravel_t& g) {
-  const lane_group group = lane_group::active_to_count();
-  if (group.is_leader()) fetch_add<scope::device>(&g.counters->here().in_place, uint64_t{group.size()});
-}
-
 /// The operation where it is mapped: here, or in a peer's memory.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH void apply_mapped(op o, T* at, T value) {
@@ -69,12 +63,12 @@ GRAVEL_BOTH void one_sided(const gravel_t& g, T* dest, T value, int pe) {
   if (!locate(g, dest, sizeof(T), sizeof(T), pe, message::operation, &offset)) return;
   if (is_self(g, pe)) {
     apply_mapped(message::operation, dest, value);
-    count_in_place(g);
+    count_one(g, &route_counters::in_place);
     return;
   }
   if (char* heap = peer_heap(g, pe)) {
     apply_mapped<scope::system>(message::operation, reinterpret_cast<T*>(heap + offset), value);
-    count_to_peers(g);
+    count_one(g, &route_counters::to_peers);
     return;
   }
   const uint32_t sink = sink_of(static_cast<uint32_t>(pe), sink_kind::device);

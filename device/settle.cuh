@@ -32,17 +32,10 @@ constexpr int settle_threads = 128;
 /// As seems_applied, but what a kernel of its own reads first takes long: no address is loaded. Thread scope: the first warp.
 __device__ __forceinline__ bool seems_applied(const meeting_view& v) {
   const uint32_t lane = threadIdx.x;
-  const gravel_t& g = v.g;
   static_assert(max_peers <= 32);  // each lane looks at one ring, and all at the same of the others' words
   const ring_line* const line = lane < v.n_lines ? &v.lines[lane] : nullptr;
-  const queue_state *const direct = g.direct.state, *const block = g.block.state ? g.block.state : direct;
-  const uint64_t tickets = line ? load_acquire_later(&line->tickets) : 0, below = line ? load_acquire_later(&line->applied_below) : 0,
-                 direct_tickets = load_acquire_later<scope::device>(&direct->tickets),
-                 direct_below = load_acquire_later<scope::device>(&direct->flushed_below),
-                 block_tickets = load_acquire_later<scope::device>(&block->tickets),
-                 block_below = load_acquire_later<scope::device>(&block->flushed_below),
-                 gets = load_acquire_later<scope::device>(&g.counters->gets.tickets);
-  return !(below < tickets || direct_below < direct_tickets || block_below < block_tickets || gets != 0);
+  const uint64_t tickets = line ? load_acquire_later(&line->tickets) : 0, below = line ? load_acquire_later(&line->applied_below) : 0;
+  return queues_seem_applied(v.g) && below >= tickets;
 }
 
 /// As gravel_quiet, each part by a warp of its own: what they wait for has nothing to do with each other. The threads of the

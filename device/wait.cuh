@@ -28,19 +28,20 @@ GRAVEL_BOTH T look_at(const gravel_t& g, const T* address) {
 #endif
   return load_acquire<scope::system>(address);
 }
+/// Does all seem applied that went through queues, and is there no get? Thread scope: lane.
+GRAVEL_BOTH bool queues_seem_applied(const gravel_t& g) {
+  const queue_state *const direct = g.direct.state, *const block = g.block.state ? g.block.state : direct;
+  const uint64_t direct_tickets = load_acquire_later<scope::device>(&direct->tickets),
+                 direct_below = load_acquire_later<scope::device>(&direct->flushed_below),
+                 block_tickets = load_acquire_later<scope::device>(&block->tickets),
+                 block_below = load_acquire_later<scope::device>(&block->flushed_below),
+                 gets = load_acquire_later<scope::device>(&g.counters->gets.tickets);
+  return !(direct_below < direct_tickets || block_below < block_tickets || gets != 0);  // most programs get nothing
+}
 /// Does all seem applied that this PE's kernels have sent? All words are looked at together, in no order, for one latency: the caller's
 /// thread_fence() comes behind. Thread scope: the group.
 GRAVEL_BOTH bool seems_applied(const gravel_t& g, const lane_group& group) {
-  bool some = false;
-  if (group.is_leader()) {
-    const queue_state *const direct = g.direct.state, *const block = g.block.state ? g.block.state : direct;
-    const uint64_t direct_tickets = load_acquire_later<scope::device>(&direct->tickets),
-                   direct_below = load_acquire_later<scope::device>(&direct->flushed_below),
-                   block_tickets = load_acquire_later<scope::device>(&block->tickets),
-                   block_below = load_acquire_later<scope::device>(&block->flushed_below),
-                   gets = load_acquire_later<scope::device>(&g.counters->gets.tickets);
-    some = direct_below < direct_tickets || block_below < block_tickets || gets != 0;  // most programs get nothing
-  }
+  bool some = group.is_leader() && !queues_seem_applied(g);
   constexpr uint32_t at_once = 4;
   for (uint32_t base = 0; g.peers && base < g.n_pes; base += at_once * group.size()) {
     const ring_line* line[at_once];

@@ -54,7 +54,7 @@ collective_words words(std::initializer_list<uint64_t> sums, uint64_t least = 0,
   return w;
 }
 
-/// The four counts, read as host/pe/completion.cpp does.
+/// The four counts, read as host/pe/completion.hpp does.
 struct counts {
   uint64_t acked = 0, taken = 0, consumed = 0, tickets = 0;
   bool operator==(const counts&) const = default;

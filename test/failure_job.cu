@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -301,6 +302,13 @@ const std::map<std::string, void (*)()> faults = {
      [] {
        ready();
        sleep_forever();
+     }},
+    {"interrupted",  // by signals that it handles, in whatever thread
+     [] {
+       std::signal(SIGUSR1, [](int) {});
+       ready();
+       std::this_thread::sleep_for(std::chrono::seconds(4));
+       gravel_barrier_all();
      }},
     {"traffic", traffic},
     {"stream", stream},

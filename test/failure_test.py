@@ -544,6 +544,15 @@ class WrongArguments(FailureTest):
             with self.subTest(fault):
                 self.assert_failed(self.start(fault), cause, status=status)
 
+    def test_whose_threads_are_interrupted(self):
+        """A handled signal in any of them stops no watch, and nobody takes the PE for stopped."""
+        job = self.start("interrupted", GRAVEL_WATCHDOG_S=1)
+        for pid in job.ready(self.n).values():
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                if read(f"/proc/{pid}/task/{thread}/comm").startswith(b"gravel"):
+                    self.assertEqual(LIBC.syscall(SYS_TGKILL, pid, int(thread), signal.SIGUSR1.value), 0)
+        self.assert_fine(job)
+
     def test_that_forks(self):
         self.assert_fine(self.start("fork"))
         job = self.start("fork-killed")

@@ -163,9 +163,9 @@ void fake_job::make_node(uint32_t node) {
     return found == handlers_.end() ? std::string() : std::string(found->name);
   };
   for (uint32_t pe : topology_.pes_of(node)) n.setup.local.push_back(pes_[pe]->segment.get());
-  n.transit.resize(transit_bytes(n.setup) / sizeof(unit));
+  n.transit.resize(n.setup.transit_bytes() / sizeof(unit));
   for (uint32_t i = 0; i < n_planes_; ++i) {
-    n.staging.emplace_back(staging_bytes(n.setup) / sizeof(unit));
+    n.staging.emplace_back(n.setup.staging_bytes() / sizeof(unit));
     auto& links = n.links.emplace_back();
     std::vector<remote_link*> pointers;
     for (uint32_t to = 0; to < topology_.n_nodes(); ++to) {

@@ -3,13 +3,16 @@
 #pragma once
 #include <semaphore.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <numeric>
 #include <vector>
 
 #include "device/cpu/simt_random.hpp"
+#include "lib/base/relax.hpp"
 
 namespace gravel::simt::detail {
 
@@ -33,15 +36,35 @@ class turn {
 
 class baton {
  public:
-  baton(uint64_t seed, uint32_t blocks);
+  baton(uint64_t seed, uint32_t blocks) : blocks_(blocks), turn_(blocks), random_(seed ^ 0x6a09e667f3bcc909u), running_(blocks) {
+    std::iota(running_.begin(), running_.end(), 0u);
+    turn_[random_.below(blocks)].give();
+  }
 
   /// Waits until all blocks have a thread, and then until it is this block's turn. False: the launch has failed before all
   /// had one, and no block may run.
-  bool join(uint32_t block);
+  bool join(uint32_t block) {
+    {
+      std::unique_lock lock(lock_);
+      if (++joined_ == blocks_) gate_.notify_all();
+      gate_.wait(lock, [this] { return joined_ == blocks_ || given_up_; });
+      if (joined_ != blocks_) return false;
+    }
+    turn_[block].wait();
+    return true;
+  }
   /// A thread could not get as far as join().
-  void give_up();
+  void give_up() {
+    std::lock_guard lock(lock_);
+    given_up_ = true;
+    gate_.notify_all();
+  }
   /// The block has ended. Called by the holder.
-  void leave(uint32_t block);
+  void leave(uint32_t block) {
+    moved();
+    std::erase(running_, block);
+    if (!running_.empty()) turn_[running_[random_.below(static_cast<uint32_t>(running_.size()))]].give();
+  }
 
   // ---- called by the block that holds it
   /// Something other than waiting has happened.
@@ -52,10 +75,24 @@ class baton {
   }
   /// The block cannot go on. Returns 0 when others have run; else none of them could either, and the result is for how many
   /// rounds, at most `rounds`.
-  uint32_t wait(uint32_t block, uint32_t rounds);
+  uint32_t wait(uint32_t block, uint32_t rounds) {
+    const auto others = static_cast<uint32_t>(running_.size()) - 1;
+    if (idle_++ >= 2 * others) {  // drawn so often, each of them has mostly had its turn
+      idle_ = 0;
+      ++idle_rounds_;
+      return std::min(rounds, relax::yields_from - 1 + idle_rounds_);
+    }
+    pass(block);
+    return 0;
+  }
 
  private:
-  void pass(uint32_t block);
+  void pass(uint32_t block) {
+    uint32_t place = random_.below(static_cast<uint32_t>(running_.size()) - 1);
+    if (running_[place] >= block) ++place;  // the places behind this block's belong to the others too
+    turn_[running_[place]].give();
+    turn_[block].wait();
+  }
 
   const uint32_t blocks_;
   std::mutex lock_;

@@ -12,29 +12,14 @@ namespace {
 uint32_t relax_lane(uint32_t rounds) { return in_launch->relax(rounds); }
 void interleave_lane() { in_launch->interleave(); }
 
-/// Installs the hooks of relax.hpp and atomic.hpp for as long as this thread runs lanes.
-class hooks {
- public:
-  hooks(block_runner& runner, bool exploring) : relax_(relax_hook), interleave_(interleave_hook) {
-    in_launch = &runner;
-    relax_hook = relax_lane;
-    interleave_hook = exploring ? interleave_lane : nullptr;
-    explores = exploring;
-    running_lanes = true;
-  }
-  ~hooks() {
-    in_launch = nullptr;
-    relax_hook = relax_;
-    interleave_hook = interleave_;
-    explores = running_lanes = false;
-  }
-  hooks(const hooks&) = delete;
-  hooks& operator=(const hooks&) = delete;
-
- private:
-  relax_function relax_;
-  void (*interleave_)();
-};
+/// From here on this thread runs lanes, by `runner`, or none (nullptr); with these hooks of relax.hpp and atomic.hpp.
+void run_lanes_by(block_runner* runner, bool exploring, relax_function relax, interleave_function interleave) {
+  in_launch = runner;
+  running_lanes = runner != nullptr;
+  explores = exploring;
+  relax_hook = relax;
+  interleave_hook = interleave;
+}
 }  // namespace
 
 void launch_state::record(std::exception_ptr e) {
@@ -50,12 +35,8 @@ block_runner& block_runner::of_this_thread() {
 block_runner::block_runner() : lanes_(max_lanes) {}
 
 block_runner::~block_runner() {
-  if (in_launch != this) return;
-  // A lane has called exit(): from here on this thread is no lane, and static destructors may relax.
-  in_launch = nullptr;
-  relax_hook = nullptr;
-  interleave_hook = nullptr;
-  explores = running_lanes = false;
+  // If a lane has called exit(), from here on this thread is no lane, and static destructors may relax.
+  if (in_launch == this) run_lanes_by(nullptr, false, nullptr, nullptr);
 }
 
 // ---- a thread's share of a launch
@@ -88,9 +69,11 @@ void block_runner::prepare(launch_state& launch) {
 }
 
 void block_runner::run_share(launch_state& launch) {
+  const auto relax_before = relax_hook;
+  const auto interleave_before = interleave_hook;
   try {
     prepare(launch);
-    hooks installed(*this, launch.seed != 0);
+    run_lanes_by(this, launch.seed != 0, relax_lane, launch.seed ? interleave_lane : nullptr);
     while (!launch.failed.load(std::memory_order_relaxed)) {
       const uint64_t i = launch.next_block.fetch_add(1, std::memory_order_relaxed);
       if (i >= launch.blocks) break;
@@ -100,6 +83,7 @@ void block_runner::run_share(launch_state& launch) {
     launch.record(std::current_exception());
     if (launch.order) launch.order->give_up();
   }
+  run_lanes_by(nullptr, false, relax_before, interleave_before);
 }
 
 void block_runner::run_in_turn(uint64_t claimed) {
@@ -295,11 +279,7 @@ std::string block_runner::describe_deadlock() const {
   for (uint32_t w = 0; w < warps_; ++w) {
     for (uint32_t left = posted_[w]; left;) {
       const lane& first = lanes_[w * 32 + static_cast<uint32_t>(std::countr_zero(left))];
-      uint32_t same = 0;
-      for (uint32_t other = left; other; other &= other - 1) {
-        const lane& l = lanes_[w * 32 + static_cast<uint32_t>(std::countr_zero(other))];
-        if (l.op == first.op && l.mask == first.mask) same |= other & -other;
-      }
+      const uint32_t same = lanes_where(w, left, [&](const lane& l) { return l.op == first.op && l.mask == first.mask; });
       text += fmt::format(" {} of warp {} (lanes {:#010x}) wait in {} with mask {:#010x};", std::popcount(same), w, same, name_of(first.op),
                           first.mask);
       left &= ~same;

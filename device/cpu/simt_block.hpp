@@ -6,6 +6,7 @@
 #pragma once
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -26,7 +27,7 @@ constexpr uint32_t max_lanes = 1024;
 /// What the threads of one launch share.
 struct launch_state {
   dim3 grid, block;
-  kernel_ref kernel;
+  const std::function<void()>& kernel;
   uint64_t seed;
   size_t shared_bytes, stack_bytes;
   bool cooperative;
@@ -107,7 +108,14 @@ class block_runner {
   uint32_t working() const { return lanes_count_ - next_unstarted_ + ready_ - ready_relaxing_; }
   bool arrive_at_barrier(block_op op);
   void release_barrier(block_op op);
-  bool collective_complete(uint32_t warp, uint32_t mask, warp_op op) const;
+  /// Of the lanes in `mask` of a warp, those for which is(lane).
+  template <class F>
+  uint32_t lanes_where(uint32_t warp, uint32_t mask, F is) const {
+    uint32_t found = 0;
+    for (uint32_t left = mask; left; left &= left - 1)
+      if (is(lanes_[warp * 32 + static_cast<uint32_t>(std::countr_zero(left))])) found |= left & -left;
+    return found;
+  }
   void complete_collective(uint32_t warp, uint32_t mask, warp_op op);
   void release_group();
   void check_mask(uint32_t warp, uint32_t waiting) const;

@@ -52,15 +52,6 @@ __forceinline__ int block_runner::block_collective(block_op op, bool predicate) 
 
 // ---- warps
 
-bool block_runner::collective_complete(uint32_t warp, uint32_t mask, warp_op op) const {
-  if ((posted_[warp] & mask) != mask) return false;
-  for (uint32_t left = mask; left; left &= left - 1) {
-    const lane& other = lanes_[warp * 32 + static_cast<uint32_t>(std::countr_zero(left))];
-    if (other.mask != mask || other.op != op) return false;
-  }
-  return true;
-}
-
 /// The last lane to arrive computes everybody's result: a lane that goes on may post again before others have
 /// read.
 void block_runner::complete_collective(uint32_t warp, uint32_t mask, warp_op op) {
@@ -79,26 +70,15 @@ void block_runner::complete_collective(uint32_t warp, uint32_t mask, warp_op op)
     case warp_op::ballot:
     case warp_op::any:
     case warp_op::all: {
-      uint32_t votes = 0;
-      for (uint32_t left = mask; left; left &= left - 1)
-        if (lanes[std::countr_zero(left)].value) votes |= left & -left;
+      const uint32_t votes = lanes_where(warp, mask, [](const lane& l) { return l.value != 0; });
       common = op == warp_op::ballot ? votes : op == warp_op::any ? votes != 0 : votes == mask;
       break;
     }
     case warp_op::shuffle: each([&](lane& to) { to.result = mask >> to.argument & 1 ? lanes[to.argument].value : ~to.value; }); return;
     case warp_op::match_any:
-      each([&](lane& to) {
-        to.result = 0;
-        for (uint32_t left = mask; left; left &= left - 1)
-          if (lanes[std::countr_zero(left)].value == to.value) to.result |= left & -left;
-      });
+      each([&](lane& to) { to.result = lanes_where(warp, mask, [&](const lane& l) { return l.value == to.value; }); });
       return;
-    case warp_op::match_all: {
-      const uint64_t first = common;
-      common = mask;
-      each([&](lane& other) { common = other.value == first ? common : 0; });
-      break;
-    }
+    case warp_op::match_all: common = lanes_where(warp, mask, [&](const lane& l) { return l.value != common; }) ? 0 : mask; break;
     case warp_op::add: fold([](u32 a, u32 b) { return a + b; }); break;
     case warp_op::min_unsigned: fold([](u32 a, u32 b) { return std::min(a, b); }); break;
     case warp_op::max_unsigned: fold([](u32 a, u32 b) { return std::max(a, b); }); break;
@@ -127,7 +107,7 @@ __forceinline__ uint64_t block_runner::warp_collective(warp_op op, uint32_t mask
   self.argument = argument;
   if (mask & ended_[warp]) check_mask(warp, bit);
   posted_[warp] |= bit;
-  if (!collective_complete(warp, mask, op)) {
+  if ((posted_[warp] & mask) != mask || lanes_where(warp, mask, [&](const lane& l) { return l.mask != mask || l.op != op; })) {
     suspend();
     return self.result;
   }
@@ -175,9 +155,7 @@ void block_runner::release_group() {
   for (; skip; --skip) first &= first - 1;
   first &= -first;
   const void* const site = lanes_[warp * 32 + static_cast<uint32_t>(std::countr_zero(first))].site;
-  uint32_t group = 0;
-  for (uint32_t left = grouping_[warp]; left; left &= left - 1)
-    if (lanes_[warp * 32 + static_cast<uint32_t>(std::countr_zero(left))].site == site) group |= left & -left;
+  uint32_t group = lanes_where(warp, grouping_[warp], [&](const lane& l) { return l.site == site; });
   if (random_.below(2)) group &= static_cast<uint32_t>(random_()) | first;
   grouping_[warp] &= ~group;
   grouping_count_ -= static_cast<uint32_t>(std::popcount(group));

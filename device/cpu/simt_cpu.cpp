@@ -112,7 +112,7 @@ void check_launch(dim3 grid, dim3 block, const launch_options& options) {
     fail("launch: a stack of {} bytes for each lane; it has at most {}", options.stack_bytes, most_stack);
 }
 
-void launch(dim3 grid, dim3 block, const launch_options& options, kernel_ref kernel) {
+void launch(dim3 grid, dim3 block, const launch_options& options, const std::function<void()>& kernel) {
   using namespace detail;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   constexpr size_t larger_frames = 4;

@@ -15,11 +15,10 @@
 // - Destructors of a kernel's objects run also when another lane failed. They must not wait for other lanes.
 #pragma once
 #include <bit>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
+#include <functional>
 #include <type_traits>
 
 #include "lib/base/atomic.hpp"
@@ -67,25 +66,11 @@ struct launch_options {
   bool cooperative = false;  ///< all blocks run at the same time, each on its own thread, whatever `threads` is; at most 256
 };
 
-/// A callable that outlives the launch: what each lane runs.
-class kernel_ref {
- public:
-  template <class F>
-  requires(!std::same_as<std::remove_cvref_t<F>, kernel_ref>) kernel_ref(F&& f)
-      : object_(const_cast<void*>(static_cast<const void*>(std::addressof(f)))),
-        call_([](void* object) { (*static_cast<std::remove_reference_t<F>*>(object))(); }) {}
-  void operator()() const { call_(object_); }
-
- private:
-  void* object_;
-  void (*call_)(void*);
-};
-
 /// Runs `kernel` in every lane of every block and returns when all have ended. What a lane throws ends the
 /// launch and is thrown here (of several, the first). Throws gravel::error for a bad shape, for a launch from
 /// inside a kernel and for a deadlock. Any number of threads may launch at once. The same seed gives the same
 /// schedule, if all else the kernel sees is the same.
-void launch(dim3 grid, dim3 block, const launch_options& options, kernel_ref kernel);
+void launch(dim3 grid, dim3 block, const launch_options& options, const std::function<void()>& kernel);
 /// Throws gravel::error for a shape and options that launch() would not run.
 void check_launch(dim3 grid, dim3 block, const launch_options& options);
 

@@ -12,18 +12,6 @@ namespace gravel::simt::detail {
 
 template <class T, class... U>
 concept one_of = (std::same_as<T, U> || ...);
-template <class T>
-concept addable = one_of<T, int, unsigned, unsigned long, unsigned long long, float, double>;
-template <class T>
-concept subtractable = one_of<T, int, unsigned>;
-template <class T>
-concept comparable = one_of<T, int, unsigned, long, unsigned long, long long, unsigned long long>;
-template <class T>
-concept bitwise = one_of<T, int, unsigned, unsigned long, unsigned long long>;
-template <class T>
-concept exchangeable = one_of<T, int, unsigned, unsigned long, unsigned long long, float>;
-template <class T>
-concept swappable = one_of<T, int, unsigned, unsigned long, unsigned long long, unsigned short>;
 
 /// *word = f(*word); returns what it was.
 template <class T, class F>
@@ -53,34 +41,38 @@ inline void fence() {
 }
 }  // namespace gravel::simt::detail
 
-// The value's type follows from the word's, so that atomicAdd(&an_unsigned, 1) works as it does in CUDA.
-#define GRAVEL_SIMT_ATOMIC_SCOPE(name, constraint, expression) \
-  template <gravel::simt::detail::constraint T>                \
-  T name(T* word, std::type_identity_t<T> value) {             \
-    using namespace gravel::simt::detail;                      \
-    return expression;                                         \
+// The value's type follows from the word's, so that atomicAdd(&an_unsigned, 1) works as it does in CUDA. Behind the expression: CUDA's types
+// of words.
+#define GRAVEL_SIMT_ATOMIC_SCOPE(name, expression, ...)  \
+  template <gravel::simt::detail::one_of<__VA_ARGS__> T> \
+  T name(T* word, std::type_identity_t<T> value) {       \
+    using namespace gravel::simt::detail;                \
+    return expression;                                   \
   }
-#define GRAVEL_SIMT_ATOMIC(name, constraint, expression)         \
-  GRAVEL_SIMT_ATOMIC_SCOPE(name, constraint, expression)         \
-  GRAVEL_SIMT_ATOMIC_SCOPE(name##_block, constraint, expression) \
-  GRAVEL_SIMT_ATOMIC_SCOPE(name##_system, constraint, expression)
+#define GRAVEL_SIMT_ATOMIC(name, ...)                 \
+  GRAVEL_SIMT_ATOMIC_SCOPE(name, __VA_ARGS__)         \
+  GRAVEL_SIMT_ATOMIC_SCOPE(name##_block, __VA_ARGS__) \
+  GRAVEL_SIMT_ATOMIC_SCOPE(name##_system, __VA_ARGS__)
 
-GRAVEL_SIMT_ATOMIC(atomicAdd, addable, at(word).fetch_add(value, std::memory_order_relaxed))
-GRAVEL_SIMT_ATOMIC(atomicSub, subtractable, at(word).fetch_sub(value, std::memory_order_relaxed))
-GRAVEL_SIMT_ATOMIC(atomicMin, comparable, update(word, [=](T old) { return old < value ? old : value; }))
-GRAVEL_SIMT_ATOMIC(atomicMax, comparable, update(word, [=](T old) { return old > value ? old : value; }))
-GRAVEL_SIMT_ATOMIC(atomicAnd, bitwise, at(word).fetch_and(value, std::memory_order_relaxed))
-GRAVEL_SIMT_ATOMIC(atomicOr, bitwise, at(word).fetch_or(value, std::memory_order_relaxed))
-GRAVEL_SIMT_ATOMIC(atomicXor, bitwise, at(word).fetch_xor(value, std::memory_order_relaxed))
-GRAVEL_SIMT_ATOMIC(atomicExch, exchangeable, at(word).exchange(value, std::memory_order_relaxed))
+GRAVEL_SIMT_ATOMIC(atomicAdd, at(word).fetch_add(value, std::memory_order_relaxed), int, unsigned, unsigned long, unsigned long long, float,
+                   double)
+GRAVEL_SIMT_ATOMIC(atomicSub, at(word).fetch_sub(value, std::memory_order_relaxed), int, unsigned)
+GRAVEL_SIMT_ATOMIC(atomicMin, update(word, [=](T old) { return old < value ? old : value; }), int, unsigned, long, unsigned long, long long,
+                   unsigned long long)
+GRAVEL_SIMT_ATOMIC(atomicMax, update(word, [=](T old) { return old > value ? old : value; }), int, unsigned, long, unsigned long, long long,
+                   unsigned long long)
+GRAVEL_SIMT_ATOMIC(atomicAnd, at(word).fetch_and(value, std::memory_order_relaxed), int, unsigned, unsigned long, unsigned long long)
+GRAVEL_SIMT_ATOMIC(atomicOr, at(word).fetch_or(value, std::memory_order_relaxed), int, unsigned, unsigned long, unsigned long long)
+GRAVEL_SIMT_ATOMIC(atomicXor, at(word).fetch_xor(value, std::memory_order_relaxed), int, unsigned, unsigned long, unsigned long long)
+GRAVEL_SIMT_ATOMIC(atomicExch, at(word).exchange(value, std::memory_order_relaxed), int, unsigned, unsigned long, unsigned long long, float)
 #undef GRAVEL_SIMT_ATOMIC
 #undef GRAVEL_SIMT_ATOMIC_SCOPE
 
-#define GRAVEL_SIMT_CAS(name)                                                                             \
-  template <gravel::simt::detail::swappable T>                                                            \
-  T name(T* word, std::type_identity_t<T> expected, std::type_identity_t<T> desired) {                    \
-    gravel::simt::detail::at(word).compare_exchange_strong(expected, desired, std::memory_order_relaxed); \
-    return expected;                                                                                      \
+#define GRAVEL_SIMT_CAS(name)                                                                                 \
+  template <gravel::simt::detail::one_of<int, unsigned, unsigned long, unsigned long long, unsigned short> T> \
+  T name(T* word, std::type_identity_t<T> expected, std::type_identity_t<T> desired) {                        \
+    gravel::simt::detail::at(word).compare_exchange_strong(expected, desired, std::memory_order_relaxed);     \
+    return expected;                                                                                          \
   }
 GRAVEL_SIMT_CAS(atomicCAS)
 GRAVEL_SIMT_CAS(atomicCAS_block)

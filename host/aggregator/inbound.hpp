@@ -1,12 +1,15 @@
 // Channels on which packets arrive from the same plane of other nodes: into the landing ring of a local PE, or, when
 // this node forwards (first of two hops), into the aggregator's own transit slots.
 #pragma once
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <deque>
 #include <span>
 #include <vector>
 
 #include "host/aggregator/outbound.hpp"
+#include "lib/base/error.hpp"
 #include "lib/base/landing.hpp"
 
 namespace gravel {
@@ -20,16 +23,37 @@ class inbound {
       : ring_(ring), channel_(channel), arrivals_(arrivals), source_node_(source_node), back_(&back), early_(ring.packets) {}
 
   /// The packet of this sequence is in the slot, put there by the sender. Checks it and publishes it to the receiver.
-  void on_notice(uint64_t sequence, uint64_t bytes);
+  void on_notice(uint64_t sequence, uint64_t bytes) {
+    check_arrival(sequence);
+    const packet_header* packet = ring_.packet(channel_, sequence);
+    const packet_fault fault = check_packet(packet, bytes, ring_.expectation(sequence));
+    if (fault != packet_fault::fine) fail("corrupt packet from node {} for {}: {}", source_node_, destination(), name_of(fault));
+    early_[sequence % ring_.packets] = 1;
+    while (early_[expected_ % ring_.packets]) publish_next();
+  }
   /// The packet came inside a message: checks it, copies it into the slot, publishes it.
-  void on_packet(uint64_t sequence, std::span<const std::byte> packet);
+  void on_packet(uint64_t sequence, std::span<const std::byte> bytes) {
+    check_arrival(sequence);
+    // The transport's buffer need not be aligned for the header: check the copy, before it is published.
+    if (bytes.size() < packet_payload_offset || bytes.size() > ring_.packet_size)
+      fail("corrupt packet from node {} for {}: {} bytes", source_node_, destination(), bytes.size());
+    std::memcpy(static_cast<void*>(ring_.packet(channel_, sequence)), bytes.data(), bytes.size());
+    on_notice(sequence, bytes.size());
+  }
 
   /// Sink channels: reads the receiver's done words and reports progress to the sender. True if there was any.
-  bool report(const plane_header& from);
+  bool report(const plane_header& from) {
+    while (applied_ != expected_ && ring_.is_done(channel_, applied_)) ++applied_;
+    freed_ = applied_;
+    return send_credit(from);
+  }
   bool is_transit() const { return arrivals_ == nullptr; }
   bool busy() const { return reported_applied_ != expected_; }
   uint64_t expected() const { return expected_; }
-  std::string describe() const;
+  std::string describe() const {
+    return fmt::format("from node {} to {}: {} packets arrived, {} freed, {} applied", source_node_, destination(), expected_, freed_,
+                       applied_);
+  }
 
   bool listed = false;
 
@@ -39,16 +63,63 @@ class inbound {
     uint32_t row = 0, message = 0, unit = 0;
   } at;
   /// All messages of the next packet were taken over; it is applied once what lies at each of these places is.
-  void forwarded(std::vector<position> until);
+  void forwarded(std::vector<position> until) {
+    waiting_.push_back(std::move(until));
+    at = {};
+    ++freed_;
+  }
   /// Somebody waits for the packets below `sequence`: their messages are not held back, whether they are here already or not.
-  void ask_flush(uint64_t sequence);
-  bool report_transit(const plane_header& from);
+  void ask_flush(uint64_t sequence) {
+    if (sequence > freed_ + ring_.packets)
+      fail("node {} waits for packet {} for {}, which it may not have sent: {} are freed", source_node_, sequence, destination(), freed_);
+    flush_below_ = std::max(flush_below_, sequence);
+  }
+  bool report_transit(const plane_header& from) {
+    const auto hurry = [](position& p) { return p.to->hurry(p); };
+    for (hurried_ = std::max(hurried_, applied_); hurried_ < std::min(flush_below_, freed_); ++hurried_) {
+      auto& until = waiting_[hurried_ - applied_];
+      if (!std::all_of(until.begin(), until.end(), hurry)) break;
+    }
+    while (!waiting_.empty()) {
+      auto& until = waiting_.front();
+      while (!until.empty() && until.back().to->is_applied(until.back())) until.pop_back();
+      if (!until.empty()) break;
+      waiting_.pop_front();
+      ++applied_;
+    }
+    return send_credit(from);
+  }
 
  private:
-  void check_arrival(uint64_t sequence) const;
-  std::string destination() const;
-  void publish_next();
-  bool send_credit(const plane_header& from);
+  void check_arrival(uint64_t sequence) const {
+    if (sequence - freed_ >= ring_.packets)
+      fail("node {} sent packet {} for {} without a credit: packets {} to {} have one", source_node_, sequence, destination(), freed_,
+           freed_ + ring_.packets - 1);
+    if (sequence < expected_ || early_[sequence % ring_.packets])
+      fail("node {} sent packet {} for {} twice", source_node_, sequence, destination());
+  }
+  std::string destination() const {
+    return ring_.sink == transit_sink ? std::string("other nodes") : fmt::format("PE {}", pe_of_sink(ring_.sink));
+  }
+  void publish_next() {
+    early_[expected_ % ring_.packets] = 0;
+    const uint64_t sequence = expected_++;
+    if (!arrivals_) return;
+    ring_.publish(channel_, sequence);
+    fetch_add_release<scope::system>(arrivals_, uint64_t{1});  // [L1]
+  }
+  bool send_credit(const plane_header& from) {
+    if (freed_ == reported_freed_ && applied_ == reported_applied_) return false;
+    reported_freed_ = freed_;
+    reported_applied_ = applied_;
+    plane_header credit = from;
+    credit.word = plane_word::credit;
+    credit.sink = ring_.sink;
+    credit.a = freed_;
+    credit.b = applied_;
+    back_->send(credit, {});
+    return true;
+  }
 
   landing ring_;
   uint32_t channel_;

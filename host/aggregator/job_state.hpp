@@ -1,6 +1,6 @@
 // What the threads of an aggregator tell each other about the job: that it is over, that it cannot go on, that they shall stop.
 #pragma once
-#include <fcntl.h>
+#include <sys/eventfd.h>
 
 #include <atomic>
 #include <mutex>
@@ -14,9 +14,7 @@ namespace gravel {
 class job_state {
  public:
   job_state() {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) fail_errno("pipe");
-    for (int i : {0, 1}) wake_[i] = owned_descriptor(ends[i]);
+    if (!wake_) fail_errno("eventfd");
   }
 
   /// The job cannot go on. The first text wins. `heard`: from another node, which has printed it. Thread: any.
@@ -26,7 +24,7 @@ class job_state {
       if (!failed_) failure_ = {text, heard};
       failed_ = true;
     }
-    [[maybe_unused]] const auto written = write(wake_[1].get(), "!", 1);
+    eventfd_write(wake_.get(), 1);
   }
   struct failure {
     std::string text;
@@ -37,7 +35,7 @@ class job_state {
     return failure_;
   }
   /// Can be read from once fail() was called: for poll.
-  int failed_descriptor() const { return wake_[0].get(); }
+  int failed_descriptor() const { return wake_.get(); }
 
   /// A PE does not run. The first text wins; plane 0 adds how things stand, and ends the job.
   void find_stopped(const std::string& text) {
@@ -52,7 +50,7 @@ class job_state {
   std::atomic<bool> over{false};  ///< the last collective is done: other nodes may go away
 
  private:
-  owned_descriptor wake_[2];  ///< pipe
+  owned_descriptor wake_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   mutable std::mutex lock_;
   bool failed_ = false;
   failure failure_;

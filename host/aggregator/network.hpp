@@ -7,9 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "host/aggregator/clock.hpp"
 #include "host/aggregator/plane.hpp"
 #include "host/aggregator/ucx_link.hpp"
 #include "host/node/hello.hpp"
+#include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 #include "transport/ucx_context.hpp"
 
 namespace gravel {
@@ -17,23 +20,40 @@ namespace gravel {
 /// One plane's. Thread scope: one thread at a time.
 class plane_network {
  public:
-  using receiver = ucx_worker::am_handler;
   /// `staging`: from where packets are put, besides from `slots`.
-  plane_network(ucx_context&, std::span<char> staging, const std::vector<std::unique_ptr<ucx_memory>>& slots, uint32_t n_nodes);
-  /// Called within progress() for each message of another node's plane. To be set before the first progress().
-  void on_message(receiver receive, void* context) { receive_ = receive, receiver_context_ = context; }
-  std::vector<std::byte> address() const { return worker_.address(); }
-  void connect(uint32_t node, std::span<const std::byte> address, const std::vector<std::vector<std::byte>>& keys);
+  plane_network(ucx_context& context, std::span<char> staging, const std::vector<std::unique_ptr<ucx_memory>>& slots, uint32_t n_nodes)
+      : staging_(context, staging.data(), staging.size()), local_{&staging_}, worker_(context), links_(n_nodes) {
+    for (const auto& memory : slots) local_.push_back(memory.get());
+    worker_.on_error([this](const std::string& text) {
+      if (!lost_.empty()) return;
+      lost_ = text;
+      lost_at_ = now_us();
+    });
+  }
+  /// Whoever runs the plane says what its messages (plane_am) do, before the first progress().
+  ucx_worker& worker() { return worker_; }
+  void connect(uint32_t node, std::span<const std::byte> address, const std::vector<std::vector<std::byte>>& keys) {
+    links_[node] = std::make_unique<ucx_link>(worker_, address, keys, fmt::format("the aggregator of node {}", node), local_);
+  }
 
   /// By node; nullptr for those that are not connected, the own one among them.
-  std::vector<remote_link*> links() const;
-  bool progress() { return worker_.progress(); }
+  std::vector<remote_link*> links() const {
+    std::vector<remote_link*> pointers;
+    for (const auto& link : links_) pointers.push_back(link.get());
+    return pointers;
+  }
   /// The connection that broke first, in words, which may be a consequence of something else; and since when (now_us()).
   const std::string& lost() const { return lost_; }
   uint64_t lost_at() const { return lost_at_; }
-  void expect_disconnects() { worker_.expect_disconnects(); }
   /// Delivers what was sent last, an abort above all. Errors are logged.
-  void close(std::chrono::milliseconds limit);
+  void close(std::chrono::milliseconds limit) {
+    try {
+      worker_.expect_disconnects();
+      worker_.close_endpoints(limit);
+    } catch (const std::exception& e) {
+      log_debug("{}", e.what());
+    }
+  }
 
  private:
   // In this order, so that links end before their worker, and it before what is registered.
@@ -41,8 +61,6 @@ class plane_network {
   std::vector<const ucx_memory*> local_;
   ucx_worker worker_;
   std::vector<std::unique_ptr<ucx_link>> links_;
-  receiver receive_ = nullptr;
-  void* receiver_context_ = nullptr;
   std::string lost_;
   uint64_t lost_at_ = 0;
 };
@@ -50,12 +68,44 @@ class plane_network {
 class network {
  public:
   /// `staging`: of each plane, in as many pieces; `transit`: packets for others that pass through this node, may be empty.
-  network(const node_setup&, const std::vector<std::span<char>>& staging, std::span<char> transit);
+  network(const node_setup& setup, const std::vector<std::span<char>>& staging, std::span<char> transit)
+      : setup_(setup), context_(static_cast<unsigned>(staging.size()), setup.nodes.n_nodes() - 1, log_name()) {
+    for (const pe_segment* segment : setup.local) {
+      const auto memory = segment->landing_memory();
+      // Emulated nodes are on one machine.
+      landing_.push_back(setup.values.nodes > 1
+                             ? std::make_unique<ucx_memory>(context_, segment->descriptor(), memory.data(), memory.size())
+                             : std::make_unique<ucx_memory>(context_, memory.data(), memory.size()));
+      if (setup.values.zero_copy_size == 0) continue;
+      const queue blocks = segment->queue_of(static_cast<uint32_t>(queue_kind::kernel_block));
+      slots_.push_back(std::make_unique<ucx_memory>(context_, blocks.slots, blocks.shape.bytes() - sizeof(queue_control)));
+    }
+    if (!transit.empty()) transit_ = std::make_unique<ucx_memory>(context_, transit.data(), transit.size());
+    for (const std::span<char> memory : staging)
+      planes_.push_back(std::make_unique<plane_network>(context_, memory, slots_, setup.nodes.n_nodes()));
+  }
   plane_network& of_plane(uint32_t index) { return *planes_[index]; }
   /// What other nodes must know.
-  wiring mine() const;
+  wiring mine() const {
+    wiring w;
+    for (const auto& memory : landing_) w.keys.push_back(memory->packed_key());
+    w.keys.push_back(transit_ ? transit_->packed_key() : std::vector<std::byte>());
+    for (const auto& p : planes_) w.worker.push_back(p->worker().address());
+    return w;
+  }
   /// `all`: by node. Throws gravel::error.
-  void connect(const all_wirings& all);
+  void connect(const all_wirings& all) {
+    const topology& nodes = setup_.nodes;
+    if (all.by_node.size() != nodes.n_nodes()) fail("wirings of {} nodes came; there are {}", all.by_node.size(), nodes.n_nodes());
+    for (uint32_t node = 0; node < nodes.n_nodes(); ++node) {
+      if (node == setup_.node) continue;
+      const auto theirs = from_wire<wiring>(all.by_node[node], fmt::format("the aggregator of node {}", node));
+      if (theirs.worker.size() != planes_.size() || theirs.keys.size() != nodes.pes_of(node).size() + 1)
+        fail("node {} has {} aggregator threads, this node {}: GRAVEL_AGGREGATOR_THREADS must be the same everywhere", node,
+             theirs.worker.size(), planes_.size());
+      for (size_t i = 0; i < planes_.size(); ++i) planes_[i]->connect(node, theirs.worker[i], theirs.keys);
+    }
+  }
 
  private:
   const node_setup& setup_;

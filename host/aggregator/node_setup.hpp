@@ -1,6 +1,7 @@
 // What all planes of an aggregator are given, and where in the memory of other nodes their packets go: the same arithmetic on both
 // sides.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -21,20 +22,44 @@ struct node_setup {
   injected_fault* fault = nullptr;  ///< may be missing
   /// Name of a handler id, for errors; may be empty.
   std::function<std::string(uint32_t)> handler_name;
-};
 
-/// Number of the channel of (source node, plane) into the sinks of `node`, and among those that it forwards.
-uint32_t channel_of(const node_setup&, uint32_t node, uint32_t source, uint32_t plane);
-uint32_t transit_channel_of(const node_setup&, uint32_t node, uint32_t source, uint32_t plane);
-/// Where the landing slots of (source node, plane) for a sink of `node` are, as seen from the source.
-remote_slots remote_slots_of(const node_setup& local_view, uint32_t node, uint32_t sink, uint32_t source, uint32_t plane);
-/// Same for the transit slots of an intermediate node.
-remote_slots remote_transit_of(const node_setup&, uint32_t node, uint32_t source, uint32_t plane);
-landing_shape transit_shape(const node_setup&, uint32_t node);
-/// Bytes of one node's transit memory (all planes), and of one plane's staging memory.
-uint64_t transit_bytes(const node_setup&);
-uint64_t staging_bytes(const node_setup&);
-/// Of the packets to one destination of another node.
-uint64_t staging_bytes_each(const node_setup&);
+  /// Number of the channel of (source node, plane) into the sinks of `into`, and among those that it forwards.
+  uint32_t channel_of(uint32_t into, uint32_t source, uint32_t plane) const { return channel_among(nodes.sources_of(into), source, plane); }
+  uint32_t transit_channel_of(uint32_t into, uint32_t source, uint32_t plane) const {
+    return channel_among(nodes.transit_sources_of(into), source, plane);
+  }
+  /// Where the landing slots of (source node, plane) for a sink of `into` are, as seen from the source.
+  remote_slots remote_slots_of(uint32_t into, uint32_t sink, uint32_t source, uint32_t plane) const {
+    const segment_shape shape = make_segment_shape(values, nodes, into);
+    return {index_in(nodes.pes_of(into), pe_of_sink(sink)),
+            (sink & 1) * shape.landing_bytes() + shape.landing().slot_at(channel_of(into, source, plane), 0)};
+  }
+  /// Same for the transit slots of an intermediate node.
+  remote_slots remote_transit_of(uint32_t into, uint32_t source, uint32_t plane) const {
+    return {static_cast<uint32_t>(nodes.pes_of(into).size()), transit_shape(into).slot_at(transit_channel_of(into, source, plane), 0)};
+  }
+  landing_shape transit_shape(uint32_t into) const {
+    return {static_cast<uint32_t>(nodes.transit_sources_of(into).size() * values.aggregator_threads),
+            static_cast<uint32_t>(values.packets_per_destination), values.packet_size};
+  }
+  /// Bytes of this node's transit memory (all planes), and of one plane's staging memory.
+  uint64_t transit_bytes() const { return transit_shape(node).bytes(); }
+  uint64_t staging_bytes() const {
+    uint64_t destinations = nodes.transits_of(node).size();
+    for (uint32_t target : nodes.targets_of(node))
+      if (target != node) destinations += 2 * nodes.pes_of(target).size();
+    return destinations * staging_bytes_each();
+  }
+  /// Of the packets to one destination of another node.
+  uint64_t staging_bytes_each() const { return values.packets_per_destination * values.packet_size; }
+
+ private:
+  static uint32_t index_in(const std::vector<uint32_t>& in, uint32_t what) {
+    return static_cast<uint32_t>(std::lower_bound(in.begin(), in.end(), what) - in.begin());
+  }
+  uint32_t channel_among(const std::vector<uint32_t>& sources, uint32_t source, uint32_t plane) const {
+    return index_in(sources, source) * static_cast<uint32_t>(values.aggregator_threads) + plane;
+  }
+};
 
 }  // namespace gravel

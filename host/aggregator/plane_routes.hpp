@@ -1,7 +1,9 @@
 // All channels of one plane: to each sink of the job, directly or through an intermediate node, and from each node that sends here.
 #pragma once
 #include <cstdint>
-#include <memory>
+#include <deque>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "host/aggregator/inbound.hpp"
@@ -19,20 +21,18 @@ class plane_routes {
   /// The channel by which messages for this sink leave.
   outbound& to(uint32_t sink) const { return *to_[sink]; }
   /// The channel of what `node` sends for `sink`, which may be transit_sink; nullptr: it is not here.
-  inbound* from(uint32_t node, uint32_t sink) const;
+  inbound* from(uint32_t node, uint32_t sink);
   /// The channel for which `node` sends credits; nullptr: nothing is sent there.
   outbound* credited_by(uint32_t node, uint32_t sink) const;
   /// Messages known to be applied, of all channels.
   uint64_t acked_messages() const;
 
  private:
-  std::vector<std::unique_ptr<outbound>> outbounds_;
-  std::vector<std::unique_ptr<inbound>> inbounds_;
-  std::vector<outbound*> to_;                     ///< by sink
-  std::vector<std::vector<inbound*>> from_;       ///< by source node: by local sink
-  std::vector<inbound*> transit_from_;            ///< by source node
-  std::vector<std::vector<outbound*>> credited_;  ///< by node: by sink there
-  std::vector<outbound*> transit_to_;             ///< by intermediate node
+  std::deque<outbound> outbounds_;
+  std::vector<outbound*> to_;  ///< by sink
+  using node_and_sink = std::pair<uint32_t, uint32_t>;
+  std::map<node_and_sink, inbound> from_;        ///< by source, and sink here
+  std::map<node_and_sink, outbound*> credited_;  ///< by who sends the credits, and sink there
 };
 
 }  // namespace gravel

@@ -1,37 +1,165 @@
 // One thread of an aggregator: steps its plane, hears what the same plane of other nodes says, and ends the job when it cannot go
 // on. That of plane 0 also has the node's duties.
 #pragma once
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
+#include "host/aggregator/clock.hpp"
+#include "host/aggregator/collective.hpp"
 #include "host/aggregator/job_state.hpp"
 #include "host/aggregator/network.hpp"
-#include "host/aggregator/node_duties.hpp"
+#include "host/aggregator/node_watch.hpp"
+#include "host/aggregator/peer_bells.hpp"
 #include "host/aggregator/placement.hpp"
 #include "host/aggregator/plane.hpp"
+#include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
+#include "lib/base/profile.hpp"
+#include "lib/base/relax.hpp"
 
 namespace gravel {
 
 class plane_thread {
  public:
   /// `network`: nullptr if there is one node. `staging` and `transit` as for plane.
-  plane_thread(const node_setup&, uint32_t index, plane_network* network, char* staging, char* transit, const placement&, job_state&);
+  plane_thread(const node_setup& setup, uint32_t index, plane_network* network, char* staging, char* transit, const placement& places,
+               job_state& job)
+      : setup_(setup),
+        index_(index),
+        network_(network),
+        placement_(places),
+        job_(job),
+        plane_(setup, index, links_of(network, setup.nodes), staging, transit) {
+    if (const auto links = links_of(network, setup.nodes); index == 0)
+      duties_.reset(new node_duties{{setup, links}, {setup, links}, peer_bells(setup.local)});
+    if (!network) return;
+    network->worker().on_am(
+        plane_am,
+        [](void* self, std::span<const std::byte> header, std::span<const std::byte> data) {
+          static_cast<plane_thread*>(self)->receive(header, data);
+        },
+        this);
+  }
   /// Begins to run. All planes are made before the first of them starts.
-  void start();
+  void start() {
+    thread_ = std::jthread([this] { run(); });
+  }
   /// Waits for the end of the thread, which job_state::stop asks for.
-  void join();
+  void join() {
+    if (thread_.joinable()) thread_.join();
+  }
   plane_thread(const plane_thread&) = delete;
   plane_thread& operator=(const plane_thread&) = delete;
 
  private:
-  void run();
-  bool round(uint64_t now);
-  void bind();
-  void receive(std::span<const std::byte> header, std::span<const std::byte> data);
-  bool is_expecting() const;
-  bool has_failed(uint64_t now);
-  std::string describe() const;
+  static std::vector<remote_link*> links_of(const plane_network* network, const topology& nodes) {
+    return network ? network->links() : std::vector<remote_link*>(nodes.n_nodes());
+  }
+  void run() {
+    name_this_thread(fmt::format("gravel plane {}", index_).c_str());
+    bind();
+    relax wait;
+    bool attentive = false;
+    profile_wait waiting;
+    uint64_t last_progress = now_us(), busy_since = 0;
+    const uint64_t patience = setup_.values.watchdog_s * 1'000'000;
+    try {
+      while (!job_.stop) {
+        received_ = false;
+        const bool awake = network_ && network_->worker().progress();
+        if (!heard_.empty()) return job_.fail(heard_, true);
+        const uint64_t now = now_us();
+        if (busy_since) plane_.count_busy(now - std::exchange(busy_since, 0));
+        if (has_failed(now)) return;
+        if (round(now)) {
+          wait.reset();
+          waiting.end();
+          last_progress = busy_since = now;
+          continue;
+        }
+        const bool busy = plane_.busy();
+        if (!busy) {
+          last_progress = now;
+        } else if (patience && now - last_progress > patience) {
+          return job_.fail(fmt::format(
+              "no progress for {} s (GRAVEL_WATCHDOG_S); a PE may be stopped, or its kernels may leave no room for the resolver:\n{}",
+              setup_.values.watchdog_s, describe()));
+        }
+        if (awake) continue;
+        waiting.in_vain(busy ? "wait" : "idle");
+        const bool was_attentive = std::exchange(attentive, is_expecting());
+        if (attentive && !was_attentive) wait.reset();
+        if (busy) wait.briefly();
+        else if (attentive) wait.attentively();
+        else wait();
+      }
+      // Another plane gave up: how it stands here may say why.
+      if (plane_.busy()) log_info("{}", describe());
+    } catch (const std::exception& e) {
+      job_.fail(e.what());
+    }
+  }
+  /// True if anything moved.
+  bool round(uint64_t now) {
+    bool moved = plane_.step(now) || received_;
+    if (!duties_) return moved;
+    for (pe_segment* segment : setup_.local) store_relaxed(&segment->control()->aggregator_heartbeat, now);
+    moved |= duties_->collectives.step();
+    moved |= duties_->bells.pass_on();
+    if (!duties_->collectives.over()) duties_->nodes.step(now);
+    else if (!job_.over.exchange(true) && network_) network_->worker().expect_disconnects();
+    return moved;
+  }
+  /// On the thread itself. A binding that is refused costs speed at most.
+  void bind() {
+    if (placement_.threads.empty()) return;
+    const cpu_set& wanted = placement_.threads[index_];
+    if (const std::string why_not = bind_this_thread(wanted); !why_not.empty())
+      return log_info("plane {} is not bound to processors {}: {}", index_, wanted.text(), why_not);
+    binding_ = fmt::format("plane {} runs on processors {}, {}", index_, binding_of_this_thread().text(), placement_.reason);
+    log_info("{}", binding_);
+  }
+  void receive(std::span<const std::byte> raw, std::span<const std::byte> data) {
+    plane_header header;
+    if (raw.size() != sizeof(header)) fail("a message with a header of {} bytes arrived", raw.size());
+    std::memcpy(&header, raw.data(), sizeof(header));
+    if (header.word == plane_word::abort) {
+      heard_ = from_wire<abort_word>(data, fmt::format("node {}", header.source_node)).why;
+      return;
+    }
+    if (header.word == plane_word::pulse && duties_) return duties_->nodes.receive(header);
+    received_ = true;
+    const profile_range range("receive");
+    if (plane_.receive(header, data, now_us())) return;
+    if (!duties_ || (header.word != plane_word::contribution && header.word != plane_word::result))
+      fail("node {} sent a message of unknown kind {}", header.source_node, static_cast<uint32_t>(header.word));
+    duties_->collectives.receive(header, data);
+  }
+  /// May something come any moment?
+  bool is_expecting() const {
+    return (duties_ && duties_->collectives.begun()) ||
+           std::any_of(setup_.local.begin(), setup_.local.end(),
+                       [](const pe_segment* segment) { return load_relaxed(&segment->control()->attention) != 0; });
+  }
+  /// Has somebody else found out that the job cannot go on?
+  bool has_failed(uint64_t now) {
+    // The other node may have ended because the job is over, or may have sent the reason, or our launcher may know it.
+    constexpr uint64_t lost_patience_us = 500'000;
+    // Plane 0 knows the collectives, too.
+    if (job_.has_stopped_pe() && duties_) job_.fail(job_.stopped_text() + ":\n" + describe());
+    else if (network_ && !network_->lost().empty() && !job_.over && now - network_->lost_at() > lost_patience_us)
+      job_.fail(network_->lost());
+    else return false;
+    return true;
+  }
+  std::string describe() const {
+    const std::string where = binding_.empty() ? "" : binding_ + "\n";
+    return where + plane_.describe() + (duties_ ? duties_->collectives.describe() : std::string());
+  }
 
   const node_setup& setup_;
   uint32_t index_;
@@ -39,10 +167,16 @@ class plane_thread {
   const placement& placement_;
   job_state& job_;
   plane plane_;
-  std::unique_ptr<node_duties> duties_;  ///< plane 0
-  bool received_ = false;                ///< in this round; UCX's own keep-alive traffic is no progress of the job
-  std::string binding_;                  ///< in words, if it is bound
-  std::string heard_;                    ///< another node's reason for ending the job
+  /// What the thread of plane 0 does for the whole node.
+  struct node_duties {
+    collective collectives;
+    node_watch nodes;
+    peer_bells bells;
+  };
+  std::unique_ptr<node_duties> duties_;
+  bool received_ = false;  ///< in this round; UCX's own keep-alive traffic is no progress of the job
+  std::string binding_;    ///< in words, if it is bound
+  std::string heard_;      ///< another node's reason for ending the job
   std::jthread thread_;
 };
 

@@ -2,26 +2,47 @@
 // nodes tell each other before they are connected.
 #pragma once
 #include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <cstring>
 #include <optional>
 #include <string>
 
+#include "host/node/aggregator_process.hpp"
 #include "host/node/hello.hpp"
 #include "host/node/node_channel.hpp"
 #include "host/pe/membership.hpp"
+#include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 
 namespace gravel {
 
 class aggregator_link {
  public:
   /// Starts the aggregator if this PE is the first of its node.
-  explicit aggregator_link(const membership&);
+  explicit aggregator_link(const membership& job) : job_(job) {
+    if (!job.is_leader()) return;
+    const std::string program = find_aggregator(job.values.aggregator);
+    listener_.emplace(job.boot->session_directory());
+    process_ = spawn_aggregator(program, listener_->descriptor(), job.local_size, job.boot->local_size());
+    listener_->leave_listening_to_child();
+    path_ = listener_->path();
+  }
 
   /// Where the PEs of the node connect. The others hear it from the first.
   const std::string& path() const { return path_; }
   void set_path(std::string path) { path_ = std::move(path); }
   /// Introduces this PE, with the descriptor of its segment; returns when messages may flow. Collective. Throws gravel::error.
-  void connect(const hello&, int segment);
+  void connect(const hello& h, int segment) {
+    introduce(h, segment);
+    if (job_.nodes.n_nodes() > 1) exchange_wiring();
+    auto answer = channel_->receive();
+    if (answer && answer->kind == wire_kind::abort) fail("{}", answer->as<abort_word>("the aggregator").why);
+    if (!answer || answer->kind != wire_kind::ready) fail_without();
+    channel_->limit_waits(0);
+    listener_.reset();  // all PEs of the node have connected
+  }
 
   template <wire_message T>
   void send(const T& message) {
@@ -29,19 +50,68 @@ class aggregator_link {
   }
   node_channel& channel() { return *channel_; }
   /// The last word; then waits for the end of the process, if this PE has started it.
-  void leave();
+  void leave() {
+    channel_->send(goodbye_word{});
+    if (process_ > 0 && !wait_for_aggregator(process_, 5000)) log_warning("the aggregator of node {} did not end by itself", job_.node);
+  }
   /// Makes a receive() in another thread return.
-  void shut_down();
+  void shut_down() {
+    if (channel_) channel_->shut_down();
+  }
   /// In a process that was forked from this PE: the socket would keep the aggregator from seeing this PE's end while the child
   /// lives. Signal-safe.
-  void forget_in_child();
+  void forget_in_child() {
+    if (channel_) close(channel_->descriptor());
+  }
   /// What became of the process, in words, when its socket has been closed.
-  std::string describe_lost() const;
+  std::string describe_lost() const {
+    if (process_ < 0) return fmt::format("lost the aggregator of node {}", job_.node);
+    int status = 0;
+    pid_t ended = 0;
+    for (int i = 0; i < 1000 && ended == 0; ++i, usleep(1000)) ended = waitpid(process_, &status, WNOHANG);
+    std::string how = "closed its connection";
+    if (ended == process_ && WIFSIGNALED(status)) {
+      how = fmt::format("was killed by signal {} ({})", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    } else if (ended == process_) {
+      how = fmt::format("ended with exit status {}; its message is above", WEXITSTATUS(status));
+    }
+    return fmt::format("the aggregator of node {} (process {}) {}", job_.node, process_, how);
+  }
 
  private:
-  void introduce(const hello&, int segment);
-  void exchange_wiring();
-  [[noreturn]] void fail_without() const;
+  void introduce(const hello& h, int segment) {
+    try {
+      channel_.emplace(node_channel::connect(path_));
+      channel_->limit_waits(2 * job_.values.connect_timeout_s);
+      channel_->limit_sends(2 * job_.values.connect_timeout_s);
+      channel_->check_peer();
+      channel_->send(h, segment);
+    } catch (const error& e) {
+      let_cause_speak();
+      if (!job_.is_leader()) let_cause_speak();  // the first PE of the node knows more
+      siginfo_t ended{};
+      if (process_ > 0 && waitid(P_PID, static_cast<id_t>(process_), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid != 0)
+        fail_without();
+      throw;
+    }
+  }
+  void exchange_wiring() {
+    if (job_.is_leader()) {
+      auto mine = channel_->receive();
+      if (!mine || mine->kind != wire_kind::wiring) fail_without();
+      job_.boot->put("gravel.wiring", mine->bytes);
+    }
+    job_.boot->fence();
+    if (!job_.is_leader()) return;
+    all_wirings all;
+    for (uint32_t node = 0; node < job_.nodes.n_nodes(); ++node)
+      all.by_node.push_back(job_.boot->get(job_.nodes.pes_of(node)[0], "gravel.wiring"));
+    channel_->send(all);
+  }
+  [[noreturn]] void fail_without() const {
+    let_cause_speak();
+    fail("while the job was starting, {}", describe_lost());
+  }
 
   const membership& job_;
   pid_t process_ = -1;  ///< if this PE has started it

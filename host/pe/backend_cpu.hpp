@@ -20,7 +20,7 @@
 namespace gravel {
 
 template <class Handlers>
-class cpu_backend final : public backend, public cpu_launcher {
+class cpu_backend final : public cpu_launcher {
  public:
   const char* name() const override { return "cpu"; }
   std::string describe() const override { return "CPU backend: lanes on fibers, blocks on threads"; }
@@ -104,25 +104,21 @@ class cpu_backend final : public backend, public cpu_launcher {
     }
   }
   void copy_in_stream(void* stream, void* to, const void* from, uint64_t bytes) override {
-    launch(static_cast<cpu_stream*>(stream), {1, 1, ring_options_, [=] { std::memcpy(to, from, bytes); }});
+    launch(stream, {1, 1, ring_options_, [=] { std::memcpy(to, from, bytes); }});
   }
   void wait_in_stream(void* stream, const uint64_t* word, uint64_t value) override {
-    launch(static_cast<cpu_stream*>(stream), {1, 1, ring_options_, [=] {
-                                                for (relax wait; load_acquire(word) < value; wait.attentively()) {
-                                                }
-                                              }});
+    launch(stream, {1, 1, ring_options_, [=] {
+                      for (relax wait; load_acquire(word) < value; wait.attentively()) {
+                      }
+                    }});
   }
   void write_in_stream(void* stream, uint64_t* word, uint64_t value) override {
-    launch(static_cast<cpu_stream*>(stream), {1, 1, ring_options_, [=] { store_release(word, value); }});
+    launch(stream, {1, 1, ring_options_, [=] { store_release(word, value); }});
   }
   void read_words(uint64_t* to, const uint64_t* from, uint64_t n) override {
     for (uint64_t i = 0; i < n; ++i) to[i] = load_acquire(from + i);
   }
   void store_word(uint64_t* at, uint64_t value) override { store_release(at, value); }  // [X1]
-  void synchronize() override { wait_for_kernels(); }
-  void* create_stream() override { return new_stream(); }
-  void destroy_stream(void* stream) override { end_stream(static_cast<cpu_stream*>(stream)); }
-  void synchronize_stream(void* stream) override { wait_for_stream(static_cast<cpu_stream*>(stream)); }
 
   bool settle(settling what, const settle_view& view, uint64_t number, const std::function<void()>& meanwhile) override {
     if (!view.g.peers) return false;

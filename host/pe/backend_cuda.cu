@@ -30,7 +30,7 @@ uint32_t visible_gpus() {
   return n;
 }
 
-class cuda_backend final : public backend, public cuda_launcher {
+class cuda_backend final : public cuda_launcher {
  public:
   explicit cuda_backend(const cuda_program& program) : program_(program) {}
   const char* name() const override { return "cuda"; }
@@ -172,31 +172,12 @@ class cuda_backend final : public backend, public cuda_launcher {
     cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, copy_), "copying to or from the GPU");
     cuda_check(cudaStreamSynchronize(copy_), "copying to or from the GPU");
   }
-  void copy_in_stream(void* stream, void* to, const void* from, uint64_t bytes) override {
-    copy_behind(static_cast<cudaStream_t>(stream), to, from, bytes);
-  }
-  void wait_in_stream(void* stream, const uint64_t* word, uint64_t value) override {
-    wait_behind(static_cast<cudaStream_t>(stream), word, value);
-  }
-  void write_in_stream(void* stream, uint64_t* word, uint64_t value) override {
-    write_behind(static_cast<cudaStream_t>(stream), word, value);
-  }
   bool is_device_memory(const void* at) override {
     const device_scope here(context_);
     cudaPointerAttributes a{};
     cuda_check(cudaPointerGetAttributes(&a, at), "cudaPointerGetAttributes");
     return a.type == cudaMemoryTypeDevice;
   }
-  void synchronize() override {
-    const device_scope here(context_);
-    wait_for_kernels();
-  }
-  void* create_stream() override { return add_stream(); }
-  void destroy_stream(void* stream) override { remove_stream(static_cast<cudaStream_t>(stream)); }
-  void synchronize_stream(void* stream) override { wait_for_stream(static_cast<cudaStream_t>(stream)); }
-
-  void hold_receiver() override { hold(); }
-  void release_receiver() override { end_hold(); }
   bool settle(settling what, const settle_view& view, uint64_t number, const std::function<void()>& meanwhile) override {
     if (!resident_) return false;  // kernels that wait need the resolver beside them
     const device_scope here(context_);

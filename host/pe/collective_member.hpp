@@ -2,10 +2,14 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <span>
 
 #include "host/node/segment.hpp"
+#include "host/pe/backend.hpp"
+#include "lib/base/error.hpp"
+#include "lib/base/relax.hpp"
 
 namespace gravel {
 
@@ -17,23 +21,35 @@ class collective_member {
   class call {
    public:
     /// Sums, minimum and maximum over all PEs. Throws nothing: if PEs call different things the job ends.
-    collective_words combine(const collective_words& mine = {});
+    collective_words combine(const collective_words& mine = {}) {
+      member_.contribute(what_, mine);
+      member_.wait_for_result();
+      return member_.result();
+    }
     /// The same with data: those of all PEs, in order of PE. They stay until this PE's next contribution. Throws gravel::error
     /// if `mine` is larger than room().
-    std::span<const std::byte> exchange(std::span<const std::byte> mine);
+    std::span<const std::byte> exchange(std::span<const std::byte> mine) {
+      if (mine.size() > room()) fail("{} bytes for one collective; {} fit", mine.size(), room());
+      member_.contribute(what_, {}, mine);
+      member_.wait_for_result();
+      return member_.result_data();
+    }
     /// The PE's calls so far, this one included.
     uint64_t number() const { return what_.number; }
     /// Says what this PE waits in, for a call that does not pass through the aggregator; until the call ends. If another PE calls
     /// something else meanwhile, the job ends.
-    void waits_without_aggregator();
-    ~call();
+    void waits_without_aggregator() { store_release(&member_.segment_.control()->waiting, waiting_word(what_.number, what_.kind)); }
+    ~call() {
+      if (load_relaxed(&member_.segment_.control()->waiting)) store_release(&member_.segment_.control()->waiting, uint64_t{0});
+    }
     call(const call&) = delete;
     /// Bytes that all PEs together may contribute to one exchange.
     uint64_t room() const { return member_.segment_.shape().collective_bytes(); }
 
    private:
     friend collective_member;
-    call(collective_member&, collective_kind, uint64_t, uint64_t);
+    call(collective_member& member, collective_kind kind, uint64_t argument, uint64_t another)
+        : member_(member), lock_(member.lock_), what_{++member.calls_, kind, member.pe_, {argument, another}} {}
     collective_member& member_;
     std::unique_lock<std::mutex> lock_;
     collective_call what_;
@@ -42,9 +58,20 @@ class collective_member {
   call begin(collective_kind kind, uint64_t argument = 0, uint64_t another = 0) { return {*this, kind, argument, another}; }
 
   /// The two halves of combine(), for who must not wait in between.
-  void contribute(const collective_call&, const collective_words& mine, std::span<const std::byte> data = {});
-  bool has_result() const;
-  void wait_for_result() const;
+  void contribute(const collective_call& call, const collective_words& mine, std::span<const std::byte> data = {}) {
+    if (!data.empty()) std::memcpy(segment_.collective_in_data().data(), data.data(), data.size());
+    collective_words in = mine;
+    in.sequence = ++sequence_;
+    in.call = call;
+    in.bytes = data.size();
+    publish(segment_.control()->collective_in, in);  // [C1]
+  }
+  bool has_result() const { return load_acquire(&result().sequence) == sequence_; }  // [C2]
+  void wait_for_result() const {
+    for (relax wait; !has_result(); wait.attentively()) {
+    }
+    packets_applied.load(std::memory_order_acquire);
+  }
   const collective_words& result() const { return segment_.control()->collective_out; }
   std::span<const std::byte> result_data() const { return segment_.collective_out_data().first(result().bytes); }
 

@@ -114,11 +114,11 @@ void broadcast(void* data, uint64_t bytes, int root) {
   if (!sends) view.write_back();
 }
 
-void gather(void* all, const void* mine, uint64_t bytes) {
+void gather(void* all, const void* mine, uint64_t bytes, collective_kind kind) {
   runtime& job = waiting_runtime("gravel_allgather");
   const uint64_t n_pes = job.nodes().n_pes();
   host_view from(job.device(), mine, bytes, true), to(job.device(), all, n_pes * bytes, false);
-  auto call = job.begin_collective(collective_kind::gather, bytes);
+  auto call = job.begin_collective(kind, bytes);
   in_pieces(bytes, call.room() / n_pes, [&](uint64_t begin, uint64_t end) {
     const auto got = call.exchange({from.data() + begin, end - begin});
     for (uint64_t pe = 0; pe < n_pes; ++pe) {

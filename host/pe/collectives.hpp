@@ -13,7 +13,8 @@
 
 namespace gravel {
 void broadcast(void* data, uint64_t bytes, int root);
-void gather(void* all, const void* mine, uint64_t bytes);
+/// `kind`: as what it is to be compared with the other PEs' calls.
+void gather(void* all, const void* mine, uint64_t bytes, collective_kind kind = collective_kind::gather);
 /// Kinds sum to bit_xor, and the scans.
 void reduce(collective_kind, value_type, void* to, const void* from, uint64_t count);
 }  // namespace gravel

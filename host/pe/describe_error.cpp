@@ -54,27 +54,19 @@ std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_by
     return fmt::format("a corrupt packet arrived: {}", name_of(static_cast<packet_fault>(found.offset)));
   if (fault == message_fault::other_reduction) return text_of_other_reduction(found);
   if (fault == message_fault::bad_reduction) return text_of_bad_reduction(found);
+  const auto call_of = [](uint64_t number) { return name_of(static_cast<other_call>(number)); };
   if (const std::string_view text = name_of(fault); text.find('{') != text.npos)
     return fmt::format(fmt::runtime(text), fmt::arg("from", from), fmt::arg("place", place), fmt::arg("pe", found.pe),
                        fmt::arg("offset", found.offset), fmt::arg("bytes", found.bytes), fmt::arg("last", found.bytes - 1),
                        fmt::arg("last_pe", n_pes - 1), fmt::arg("wrong_pe", static_cast<int32_t>(found.offset)),
-                       fmt::arg("handler", name_of_handler(found.offset)));
+                       fmt::arg("handler", name_of_handler(found.offset)), fmt::arg("name", reinterpret_cast<const char*>(found.name)),
+                       fmt::arg("call", what == op::none ? call_of(found.offset) : name_of(what)),
+                       fmt::arg("other_call", call_of(found.bytes)));
   if (found.arrived)
     return fmt::format("a corrupt message arrived from {}: {} with {} (offset {})", from, name_of(what), name_of(fault), found.offset);
   if (fault == message_fault::bad_pe)
     return fmt::format("{} to PE {}: the job has PEs 0 to {}", name_of(what), static_cast<int32_t>(found.pe), n_pes - 1);
-  if (is_wrong_caller(fault))
-    return fmt::format("{} {}", what == op::none ? name_of(static_cast<other_call>(found.offset)) : name_of(what), name_of(fault));
   if (fault == message_fault::bad_block || fault == message_fault::bad_shared) return text_of_misfit(fault, found.offset, found.bytes);
-  if (fault == message_fault::unknown_handler) {
-    const auto* name = reinterpret_cast<const char*>(found.name);
-    return fmt::format("gravel_am to PE {}: handler '{}' was not given to gravel_init; add it on all PEs: gravel_init<..., {}>()", found.pe,
-                       name, name);
-  }
-  if (fault == message_fault::other_collective)
-    return fmt::format("the PEs' kernels call different collectives: {} here, {} at PE {}", name_of(static_cast<other_call>(found.offset)),
-                       name_of(static_cast<other_call>(found.bytes)), found.pe);
-  if (fault == message_fault::bad_destination) return fmt::format("{}: {}: {}", name_of(what), name_of(fault), place);
   return fmt::format("{} {} PE {}: {}: {}", name_of(what), what == op::get || what == op::get_bulk || what == op::fetch ? "from" : "to",
                      found.pe, name_of(fault), place);
 }

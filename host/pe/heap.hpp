@@ -1,6 +1,7 @@
 // The symmetric heap's allocator: the same calls in the same order give the same offsets on every PE. Pure bookkeeping
 // over offsets; the memory itself belongs to the backend.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -13,16 +14,53 @@ class heap_allocator {
   explicit heap_allocator(uint64_t bytes) : free_{{0, bytes}} {}
 
   /// First fit. nullopt: no piece is large enough. Zero bytes get a piece of their own.
-  std::optional<uint64_t> allocate(uint64_t bytes);
+  std::optional<uint64_t> allocate(uint64_t bytes) {
+    if (bytes > (1ull << 48)) return std::nullopt;
+    const uint64_t wanted = std::max<uint64_t>(1, (bytes + alignment - 1) / alignment) * alignment;
+    for (auto it = free_.begin(); it != free_.end(); ++it) {
+      const auto [offset, size] = *it;
+      if (size < wanted) continue;
+      free_.erase(it);
+      if (size > wanted) free_[offset + wanted] = size - wanted;
+      used_[offset] = wanted;
+      return offset;
+    }
+    return std::nullopt;
+  }
   /// False: nothing was allocated at this offset.
-  bool release(uint64_t offset);
+  bool release(uint64_t offset) {
+    const auto released = used_.extract(offset);
+    if (released.empty()) return false;
+    const auto here = free_.emplace(offset, released.mapped()).first;
+    const auto join = [&](auto before, auto behind) {
+      if (before->first + before->second != behind->first) return;
+      before->second += behind->second;
+      free_.erase(behind);
+    };
+    if (std::next(here) != free_.end()) join(here, std::next(here));
+    if (here != free_.begin()) join(std::prev(here), here);
+    return true;
+  }
   struct piece {
     uint64_t begin, bytes;
   };
   /// The allocated piece in which this offset lies.
-  std::optional<piece> piece_at(uint64_t offset) const;
-  uint64_t largest_free() const;
-  uint64_t in_use() const;
+  std::optional<piece> piece_at(uint64_t offset) const {
+    auto found = used_.upper_bound(offset);
+    if (found == used_.begin()) return std::nullopt;
+    --found;
+    return offset - found->first < found->second ? std::optional(piece{found->first, found->second}) : std::nullopt;
+  }
+  uint64_t largest_free() const {
+    uint64_t largest = 0;
+    for (const auto& [offset, size] : free_) largest = std::max(largest, size);
+    return largest;
+  }
+  uint64_t in_use() const {
+    uint64_t sum = 0;
+    for (const auto& [offset, size] : used_) sum += size;
+    return sum;
+  }
 
  private:
   std::map<uint64_t, uint64_t> free_;  ///< offset -> bytes; neighbours are always merged

@@ -67,26 +67,26 @@ void cpu_stream::throw_if_unheard() {
   fail("a kernel failed, and the program has not waited for it since: {}", text_of_thrown(error_));
 }
 
-cpu_stream& cpu_launcher::find(gravel_stream_t stream, const char* caller) {
+cpu_stream& cpu_launcher::find(void* stream, const char* caller) {
   if (!stream) return own_;
   for (const auto& s : streams_)
     if (s.get() == stream) return *s;
   fail("{}: not a stream of gravel_stream_create", caller);
 }
 
-void cpu_launcher::launch(gravel_stream_t stream, cpu_kernel kernel) {
+void cpu_launcher::launch(void* stream, cpu_kernel kernel) {
   simt::check_launch(kernel.grid, kernel.block, kernel.options);
   std::lock_guard lock(mutex_);
   find(stream, "gravel_launch").put(std::move(kernel));
 }
 
-gravel_stream_t cpu_launcher::new_stream() {
+void* cpu_launcher::create_stream() {
   std::lock_guard lock(mutex_);
   return streams_.emplace_back(std::make_unique<cpu_stream>(any_failed_)).get();
 }
-void cpu_launcher::end_stream(gravel_stream_t stream) {
+void cpu_launcher::destroy_stream(void* stream) {
   if (!stream) fail("gravel_stream_destroy: not a stream of gravel_stream_create");
-  wait_for_stream(stream);
+  synchronize_stream(stream);
   std::unique_ptr<cpu_stream> ended;
   std::lock_guard lock(mutex_);
   const auto at = std::find_if(streams_.begin(), streams_.end(), [&](const auto& s) { return s.get() == stream; });
@@ -95,7 +95,7 @@ void cpu_launcher::end_stream(gravel_stream_t stream) {
   streams_.erase(at);
 }
 
-void cpu_launcher::wait_for_stream(gravel_stream_t stream) {
+void cpu_launcher::synchronize_stream(void* stream) {
   cpu_stream* waited;
   {
     std::lock_guard lock(mutex_);
@@ -104,7 +104,7 @@ void cpu_launcher::wait_for_stream(gravel_stream_t stream) {
   if (const std::exception_ptr thrown = waited->wait()) std::rethrow_exception(thrown);
 }
 
-void cpu_launcher::wait_for_kernels() {
+void cpu_launcher::synchronize() {
   std::vector<cpu_stream*> all{&own_};
   {
     std::lock_guard lock(mutex_);

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "host/pe/backend.hpp"
 #include "host/pe/launch_config.hpp"
 
 namespace gravel {
@@ -54,21 +55,21 @@ class cpu_stream {
   std::thread thread_;  ///< since the first kernel
 };
 
-class cpu_launcher {
+/// The part of the backend that knows nothing of the program's handlers.
+class cpu_launcher : public backend {
  public:
-  virtual ~cpu_launcher() = default;
   /// nullptr: the PE's own stream. Throws gravel::error, and starts nothing, if `stream` is none.
-  void launch(gravel_stream_t stream, cpu_kernel);
+  void launch(void* stream, cpu_kernel);
+  void synchronize() override;
+  void* create_stream() override;
+  void destroy_stream(void*) override;
+  void synchronize_stream(void*) override;
 
  protected:
-  gravel_stream_t new_stream();
-  void end_stream(gravel_stream_t);
-  void wait_for_stream(gravel_stream_t);
-  void wait_for_kernels();
   void throw_if_unheard();
 
  private:
-  cpu_stream& find(gravel_stream_t, const char* caller);
+  cpu_stream& find(void* stream, const char* caller);
 
   std::mutex mutex_;
   std::atomic<bool> any_failed_{false};  ///< so far

@@ -20,17 +20,16 @@
 
 namespace gravel {
 
-class cuda_launcher {
+/// The part of the backend that starts kernels.
+class cuda_launcher : public backend {
  public:
-  virtual ~cuda_launcher() = default;
-
   /// Puts the kernel into its stream when the resolver is resident and sure to stay, or at once, for one that sends nothing
   /// and waits for no message. Such a one may also be captured into a graph, whose kernels are the program's to wait for. Throws gravel::error, and has then
   /// started nothing. Any thread.
   void launch(const void* kernel, const gravel_launch_config& how, void** arguments, company with) {
     const device_scope here(context_);
     const bool alone = with != company::resolver, apart = with == company::apart;
-    const cudaStream_t stream = how.stream ? how.stream : user_;
+    const cudaStream_t stream = own_or(how.stream);
     const bool captured = alone && is_captured(stream);
     if (!alone) refuse_capture(stream);
     std::unique_lock lock(lock_);
@@ -42,13 +41,13 @@ class cuda_launcher {
   }
   /// A wait, or a store, behind what is in the stream, by the stream itself. With the hold: what it waits for may need resolver and services, and one that
   /// were to start while a stream of the same hardware queue waits might stand behind that.
-  void wait_behind(cudaStream_t stream, const uint64_t* word, uint64_t value) {
+  void wait_in_stream(void* stream, const uint64_t* word, uint64_t value) override {
     in_stream(stream, [&](cudaStream_t in) {
       stream_memory::check(streams_memory().wait(in, reinterpret_cast<CUdeviceptr>(word), value, CU_STREAM_WAIT_VALUE_GEQ),
                            "cuStreamWaitValue64");
     });
   }
-  void write_behind(cudaStream_t stream, uint64_t* word, uint64_t value) {
+  void write_in_stream(void* stream, uint64_t* word, uint64_t value) override {
     in_stream(stream, [&](cudaStream_t in) {
       stream_memory::check(streams_memory().write(in, reinterpret_cast<CUdeviceptr>(word), value, CU_STREAM_WRITE_VALUE_DEFAULT),
                            "cuStreamWriteValue64");
@@ -56,48 +55,62 @@ class cuda_launcher {
   }
 
   /// A copy behind what is in the stream. Whoever puts it there puts a kernel behind it, by which Gravel knows that the stream is busy.
-  void copy_behind(cudaStream_t stream, void* to, const void* from, uint64_t bytes) {
+  void copy_in_stream(void* stream, void* to, const void* from, uint64_t bytes) override {
     const device_scope here(context_);
-    if (!stream) stream = user_;
-    refuse_capture(stream);
-    cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "a copy engine's copy to a peer");
+    refuse_capture(own_or(stream));
+    cuda_check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, own_or(stream)), "a copy engine's copy to a peer");
   }
 
-  /// Keeps the resolver resident without a kernel, until as many calls of end_hold().
-  void hold() {
+  /// Keeps the resolver resident without a kernel.
+  void hold_receiver() override {
     const device_scope here(context_);
     std::unique_lock lock(lock_);
     ++launching_;
     if (resident_) take_hold(lock);
   }
-  void end_hold() {
+  void release_receiver() override {
     std::lock_guard lock(lock_);
     --launching_;
   }
 
-  cudaStream_t add_stream() {
+  void* create_stream() override {
     const device_scope here(context_);
     const cudaStream_t stream = new_stream(false);  // without the lock: should it wait for kernels, the receiver ends the hold
     std::lock_guard lock(lock_);
     streams_.push_back({stream, false});
     return stream;
   }
-  void remove_stream(cudaStream_t stream) {
+  void destroy_stream(void* which) override {
     const device_scope here(context_);
+    const auto stream = static_cast<cudaStream_t>(which);
     {
       std::lock_guard lock(lock_);
       if (!stream || stream == user_ || !find_stream(stream)) fail_text("gravel_stream_destroy: not a stream of gravel_stream_create");
     }
-    wait_for_stream(stream);
+    synchronize_stream(stream);
     {
       std::lock_guard lock(lock_);
       streams_.erase(streams_.begin() + (find_stream(stream) - streams_.data()));
     }
     cuda_check(cudaStreamDestroy(stream), "gravel_stream_destroy");
   }
-  void wait_for_stream(cudaStream_t stream) {
+  void synchronize_stream(void* stream) override {
     const device_scope here(context_);
-    cuda_check(cudaStreamSynchronize(stream ? stream : user_), "a kernel of gravel_launch");
+    cuda_check(cudaStreamSynchronize(own_or(stream)), "a kernel of gravel_launch");
+  }
+  void synchronize() override {
+    const device_scope here(context_);
+    std::vector<cudaStream_t> streams;
+    std::vector<cudaEvent_t> events;
+    {
+      std::lock_guard lock(lock_);
+      for (const own_stream& s : streams_)
+        if (s.busy) streams.push_back(s.stream);
+      events.assign(pending_.begin(), pending_.end());
+    }
+    for (cudaStream_t s : streams) cuda_check(cudaStreamSynchronize(s), "a kernel of gravel_launch");
+    // One that the receiver has seen pass meanwhile may stand behind a later kernel: then this waits for that too.
+    for (cudaEvent_t e : events) cuda_check(cudaEventSynchronize(e), "a kernel of gravel_launch");
   }
 
  protected:
@@ -198,20 +211,6 @@ class cuda_launcher {
     if (attention_) store_relaxed(attention_, uint64_t{0});
   }
 
-  void wait_for_kernels() {
-    std::vector<cudaStream_t> streams;
-    std::vector<cudaEvent_t> events;
-    {
-      std::lock_guard lock(lock_);
-      for (const own_stream& s : streams_)
-        if (s.busy) streams.push_back(s.stream);
-      events.assign(pending_.begin(), pending_.end());
-    }
-    for (cudaStream_t s : streams) cuda_check(cudaStreamSynchronize(s), "a kernel of gravel_launch");
-    // One that the receiver has seen pass meanwhile may stand behind a later kernel: then this waits for that too.
-    for (cudaEvent_t e : events) cuda_check(cudaEventSynchronize(e), "a kernel of gravel_launch");
-  }
-
   std::string describe_launches() {
     const std::unique_lock lock(lock_, std::try_to_lock);  // whoever asks must not get stuck as well
     if (!lock) return "a launch is under way";
@@ -248,10 +247,10 @@ class cuda_launcher {
     starting.recorded = true;
   }
   template <class F>
-  void in_stream(cudaStream_t stream, F&& begin) {
+  void in_stream(void* which, F&& begin) {
     const device_scope here(context_);
     streams_memory();  // refuses, if it must, before anything is changed
-    if (!stream) stream = user_;
+    const cudaStream_t stream = own_or(which);
     refuse_capture(stream);
     std::unique_lock lock(lock_);
     put(stream, lock, true, [&] { begin(stream); });
@@ -338,6 +337,7 @@ class cuda_launcher {
     }
   }
 
+  cudaStream_t own_or(void* stream) const { return stream ? static_cast<cudaStream_t>(stream) : user_; }
   static bool has_ended(cudaError_t state) {
     if (state == cudaErrorNotReady) return false;
     cuda_check(state, "a kernel of gravel_launch");

@@ -1,8 +1,13 @@
 // A PE's place in its job: who it is, who the others are, and the settings it was started with.
 #pragma once
+#include <unistd.h>
+
+#include <algorithm>
 #include <atomic>
 #include <memory>
 
+#include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 #include "lib/base/settings.hpp"
 #include "lib/base/topology.hpp"
 #include "transport/bootstrap.hpp"
@@ -11,7 +16,18 @@ namespace gravel {
 
 struct membership {
   /// Joins the job. Throws gravel::error.
-  membership();
+  membership() : boot(std::make_unique<bootstrap>()), pe(boot->rank()) {
+    own_pe = pe;
+    set_log_name(fmt::format("PE {}", pe));
+    values = resolved_settings(boot->local_size());
+    if (pe == 0)
+      for (const auto& name : unknown_settings(environ)) log_warning("{} is not a variable of Gravel; gravel-info -c lists them", name);
+    nodes = topology(assign_nodes(boot->host_of(), values.nodes), values.two_hop_nodes);
+    node = nodes.node_of(pe);
+    const auto& local = nodes.pes_of(node);
+    local_rank = static_cast<uint32_t>(std::find(local.begin(), local.end(), pe) - local.begin());
+    local_size = static_cast<uint32_t>(local.size());
+  }
 
   std::unique_ptr<bootstrap> boot;
   uint32_t pe;

@@ -69,21 +69,18 @@ void pe_memory::make_handles(const peers& routes) {
   // Host threads reach a GPU's memory only through messages.
   on_host.self_in_place = self && on_cpu;
 
-  kernels_ = on_device;
-  kernels_.from = sender::kernel;
-  kernels_.direct = queue_for(queue_kind::kernel_warp, device_words_->queues);
-  kernels_.block = queue_for(queue_kind::kernel_block, device_words_->queues);
-  host_ = on_host;
-  host_.from = sender::host;
-  host_.direct = queue_for(queue_kind::host, host_words_->queues);
-  device_handlers_ = on_device;
-  device_handlers_.from = sender::handler;
-  device_handlers_.contexts = device_contexts_;
-  device_handlers_.direct = queue_for(queue_kind::device_handler, device_words_->queues);
-  host_handlers_ = on_host;
-  host_handlers_.from = sender::handler;
-  host_handlers_.contexts = host_contexts_.get();
-  host_handlers_.direct = queue_for(queue_kind::host_handler, host_words_->queues);
+  const auto handle = [](gravel_t g, sender from, const queue& direct, void* const* contexts = nullptr) {
+    g.from = from;
+    g.direct = direct;
+    g.contexts = contexts;
+    return g;
+  };
+  queue_state *const there = device_words_->queues, *const here = host_words_->queues;
+  kernels_ = handle(on_device, sender::kernel, queue_for(queue_kind::kernel_warp, there));
+  kernels_.block = queue_for(queue_kind::kernel_block, there);
+  host_ = handle(on_host, sender::host, queue_for(queue_kind::host, here));
+  device_handlers_ = handle(on_device, sender::handler, queue_for(queue_kind::device_handler, there), device_contexts_);
+  host_handlers_ = handle(on_host, sender::handler, queue_for(queue_kind::host_handler, here), host_contexts_.get());
 }
 
 void pe_memory::set_context(uint32_t handler, const char* name, sink_kind kind, void* context) {

@@ -92,22 +92,19 @@ class host_receiver {
     const auto type = static_cast<value_type>(kind.type);
     const uint64_t bytes = bytes_of(type), words_there = handle_.heap_bytes / bytes;
     const op o = kind.operation == op::inc ? op::add : kind.operation;
-    if (kind == update_kind(op::inc, value_type::u64)) {
-      auto* const heap = reinterpret_cast<uint64_t*>(handle_.heap);
-      for (uint32_t m = 0; m < row.messages; ++m) {
-        if (m + ahead < row.messages) prefetch(at[m + ahead] * bytes);
-        if (at[m] >= words_there) reject(packet, kind, at[m] * bytes, message_fault::outside_heap);
-        add_in_place(heap + at[m], uint64_t{1});
+    const auto each = [&](auto&& update) {
+      for (uint32_t m = 0; m < row.messages; ++m, at += kind.words) {
+        if (m + ahead < row.messages) prefetch(at[ahead * kind.words] * bytes);
+        if (*at >= words_there) reject(packet, kind, *at * bytes, message_fault::outside_heap);
+        update(handle_.heap + *at * bytes);
       }
-      return;
-    }
-    for (uint32_t m = 0; m < row.messages; ++m) {
-      const uint32_t* const message = at + m * kind.words;
-      if (m + ahead < row.messages) prefetch(message[ahead * kind.words] * bytes);
-      if (message[0] >= words_there) reject(packet, kind, message[0] * bytes, message_fault::outside_heap);
-      const uint64_t value = kind.words == 1 ? one_of(type) : kind.words == 2 ? message[1] : message[1] | uint64_t{message[2]} << 32;
-      apply_update(o, type, handle_.heap + message[0] * bytes, value);
-    }
+    };
+    if (kind == update_kind(op::inc, value_type::u64))
+      return each([](char* word) { add_in_place(reinterpret_cast<uint64_t*>(word), uint64_t{1}); });
+    each([&](char* word) {
+      const uint64_t value = kind.words == 1 ? one_of(type) : kind.words == 2 ? at[1] : at[1] | uint64_t{at[2]} << 32;
+      apply_update(o, type, word, value);
+    });
   }
 
   template <class Apply>

@@ -6,9 +6,8 @@
 // context current.
 #pragma once
 #include <algorithm>
-#include <memory>
+#include <map>
 #include <string>
-#include <vector>
 
 #include "host/pe/backend.hpp"
 #include "host/pe/partition_cuda.cuh"
@@ -30,7 +29,7 @@ class residency_cuda {
   /// Of all services.
   uint64_t blocks() const {
     uint64_t n = 0;
-    for (const auto& k : all_) n += k->kernel->blocks;
+    for (const auto& [kernel, k] : all_) n += kernel->blocks;
     return n;
   }
   bool is_empty() const { return all_.empty(); }
@@ -45,77 +44,75 @@ class residency_cuda {
 
   /// It does not run yet.
   void add(resident_kernel& kernel, int priority) {
-    auto k = std::make_unique<kept>();
-    k->kernel = &kernel;
-    if (has_parts()) k->part = partition_.take(processors_for(kernel), priority);
-    else cuda_check(cudaStreamCreateWithPriority(&k->part.stream, cudaStreamNonBlocking, priority), "cudaStreamCreate");
+    kept k{.kernel = &kernel};
+    if (has_parts()) k.part = partition_.take(processors_for(kernel), priority);
+    else cuda_check(cudaStreamCreateWithPriority(&k.part.stream, cudaStreamNonBlocking, priority), "cudaStreamCreate");
     kernel.mail->quantum_ns = quantum_ns_;
-    tell(*k);
-    all_.push_back(std::move(k));
+    tell(k);
+    all_[&kernel] = k;
   }
   /// It has ended. What comes back goes to destroy(), without the lock: that waits for all kernels that run, and the hold under which they may be
   /// ends only with the lock.
   partition_cuda::part remove(const resident_kernel& kernel) {
-    const auto found = find(kernel);
-    if (found == all_.end()) return {};
-    const partition_cuda::part left = (*found)->part;
-    if (has_parts()) partition_.give_back(left);
-    all_.erase(found);
-    return left;
+    const auto mine = all_.extract(&kernel);
+    if (mine.empty()) return {};
+    if (has_parts()) partition_.give_back(mine.mapped().part);
+    return mine.mapped().part;
   }
   void destroy(const partition_cuda::part& left) { partition_.destroy(left); }
 
   /// From now on this hold is in force, 0: none. Takes effect without CUDA.
   void hold(uint64_t number) {
     hold_ = number;
-    for (const auto& k : all_) tell(*k);
+    for (const auto& [kernel, k] : all_) tell(k);
   }
   /// Starts what the hold wants or has been called. True: one runs without the hold, and is to be looked after again soon.
   bool tend() {
     bool soon = false;
-    for (const auto& k : all_) {
-      look(*k);
-      const uint64_t bell = load_acquire(&k->kernel->mail->bell);
-      if (!k->runs && !k->leaves && (hold_ || k->starts || bell != k->seen_bell)) start(*k, bell);
-      soon |= k->runs && !hold_;
+    for (auto& [kernel, k] : all_) {
+      look(k);
+      const uint64_t bell = load_acquire(&kernel->mail->bell);
+      if (!k.runs && !k.leaves && (hold_ || k.starts || bell != k.seen_bell)) start(k, bell);
+      soon |= k.runs && !hold_;
     }
     return soon;
   }
   /// And stay, as long as this hold is in force.
   bool all_resident() const {
-    return std::all_of(all_.begin(), all_.end(), [this](const auto& k) {
-      return k->leaves || (is_resident(*k) && load_acquire(&k->kernel->mail->hold_seen) == hold_);  // [V4]
+    return std::all_of(all_.begin(), all_.end(), [this](const auto& one) {
+      const kept& k = one.second;
+      return k.leaves || (is_resident(k) && load_acquire(&k.kernel->mail->hold_seen) == hold_);  // [V4]
     });
   }
   bool any_runs() const {
-    return std::any_of(all_.begin(), all_.end(), [](const auto& k) { return k->runs; });
+    return std::any_of(all_.begin(), all_.end(), [](const auto& one) { return one.second.runs; });
   }
   bool runs(const resident_kernel& kernel) const {
-    const auto found = find(kernel);
-    return found != all_.end() && (*found)->runs;
+    const auto found = all_.find(&kernel);
+    return found != all_.end() && found->second.runs;
   }
   /// From now on it ends and does not start again.
   void leave(const resident_kernel& kernel) {
-    const auto found = find(kernel);
+    const auto found = all_.find(&kernel);
     if (found == all_.end()) return;
-    (*found)->leaves = true;
-    tell(**found);
+    found->second.leaves = true;
+    tell(found->second);
   }
 
   std::string describe() const {
     std::string text;
-    for (const auto& k : all_)
-      text += joined("; service '", k->kernel->name, "': ", k->launches, " launches, ",
-                     is_resident(*k) ? "resident"
-                     : k->runs       ? "not resident yet"
-                                     : "asleep");
+    for (const auto& [kernel, k] : all_)
+      text += joined("; service '", kernel->name, "': ", k.launches, " launches, ",
+                     is_resident(k) ? "resident"
+                     : k.runs       ? "not resident yet"
+                                    : "asleep");
     return text;
   }
 
  private:
   struct kept {
-    resident_kernel* kernel = nullptr;
-    partition_cuda::part part;
+    const resident_kernel* kernel;
+    partition_cuda::part part{};
     uint64_t launches = 0, seen_bell = 0;
     bool runs = false;
     bool starts = true;  ///< for the first time
@@ -123,9 +120,6 @@ class residency_cuda {
   };
   void tell(const kept& k) const { store_relaxed(&k.kernel->mail->hold, k.leaves ? service_mail::leave : hold_); }
   static bool is_resident(const kept& k) { return k.runs && load_acquire(&k.kernel->mail->resident) == k.launches; }  // [V3]
-  std::vector<std::unique_ptr<kept>>::const_iterator find(const resident_kernel& kernel) const {
-    return std::find_if(all_.begin(), all_.end(), [&](const auto& k) { return k->kernel == &kernel; });
-  }
   static void look(kept& k) {
     if (!k.runs) return;
     const cudaError_t state = cudaStreamQuery(k.part.stream);
@@ -145,7 +139,7 @@ class residency_cuda {
 
   partition_cuda partition_;
   uint64_t hold_ = 0, quantum_ns_ = 0;
-  std::vector<std::unique_ptr<kept>> all_;
+  std::map<const resident_kernel*, kept> all_;
 };
 
 }  // namespace gravel

@@ -1,5 +1,6 @@
 // The services that this PE has open, and whether they move: no aggregator sees their rings.
 #pragma once
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "host/node/stall_watch.hpp"
 #include "host/pe/services.hpp"
+#include "lib/base/error.hpp"
 
 namespace gravel {
 
@@ -16,16 +18,64 @@ class service_watch {
 
   /// Thread of these three: the program's.
   const std::vector<open_service*>& open() const { return open_; }
-  void add(open_service&);
+  void add(open_service& s) {
+    const std::lock_guard lock(lock_);
+    open_.push_back(&s);
+  }
   /// When it returns nobody looks at the service any more.
-  void remove(open_service&);
+  void remove(open_service& s) {
+    const std::lock_guard lock(lock_);
+    std::erase(open_, &s);
+    watches_.erase(&s);
+  }
 
   /// One of the looks of a stall_watch, in `limit_s` seconds. Returns what has stopped, in words; nothing if all moves. Thread: any one.
-  std::string look(uint64_t limit_s);
+  std::string look(uint64_t limit_s) {
+    const std::lock_guard lock(lock_);
+    for (open_service* s : open_) {
+      watched& watch = watches_[s];
+      if (s->is_to_end()) {
+        if (watch.end.look(true, 0))
+          return fmt::format(
+              "service '{}': it is closed, but its kernel at PE {} has not ended for {} s (GRAVEL_WATCHDOG_S); a server may not return "
+              "from its messages",
+              s->name(), pe_, limit_s);
+        continue;
+      }
+      const std::vector<service_server> servers = s->read_servers();
+      watch.servers.resize(servers.size());
+      for (size_t i = 0; i < servers.size(); ++i)
+        if (watch.servers[i].look(servers[i].applied() < servers[i].tickets(), servers[i].applied()))
+          return fmt::format(
+              "service '{}': server {} of PE {} has finished nothing for {} s (GRAVEL_WATCHDOG_S), and messages wait for it; it may not "
+              "return from its messages, or its kernel may find no room on the device",
+              s->name(), i, pe_, limit_s);
+    }
+    return {};
+  }
   /// How the servers stand, a line for each. Thread: any.
-  std::string describe();
+  std::string describe() {
+    const std::lock_guard lock(lock_);
+    std::string text;
+    for (open_service* s : open_) text += describe_servers(*s);
+    return text;
+  }
 
  private:
+  static std::string describe_servers(open_service& s) {
+    std::string text;
+    const std::vector<service_server> servers = s.read_servers();
+    const uint64_t places = s.view().shape.far_messages();
+    for (size_t i = 0; i < servers.size(); ++i) {
+      const service_server& now = servers[i];
+      text += fmt::format(
+          "  service '{}', server {} {}; chunks of kernels of this PE: {}, applied: {}; messages of other PEs, handlers and servers: {} in "
+          "a ring of {}, applied: {}\n",
+          s.name(), i, now.state == service_server::asleep ? "sleeps" : "runs", now.near.tickets, now.near_done, now.far_tickets, places,
+          now.far_done);
+    }
+    return text;
+  }
   struct watched {
     std::vector<stall_watch> servers;
     stall_watch end;

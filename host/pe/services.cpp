@@ -1,37 +1,33 @@
 #include "host/pe/services.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include "device/service.cuh"
+#include "host/pe/collectives.hpp"
 #include "host/pe/runtime.hpp"
 #include "lib/base/log.hpp"
 
 namespace gravel {
 namespace {
 
-/// What PEs compare. Names are longer than a word: a collective call alone could not say them.
-struct description_record {
-  char name[64];
-  service_shape shape;
-  uint32_t threads;
-  bool operator==(const description_record&) const = default;
-};
-
-std::string text_of(const description_record& d) {
+/// As the others hear of it.
+std::string text_of(const service_description& d) {
   return fmt::format("'{}' ({} servers of {} threads, {} chunks of {} messages, {} bytes a message)", d.name, d.shape.servers, d.threads,
                      d.shape.chunks, d.shape.chunk_messages, d.shape.message_bytes);
 }
+constexpr size_t most_name = 63, most_text = 256;
 
 void check(const service_description& d) {
   const auto in = [&](const char* what, uint64_t value, uint64_t least, uint64_t most) {
     if (value < least || value > most) fail("service '{}': {} {}; there may be {} to {}", d.name, value, what, least, most);
   };
-  if (d.name.empty() || d.name.size() >= sizeof(description_record::name))
-    fail("service '{}': its name has {} characters; it may have 1 to {}", d.name, d.name.size(), sizeof(description_record::name) - 1);
+  if (d.name.empty() || d.name.size() > most_name)
+    fail("service '{}': its name has {} characters; it may have 1 to {}", d.name, d.name.size(), most_name);
   in("servers", d.shape.servers, 1, service_shape::most_servers);
   in("chunks", d.shape.chunks, 1, service_shape::most_chunks);
   if (!std::has_single_bit(d.shape.chunks)) fail("service '{}': {} chunks is not a power of two", d.name, d.shape.chunks);
@@ -120,18 +116,14 @@ void open_service::start(std::function<void(void*, uint64_t)> run) {
 }
 
 void open_service::agree(collective_kind kind) {
-  description_record mine{};
-  what_.name.copy(mine.name, sizeof(mine.name) - 1);
-  mine.shape = what_.shape;
-  mine.threads = what_.threads;
-  auto call = job_->begin_collective(kind);
-  const auto all = call.exchange(std::as_bytes(std::span(&mine, 1)));
-  std::vector<description_record> theirs(all.size() / sizeof(mine));
-  std::memcpy(theirs.data(), all.data(), theirs.size() * sizeof(mine));
-  for (size_t pe = 1; pe < theirs.size(); ++pe)
-    if (!(theirs[pe] == theirs[0]))
-      fail("the PEs {} different services: PE 0 {}, PE {} {}", kind == collective_kind::open_service ? "open" : "close", text_of(theirs[0]),
-           pe, text_of(theirs[pe]));
+  std::array<char, most_text> mine{};
+  text_of(what_).copy(mine.data(), most_text - 1);
+  std::vector<std::array<char, most_text>> all(job_->nodes().n_pes());
+  gather(all.data(), mine.data(), most_text, kind);
+  for (size_t pe = 1; pe < all.size(); ++pe)
+    if (all[pe] != all[0])
+      fail("the PEs {} different services: PE 0 {}, PE {} {}", kind == collective_kind::open_service ? "open" : "close", all[0].data(), pe,
+           all[pe].data());
 }
 
 void open_service::close() {

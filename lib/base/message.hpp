@@ -188,18 +188,20 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   X(bad_handler,                                                                                                                         \
     "an active message arrived from {from} whose handler (id {offset}) was not given to gravel_init here, or takes other arguments")     \
   X(bad_pe, "a PE number out of range")                                                                                                  \
-  X(blocking_handler, "inside a handler: handlers must not wait")                                                                        \
+  X(blocking_handler, "{call} inside a handler: handlers must not wait")                                                                 \
   X(corrupt_packet, "a corrupt packet")                                                                                                  \
   X(no_context, "a message arrived for handler '{handler}' before gravel_set_context was called for it here")                            \
-  X(unknown_handler, "a handler that was not given to gravel_init")                                                                      \
-  X(bad_destination, "a destination outside its own symmetric heap, or misaligned")                                                      \
-  X(team_call_in_handler, "inside a handler: it is for whole blocks or warps of a kernel")                                               \
-  X(outside_kernel, "outside a kernel: it is for kernels")                                                                               \
-  X(not_cooperative, "in a grid of several blocks that was not launched as cooperative")                                                 \
-  X(on_host, "on the host: this memory is the device's, and the host reaches it by messages")                                            \
+  X(unknown_handler,                                                                                                                     \
+    "gravel_am to PE {pe}: handler '{name}' was not given to gravel_init; add it on all PEs: gravel_init<..., "                          \
+    "{name}>()")                                                                                                                         \
+  X(bad_destination, "{call}: a destination outside its own symmetric heap, or misaligned: {place}")                                     \
+  X(team_call_in_handler, "{call} inside a handler: it is for whole blocks or warps of a kernel")                                        \
+  X(outside_kernel, "{call} outside a kernel: it is for kernels")                                                                        \
+  X(not_cooperative, "{call} in a grid of several blocks that was not launched as cooperative")                                          \
+  X(on_host, "{call} on the host: this memory is the device's, and the host reaches it by messages")                                     \
   X(bad_block, "a block sender for another number of threads")                                                                           \
   X(bad_shared, "a block sender without memory")                                                                                         \
-  X(other_collective, "another collective of kernels")                                                                                   \
+  X(other_collective, "the PEs' kernels call different collectives: {call} here, {other_call} at PE {pe}")                               \
   X(bad_server, "a message for server {offset} of a service: it has servers 0 to {last}")                                                \
   X(bad_key, "a critical section of servers was called with key {offset}: they have keys 0 to {last}") /* of lib/server, as the next */  \
   X(bad_slot, "a critical section is to put its answer where there is no room for it: {place}, or misaligned")                           \
@@ -222,12 +224,6 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
     "a kernel waits for a packet on the link from PE {pe} to PE {offset} while it holds all {bytes} buffers: release one "               \
     "before")
 enum class message_fault : uint8_t { GRAVEL_MESSAGE_FAULTS(GRAVEL_NAME) count };
-/// The caller may not make this call: nothing arrived, and the operation need not be wrong.
-GRAVEL_BOTH constexpr bool is_wrong_caller(message_fault fault) {
-  return fault == message_fault::blocking_handler || fault == message_fault::team_call_in_handler ||
-         fault == message_fault::outside_kernel || fault == message_fault::not_cooperative || fault == message_fault::on_host;
-}
-
 /// `bytes` bytes from `offset` on lie in the heap.
 GRAVEL_BOTH constexpr bool lies_in_heap(uint64_t offset, uint64_t bytes, uint64_t heap_bytes) {
   return bytes <= heap_bytes && offset <= heap_bytes - bytes;
