@@ -154,25 +154,19 @@ __device__ __forceinline__ void resolve_compact(const gravel_t& g, const message
   if (!known && threadIdx.x % TEAM == 0) report_error(g, message_fault::bad_handler, op::am, g.my_pe, row.kind.handler, 0, from);
 }
 
-/// Calls f(i, unit i) for the units from `begin` to `end`; BATCH loads are under way before the first is used. TEAM: threads that work on
-/// them together, a block or a warp.
-template <uint32_t TEAM, uint32_t BATCH, class F>
-__device__ __forceinline__ void for_units(const unit* at, uint32_t begin, uint32_t end, F&& f) {
-  GRAVEL_NO_UNROLL
-  for (uint32_t first = begin + threadIdx.x % TEAM; first < end; first += BATCH * TEAM) {
+/// Applies a row of one-unit messages; several loads are under way before the first is used. TEAM: threads that
+/// work on it together, a block or a warp.
+template <class Handlers, uint32_t TEAM, uint32_t BATCH>
+__device__ __forceinline__ void resolve_small(const gravel_t& g, const unit* at, uint32_t messages, uint64_t from) {
+  for (uint32_t first = threadIdx.x % TEAM; first < messages; first += BATCH * TEAM) {
     unit held[BATCH];
     GRAVEL_UNROLL
     for (uint32_t b = 0; b < BATCH; ++b)
-      if (first + b * TEAM < end) held[b] = load_unit(at + first + b * TEAM);
+      if (first + b * TEAM < messages) held[b] = load_unit(at + first + b * TEAM);
     GRAVEL_UNROLL
     for (uint32_t b = 0; b < BATCH; ++b)
-      if (first + b * TEAM < end) f(first + b * TEAM, held[b]);
+      if (first + b * TEAM < messages) resolve_unit<Handlers>(g, held[b], from);
   }
-}
-/// Applies a row of one-unit messages.
-template <class Handlers, uint32_t TEAM, uint32_t BATCH>
-__device__ __forceinline__ void resolve_small(const gravel_t& g, const unit* at, uint32_t messages, uint64_t from) {
-  for_units<TEAM, BATCH>(at, 0, messages, [&](uint32_t, const unit& m) { resolve_unit<Handlers>(g, m, from); });
 }
 
 template <class Handlers, uint32_t TEAM>

@@ -90,6 +90,21 @@ __device__ __forceinline__ claimed_packet claim_packet(const landing& ring, reso
 /// What a block reads of a packet before it knows what is there: few bytes, since reads over PCIe hold each other up.
 constexpr uint32_t early_table_units = 8, early_payload_units = 32;
 
+/// Reads units `first` to `end` of a packet's payload: many are under way at once, as each is for microseconds. Thread scope: block.
+__device__ __forceinline__ void read_payload(unit* to, const unit* payload, uint32_t first, uint32_t end) {
+  constexpr uint32_t batch = 8;
+  GRAVEL_NO_UNROLL
+  for (uint32_t base = first + threadIdx.x; base < end; base += batch * resolver_threads) {
+    unit held[batch];
+    GRAVEL_UNROLL
+    for (uint32_t b = 0; b < batch; ++b)
+      if (base + b * resolver_threads < end) held[b] = load_unit(payload + base + b * resolver_threads);
+    GRAVEL_UNROLL
+    for (uint32_t b = 0; b < batch; ++b)
+      if (base + b * resolver_threads < end) store_unit(to + base + b * resolver_threads, held[b]);
+  }
+}
+
 template <class Handlers>
 __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing& ring, uint32_t channel, uint64_t sequence, char* table,
                                                uint32_t stage_units) {
@@ -116,8 +131,7 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
   // Messages are applied from shared memory, unless a packet is larger than that (GRAVEL_PACKET_SIZE).
   const bool is_staged = header->n_units <= stage_units;
   if (is_staged && header->n_units > early_payload_units) {
-    for_units<resolver_threads, 8>(payload_of(remote), early_payload_units, header->n_units,
-                                   [stage](uint32_t i, const unit& u) { store_unit(stage + i, u); });
+    read_payload(stage, payload_of(remote), early_payload_units, header->n_units);
     __syncthreads();
   }
   const unit* at = is_staged ? stage : payload_of(remote);
