@@ -72,9 +72,9 @@ static_assert(nested::keys == 3 && nested::kinds == 4 && nested::at_keys == 2 &&
 static_assert(nested::kind_of<rotate>() == 2 && nested::give_back == 3);
 
 /// Servers of one PE without a host.
-template <class... Sections>
-struct rig {
-  using server = key_server<account, Sections...>;
+template <class Record, class... Sections>
+struct rig_of {
+  using server = key_server<Record, Sections...>;
   using table_type = server_table<typename server::layout>;
   using message = typename server::message;
   service_shape shape;
@@ -86,9 +86,9 @@ struct rig {
   std::vector<typename table_type::slot> slots;
   std::vector<uint32_t> complete, next, parked;
   uint64_t tickets = 0;
-  gravel_server_handle<account, Sections...> handle{};
+  gravel_server_handle<Record, Sections...> handle{};
 
-  rig(uint32_t keys, uint32_t servers, uint32_t calls, bool by_locks, bool in_place, bool in_shared = false)
+  rig_of(uint32_t keys, uint32_t servers, uint32_t calls, bool by_locks, bool in_place, bool in_shared = false)
       : shape{servers, 256, 64, sizeof(message)},
         memory(static_cast<char*>(std::aligned_alloc(64, (shape.bytes() + 63) / 64 * 64)), &std::free),
         slots(keys),
@@ -134,6 +134,8 @@ struct rig {
     store_relaxed(&life.stop, uint64_t{1});
   }
 };
+template <class... Sections>
+using rig = rig_of<account, Sections...>;
 
 /// Transfers from key 0 to key 1, in the far ring of server 0. The first is seen last: one batch.
 template <class Rig>
@@ -572,4 +574,34 @@ TEST_CASE("calls with keys and slots that are none are not made") {
   CHECK(deposit_at((uint64_t{1} << 32) + 1) == message_fault::bad_key);
   uint16_t slot = 0;
   CHECK(fault_of([&](auto& r) { gravel_server_ask<take>(r.handle, &slot, 1, uint8_t{1}, 2.0); }) == message_fault::bad_slot);
+}
+
+TEST_CASE("a sender that is used out of order is told of") {
+  using sender = server_sender<2, 0, account, deposit, add_up>;
+  rig<deposit, add_up> r(3, 1, 32, false, true);
+  simt::launch(2, 1, {}, [&] {  // the blocks follow one another: what one ends the next begins
+    __shared__ sender out;
+    out.begin(r.handle);
+    out.call<deposit>(0u, 1);
+    out.end();
+    out.begin(r.handle);
+    out.end();
+  });
+  CHECK(r.error.code == 0);
+  CHECK_THROWS_WITH(simt::launch(1, 1, {},
+                                 [&] {
+                                   __shared__ sender out;
+                                   out.begin(r.handle);
+                                   out.end();
+                                   out.call<deposit>(0u, 1);
+                                 }),
+                    Catch::Contains("call was called before begin() of the sender, or behind its end()"));
+  CHECK(r.error.code == 0);
+  simt::launch(1, 1, {}, [&] {
+    __shared__ sender out;
+    out.begin(r.handle);
+    out.begin(r.handle);
+    out.end();
+  });
+  CHECK(static_cast<message_fault>(r.error.code - 1) == message_fault::sender_begun);
 }

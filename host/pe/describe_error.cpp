@@ -20,6 +20,7 @@ constexpr struct {
     {message_fault::bad_server, "a message for server {offset} of a service: it has servers 0 to {last}"},
     {message_fault::bad_key, "a critical section of servers was called with key {offset}: they have keys 0 to {last}"},
     {message_fault::bad_slot, "a critical section is to put its answer where there is no room for it: {place}, or misaligned"},
+    {message_fault::sender_begun, "a kernel begins a server sender again before its end(): what was called since it began is lost"},
     {message_fault::link_closed, "a kernel sends {bytes} bytes on the link from PE {offset} to PE {pe} after its shutdown"},
     {message_fault::link_channel, "a kernel uses channel {offset} of a link to PE {pe}: it has channels 0 to {last}"},
     {message_fault::link_held,

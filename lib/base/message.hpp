@@ -199,8 +199,9 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   X(bad_shared, "a block sender without memory")                                                \
   X(other_collective, "another collective of kernels")                                          \
   X(bad_server, "no such server")                                                               \
-  X(bad_key, "no such key") /* of lib/server, as the next */                                    \
+  X(bad_key, "no such key") /* of lib/server, as those that follow */                           \
   X(bad_slot, "no room for an answer")                                                          \
+  X(sender_begun, "a begin of a sender before its end")                                         \
   X(other_reduction, "another reduction")                                                       \
   X(bad_reduction, "a reduction that cannot be")                                                \
   X(task_pe, "no such PE for a task") /* of lib/task, as those that follow */                   \
