@@ -1,9 +1,11 @@
 // Senders: a block's calls, gathered on their way to servers. How kernels use them is said in call.cuh.
 //
-// A call that does not run where it is made waits in shared memory until others are for the same server of the own PE: a bin for each (gravel_service_sender).
-// Calls of one key become one before that: those of a warp, and with a table those of the block.
+// A call that does not run where it is made waits in shared memory until others have the same way: in a bin for each server of the own PE (gravel_service_sender),
+// or, if it is for a peer, in one for each peer (peer_bins). Calls of one key become one before that: those of a warp, and with a table those of the block.
 #pragma once
+#include "device/block_add.hpp"
 #include "device/block_sender.cuh"
+#include "device/peer_bins.cuh"
 #include "device/service_sender.cuh"
 #include "lib/server/call.cuh"
 #include "lib/server/call_table.cuh"
@@ -15,7 +17,7 @@ template <class Server, uint32_t SERVERS, bool GATHERS>
 struct call_bins : gravel_service_sender<Server, SERVERS> {};
 template <class Server, uint32_t SERVERS>
 struct call_bins<Server, SERVERS, false> {
-  GRAVEL_DEVICE void begin(const gravel_service_handle<Server>&) {}
+  GRAVEL_DEVICE void begin(const gravel_service_handle<Server>&, uint32_t, uint32_t) {}
   GRAVEL_DEVICE void end() {}
 };
 
@@ -25,13 +27,85 @@ constexpr uint32_t gathered_servers(uint64_t bytes, uint64_t room = 40 * 1024) {
   return fit > 32 ? 32 : fit < 1 ? 1 : static_cast<uint32_t>(fit);
 }
 
-/// gravel_server_sender. SERVERS: of how many servers calls are gathered; calls for other PEs, and of servers with nested sections, leave one by one.
+/// Bins for calls that go to servers of peers, where they run when they arrive: what the block calls there leaves in whole chunks. FAR: are there any? The
+/// messages lie in memory that bins of the own servers lend.
+template <class Server, bool FAR>
+class far_calls {
+ public:
+  /// For up to three peers, of calls of any size; with one, half of a bin is a chunk.
+  static constexpr uint32_t bytes = 12 * 1024;
+  /// Thread scope: one lane; the block synchronizes behind it.
+  GRAVEL_DEVICE void begin(const gravel_t& g, unit* memory) {
+    bins_.begin(g, bytes / sizeof(unit));
+    memory_ = memory;
+    ticket_ = 0;
+    sent_ = seen_ = failed_ = contended_ = 0;
+  }
+  /// Who calls for keys that many want does not gather: what arrives in heaps for a key that is taken is the servers' there, whose rings are soon full. The keys of the
+  /// own PE tell: of `own` calls of the group `failed` found their keys taken. Thread scope: the leader of a group.
+  GRAVEL_DEVICE void judge(uint32_t own, uint32_t failed) {
+    if (own == 0) return;
+    const uint32_t all = block_add_relaxed(&seen_, own) + own, of_these = block_add_relaxed(&failed_, failed) + failed;
+    if (all < sample) return;
+    store_relaxed<scope::shared>(&contended_, static_cast<uint32_t>(of_these * few >= all));
+    store_relaxed<scope::shared>(&seen_, 0u);
+    store_relaxed<scope::shared>(&failed_, 0u);
+  }
+  GRAVEL_DEVICE bool is_used() const { return bins_.in_use != 0; }
+  /// Of calls to `pe`; peer_bins::most and above: none.
+  GRAVEL_DEVICE uint32_t bin_of(uint32_t pe) {
+    const uint32_t bin = bins_.way_to(pe);
+    return load_relaxed<scope::shared>(&contended_) == 0 && bin < peer_bins::most && bins_.take(message::kind)
+               ? bin
+               : uint32_t{peer_bins::to_self};
+  }
+  /// `bin`: of a lane that has no call, to_self. Thread scope: lanes that are together.
+  GRAVEL_DEVICE void add(const gravel_t& g, uint32_t bin, uint32_t server, const typename Server::message& call) {
+    message m;
+    m.fill(server, call);
+    bins_.template add<message::kind>(g, memory_, bin, m.data, &sent_);
+  }
+  /// Thread scope: block, converged.
+  GRAVEL_DEVICE void end(const gravel_t& g, uint32_t rank, uint32_t size) {
+    bins_.finish(g, memory_, &ticket_, rank, size, &sent_);
+    __syncthreads();
+    if (rank != 0 || sent_ == 0) return;
+    fetch_add<scope::device>(&g.counters->here().to_peers, uint64_t{sent_});
+    ring_bells(g);
+    sent_ = 0;
+  }
+
+ private:
+  using message = am_message<gravel_service_delivery<Server>>;
+  static_assert(message::is_compact);
+  peer_bins bins_;
+  unit* memory_;
+  uint64_t ticket_;
+  static constexpr uint32_t sample = 256, few = 8;  ///< of calls that are judged together; one of so many may fail
+  uint32_t sent_, seen_, failed_, contended_;
+};
+template <class Server>
+class far_calls<Server, false> {
+ public:
+  static constexpr uint32_t bytes = 0;
+  GRAVEL_DEVICE void begin(const gravel_t&, unit*) {}
+  GRAVEL_DEVICE static uint32_t bin_of(uint32_t) { return peer_bins::to_self; }
+  GRAVEL_DEVICE void add(const gravel_t&, uint32_t, uint32_t, const typename Server::message&) {}
+  GRAVEL_DEVICE void end(const gravel_t&, uint32_t, uint32_t) {}
+};
+
+/// gravel_server_sender. SERVERS: of how many servers of the own PE calls are gathered; of those with nested sections calls leave one by one.
 /// PLACES: keys for which calls of the block become one (lib/server/call_table.cuh), of each section that has `combine`; 0: those of a warp alone do.
 template <uint32_t SERVERS, uint32_t PLACES, class Record, class... Sections>
 struct server_sender {
   using handle_type = gravel_server_handle<Record, Sections...>;
   using layout = call_layout<Record, Sections...>;
   static constexpr uint32_t servers = SERVERS;
+  /// The same where this PE has peers: bins for these take memory of the others.
+  static constexpr uint32_t servers_beside_peers() {
+    if constexpr (gathers_far) return SERVERS - lent;
+    else return SERVERS;
+  }
   static constexpr uint32_t shared_bytes = 0;  ///< of dynamic shared memory, for gravel_launch_config
 
   /// Thread scope: block, converged.
@@ -42,9 +116,10 @@ struct server_sender {
       if (has_begun_ == yes) report_error(to.service.g, message_fault::sender_begun, op::am, to.table.my_pe, 0, 0);
       has_begun_ = yes;
       to_ = to;
+      far_.begin(to.service.g, far_memory());
     }
     (begin_table<Sections>(), ...);
-    bins_.begin(to.service);
+    bins_.begin(to.service, 0, gathers_far && to.service.g.n_peers > 0 ? lent : 0);
     __syncthreads();
   }
   /// As gravel_server_call. Thread scope: lane, divergent.
@@ -68,6 +143,7 @@ struct server_sender {
     __syncthreads();
     if constexpr (PLACES > 0) (empty_table<Sections>(), ...);
     bins_.end();
+    far_.end(to_.service.g, rank(), size());
     if (rank() == 0) has_begun_ = 0;
     __syncthreads();
   }
@@ -121,13 +197,27 @@ struct server_sender {
   GRAVEL_DEVICE bool make(const lane_group& group, bool calls, section_call<S, Record, Sections...>& c) {
     bool ran = false;
     if (calls) ran = c.run_in_place(to_);
-    if (calls && !ran && c.may_run_at_peer(to_)) {
+    uint32_t bin = peer_bins::to_self;
+    if constexpr (gathers_far)
+      if (to_.table.in_place && far_.is_used()) {
+        const bool is_own = calls && to_.table.pe_of(c.keys[0]) == to_.table.my_pe;
+        const uint32_t own = group.ballot(is_own), failed = group.ballot(is_own && !ran);
+        if (group.is_leader()) far_.judge(lane_group::popcount(own), lane_group::popcount(failed));
+        if (calls && !ran) bin = far_.bin_of(to_.table.pe_of(c.keys[0]));
+      }
+    const bool is_far = bin < peer_bins::most;
+    if (calls && !ran && !is_far && c.may_run_at_peer(to_)) {
       auto there = c;
       ran = there.run_at_peer(to_);
       c.answer = there.answer;
     }
     group.sync();  // what did not run here leaves together: calls for other PEs share a chunk
-    if (calls && !ran) {
+    if constexpr (gathers_far)
+      if (group.ballot(is_far)) {  // lanes without such a call come along: whole warps are quicker
+        auto sent = c;
+        gather_far(sent, bin);
+      }
+    if (calls && !ran && !is_far) {
       auto sent = c;  // else what is passed by address would be in memory for all that run here, too
       gather(sent);
     }
@@ -145,9 +235,29 @@ struct server_sender {
     }
   }
 
+  template <class S>
+  __device__ GRAVEL_NOINLINE void gather_far(section_call<S, Record, Sections...>& c, uint32_t bin) {
+    c.address(to_);
+    far_.add(to_.service.g, bin, to_.table.server_of(to_.table.number_of(c.keys[0])), c.m);
+  }
+
+  using server = key_server<Record, Sections...>;
+  using bins_type = call_bins<server, SERVERS, !layout::nested>;
+  /// Of how many servers the bins lend their memory for peers.
+  static constexpr uint32_t lent = [] {
+    if constexpr (layout::nested) return 0u;
+    else return (far_calls<server, true>::bytes + bins_type::bytes_of_server - 1) / bins_type::bytes_of_server;
+  }();
+  static constexpr bool gathers_far = !layout::nested && am_message<gravel_service_delivery<server>>::is_compact && lent < SERVERS;
+  GRAVEL_DEVICE unit* far_memory() {
+    if constexpr (gathers_far) return bins_.lent_memory(lent);
+    else return nullptr;
+  }
+
   uint32_t has_begun_;
   handle_type to_;
-  call_bins<key_server<Record, Sections...>, SERVERS, !layout::nested> bins_;
+  far_calls<server, gathers_far> far_;
+  bins_type bins_;
   call_tables<PLACES, Record, Sections...> tables_;
 };
 
