@@ -94,7 +94,7 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
   if (planted == bug::too_much_room) r.c.state().room = r.c.space.rows() + 8;
   const uint32_t total = s.producers * s.each;
   std::vector<uint32_t> seen(total);
-  uint32_t taken = 0, live = 0;  // live: reserved and not done
+  uint32_t taken = 0, live = 0, looked = 0;  // live: reserved and not done
   simt::launch_options options{};
   options.seed = seed;
   const auto produce = [&](uint32_t me) {
@@ -164,12 +164,29 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
       if (group.is_leader()) fetch_add(&taken, b.count);
     }
   };
+  // What is reserved is under way, ready, taken or done, in this order, and no more than the capacity is not done; nor is room told that is not there. No
+  // interleaving point lies between these reads: they are of one moment.
+  const auto observe = [&] {
+    for (auto& now = r.c.state(); load_relaxed(&taken) < total; relax{}()) {
+      const auto left = static_cast<int64_t>(static_cast<int32_t>(now.room)),
+                 offered = static_cast<int64_t>(static_cast<int32_t>(now.offered));
+      if (!(now.freed <= now.head && now.head <= now.ready && now.ready <= now.tail))
+        fail("done {}, taken {}, ready {}, reserved {}", now.freed, now.head, now.ready, now.tail);
+      if (left + static_cast<int64_t>(now.tail - now.freed) > s.capacity) fail("room for {} beside {}", left, now.tail - now.freed);
+      if (offered > static_cast<int64_t>(now.ready - now.head)) fail("{} are offered of {} that are ready", offered, now.ready - now.head);
+      ++looked;
+    }
+  };
+  const uint32_t observers = planted == bug::none;
   try {
-    simt::launch(1, s.producers + s.consumers, options,
-                 [&] { threadIdx.x < s.producers ? produce(threadIdx.x) : consume(threadIdx.x - s.producers); });
+    simt::launch(1, s.producers + s.consumers + observers, options, [&] {
+      const uint32_t me = threadIdx.x;
+      me < s.producers ? produce(me) : me < s.producers + s.consumers ? consume(me - s.producers) : observe();
+    });
   } catch (const error& e) {
     return e.what();
   }
+  if (observers && seed != 0 && looked < 8) return "nobody has looked";
   auto& state = r.c.state();
   while (r.c.space.refresh()) {
   }

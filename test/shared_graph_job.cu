@@ -84,6 +84,11 @@ void across_pes() {
       expect(graph.value(graph.result<uint64_t>()) == 5 * (at + 1) + 10, "a run after one with an error");
     }
   }
+  // `returned`, for which no task waits, takes none of the workers' shared memory.
+  o.local_levels = ~0u;
+  how.guests = static_cast<uint32_t>(gravel_n_pes());
+  expect(shared_graph({0}, o, how).local_levels() == gravel_task_graph<bad_leaf, halved, both>({0}, o).local_levels(),
+         "as many levels in shared memory as in a graph of one PE");
   how.guests = static_cast<uint32_t>(gravel_n_pes()) - 1;
   expect_error("guests", [&] { shared_graph({0}, o, how); });
   how.guests = 64 + me;
@@ -148,6 +153,44 @@ void while_busy() {
     const auto n_pes = static_cast<uint64_t>(gravel_n_pes());
     expect(asked <= taken + n_pes * (n_pes - 1),
            std::to_string(asked) + " parcels were asked for, " + std::to_string(taken) + " tasks came");
+  }
+}
+
+// ---- many at once
+
+/// At PE 0 it waits until one has run elsewhere.
+struct crowded {
+  static constexpr const char* name = "crowded";
+  gravel_return<uint64_t> to;
+  template <class Here>
+  __device__ void operator()(Here& here) const {
+    for (gravel::relax wait; here.constants().result && gravel::load_relaxed<gravel::scope::device>(here.constants().result) == 0;) wait();
+    here.add(to, 1);
+  }
+};
+struct crowded_graph : gravel_shared_task_graph<patience, crowded> {
+  using base = gravel_shared_task_graph<patience, crowded>;
+  explicit crowded_graph(const gravel_task_options& o) : base({nullptr}, o) {
+    if (gravel_my_pe() == 0) this->view_.constants.result = this->view_.results;
+  }
+};
+
+/// PE 0 has one worker, which waits with what it can run at once: so half of all others goes to whoever asks first, in one parcel.
+void many_at_once() {
+  if (gravel_n_pes() == 1) return;
+  gravel_task_options o;
+  o.max_depth = 0;
+  o.capacity = 2017;
+  o.local_levels = 0;
+  o.blocks = o.warps = 1;
+  crowded_graph graph(o);
+  for (int i = 0; i < 2; ++i) {
+    graph.set_value(graph.result<uint64_t>(), 0);
+    if (gravel_my_pe() == 0) graph.push(std::vector<crowded>(2000, crowded{graph.result<uint64_t>()}));
+    graph.run();
+    if (gravel_my_pe() == 0) expect(graph.value(graph.result<uint64_t>()) == 2000, "results of tasks that travelled");
+    const uint64_t most = gravel_max_all(graph.shared().most);
+    expect(most > 32 && most <= 1024, std::to_string(most) + " tasks came at once");
   }
 }
 
@@ -279,6 +322,7 @@ int main() {
   together();
   across_pes();
   while_busy();
+  many_at_once();
   parcels();
   const uint64_t all = gravel_sum_all(static_cast<uint64_t>(failures));
   if (gravel_my_pe() == 0) printf("%s\n", all ? "FAILED" : "ok");

@@ -75,12 +75,13 @@ bool run_across(const channel_program_options& o, const across_options& a, Graph
   });
   tell_counts(graph, facts);
   const uint64_t given = gravel_sum_all(graph.shared().given), taken = gravel_sum_all(graph.shared().taken),
-                 asked = gravel_sum_all(graph.shared().asked), busy = gravel_sum_all(uint64_t{graph.counts().tasks != 0});
+                 asked = gravel_sum_all(graph.shared().asked), at_once = gravel_max_all(graph.shared().most),
+                 busy = gravel_sum_all(uint64_t{graph.counts().tasks != 0});
   const uint64_t least = gravel_min_all(graph.counts().tasks), most = gravel_max_all(graph.counts().tasks);
   const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
   if (me == 0)
-    std::printf("tasks that travelled %llu, asked for %llu times, PEs that had some %llu, each between %llu and %llu\n", number(given),
-                number(asked), number(busy), number(least), number(most));
+    std::printf("tasks that travelled %llu, up to %llu at once, asked for %llu times, PEs that had some %llu, each between %llu and %llu\n",
+                number(given), number(at_once), number(asked), number(busy), number(least), number(most));
   facts.insert(facts.end(),
                {{"travelled", given}, {"asked", asked}, {"pes_with_tasks", busy}, {"least_tasks", least}, {"most_tasks", most}});
   return right && given == taken;

@@ -27,8 +27,9 @@ struct channel_program_options {
     app.add_option("--width", graph.width, "Elements with which a channel is looked at first").capture_default_str();
     app.add_option("--max-depth", graph.max_depth, "Of a task").capture_default_str();
     app.add_option("--local-levels", graph.local_levels, "That run in shared memory, as far as there is room");
-    app.add_option("--blocks", graph.blocks, "Of workers; 0: as many as fit").capture_default_str();
+    app.add_option("--blocks", graph.blocks, "Of workers, and of the version by hand; 0: as many as fit").capture_default_str();
     app.add_option("--warps", graph.warps, "Workers of a block; 0: as many as fit").range(0, 32).capture_default_str();
+    app.add_option("--threads", threads, "Of a block of the version by hand").range(32u, 1024u).capture_default_str();
     const std::function<void(const std::string&)> take = [this](const std::string& who) {
       graph.dispatch = who == "workers"      ? gravel_dispatch::workers
                        : who == "schedulers" ? gravel_dispatch::schedulers
@@ -39,6 +40,8 @@ struct channel_program_options {
     app.add_option("--repeat", repeat, "Runs, of which the fastest is told").range(1, 1000).capture_default_str();
     app.add_option("--json", json, "Write the results to this file too");
   }
+  /// Of the version by hand: as many as are said, else more than fit.
+  unsigned blocks_by_hand() const { return graph.blocks ? graph.blocks : blocks_to_fill_device(); }
   bool has(const char* which) const { return version == "both" || version == which; }
 };
 
@@ -73,6 +76,20 @@ bool run_and_tell(const channel_program_options& o, const char* which, V expecte
       o, which, facts, [] {}, [&] { found = work(); }, check);
 }
 
+/// Lanes that run a task and a continuation of a graph whose tasks, and whose continuations, are all alike in that.
+struct lanes_of_graph {
+  uint32_t task = 0, continuation = 0;
+  template <class Constants, class... T>
+  explicit lanes_of_graph(const gravel_task_graph<Constants, T...>&) {
+    const auto same = [](uint32_t& lanes, uint32_t of_type) {
+      if (lanes != 0 && lanes != of_type)
+        fail_text("lanes differ by type: what was at work is not known by counts of tasks and continuations");
+      lanes = of_type;
+    };
+    (same(task_facts<T>::is_continuation ? continuation : task, task_facts<T>::lanes), ...);
+  }
+};
+
 template <class Graph>
 void tell_counts(const Graph& graph, fact_list& facts) {
   const gravel_task_counts& c = graph.counts();
@@ -81,7 +98,10 @@ void tell_counts(const Graph& graph, fact_list& facts) {
     std::printf("tasks %llu in %llu batches by %u workers, of them in shared memory %llu in %llu; continuations %llu; refusals %llu\n",
                 number(c.tasks), number(c.batches), graph.workers(), number(c.local_tasks), number(c.local_batches),
                 number(c.continuations), number(c.refusals));
+  const lanes_of_graph lanes(graph);
   facts.insert(facts.end(), {{"workers", uint64_t{graph.workers()}},
+                             {"task_lanes", uint64_t{lanes.task}},
+                             {"continuation_lanes", uint64_t{lanes.continuation}},
                              {"tasks", c.tasks},
                              {"batches", c.batches},
                              {"local_tasks", c.local_tasks},

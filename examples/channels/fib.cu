@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
     }
     if (o.has("threads")) {
       fib_threads::program by_hand(n);
-      right &= run_and_tell(o, "threads", serial(n), facts, [&] { return by_hand.run(blocks_to_fill_device(), o.threads); });
+      right &= run_and_tell(o, "threads", serial(n), facts, [&] { return by_hand.run(o.blocks_by_hand(), o.threads); });
     }
   });
   return end_of_program(program_name, o, right, facts);

@@ -115,7 +115,7 @@ int main(int argc, char** argv) {
     if (o.has("threads")) {
       strassen_threads::program by_hand(all);
       right &= run_and_tell(
-          o, "threads", facts, prepare, [&] { by_hand.run(blocks_to_fill_device(), o.threads); }, check);
+          o, "threads", facts, prepare, [&] { by_hand.run(o.blocks_by_hand(), o.threads); }, check);
     }
   });
   return end_of_program(program_name, o, right, facts);

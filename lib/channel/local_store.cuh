@@ -66,6 +66,11 @@ GRAVEL_DEVICE uint32_t checked_place(uint32_t place, [[maybe_unused]] uint32_t r
   return place;
 }
 
+/// A continuation for which no task of the graph waits: frames of it are begun elsewhere, and never lie in shared memory.
+struct no_local_frames {
+  static constexpr uint32_t level_words = 0;
+};
+
 template <class Types>
 struct local_store;
 
@@ -77,7 +82,10 @@ struct local_store<gravel_types<T...>> {
   static constexpr bool possible = (task_facts<T>::may_be_local && ...);
   static constexpr uint32_t room = 32 * (most_spawns ? most_spawns + 1 : 2);  ///< in each level: of a batch, and a batch besides
   template <class U>
-  using part = std::conditional_t<task_facts<U>::is_continuation, local_frames<U>, local_tasks<U, room>>;
+  static constexpr bool has_frames = task_facts<U>::is_continuation && (task_facts<T>::continuations::template has<U> || ...);
+  template <class U>
+  using part = std::conditional_t<!task_facts<U>::is_continuation, local_tasks<U, room>,
+                                  std::conditional_t<has_frames<U>, local_frames<U>, no_local_frames>>;
   static constexpr uint32_t head_words = 32 * sizeof...(T), level_words = (part<T>::level_words + ...);
 
   GRAVEL_BOTH static constexpr uint32_t bytes(uint32_t levels) { return 4 * (head_words + levels * level_words); }
@@ -90,7 +98,8 @@ struct local_store<gravel_types<T...>> {
     constexpr uint32_t index = gravel_types<T...>::template index<U>;
     uint32_t* const head = memory + 32 * index;
     uint32_t* const words = memory + head_words + words_before(index) * levels;
-    if constexpr (task_facts<U>::is_continuation) return part<U>::in(head, words, 32 * levels);
+    if constexpr (has_frames<U>) return part<U>::in(head, words, 32 * levels);
+    else if constexpr (task_facts<U>::is_continuation) return {};
     else return {head, words};
   }
 
@@ -110,6 +119,7 @@ struct local_store<gravel_types<T...>> {
   GRAVEL_DEVICE static void begin_part(const lane_group& warp, const local_tasks<U, room>& p) {
     p.count[warp.rank()] = 0;
   }
+  GRAVEL_DEVICE static void begin_part(const lane_group&, const no_local_frames&) {}
   template <class C>
   GRAVEL_DEVICE static void begin_part(const lane_group& warp, const local_frames<C>& p) {
     for (uint32_t i = warp.rank(); i < p.rows; i += 32) p.free[i] = static_cast<uint16_t>(i);

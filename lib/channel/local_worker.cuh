@@ -69,13 +69,15 @@ class local_worker {
   /// For the level of this lane: are there frames enough?
   template <class T>
   GRAVEL_DEVICE bool has_frames() const {
-    if constexpr (facts<T>::is_continuation) return *store_.template of<T>().n_free >= warp_.rank() * 32;
+    if constexpr (store::template has_frames<T>) return *store_.template of<T>().n_free >= warp_.rank() * 32;
     else return true;
   }
   template <class T>
   GRAVEL_DEVICE void look_at(uint32_t startable, uint32_t lowest, uint32_t* full, uint32_t* some) const {
     constexpr uint32_t type = types::template index<T>;
-    if constexpr (facts<T>::is_continuation) {  // before all tasks
+    if constexpr (facts<T>::is_continuation && !store::template has_frames<T>) {
+      return;
+    } else if constexpr (facts<T>::is_continuation) {  // before all tasks
       const uint32_t ready = *store_.template of<T>().n_ready;
       if (ready >= 32 && type < *full) *full = 8 * 0 + type;
       if (ready != 0 && lowest == 0) *some = 8 * 64 + type;
@@ -91,7 +93,7 @@ class local_worker {
   template <class T>
   GRAVEL_DEVICE void run_batch_of(uint32_t level) {
     if constexpr (facts<T>::is_continuation) {
-      run_continuations<T>();
+      if constexpr (store::template has_frames<T>) run_continuations<T>();
     } else {
       const auto from = store_.template of<T>();
       const uint32_t count = from.count[level], n = count < 32 ? count : 32;
@@ -165,7 +167,7 @@ class local_worker {
   }
   template <class C>
   GRAVEL_DEVICE void place_ready_of(uint32_t ready) {
-    if constexpr (facts<C>::is_continuation) {
+    if constexpr (store::template has_frames<C>) {
       const bool mine = ready != none && ready % 8 == types::template index<C>;
       const uint32_t all = warp_.ballot(mine);
       if (all == 0) return;

@@ -1,4 +1,4 @@
-// Parcels between PEs: up to 32 elements at once, which a warp puts into a place of its own in the memory of another PE, once that one has
+// Parcels between PEs: some elements at once, which a warp puts into a place of its own in the memory of another PE, once that one has
 // invited it. No handler: who looks finds them. Of each pair of PEs at most one parcel is under way in each direction.
 //
 //   PE p, to q                                              PE q, from p
@@ -18,39 +18,37 @@
 
 namespace gravel {
 
-template <class T>
+/// Up to MOST elements.
+template <class T, uint32_t MOST>
 struct parcel {
-  static constexpr uint32_t most = 32;
+  static constexpr uint32_t most = MOST;
   uint32_t count;
   alignas(16) T element[most];
 };
 
 /// Those of one kind of elements, from and to all PEs. Plain data; all memory zeroed to begin with. One warp of each PE uses it.
-template <class T>
+template <class T, uint32_t MOST>
 struct parcels {
+  using parcel = gravel::parcel<T, MOST>;
   // Symmetric, written by others.
-  parcel<T>* place;   ///< [PE] from that one
+  parcel* place;      ///< [PE] from that one
   uint64_t* come;     ///< [PE] parcels that lie, or lay, in its place
   uint64_t* invited;  ///< [PE] that so many parcels may be sent to
   // This PE's own.
-  parcel<T>* desk;     ///< one, where the next one is packed
+  parcel* desk;        ///< one, where the next one is packed
   uint64_t* sent;      ///< [PE]
   uint64_t* taken;     ///< [PE]
   uint64_t* inviting;  ///< [PE] of which so many are wanted
 
   GRAVEL_BOTH static constexpr uint64_t line(uint64_t bytes) { return (bytes + 127) / 128 * 128; }
-  GRAVEL_BOTH static constexpr uint64_t symmetric_bytes(uint32_t n_pes) { return n_pes * line(sizeof(parcel<T>)) + 2 * line(n_pes * 8); }
-  GRAVEL_BOTH static constexpr uint64_t own_bytes(uint32_t n_pes) { return line(sizeof(parcel<T>)) + 3 * line(n_pes * 8); }
+  GRAVEL_BOTH static constexpr uint64_t symmetric_bytes(uint32_t n_pes) { return n_pes * line(sizeof(parcel)) + 2 * line(n_pes * 8); }
+  GRAVEL_BOTH static constexpr uint64_t own_bytes(uint32_t n_pes) { return line(sizeof(parcel)) + 3 * line(n_pes * 8); }
   /// Views of zeroed memory, both aligned to 128 bytes.
   static parcels in(char* symmetric, char* own, uint32_t n_pes) {
-    const uint64_t words = line(n_pes * 8), places = n_pes * line(sizeof(parcel<T>)), first = line(sizeof(parcel<T>));
+    const uint64_t words = line(n_pes * 8), places = n_pes * line(sizeof(parcel)), first = line(sizeof(parcel));
     const auto at = [](char* memory) { return reinterpret_cast<uint64_t*>(memory); };
-    return {reinterpret_cast<parcel<T>*>(symmetric),
-            at(symmetric + places),
-            at(symmetric + places + words),
-            reinterpret_cast<parcel<T>*>(own),
-            at(own + first),
-            at(own + first + words),
+    return {reinterpret_cast<parcel*>(symmetric), at(symmetric + places), at(symmetric + places + words),
+            reinterpret_cast<parcel*>(own),       at(own + first),        at(own + first + words),
             at(own + first + 2 * words)};
   }
 
@@ -62,26 +60,24 @@ struct parcels {
 
   // ---- steps: thread scope the warp, converged
 
-  /// The lane of rank r < n has element r. Only if it may_send().
-  template <class Group>
-  GRAVEL_BOTH void send(const gravel_t& g, const Group& warp, uint32_t pe, uint32_t n, const T& element) const {
+  /// n elements, up to MOST: element(i), each of which one lane makes. Only if it may_send().
+  template <class Group, class Element>
+  GRAVEL_BOTH void send(const gravel_t& g, const Group& warp, uint32_t pe, uint32_t n, Element element) const {
     const uint64_t number = sent[pe] + 1;
-    if (warp.rank() < n) desk->element[warp.rank()] = element;
+    for (uint32_t i = warp.rank(); i < n; i += warp.size()) desk->element[i] = element(i);
     warp.sync();  // all have read `sent`
     if (warp.is_leader()) desk->count = n, sent[pe] = number;
     warp.sync();
-    gravel_put_signal_warp(g, &place[g.my_pe], desk, offsetof(parcel<T>, element) + n * sizeof(T), &come[g.my_pe], number,
-                           GRAVEL_SIGNAL_SET, static_cast<int>(pe));
+    gravel_put_signal_warp(g, &place[g.my_pe], desk, offsetof(parcel, element) + n * sizeof(T), &come[g.my_pe], number, GRAVEL_SIGNAL_SET,
+                           static_cast<int>(pe));
   }
-  /// What has come of that PE: the lane of rank r < the result gets element r. Only if it has_come().
+  /// What has come of that PE, and stays as it is until the next one is invited. Only if it has_come().
   template <class Group>
-  GRAVEL_BOTH uint32_t take(const Group& warp, uint32_t pe, T* element) const {
-    const uint32_t n = place[pe].count;
-    if (warp.rank() < n) *element = place[pe].element[warp.rank()];
-    warp.sync();
+  GRAVEL_BOTH const parcel& take(const Group& warp, uint32_t pe) const {
+    warp.sync();  // all know that it has come
     if (warp.is_leader()) ++taken[pe];
     warp.sync();
-    return n;
+    return place[pe];
   }
   /// From now on one more parcel of that PE may come. Only if it is not invited already.
   template <class Group>

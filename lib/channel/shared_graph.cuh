@@ -19,7 +19,8 @@ struct gravel_shared_options {
 /// What a PE did in a run.
 struct gravel_shared_counts {
   uint64_t given, taken;  ///< tasks, to other PEs and from them
-  uint64_t asked;         ///< parcels of at most 32 tasks that it wanted of others; not all of them come
+  uint64_t asked;         ///< parcels of tasks that it wanted of others; not all of them come
+  uint64_t most;          ///< tasks that came at once
 };
 
 /// `Root`: the task that travels. It has a member `to`, a gravel_return of a type of 4 or 8 bytes, and brings one result there (its whole
@@ -79,8 +80,8 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
   const gravel_shared_counts& shared() const { return shared_; }
 
  private:
-  using tasks = gravel::parcels<gravel::travelling_task<Root>>;
-  using results = gravel::parcels<gravel::travelling_result<V>>;
+  using tasks = gravel::task_parcels<Root>;
+  using results = gravel::result_parcels<Root>;
   using outbox = gravel::channel<gravel::travelling_result<V>>;
 
   static gravel_task_options by_workers(gravel_task_options options) {
@@ -142,7 +143,7 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
   void conclude() {
     gravel::shared_words own{};
     gravel_copy(&own, state_.words, sizeof(own));
-    shared_ = {own.given, own.taken, own.asked};
+    shared_ = {own.given, own.taken, own.asked, own.most};
     std::string wrong;
     try {
       base::finish();

@@ -52,6 +52,12 @@ V value_returned(gravel_return<V>);
 template <class Root>
 using result_of = decltype(detail::value_returned(std::declval<Root>().to));
 
+/// So many go at once: enough to give something to all workers of a PE, as what each of them gets grows only step by step.
+template <class Root>
+using task_parcels = parcels<travelling_task<Root>, 1024>;
+template <class Root>
+using result_parcels = parcels<travelling_result<result_of<Root>>, 256>;
+
 /// The graph's constants, and for each other PE a channel in which its results wait for the next parcel.
 template <class Constants, class V>
 struct shared_constants : Constants {
@@ -89,14 +95,15 @@ struct shared_words {
   uint32_t borrowed;             ///< of others, in the graph
   uint32_t open;                 ///< parcels of tasks that were asked for and have not come
   uint32_t given, taken, asked;  ///< in this run: tasks to others and from them; parcels that were asked for
+  uint32_t most;                 ///< tasks that came at once
 };
 
 /// What the exchange works on; plain data. One warp touches it, but for what other PEs write.
 template <class Root>
 struct shared_state {
   gravel_t g;
-  parcels<travelling_task<Root>> tasks;
-  parcels<travelling_result<result_of<Root>>> results;
+  task_parcels<Root> tasks;
+  result_parcels<Root> results;
   shared_words* words;
   travelling_task<Root>* waiting;  ///< [words->waiting]
   uint32_t* credits;               ///< [PE]
@@ -115,7 +122,7 @@ class task_exchange {
 
   GRAVEL_DEVICE void begin() const {
     if (warp_.is_leader()) {
-      s_.words->given = s_.words->taken = s_.words->asked = 0;
+      s_.words->given = s_.words->taken = s_.words->asked = s_.words->most = 0;
       store_release<scope::system>(&s_.words->begun, run_);
     }
     for_each_pe([&](uint32_t pe) { return !s_.results.invites(pe); }, [&](uint32_t pe) { s_.results.invite(s_.g, warp_, pe); });
@@ -193,11 +200,11 @@ class task_exchange {
   GRAVEL_DEVICE void take_results() {
     for_each_pe([&](uint32_t pe) { return s_.results.has_come(pe); },
                 [&](uint32_t pe) {
-                  travelling_result<V> r{};
-                  const uint32_t n = s_.results.take(warp_, pe, &r);
-                  s_.results.invite(s_.g, warp_, pe);
-                  if (warp_.rank() < n) bring(static_cast<typename View::types*>(nullptr), r);
+                  const auto& come = s_.results.take(warp_, pe);
+                  const uint32_t n = come.count;
+                  for (uint32_t i = warp_.rank(); i < n; i += 32) bring(static_cast<typename View::types*>(nullptr), come.element[i]);
                   warp_.sync();
+                  s_.results.invite(s_.g, warp_, pe);
                   if (warp_.is_leader()) s_.credits[pe] += n, s_.words->lent -= n;
                   warp_.sync();
                   moved_ = true;
@@ -207,12 +214,18 @@ class task_exchange {
   GRAVEL_DEVICE void take_tasks() {
     for_each_pe([&](uint32_t pe) { return s_.tasks.has_come(pe); },
                 [&](uint32_t pe) {
-                  travelling_task<Root> t{};
-                  const uint32_t n = s_.tasks.take(warp_, pe, &t), before = s_.words->waiting;
-                  if (warp_.rank() < n) s_.waiting[before + warp_.rank()] = t;
+                  const auto& come = s_.tasks.take(warp_, pe);
+                  const uint32_t n = come.count, before = warp_.from_leader(s_.words->waiting);
+                  const bool placed = place_together(come.element, n);
+                  for (uint32_t i = warp_.rank(); i < n && !placed; i += 32) s_.waiting[before + i] = come.element[i];
                   warp_.sync();
-                  if (warp_.is_leader()) s_.words->waiting += n, s_.words->taken += n, --s_.words->open;
+                  if (warp_.is_leader()) {
+                    (placed ? s_.words->borrowed : s_.words->waiting) += n;
+                    s_.words->taken += n, --s_.words->open;
+                    if (n > s_.words->most) s_.words->most = n;
+                  }
                   warp_.sync();
+                  moved_ = true;
                 });
     place_tasks();
   }
@@ -221,13 +234,11 @@ class task_exchange {
     for_each_pe([&](uint32_t pe) { return has_results_for(pe); },
                 [&](uint32_t pe) {
                   const auto outbox = view_.constants.outbox(pe);
-                  const channel_batch b = outbox.take(warp_, parcel<travelling_result<V>>::most);
+                  const channel_batch b = outbox.take(warp_, result_parcels<Root>::parcel::most);
                   if (b.count == 0) return;
-                  travelling_result<V> r{};
-                  if (warp_.rank() < b.count) r = outbox.read(b.first + warp_.rank());
+                  s_.results.send(s_.g, warp_, pe, b.count, [&](uint32_t i) { return outbox.read(b.first + i); });
                   outbox.free(warp_, b);
                   if (warp_.is_leader()) s_.words->borrowed -= b.count;
-                  s_.results.send(s_.g, warp_, pe, b.count, r);
                   moved_ = true;
                 });
   }
@@ -297,15 +308,40 @@ class task_exchange {
     warp_.sync();
     moved_ |= left != n;
   }
+  /// All of a parcel, which are of one depth; or, if there is no room for all at once, none.
+  GRAVEL_DEVICE bool place_together(const travelling_task<Root>* t, uint32_t n) const {
+    const uint32_t depth = t[0].depth;
+    const auto to = view_.template channel_of<Root>(depth);
+    const frames<proxy> in = view_.template frames_of<proxy>(depth);
+    if (!to.space.take_room(warp_, n)) return false;
+    if (!in.space.take_room(warp_, n)) {
+      if (warp_.is_leader()) to.give_room(n);
+      return false;
+    }
+    uint64_t drawn = 0;  // by lane 0 the frames, by lane 1 the places
+    if (warp_.rank() < 2) drawn = (warp_.rank() == 0 ? in.space : to.space).draw(n);
+    const uint64_t frame = warp_.from_lane(drawn, 0), first = warp_.from_lane(drawn, 1);
+    for (uint32_t i = warp_.rank(); i < n; i += 32) to.write(first + i, begin_proxy(in, in.space.row(frame + i), t[i]));
+    if (warp_.is_leader()) {
+      fetch_add<scope::device>(&view_.words->live, graph_words::arrival + n);
+      fetch_add<scope::device>(&view_.words->counts.begun, uint64_t{n});
+    }
+    if (!to.commit_and_offer(warp_, {first, first, n, true})) to.publish(warp_);
+    return true;
+  }
+  /// The task with a frame of `returned` in place of its own return.
+  GRAVEL_DEVICE Root begin_proxy(const frames<proxy>& in, uint32_t row, const travelling_task<Root>& t) const {
+    in.begin(row, {t.from, t.task.to}, 1);
+    Root task = t.task;
+    task.to = gravel_return<V>::to(false, View::types::template index<proxy>, 0, t.depth << view_.frame_shift | row);
+    return task;
+  }
   GRAVEL_DEVICE bool place(const travelling_task<Root>& t) const {
     const auto to = view_.template channel_of<Root>(t.depth);
     const frames<proxy> in = view_.template frames_of<proxy>(t.depth);
     if (!to.take_room(1)) return false;
     if (!in.space.take_room(1)) return to.give_room(1), false;
-    const uint32_t row = in.space.row(in.space.draw(1));
-    in.begin(row, {t.from, t.task.to}, 1);
-    Root task = t.task;
-    task.to = gravel_return<V>::to(false, View::types::template index<proxy>, 0, t.depth << view_.frame_shift | row);
+    const Root task = begin_proxy(in, in.space.row(in.space.draw(1)), t);
     fetch_add<scope::device>(&view_.words->live, graph_words::arrival + 1);
     fetch_add<scope::device>(&view_.words->counts.begun, uint64_t{1});
     const lane_group alone = lane_group::of(1u << warp_.lane());
@@ -325,18 +361,16 @@ class task_exchange {
     }
     if (depth == view_.depths) return;
     const auto from = view_.template channel_of<Root>(depth);
-    constexpr uint32_t most = parcel<travelling_task<Root>>::most;
+    constexpr uint32_t most = task_parcels<Root>::parcel::most;
     const uint32_t half = waiting / 2 < most ? waiting / 2 : most, credits = warp_.from_leader(s_.credits[pe]);
     const channel_batch b = from.take(warp_, half < credits ? half : credits);
     if (b.count == 0) return;  // workers were faster
-    travelling_task<Root> t{};
-    if (warp_.rank() < b.count) t = {from.read(b.first + warp_.rank()), s_.g.my_pe, depth};
-    from.free(warp_, b);
     if (warp_.is_leader()) {
       s_.words->lent += b.count, s_.words->given += b.count, s_.credits[pe] -= b.count;
       fetch_add<scope::device>(&view_.words->live, uint64_t{0} - b.count);
     }
-    s_.tasks.send(s_.g, warp_, pe, b.count, t);
+    s_.tasks.send(s_.g, warp_, pe, b.count, [&](uint32_t i) { return travelling_task<Root>{from.read(b.first + i), s_.g.my_pe, depth}; });
+    from.free(warp_, b);
     moved_ = true;
   }
 

@@ -310,6 +310,7 @@ class gravel_task_graph {
       gravel::current_backend().zero(&view_.idle.state(), idle_bytes());
       gravel_copy(&view_.idle.state().room, &room, sizeof(room));
     }
+    spare_ = GRAVEL_CUDA && held && options_.blocks == 0 && blocks_ > 1;
     launch(gravel::begin_run<view>, 1, 32, 0, run_stream_, view_, held);
     if (held) gravel_stream_synchronize(run_stream_);  // before anybody lets go, or pushes more
     pushed_ = {};
@@ -318,7 +319,7 @@ class gravel_task_graph {
   }
   void run_workers(uint32_t batches) {
     if (view_.schedulers) launch(gravel::run_scheduled_tasks<view>, blocks_, threads(), shared_bytes(), run_stream_, view_);
-    else launch(gravel::run_tasks<view>, blocks_, threads(), shared_bytes(), run_stream_, view_, batches);
+    else launch(gravel::run_tasks<view>, blocks_ - spare_, threads(), shared_bytes(), run_stream_, view_, batches);
   }
   /// The host pushes no more: workers end when nothing is left.
   void let_go() { gravel::current_backend().store_word(&view_.words->held, 0); }
@@ -381,7 +382,7 @@ class gravel_task_graph {
   static void launch(void (*kernel)(P...), unsigned grid, unsigned block, size_t shared, gravel_stream_t stream, A... arguments) {
     gravel::launch_alone(kernel, {.grid = grid, .block = block, .shared_bytes = shared, .stream = stream}, arguments...);
   }
-  /// One less than can run at once: so there is always room for a kernel that pushes.
+  /// As many as can run at once.
   unsigned blocks_that_fit() const {
 #if GRAVEL_CUDA
     int device = 0, processors = 0;
@@ -390,7 +391,7 @@ class gravel_task_graph {
         cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device) != cudaSuccess || each == 0)
       gravel::fail_text("task graph: no block of " + std::to_string(threads()) + " threads with " + std::to_string(shared_bytes()) +
                         " bytes of shared memory runs on this GPU");
-    return std::max(1u, static_cast<unsigned>(processors) * each - 1);
+    return static_cast<unsigned>(processors) * each;
 #else
     return std::max(1u, std::thread::hardware_concurrency());
 #endif
@@ -427,6 +428,7 @@ class gravel_task_graph {
   char *memory_ = nullptr, *staging_ = nullptr;
   uint64_t bytes_ = 0;
   unsigned blocks_ = 0;
+  bool spare_ = false;  ///< a run with one block less: so there is room for a kernel that pushes
   gravel_stream_t run_stream_ = nullptr, push_stream_ = nullptr;
   bool running_ = false;
   std::array<uint64_t, types::count> pushed_{};  ///< of each type, before a run

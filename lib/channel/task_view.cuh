@@ -390,7 +390,7 @@ class task_here {
   }
   template <class C, bool ADD, class V, class... Value>
   GRAVEL_DEVICE void bring_to(gravel_return<V> to, Value... value) {
-    if constexpr (LOCAL) {
+    if constexpr (LOCAL && View::store::template has_frames<C>) {
       if (to.is_local()) {
         const auto in = store_.template of<C>();
         const uint32_t row = to.row();

@@ -29,19 +29,11 @@
 #include <cstdint>
 
 #include "lib/base/relax.hpp"
+#include "lib/channel/block_looker.cuh"
 #include "lib/channel/local_worker.cuh"
 #include "lib/channel/task_admission.cuh"
 
 namespace gravel {
-
-/// Of a block, in shared memory: who looks at the channels, and what it has taken for those that wait meanwhile.
-struct block_looker {
-  uint32_t state;    ///< nobody, somebody, all_done; or `left` times so many batches of one task, while which are left nobody looks
-  uint32_t waiting;  ///< warps that want to look; until somebody leaves, it only grows
-  uint32_t channel;  ///< of what is left
-  uint64_t first;    ///< its first ticket
-  static constexpr uint32_t nobody = 0, somebody = 1, all_done = 2, left = 4;
-};
 
 /// Thread scope of all: the warp.
 template <class View>
@@ -68,11 +60,10 @@ class task_worker {
       if (small) {
         own_.settle();
         if (batches == 0) break;
-        if (!may_look()) {
-          if (warp_.is_leader()) fetch_add<scope::shared>(&block_->waiting, 1u);
+        if (!may_look() && !ended_) {
+          if (warp_.is_leader()) block_->wait();
           do warp_.wait_together([&] { idle(); });  // nothing can come but from the channels
-          while (!may_look() && !ended_);
-          if (warp_.is_leader()) fetch_add<scope::shared>(&block_->waiting, ~0u);
+          while (!may_look(true) && !ended_);
           small = false;
         }
         if (ended_) break;
@@ -159,21 +150,19 @@ class task_worker {
   }
 
   /// Of a block one warp at a time looks at the channels, until it has found something. Or it was given what another one has left.
-  GRAVEL_DEVICE bool may_look() {
+  /// `counted`: it waits already.
+  GRAVEL_DEVICE bool may_look(bool counted = false) {
+    using turn = block_looker::turn;
     if (looks_ || was_given_) return true;
-    using block = block_looker;
-    uint32_t state = block::somebody;
-    if (warp_.is_leader()) {
-      state = load_relaxed<scope::shared>(&block_->state);
-      if (state == block::nobody && !compare_swap_acquire<scope::shared>(&block_->state, state, +block::somebody)) state = block::somebody;
-      if (state >= block::left && !compare_swap_acquire<scope::shared>(&block_->state, state, state - block::left)) state = block::somebody;
-    }
-    state = warp_.from_leader(state);
-    looks_ = state == block::nobody;
-    ended_ = state == block::all_done;
-    was_given_ = state >= block::left;
+    block_looker::answer a{turn::none, 0, 0};
+    if (warp_.is_leader()) a = block_->ask(counted);
+    const auto is = static_cast<turn>(warp_.from_leader(static_cast<uint32_t>(a.is)));
+    if (is == turn::none) return false;
+    looks_ = is == turn::looks;
+    ended_ = is == turn::ended;
+    was_given_ = is == turn::given;
     if (looks_) found_nothing_ = false;  // who left it found something
-    if (was_given_) warp_.sync(), found_ = {block_->channel, 1, {block_->first + state / block::left - 1, 1}, false};
+    if (was_given_) warp_.sync(), found_ = {warp_.from_leader(a.channel), 1, {warp_.from_leader(a.ticket), 1}, false};
     return looks_ || was_given_;
   }
   /// `left`: so many others of the block go on with tickets from `first` on.
@@ -181,9 +170,8 @@ class task_worker {
     if (!looks_) return;
     if (warp_.is_leader()) {
       if (starves_) fetch_add<scope::device>(&view_.words->starving, ~uint64_t{0});
-      if (left != 0) block_->first = first, block_->channel = found_.channel;
-      // Those who wait for their turn need not see for themselves that all is done.
-      store_release<scope::shared>(&block_->state, ended_ ? +block_looker::all_done : left * block_looker::left);
+      if (ended_) block_->end();  // those who wait for their turn need not see for themselves that all is done
+      else block_->leave(left, found_.channel, first);
     }
     looks_ = starves_ = false;
   }
@@ -279,8 +267,7 @@ class task_worker {
   }
   /// To how many a share of so many tasks goes, where each block gets as many.
   GRAVEL_DEVICE uint32_t others_that_wait(uint32_t tasks) const {
-    const uint32_t share = tasks / gridDim.x,
-                   wait = warp_.from_leader(warp_.is_leader() ? load_relaxed<scope::shared>(&block_->waiting) : 0);
+    const uint32_t share = tasks / gridDim.x, wait = warp_.from_leader(warp_.is_leader() ? block_->others() : 0);
     return share < wait ? share : wait;
   }
 
