@@ -180,8 +180,8 @@ struct gravel_service_delivery {
     return false;
   }
   /// To the server, by those of `lanes` that have such a message; if it has no room, to this PE again.
-  GRAVEL_DEVICE static void pass_on(const gravel_t& g, const gravel::service_view& view, const gravel_batch& lanes, bool goes_on,
-                                    uint32_t server, const message& m) {
+  __device__ GRAVEL_NOINLINE static void pass_on(const gravel_t& g, const gravel::service_view& view, const gravel_batch& lanes,
+                                                 bool goes_on, uint32_t server, message m) {
     const uint32_t some = lanes.ballot(goes_on);
     if (goes_on && !gravel::deliver(view, lanes.part(some), server, m))
       gravel_am<gravel_service_delivery>(g, static_cast<int>(g.my_pe), server | looked_at, m);

@@ -2,6 +2,7 @@
 // their own beside clients, with seeds. There is no host, and no other PE.
 #include "lib/server/servers.cuh"
 
+#include <chrono>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -631,9 +632,9 @@ TEMPLATE_TEST_CASE("calls that arrive run at once if their keys are free", "", (
   TestType r(4, 2, 32, false, true);
   const gravel_t& g = r.handle.service.g;
   const typename TestType::server arrivals{r.handle.table};
-  static_assert(TestType::server::arrivals == 2);
+  static_assert(TestType::server::arrivals == 4);
   const auto arrive = [&](const message& a, const message& b, uint32_t which) {
-    const message both[] = {a, b};
+    const message both[] = {a, b, {}, {}};
     return arrivals.arrive(g, both, which);
   };
   CHECK(arrive(call(1, 5), call(3, 7), 3) == 3);
@@ -650,6 +651,80 @@ TEMPLATE_TEST_CASE("calls that arrive run at once if their keys are free", "", (
   }
   CHECK(r.slots[0].record.balance == 2);
   TestType at_servers(4, 2, 32, false, false);
-  const message both[] = {call(1, 5), call(2, 5)};
+  const message both[] = {call(1, 5), call(2, 5), {}, {}};
   CHECK(typename TestType::server{at_servers.handle.table}.arrive(at_servers.handle.service.g, both, 3) == 0);
+}
+
+TEMPLATE_TEST_CASE("a server that waits for a key has clients send their calls", "", (rig_of<account, deposit>),
+                   (rig_of<large_account, large_deposit>)) {
+  TestType r(2, 1, 32, false, true);
+  auto& lock = r.slots[1].lock;
+  const auto pay = [&](int32_t amount) {
+    simt::launch(1, 1, {}, [&] {
+      if constexpr (std::is_same_v<TestType, rig_of<account, deposit>>) gravel_server_call<deposit>(r.handle, 1u, amount);
+      else gravel_server_call<large_deposit>(r.handle, 1u, amount);
+    });
+  };
+  r.run(0, [&] {
+    store_relaxed(&lock, static_cast<uint32_t>(key_state::client));  // one that is slow
+    pay(5);
+    const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (state_in(load_relaxed(&lock)) == key_state::client && std::chrono::steady_clock::now() < late) std::this_thread::yield();
+    CHECK(state_in(load_relaxed(&lock)) == key_state::server);
+    pay(6);
+    CHECK(r.slots[1].record.balance == 0);  // the client is still inside
+    store_release(&lock, static_cast<uint32_t>(key_state::free));
+  });
+  CHECK(r.slots[1].record.balance == 11);
+  CHECK(r.error.code == 0);
+}
+
+/// In a record that servers copy where several calls of it wait.
+struct large_enter {
+  static constexpr const char* name = "large_enter";
+  static inline uint32_t people[4] = {}, wrong = 0, copied = 0;
+  static inline uintptr_t slots = 0, slots_end = 0;  ///< where records lie
+  void operator()(large_account& a, uint32_t key) const {
+    if (fetch_add<scope::device>(&people[key], 1u) != 0) fetch_add<scope::device>(&wrong, 1u);
+    if (a.more[3] != a.balance) fetch_add<scope::device>(&wrong, 1u);
+    ++a.balance;
+    interleave_point();
+    a.more[3] = a.balance;
+    const auto at = reinterpret_cast<uintptr_t>(&a);
+    if (at < slots || at >= slots_end) fetch_add<scope::device>(&copied, 1u);
+    fetch_add<scope::device>(&people[key], ~0u);
+  }
+};
+TEST_CASE("large records are copied where several of their calls wait") {
+  constexpr uint32_t keys = 4, blocks = 2, lanes = 64, each = 20;
+  uint32_t copied = 0;
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    INFO("seed " << seed);
+    rig_of<large_account, large_enter> r(keys, 1 + seed % 2, 32, seed == 5, seed % 2);
+    static_assert(decltype(r)::server::copies_of_warp > 1);
+    large_enter::wrong = large_enter::copied = 0;
+    large_enter::slots = reinterpret_cast<uintptr_t>(r.slots.data());
+    large_enter::slots_end = reinterpret_cast<uintptr_t>(r.slots.data() + keys);
+    r.run(seed, [&] {
+      simt::launch_options how{};
+      how.threads = 2;
+      how.seed = seed;
+      simt::launch(blocks, lanes, how, [&] {
+        for (uint32_t i = 0; i < each; ++i) {
+          const uint64_t m = mixed(seed, blockIdx.x * lanes + threadIdx.x, i);
+          const uint32_t key = seed == 4 || m >> 62 ? 1 : static_cast<uint32_t>(m % keys);  // most are of key 1
+          gravel_server_call<large_enter>(r.handle, key, key);
+        }
+      });
+    });
+    int64_t all = 0;
+    for (const auto& slot : r.slots) {
+      all += slot.record.balance;
+      CHECK(slot.record.more[3] == slot.record.balance);
+    }
+    CHECK(all == blocks * lanes * each);
+    CHECK(large_enter::wrong == 0);
+    copied += large_enter::copied;
+  }
+  CHECK(copied > 0);
 }

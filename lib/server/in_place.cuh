@@ -19,16 +19,16 @@ struct gravel_server_answer<void> {
 namespace gravel {
 
 /// Tries again while others have a key that will soon be free. `once`: runs the section if its keys are free, and returns who had one. KEYS: of the section.
-template <uint32_t KEYS, class F>
+/// ATTEMPTS: few, if the key is another PE's: each is a way there, and its server answers sooner.
+template <uint32_t KEYS, uint32_t ATTEMPTS = KEYS == 1 ? 16 : 256, class F>
 GRAVEL_DEVICE bool run_soon(const F& once) {
-  constexpr uint32_t attempts = KEYS > 1 ? 256 : 16;
   bool ran = false, tries = true;
   relax wait;
   GRAVEL_NO_UNROLL
   for (uint32_t attempt = 0; tries; ++attempt) {
     const key_state found = once();
     ran = found == key_state::free;
-    tries = !ran && attempt + 1 < attempts && (KEYS > 1 || found == key_state::client);
+    tries = !ran && attempt + 1 < ATTEMPTS && (KEYS > 1 || found == key_state::client);
     if (tries) wait();
   }
   return ran;
@@ -47,13 +47,14 @@ struct section_in_place {
   GRAVEL_DEVICE static bool run_on(slot* at, const uint32_t* call, answer_type& answer) {
     if constexpr (table_type::in_words) return run_on_word<WHERE>(reinterpret_cast<slot_word*>(at), call, answer);
     else
-      return run_soon<1>([&] {
-        const key_state found = table_type::template take_slot<WHERE>(at, key_state::client);
-        if (found != key_state::free) return found;
-        run(call, answer, at->record);
-        table_type::template give_slot<WHERE>(at);
-        return key_state::free;
-      });
+      return run_soon < 1,
+             WHERE == scope::device ? 16 : 2 > ([&] {
+                                             const key_state found = table_type::template take_slot<WHERE>(at, key_state::client);
+                                             if (found != key_state::free) return found;
+                                             run(call, answer, at->record);
+                                             table_type::template give_slot<WHERE>(at);
+                                             return key_state::free;
+                                           });
   }
   template <class... R>
   GRAVEL_DEVICE static void run(const uint32_t* call, answer_type& answer, R&... records) {

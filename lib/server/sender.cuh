@@ -32,24 +32,24 @@ constexpr uint32_t gathered_servers(uint64_t bytes, uint64_t room = 40 * 1024) {
 template <class Server, bool FAR>
 class far_calls {
  public:
-  /// For up to three peers, of calls of any size; with one, half of a bin is a chunk.
-  static constexpr uint32_t bytes = 12 * 1024;
+  /// For up to three peers, of calls of any size. With one, half of a bin is a chunk (GRAVEL_PEER_CHUNK_SIZE) of up to 4 KiB, of large calls 8: four for each
+  /// lane of the warp that takes them.
+  static constexpr uint32_t bytes = (sizeof(typename Server::message) < 48 ? 12 : 16) * 1024;
   /// Thread scope: one lane; the block synchronizes behind it.
   GRAVEL_DEVICE void begin(const gravel_t& g, unit* memory) {
     bins_.begin(g, bytes / sizeof(unit));
     memory_ = memory;
     ticket_ = 0;
-    sent_ = seen_ = failed_ = contended_ = 0;
+    sent_ = judged_ = contended_ = 0;
   }
   /// Who calls for keys that many want does not gather: what arrives in heaps for a key that is taken is the servers' there, whose rings are soon full. The keys of the
   /// own PE tell: of `own` calls of the group `failed` found their keys taken. Thread scope: the leader of a group.
   GRAVEL_DEVICE void judge(uint32_t own, uint32_t failed) {
     if (own == 0) return;
-    const uint32_t all = block_add_relaxed(&seen_, own) + own, of_these = block_add_relaxed(&failed_, failed) + failed;
+    const uint32_t more = failed << 16 | own, both = block_add_relaxed(&judged_, more) + more, all = both & 0xffff;
     if (all < sample) return;
-    store_relaxed<scope::shared>(&contended_, static_cast<uint32_t>(of_these * few >= all));
-    store_relaxed<scope::shared>(&seen_, 0u);
-    store_relaxed<scope::shared>(&failed_, 0u);
+    store_relaxed<scope::shared>(&contended_, static_cast<uint32_t>((both >> 16) * few >= all));
+    store_relaxed<scope::shared>(&judged_, 0u);
   }
   GRAVEL_DEVICE bool is_used() const { return bins_.in_use != 0; }
   /// Of calls to `pe`; peer_bins::most and above: none.
@@ -82,7 +82,8 @@ class far_calls {
   unit* memory_;
   uint64_t ticket_;
   static constexpr uint32_t sample = 256, few = 8;  ///< of calls that are judged together; one of so many may fail
-  uint32_t sent_, seen_, failed_, contended_;
+  uint32_t sent_, contended_;
+  uint32_t judged_;  ///< calls, and above 16 bits how many of them failed
 };
 template <class Server>
 class far_calls<Server, false> {

@@ -36,9 +36,11 @@ struct key_server {
   static constexpr uint32_t warps = threads / 32, each = sizeof(message) <= 24 ? 2 : 1, window = threads * each;
   static constexpr uint32_t lock_words = 4096;         ///< of exclusion by locks, as in the paper
   static constexpr uint32_t shared_bytes = 16 * 1024;  ///< room for a server's records in its shared memory
-  /// Small records are in registers while their calls run. Others are changed where they lie, and lie in device memory.
+  /// Small records are in registers while their calls run. Others lie in device memory, and are changed there; but where several calls of one wait, in a
+  /// copy in shared memory: each would else wait for what the one before has written to come back.
   static constexpr bool copies = layout::nested || sizeof(Record) <= 32;
   static constexpr uint32_t shared_records = copies ? shared_bytes / sizeof(Record) : 0;
+  static constexpr uint32_t copies_of_warp = copies ? 0 : shared_bytes / warps / sizeof(Record), least_copied = 4;  ///< calls of a record
 
   server_table<layout> table;
 
@@ -53,7 +55,7 @@ struct key_server {
   }
 
   /// Calls that a lane looks at together when they come from other PEs: the ways to memory of one are those of all.
-  static constexpr uint32_t arrivals = layout::nested ? 0 : 2;
+  static constexpr uint32_t arrivals = layout::nested ? 0 : sizeof(message) <= 48 ? 4 : 2;
   /// Calls of other PEs have come, and run at once if their keys are free. Nested ones go from server to server.
   GRAVEL_DEVICE uint32_t arrive(const gravel_t& g, const message* calls, uint32_t which) const {
     if (!table.in_place) return 0;
@@ -121,12 +123,8 @@ struct key_server {
     if constexpr (table_type::in_words) {
       if (layout::nested || !table.in_shared) lock = open_word(k);
     } else if (table.in_place) {
-      for (relax wait;; wait()) {  // a client that runs in place waits for nothing
-        lock = load_relaxed<scope::device>(&table.slots[number].lock);
-        if (state_in(lock) >= key_state::server ||
-            (state_in(lock) == key_state::free && table.take(number, key_state::server) == key_state::free))
-          break;
-      }
+      table.take_from_clients(number);
+      if constexpr (layout::nested) lock = load_relaxed<scope::device>(&table.slots[number].lock);
     } else if constexpr (layout::nested) {
       lock = load_relaxed<scope::device>(&table.slots[number].lock);
     }
@@ -140,14 +138,8 @@ struct key_server {
   /// Returns the lock.
   GRAVEL_DEVICE uint32_t open_word([[maybe_unused]] open_key& k) const {
     if constexpr (table_type::in_words) {
-      slot_word* const at = table.word(k.number);
-      auto slot = table_type::slot_of(load_slot(at));
-      for (relax wait; table.in_place && state_in(slot.lock) < key_state::server; wait()) {
-        // Only the lock is compared: clients may change the record again and again.
-        const bool taken = state_in(slot.lock) == key_state::free && table.take(k.number, key_state::server) == key_state::free;
-        slot = table_type::slot_of(load_slot(at));
-        if (taken) break;
-      }
+      if (table.in_place) table.take_from_clients(k.number);  // only the lock is compared: clients may change the record again and again
+      const auto slot = table_type::slot_of(load_slot(table.word(k.number)));
       k.kept = slot.record;
       return slot.lock;
     }
@@ -267,19 +259,44 @@ struct key_server {
       }
       if (lane == 0) {
         open_key k = open(number);
-        run_row(here, calls, row, k);
+        on_copy(k, here, 0, [&] { run_row(here, calls, row, k); });
         close(k, true);
       }
       __syncwarp();
       return row;
     }
-    if (mine && lane_group::lowest(same) == lane) {
+    const bool runs = mine && lane_group::lowest(same) == lane;
+    uint32_t copy = copies_of_warp;
+    if constexpr (copies_of_warp > 0) {
+      const bool has_many = runs && lane_group::popcount(same) >= least_copied;
+      const uint32_t those = __ballot_sync(~0u, has_many);
+      if (has_many) copy = lane_group::popcount(those & ((1u << lane) - 1));
+    }
+    if (runs) {
       open_key k = open(number);
-      apply_all(here, calls, same, k);
+      on_copy(k, here, copy, [&] { apply_all(here, calls, same, k); });
       close(k, (same & (same - 1)) != 0);
     }
     __syncwarp();  // what one lane wrote the next calls of its key may read in another
     return n < 32 ? n : 32;
+  }
+  /// Calls f() with the record in the warp's copy of that number, if it has so many.
+  template <class F>
+  GRAVEL_DEVICE void on_copy([[maybe_unused]] open_key& k, [[maybe_unused]] const here_type& here, [[maybe_unused]] uint32_t number,
+                             const F& f) const {
+    if constexpr (copies_of_warp > 0) {
+      Record* const own = k.kept;
+      const bool is_copied = number < copies_of_warp;
+      if (is_copied) {
+        k.kept = records() + here.rank() / 32 * copies_of_warp + number;
+        *k.kept = *own;
+      }
+      f();
+      if (is_copied) *own = *k.kept;
+      k.kept = own;
+    } else {
+      f();
+    }
   }
   /// The calls of one key, one after the other.
   GRAVEL_DEVICE void apply_all(const here_type& here, const message* calls, uint32_t which, open_key& k) const {
