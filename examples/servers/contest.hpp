@@ -186,8 +186,14 @@ template <class Servers>
 gravel_servers_options options_of(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls) {
   gravel_servers_options how;
   how.keys = keys;
-  const uint32_t gathered = m == contest_method::combine_block ? Servers::combining_sender::servers : Servers::sender::servers;
-  how.blocks = blocks ? blocks : GRAVEL_CUDA ? std::min(24u, gathered) : 2;
+  const auto gathered_by = []<class Sender>(const Sender*) {
+    return gravel_n_pes() > 1 ? Sender::servers_beside_peers() : Sender::servers;
+  };
+  const auto gathered = [&] {
+    return m == contest_method::combine_block ? gathered_by(static_cast<typename Servers::combining_sender*>(nullptr))
+                                              : gathered_by(static_cast<typename Servers::sender*>(nullptr));
+  };
+  how.blocks = blocks ? blocks : GRAVEL_CUDA ? std::min(24u, gathered()) : 2;
   how.calls = calls;
   how.chunks = 256;
   if (m == contest_method::locks) how.exclusion = gravel_exclusion::locks;
@@ -223,6 +229,8 @@ class contest {
     combining_.reset();
     gravel_free(table_);
   }
+  /// By so many blocks; 0: as it chooses.
+  void let_call(uint32_t callers) { callers_ = callers; }
   /// Takes the memory that sorting needs, so that the first run does not take it.
   void prepare([[maybe_unused]] const typename P::input& in) {
     if constexpr (P::sorts)
@@ -278,6 +286,7 @@ class contest {
     gravel_launch_config how{.grid = blocks_for(in.n) * contest_lanes / lanes_of_callers<Callers>, .block = lanes_of_callers<Callers>};
     how.shared_bytes = Callers::sender::shared_bytes;
     if (how.shared_bytes > 0) how.grid = blocks_beside(servers.blocks());
+    else if (callers_ > 0) how.grid = callers_;
     gravel_launch(call_servers<P, Callers>, how, servers.handle(), in);
   }
   static uint32_t n_pes() { return static_cast<uint32_t>(gravel_n_pes()); }
@@ -291,6 +300,7 @@ class contest {
     return *sorted_;
   }
   contest_method method_;
+  uint32_t callers_ = 0;
   uint64_t keys_;
   std::unique_ptr<typename P::servers> servers_;
   std::unique_ptr<typename P::combining> combining_;
