@@ -134,7 +134,6 @@ inline contest_result solve_boruvka(const contest_options& o) {
   std::vector<uint32_t> label(n), forest;
   components together(n);
   contest<boruvka_problem> run(m, own ? o.keys * n_pes : o.keys, o.blocks, o.calls_under_way, true);
-  run.let_call(o.callers);
   double seconds = 0;
   uint64_t wrong = 0;
   uint32_t rounds = 0;

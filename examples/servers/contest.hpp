@@ -229,8 +229,6 @@ class contest {
     combining_.reset();
     gravel_free(table_);
   }
-  /// By so many blocks; 0: as it chooses.
-  void let_call(uint32_t callers) { callers_ = callers; }
   /// Takes the memory that sorting needs, so that the first run does not take it.
   void prepare([[maybe_unused]] const typename P::input& in) {
     if constexpr (P::sorts)
@@ -286,7 +284,6 @@ class contest {
     gravel_launch_config how{.grid = blocks_for(in.n) * contest_lanes / lanes_of_callers<Callers>, .block = lanes_of_callers<Callers>};
     how.shared_bytes = Callers::sender::shared_bytes;
     if (how.shared_bytes > 0) how.grid = blocks_beside(servers.blocks());
-    else if (callers_ > 0) how.grid = callers_;
     gravel_launch(call_servers<P, Callers>, how, servers.handle(), in);
   }
   static uint32_t n_pes() { return static_cast<uint32_t>(gravel_n_pes()); }
@@ -300,7 +297,6 @@ class contest {
     return *sorted_;
   }
   contest_method method_;
-  uint32_t callers_ = 0;
   uint64_t keys_;
   std::unique_ptr<typename P::servers> servers_;
   std::unique_ptr<typename P::combining> combining_;

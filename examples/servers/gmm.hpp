@@ -132,7 +132,6 @@ inline contest_result solve_gmm(const contest_options& o, uint32_t rounds) {
   device_array<gmm_component> at_device(components);
   device_array<uint32_t> shares(o.calls * components);
   contest<gmm_problem> run(m, own ? o.keys * n_pes : o.keys, o.blocks, o.calls_under_way, true);
-  run.let_call(o.callers);
   double seconds = 0, before = -1e300;
   uint64_t wrong = 0, calls = 0;
   for (uint32_t round = 0; round < rounds; ++round) {

@@ -282,7 +282,6 @@ inline contest_result solve_hash_table(const contest_options& o, uint64_t bucket
   spare_buckets taken{spare_of_pe.data(), 0};
   device_array<spare_buckets> spare(std::vector<spare_buckets>{taken});
   contest<hash_problem> run(m, buckets, o.blocks, o.calls_under_way);
-  run.let_call(o.callers);
   if (combines_calls(m)) run.fill({{}, nullptr, spare.data()});
   const hash_problem::input input{items.data(), answers, o.calls, buckets, n_pes, me, own};
   run.prepare(input);

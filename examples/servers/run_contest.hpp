@@ -16,7 +16,7 @@ struct contest_options {
   uint64_t keys = 1000, calls = GRAVEL_CUDA ? 1 << 20 : 5000;
   double exponent = 0;
   std::string method = "servers";
-  uint32_t blocks = 0, calls_under_way = 4096, callers = 0;
+  uint32_t blocks = 0, calls_under_way = 4096;
   uint64_t seed = 1;
   uint32_t runs = 1;
   bool own = false;
@@ -65,7 +65,6 @@ contest_result solve(const contest_options& o) {
                 keys.data(), words);
   gravel_synchronize();
   contest<P> run(m, o.keys, o.blocks, o.calls_under_way);
-  run.let_call(o.callers);
   run.prepare({keys.data(), o.calls});
   gravel_barrier_all();
   const auto begin = std::chrono::steady_clock::now();
@@ -110,8 +109,6 @@ inline void add_common_options(command_line& app, contest_options& o) {
   app.add_option("--blocks", o.blocks, "Servers of each PE; 0: up to 24, and as many as a sender gathers calls for (2 on the CPU backend)")
       .range(0, 256)
       .capture_default_str();
-  app.add_option("--callers", o.callers,
-                 "Thread blocks that call servers, where they have no large tables; 0: several times as many as fit");
   app.add_option("--under-way", o.calls_under_way, "Calls of nested sections under way at once, of each PE").capture_default_str();
   app.add_option("--seed", o.seed, "Of the keys").capture_default_str();
   app.add_option("--runs", o.runs, "So many runs, each with the seed after that of the one before")

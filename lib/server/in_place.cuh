@@ -47,14 +47,13 @@ struct section_in_place {
   GRAVEL_DEVICE static bool run_on(slot* at, const uint32_t* call, answer_type& answer) {
     if constexpr (table_type::in_words) return run_on_word<WHERE>(reinterpret_cast<slot_word*>(at), call, answer);
     else
-      return run_soon < 1,
-             WHERE == scope::device ? 16 : 2 > ([&] {
-                                             const key_state found = table_type::template take_slot<WHERE>(at, key_state::client);
-                                             if (found != key_state::free) return found;
-                                             run(call, answer, at->record);
-                                             table_type::template give_slot<WHERE>(at);
-                                             return key_state::free;
-                                           });
+      return run_soon<1, attempts<WHERE>>([&] {
+        const key_state found = table_type::template take_slot<WHERE>(at, key_state::client);
+        if (found != key_state::free) return found;
+        run(call, answer, at->record);
+        table_type::template give_slot<WHERE>(at);
+        return key_state::free;
+      });
   }
   template <class... R>
   GRAVEL_DEVICE static void run(const uint32_t* call, answer_type& answer, R&... records) {
@@ -63,6 +62,8 @@ struct section_in_place {
   }
 
  private:
+  template <scope WHERE>
+  static constexpr uint32_t attempts = WHERE == scope::device ? 16 : 2;
   /// Where record and lock are one word. What only changes the record is done with a copy, which is then put in its place if nobody has changed it
   /// meanwhile. After some attempts the key is contended.
   template <scope WHERE>

@@ -32,9 +32,8 @@ constexpr uint32_t gathered_servers(uint64_t bytes, uint64_t room = 40 * 1024) {
 template <class Server, bool FAR>
 class far_calls {
  public:
-  /// For up to three peers, of calls of any size. With one, half of a bin is a chunk (GRAVEL_PEER_CHUNK_SIZE) of up to 4 KiB, of large calls 8: four for each
-  /// lane of the warp that takes them.
-  static constexpr uint32_t bytes = (sizeof(typename Server::message) < 48 ? 12 : 16) * 1024;
+  /// For up to three peers, of calls of any size; with one, half of a bin is a chunk.
+  static constexpr uint32_t bytes = 12 * 1024;
   /// Thread scope: one lane; the block synchronizes behind it.
   GRAVEL_DEVICE void begin(const gravel_t& g, unit* memory) {
     bins_.begin(g, bytes / sizeof(unit));

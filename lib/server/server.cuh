@@ -55,7 +55,7 @@ struct key_server {
   }
 
   /// Calls that a lane looks at together when they come from other PEs: the ways to memory of one are those of all.
-  static constexpr uint32_t arrivals = layout::nested ? 0 : sizeof(message) <= 48 ? 4 : 2;
+  static constexpr uint32_t arrivals = layout::nested ? 0 : 2;
   /// Calls of other PEs have come, and run at once if their keys are free. Nested ones go from server to server.
   GRAVEL_DEVICE uint32_t arrive(const gravel_t& g, const message* calls, uint32_t which) const {
     if (!table.in_place) return 0;
