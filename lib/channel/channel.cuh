@@ -197,7 +197,7 @@ struct channel {
     uint32_t n = 0;
     if (static_cast<int32_t>(offered) > 0 && group.is_leader()) n = state().claim_offered(offered < most ? offered : most);
     n = group.from_leader(n);
-    return n != 0 ? n : offer(group, most);
+    return n != 0 || static_cast<int32_t>(offered) > 0 ? n : offer(group, most);
   }
   template <class Group>
   GRAVEL_BOTH channel_batch take_claimed(const Group& group, uint32_t n) const {

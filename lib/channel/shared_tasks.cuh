@@ -156,8 +156,9 @@ class task_exchange {
     for (uint32_t depth = warp_.rank(); depth < view_.depths; depth += 32) ample |= view_.template channel_of<Root>(depth).waiting() >= 2;
     if (warp_.is_leader())
       any |= is_faulty() || (!finished_ && is_done()) || s_.words->waiting != 0 || (wants() && s_.words->open != s_.g.n_pes - 1);
-    return warp_.ballot(any) != 0 || (finished_ && warp_.ballot(!all_finished) == 0) ||
-           (warp_.ballot(wanted) != 0 && warp_.ballot(ample) != 0);
+    const bool others_want = warp_.ballot(wanted) != 0;
+    return warp_.ballot(any) != 0 || (finished_ && warp_.ballot(!all_finished) == 0) || others_want != splits_ ||
+           (others_want && warp_.ballot(ample) != 0);
   }
 
   // ---- questions: a lane, of a PE
@@ -171,7 +172,7 @@ class task_exchange {
     return (load_acquire<scope::device>(&view_.words->live) & graph_words::live_mask) == 0 && s_.words->lent == 0;
   }
   /// Some block finds nothing to do. Not all must be idle: by the time that something comes, more of them are.
-  GRAVEL_DEVICE bool wants() const { return load_relaxed<scope::device>(&view_.words->starving) != 0 && s_.words->waiting == 0; }
+  GRAVEL_DEVICE bool wants() const { return load_relaxed<scope::device>(&view_.words->starving) != splits_ && s_.words->waiting == 0; }
 
   /// For the other PEs of which it is true; `is` is asked by one lane, `f` called by the warp.
   template <class Is, class F>
@@ -245,6 +246,13 @@ class task_exchange {
 
   GRAVEL_DEVICE void give_tasks() {
     for_each_pe([&](uint32_t pe) { return wants_tasks(pe); }, [&](uint32_t pe) { give_to(pe); });
+    split(any_pe([&](uint32_t pe) { return wants_tasks(pe); }));
+  }
+  /// Another PE that got nothing is to workers here a block that starves: what they take into shared memory is small then, and the rest comes into the
+  /// channels to be given.
+  GRAVEL_DEVICE void split(bool now) {
+    if (now != splits_ && warp_.is_leader()) fetch_add<scope::device>(&view_.words->starving, now ? uint64_t{1} : ~uint64_t{0});
+    splits_ = now;
   }
 
   /// Those whom it has not asked.
@@ -380,6 +388,7 @@ class task_exchange {
   const lane_group warp_;
   bool moved_ = false;
   bool finished_ = false;  ///< this PE
+  bool splits_ = false;    ///< `starving` counts another PE
   bool ended_ = false;
 };
 

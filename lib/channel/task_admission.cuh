@@ -37,12 +37,10 @@ struct task_admission {
   /// Thread scope: the warp.
   template <class Here>
   GRAVEL_DEVICE uint32_t settle(const lane_group& warp, const Here& here, uint32_t promised, uint32_t finished) const {
-    uint32_t latest = 0;
-    const uint32_t spawned = settle_children(children(), warp, here, promised * facts::spawns, &latest);
+    const uint32_t spawned = settle_children(children(), warp, here, promised * facts::spawns);
     const uint32_t frames = settle_frames(continuations(), warp, here, promised);
     if (warp.is_leader()) {
       const uint64_t change = uint64_t{spawned} - uint64_t{promised} * facts::spawns - finished;
-      if (spawned) store_relaxed<scope::device>(&view.words->latest, latest);
       if (change) fetch_add<scope::device>(&view.words->live, spawned ? change + graph_words::arrival : change);
     }
     return frames;
@@ -97,14 +95,11 @@ struct task_admission {
   }
   template <class... U, class Here>
   GRAVEL_DEVICE uint32_t settle_children(gravel_types<U...>*, [[maybe_unused]] const lane_group& warp, [[maybe_unused]] const Here& here,
-                                         [[maybe_unused]] uint32_t promised, [[maybe_unused]] uint32_t* latest) const {
+                                         [[maybe_unused]] uint32_t promised) const {
     uint32_t sum = 0;
     (
         [&] {
           const uint32_t n = group_sum::of(warp, here.template spawned<U>()).total;
-          if (n != 0)
-            *latest = (depth * View::n_types + View::types::template index<U>) |
-                      (n < graph_words::latest_most ? n : graph_words::latest_most) * graph_words::latest_one;
           if (!deepest()) {
             const auto to = view.template channel_of<U>(depth);
             if (warp.is_leader()) to.give_room(promised - n);

@@ -38,7 +38,7 @@ __global__ void begin_run(const View view, uint64_t held) {
   if (threadIdx.x != 0) return;
   graph_words& words = *view.words;
   words.held = held;
-  words.fault = words.arrived = words.starving = words.latest = 0;
+  words.fault = words.arrived = words.starving = 0;
   words.counts = {};
 }
 

@@ -28,9 +28,6 @@ struct graph_words {
   /// found all channels empty looks here, and not at all of them. It need not be exact: who puts something there looks himself.
   alignas(128) uint64_t live;
   static constexpr uint64_t arrival = uint64_t{1} << 40, live_mask = arrival - 1;
-  /// On the same line: a channel into which something came of late, depth * types + type, and how many times `latest_one`. It need not be so any more.
-  uint32_t latest;
-  static constexpr uint32_t latest_one = 1 << 20, latest_most = 4095;
   alignas(128) uint64_t starving;             ///< blocks of workers that look for a batch and find none
   alignas(128) uint64_t held;                 ///< not 0: the host may still push; written by the host
   alignas(128) uint64_t fault;                ///< first one wins: task_fault | type << 8 | number << 32

@@ -71,15 +71,14 @@ class task_worker {
       if (batches != 0 && may_look()) {
         // Who found the channels empty looks again when something has come, and now and then; others look at once.
         bool looks = !found_nothing_, asked = false;
-        run_state now{0, 0, false};
+        run_state now{0, false};
         if (!looks && !was_given_) {
           asked = true, now = live_now();
           const auto arrivals = static_cast<uint32_t>(now.live / graph_words::arrival);
           looks = arrivals != seen_ || ++skipped_ == 16;
-          if (arrivals == seen_) now.latest = 0;
           if (looks) seen_ = arrivals, skipped_ = 0;
         }
-        if (was_given_ || (looks && !now.faulty && choose(small ? 1 : view_.width, now.latest))) {
+        if (was_given_ || (looks && !now.faulty && choose(small ? 1 : view_.width))) {
           was_given_ = false;
           if (!hands_out_ || !hand_out()) run_found();
           --batches, small = true, idle.reset();
@@ -135,22 +134,19 @@ class task_worker {
   }
   struct run_state {
     uint64_t live;  ///< as it was when the host had nothing to push any more; until then it is never 0
-    uint32_t latest;
     bool faulty;
   };
   GRAVEL_DEVICE run_state live_now() const {
     uint64_t live = 0, fault = 0;
-    uint32_t latest = 0;
     if (warp_.is_leader()) {
       fault = load_relaxed<scope::device>(&view_.words->fault);
-      latest = load_relaxed<scope::device>(&view_.words->latest);
       live = load_relaxed<scope::device>(&view_.words->live);
       if ((live & graph_words::live_mask) == 0) {
         const uint64_t held = load_acquire<scope::device>(&view_.words->held);  // before `live`
         live = load_relaxed<scope::device>(&view_.words->live) | (held ? 1 : 0);
       }
     }
-    return {warp_.from_leader(live), warp_.from_leader(latest), warp_.from_leader(static_cast<uint32_t>(fault)) != 0};
+    return {warp_.from_leader(live), warp_.from_leader(static_cast<uint32_t>(fault)) != 0};
   }
 
   /// Of a block one warp at a time looks at the channels, until it has found something. Or it was given what another one has left, or takes what
@@ -201,22 +197,34 @@ class task_worker {
     starves_ = true;
   }
 
-  /// Takes a batch: of the deepest channel that has at least `width` elements and may start. Who has found all empty until something came looks
-  /// there first (`latest`, see graph_words). None, if a task has done something wrong.
-  GRAVEL_DEVICE bool choose(uint32_t width, uint32_t latest) {
+  /// Tasks that spawn nothing and are run by a warp: no batch of them need wait for others, nor for room.
+  template <class T>
+  static constexpr bool is_leaf = facts<T>::spawns == 0 && facts<T>::lanes == 32 && !facts<T>::is_continuation;
+  /// Bits of types, by their number: leaves; those for which one is a whole batch.
+  template <class... T>
+  static constexpr uint32_t leaves_of(gravel_types<T...>*) {
+    return ((is_leaf<T> ? 1u << types::template index<T> : 0) | ...);
+  }
+  template <class... T>
+  static constexpr uint32_t wide_of(gravel_types<T...>*) {
+    return ((facts<T>::lanes == 32 ? 1u << types::template index<T> : 0) | ...);
+  }
+  static constexpr uint32_t leaves = leaves_of(static_cast<types*>(nullptr)), wide = leaves ? wide_of(static_cast<types*>(nullptr)) : 0;
+
+  /// Takes a batch: of the deepest channel that has at least `width` elements and may start. Leaves come last, and of them those of the least depth: what
+  /// waits for them has more to do. None, if a task has done something wrong.
+  GRAVEL_DEVICE bool choose(uint32_t width) {
     const uint32_t all = view_.depths * View::n_types;
-    const uint64_t fault = warp_.is_leader() ? load_relaxed<scope::device>(&view_.words->fault) : 0;  // comes with what follows
     found_nothing_ = true;
-    for (uint32_t end = (all + 31) / 32 * 32; end != 0;) {  // 128 at once: they come from far
-      const bool by_latest = latest != 0;
-      const uint32_t begin = by_latest ? latest % graph_words::latest_one / 32 * 32 : end < 128 ? 0 : end - 128;
+    const uint64_t fault = warp_.is_leader() ? load_relaxed<scope::device>(&view_.words->fault) : 0;  // comes with what follows
+    for (uint32_t end = (all + 31) / 32 * 32; end != 0; end -= end < 128 ? end : 128) {               // 128 at once: they come from far
+      const uint32_t begin = end < 128 ? 0 : end - 128;
       uint32_t waiting[4], offered[4];
       GRAVEL_UNROLL
       for (uint32_t i = 0; i < 4; ++i) {
         const uint32_t k = begin + i * 32 + warp_.rank();
         waiting[i] = offered[i] = 0;
-        if (by_latest && k == latest % graph_words::latest_one) waiting[i] = offered[i] = latest / graph_words::latest_one;
-        if (by_latest || k >= end || k >= all) continue;
+        if (k >= end || k >= all) continue;
         const auto* state = reinterpret_cast<const channel_words*>(view_.channel_at(k / View::n_types, k % View::n_types));
         const uint64_t head = load_relaxed<scope::device>(&state->head), tail = load_relaxed<scope::device>(&state->tail);
         offered[i] = load_relaxed<scope::device>(&state->offered);
@@ -225,29 +233,30 @@ class task_worker {
       if (warp_.ballot(fault != 0) != 0) return false;
       // One place that starts batches: what is inlined there is most of the kernel.
       for (uint32_t w = width;; w = 1) {
-        for (uint32_t i = 4; i-- > 0;)
-          if (choose_of(begin + i * 32, one_of(waiting, i), one_of(offered, i), w)) return true;
+        for (uint32_t step = 0; step != (leaves ? 8 : 4); ++step) {
+          const uint32_t i = step < 4 ? 3 - step : step - 4;
+          if (choose_of(begin + i * 32, one_of(waiting, i), one_of(offered, i), w, step >= 4)) return true;
+        }
         if (w == 1 || view_.local_levels != 0) break;  // without shared memory nothing comes between what is large and what there is
       }
-      if (by_latest) latest = 0, found_nothing_ = true;
-      else end = begin;
     }
     return false;
   }
   GRAVEL_DEVICE static uint32_t one_of(const uint32_t (&four)[4], uint32_t i) {
     return i < 2 ? (i == 0 ? four[0] : four[1]) : (i == 2 ? four[2] : four[3]);
   }
-  /// Of 32 channels, one for each lane, from the deepest on.
-  GRAVEL_DEVICE bool choose_of(uint32_t begin, uint32_t waiting, uint32_t offered, uint32_t width) {
+  /// Of 32 channels, one for each lane: of leaves from the least depth on, of others from the deepest.
+  GRAVEL_DEVICE bool choose_of(uint32_t begin, uint32_t waiting, uint32_t offered, uint32_t width, bool of_leaves) {
+    const uint32_t type = (begin + warp_.rank()) % View::n_types;
     if (warp_.ballot(waiting != 0)) found_nothing_ = false;
-    uint32_t some = warp_.ballot(waiting >= width), first = some;
+    uint32_t some = warp_.ballot(waiting >= (wide >> type & 1 ? 1 : width) && (leaves >> type & 1) == of_leaves), first = some;
     // Blocks begin at different ones of the deepest four, so that they do not all take from the same.
-    for (uint32_t i = blockIdx.x % 4; i != 0 && (first & (first - 1)) != 0; --i) first &= ~(1u << highest_of(first));
+    for (uint32_t i = of_leaves ? 0 : blockIdx.x % 4; i != 0 && (first & (first - 1)) != 0; --i) first &= ~(1u << highest_of(first));
     for (; some != 0; first = some) {
-      const uint32_t highest = highest_of(first);
-      some &= ~(1u << highest);
-      found_ = {begin + highest, 0, {}, false};
-      if (take(static_cast<types*>(nullptr), warp_.from_lane(waiting, highest), warp_.from_lane(offered, highest))) return true;
+      const uint32_t next = of_leaves ? lane_group::lowest(first) : highest_of(first);
+      some &= ~(1u << next);
+      found_ = {begin + next, 0, {}, false};
+      if (take(static_cast<types*>(nullptr), warp_.from_lane(waiting, next), warp_.from_lane(offered, next))) return true;
     }
     return false;
   }
@@ -268,7 +277,7 @@ class task_worker {
     // many, those that wait get theirs by the same look.
     uint32_t others = 0;
     if constexpr (facts<T>::spawns == 0) {
-      if (facts<T>::batch == 1 && looks_ && !hands_out_) {
+      if (is_leaf<T> && looks_ && !hands_out_) {
         others = others_that_wait(waiting);
         if (warp_.is_leader()) store_relaxed<scope::shared>(&block_->plenty, waiting >= 2 * gridDim.x ? found_.channel + 1 : 0);
       }
@@ -352,10 +361,39 @@ class task_worker {
     return false;
   }
 
+  /// A leaf, and while it is known that many lie where it was, the next one from there: so it is but a few instructions from one to the next.
+  template <class T>
+  GRAVEL_DEVICE void run_leaves() {
+    do {  // no register keeps anything from one to the next but of which channel they are
+      const uint32_t depth = found_.channel / View::n_types;
+      const auto from = view_.template channel_of<T>(depth);
+      const T task = from.read(found_.batch.first);
+      warp_.sync();
+      if (warp_.is_leader()) from.space.free(found_.batch.first, 1);  // [K3]
+      task_here<View, T, false> here(view_, own_store_, depth, view_.depths - 1 - depth, warp_.rank());
+      if constexpr (detail::has_level<T>) here.set_level(task.level());
+      task(here);
+      warp_.sync();
+      if (warp_.is_leader()) fetch_add<scope::device>(&view_.words->live, ~uint64_t{0});
+      count(&counts_.tasks, 1);
+      count(&counts_.batches, 1);
+      next_type_ = warp_.from_leader(here.next_type()), next_row_ = warp_.from_leader(here.next_row());
+    } while (next_type_ == none && take_next_leaf());
+  }
+  GRAVEL_DEVICE bool take_next_leaf() {
+    block_looker::answer a{block_looker::turn::none, 0, 0};
+    if (warp_.is_leader() && !hands_out_ && load_relaxed<scope::shared>(&block_->plenty) == found_.channel + 1) a = take_of_plenty();
+    if (warp_.from_leader(static_cast<uint32_t>(a.is)) == 0) return false;
+    warp_.sync();  // the leader has acquired for all
+    found_.batch.first = warp_.from_leader(a.ticket);
+    return true;
+  }
+
   /// Runs what was taken, room for the children of as many tasks as were promised having been promised; what fits goes into shared memory
   /// instead.
   template <class T>
   GRAVEL_DEVICE void run_batch() {
+    if constexpr (is_leaf<T>) return run_leaves<T>();
     const uint32_t depth = found_.channel / View::n_types, promised = found_.promised;
     const channel_batch batch = found_.batch;
     const uint32_t rank = facts<T>::lanes == 1 ? warp_.rank() : 0, rank_in_task = facts<T>::lanes == 1 ? 0 : warp_.rank();
