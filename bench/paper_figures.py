@@ -2,6 +2,7 @@
 bench/plot draws the rows."""
 
 import json
+import math
 import os
 import subprocess
 from pathlib import Path
@@ -28,6 +29,9 @@ REPORTED = {
         "coprocessor + extra buffering: as good for GUPS and SSSP-2; kmeans is slower than with small buffers",
         "message-per-lane: messages are too small; coalesced: not enough but for SSSP-1, SSSP-2, kmeans",
         "coalesced + GPU-wide aggregation: nearly as good as Gravel (no numbers in the text)"]),
+    "scaling": ("Strong scaling on the GPUs of one node: speedup over one GPU", "sections 6 and 7.1; the mean: abstract", [
+        "eight nodes, one GPU each: 5.3 on average, over one node's Gravel",
+        "here: over the fastest program for one GPU, which sends nothing, on its fastest division of the graph"]),
     "table2": ("Lines of code of GUPS for each model", "table 2, section 3", ["host / GPU / total; message-per-lane and Gravel are the same program"]),
     "table5": ("Network statistics (the paper: at eight nodes)", "table 5, section 7.1", []),
 }
@@ -40,9 +44,9 @@ MODELS = ["coprocessor", "coprocessor-buffered", "message-per-lane", "coalesced"
 # Table 4's inputs, or what stands for them: sizes of a smoke test, of a first look, and the paper's (mer: a tenth of its bases).
 # Updates and words of the table in all (log2), sides of the mesh (hugebubbles), monomers (cage), points in all, bases of the genome.
 SIZES = {
-    "short": {"updates": 1 << 13, "words": 12, "mesh": "12 8", "cage": 5, "points": 960, "genome": 1200},
-    "small": {"updates": 1 << 22, "words": 20, "mesh": "300 200", "cage": 9, "points": 1 << 17, "genome": 50000},
-    "paper": {"updates": 180_000_000, "words": 28, "mesh": "3240 3240", "cage": 15, "points": 16_000_000, "genome": 10_000_000},
+    "short": {"updates": 1 << 13, "words": 12, "mesh": "12 8", "cage": 5, "points": 960, "genome": 1200, "rmat": 6},
+    "small": {"updates": 1 << 22, "words": 20, "mesh": "300 200", "cage": 9, "points": 1 << 17, "genome": 50000, "rmat": 12},
+    "paper": {"updates": 180_000_000, "words": 28, "mesh": "3240 3240", "cage": 15, "points": 16_000_000, "genome": 10_000_000, "rmat": 24},
 }
 INPUTS = {
     "GUPS": ("gups", lambda s, n: f"--mode inc --table-log2 {s['words'] - n.bit_length() + 1} --updates {s['updates'] // n}"),
@@ -53,8 +57,17 @@ INPUTS = {
     "color-1": ("color", lambda s, n: f"--mesh {s['mesh']}"),
     "color-2": ("color", lambda s, n: f"--cage {s['cage']}"),
     "kmeans": ("kmeans", lambda s, n: f"--clusters 8 --points {s['points'] // n}"),
-    "mer": ("mer", lambda s, n: f"--genome {s['genome']} --coverage 30"),
+    # Reads without errors: there are no more different k-mers than bases.
+    "mer": ("mer", lambda s, n: f"--genome {s['genome']} --coverage 30 --slots {2 * s['genome'] // n + 4096}"),
 }
+# Of `scaling`: further inputs, which are larger than the paper's, and what may be faster than the program and options of INPUTS.
+LARGER = {
+    "PR-R": ("pagerank", lambda s, n: f"--rmat {s['rmat']} --undirected --simple --division degrees"),
+    "SSSP-R": ("sssp", lambda s, n: f"--rmat {s['rmat']} --undirected --simple"),
+    "color-R": ("color", lambda s, n: f"--rmat {s['rmat']}"),
+}
+WAYS = {"PR-2": [("pagerank", "--division edges"), ("pagerank", "--division degrees")], "SSSP-1": [("sssp", ""), ("paths", "")],
+        "SSSP-R": [("sssp", ""), ("sssp", "--division degrees")]}
 
 
 class Failure(Exception):
@@ -106,15 +119,15 @@ class Runs:
         self.start([*command, "--json", file], variables)
         return json.loads(file.read_text())
 
-    def application(self, name, nodes, options="", gpu=None):
-        """One PE on each of so many nodes. Returns what it tells, with the median of the times, and the network statistics."""
-        program, options_of = INPUTS[name]
-        path = self.program(f"examples/{program}", gpu)
+    def application(self, name, pes, options="", gpu=None, one_node=False, program=None):
+        """One PE on each of so many nodes, or all on one. Returns what it tells, with the median of the times, and the network statistics."""
+        usual, options_of = INPUTS.get(name) or LARGER[name]
+        path = self.program(f"examples/{program or usual}", gpu)
         if not path.is_file():
             raise Failure(f"{path} is not there; build it first: ninja -C {self.build}")
         stats = self.folder / "stats.json"
-        command = [self.build / "transport/ucx-run", "-n", nodes, "--nodes", nodes, "--timeout", self.timeout, f"--stats={stats}", path,
-                   *options_of(SIZES[self.level], nodes).split(), *options.split()]
+        command = [self.build / "transport/ucx-run", "-n", pes, "--nodes", 1 if one_node else pes, "--timeout", self.timeout, f"--stats={stats}", path,
+                   *options_of(SIZES[self.level], pes).split(), *options.split()]
         told = [self.check_backend(self.json_of(command), gpu) for _ in range(self.repeat)]
         seconds = sorted(one["runs"][0]["seconds"] if "runs" in one else one["seconds"] for one in told)
         return dict(told[-1], seconds=seconds[len(seconds) // 2]), json.loads(stats.read_text())
@@ -166,6 +179,39 @@ def figure12(runs):
         product *= row["speedup"]
     notes = [f"geometric mean on {runs.nodes[-1]}: {product ** (1 / len(last)):.2f}; paper: 5.3 on average at 8", runs.sharing()]
     return rows, table, notes, [axis("nodes", "speedup", "input", "nodes, one PE each", f"speedup over {runs.nodes[0]}", log="x")]
+
+
+def ways_of(name):
+    """Programs, and options beside those of the input, that may be the fastest."""
+    return WAYS.get(name, [((INPUTS.get(name) or LARGER[name])[0], "")])
+
+
+def fastest_way(runs, name, pes):
+    """What the fastest program tells, and which it is."""
+    found = []
+    for program, options in ways_of(name):
+        repeated = " --repeat 3" if program in ("sssp", "color", "paths") and runs.level != "short" else ""
+        found.append((runs.application(name, pes, options + repeated, one_node=True, program=program)[0], f"{program} {options}".strip()))
+    return min(found, key=lambda one: one[0]["seconds"])
+
+
+def scaling(runs):
+    rows, table = [], [["input", "way", *[f"{n} PE{'s' * (n > 1)}, ms" for n in runs.nodes], "times as fast", "rounds", "us a round"]]
+    for name in [*runs.inputs, *(LARGER if runs.inputs == list(INPUTS) else [])]:
+        told = [fastest_way(runs, name, n) for n in runs.nodes]
+        rounds = [one.get("steps") or one.get("rounds") if name != "mer" else None for one, _ in told]  # mer's are of phase 2
+        for n, (one, way), r in zip(runs.nodes, told, rounds):
+            rows.append({"input": name, "pes": n, "way": way, "seconds": one["seconds"], "speedup": told[0][0]["seconds"] / one["seconds"],
+                         **({"rounds": r} if r else {})})
+        table.append([name, " / ".join(dict.fromkeys(way for _, way in told)), *[f"{one['seconds'] * 1e3:.4g}" for one, _ in told],
+                      f"{rows[-1]['speedup']:.2f}", " / ".join(str(r or "-") for r in dict.fromkeys(rounds)),
+                      " / ".join(f"{one['seconds'] / r * 1e6:.3g}" if r else "-" for (one, _), r in zip(told, rounds))])
+    of_paper = [row["speedup"] for row in rows if row["pes"] == runs.nodes[-1] and row["input"] in INPUTS]
+    mean = f"geometric mean of {len(of_paper)} of the paper's nine pairs on {runs.nodes[-1]}: {math.prod(of_paper) ** (1 / len(of_paper)):.2f}" if of_paper else ""
+    notes = [mean or "none of these inputs is one of the paper's nine pairs",
+             f"all PEs on one node; each has {'a GPU' if runs.gpu and runs.nodes[-1] <= runs.n_gpus else 'a share of the same hardware: no speedup can be expected'}",
+             "where rounds are short, what each costs beside its work limits: compare microseconds a round"]
+    return rows, table, notes, [axis("pes", "speedup", "input", "PEs of one node", f"speedup over {runs.nodes[0]}", log="x")]
 
 
 def figure13(runs):
@@ -249,4 +295,4 @@ def table5(runs):
 
 
 FIGURES = {"figure6": figure6, "figure8": figure8, "figure12": figure12, "figure13": figure13, "figure14": figure14, "figure15": figure15,
-           "table2": table2, "table5": table5}
+           "scaling": scaling, "table2": table2, "table5": table5}

@@ -39,7 +39,18 @@ class PaperTest(unittest.TestCase):
                     self.assertTrue(all(math.isfinite(value) and value > 0 for value in row.values() if isinstance(value, (int, float))), row)
                 if "matplotlib is missing" not in done.stderr:
                     self.assertEqual(files[0].with_suffix(".png").read_bytes()[:4], b"\x89PNG")
+            self.check_scaling(json.loads(next(Path(folder).glob("*-scaling.json")).read_text()))
             self.check_figure15(json.loads(next(Path(folder).glob("*-figure15.json")).read_text()))
+
+    def check_scaling(self, report):
+        """Of each input all numbers of PEs, each by the fastest of its ways, and speedups over one PE."""
+        for name in ("GUPS", "SSSP-2", "color-1", "mer"):
+            rows = [row for row in report["rows"] if row["input"] == name]
+            self.assertEqual([row["pes"] for row in rows], [1, 2])
+            for row in rows:
+                self.assertIn(row["way"].split()[0], {program for program, _ in figures.ways_of(name)})
+                self.assertAlmostEqual(row["speedup"], rows[0]["seconds"] / row["seconds"])
+        self.assertIn("geometric mean of 4 of the paper's nine pairs on 2", " ".join(report["notes"]))
 
     def check_figure15(self, report):
         """All models, or a plain word that a program has none."""
@@ -79,11 +90,20 @@ class PaperTest(unittest.TestCase):
                 self.assertEqual(sizes["updates"] % nodes, 0)
                 self.assertEqual(sizes["points"] % nodes, 0)
 
+    def test_scaling_of_larger_inputs_alone(self):
+        """None of the paper's pairs is among them, so there is no mean."""
+        with tempfile.TemporaryDirectory() as folder:
+            done = run("scaling", "--short", "--backend", "cpu", "--inputs", "PR-R", "--nodes", "1,2", "--output", folder)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("none of these inputs is one of the paper's nine pairs", done.stdout)
+            self.assertNotIn("geometric mean", done.stdout)
+
     def test_mistakes(self):
         for words, said in (
             (["figure3"], "there is no 'figure3': choose from figure6"),
             (["table5", "--nodes", "1,3"], "powers of two"),
             (["table5", "--nodes", "2,x"], "numbers with commas"),
+            (["table5", "--inputs", "PR-R"], "there is no input 'PR-R': choose from GUPS"),
             (["table5", "--inputs", "PR-3"], "there is no input 'PR-3': choose from GUPS"),
             (["figure13", "--inputs", "kmeans"], "figure13 is of GUPS, PR-1 and mer"),
             (["table5", "--repeat", "-1"], "positive"),

@@ -4,6 +4,7 @@
 
 #include "device/am.cuh"
 #include "device/fetch.cuh"
+#include "lib/base/error.hpp"
 
 namespace gravel {
 
@@ -167,10 +168,8 @@ template <class F>
 auto apply_guarded(const char* handler, op o, F&& f) {
   try {
     return f();
-  } catch (const std::exception& e) {
-    fail_in_handler(handler, o, e.what());
   } catch (...) {
-    fail_in_handler(handler, o, "something that is no std::exception");
+    fail_in_handler(handler, o, text_of_thrown(std::current_exception()).c_str());
   }
 }
 /// apply_message on the host.

@@ -101,33 +101,21 @@ struct block_sender {
     one_sided<op::put>(as_numbers(dest), as_number<T>(value), pe);
   }
   template <class T>
-  GRAVEL_DEVICE void add(T* dest, same<T> value, int pe) {
-    one_sided<op::add>(dest, value, pe);
-  }
-  template <class T>
   GRAVEL_DEVICE void inc(T* dest, int pe) {
     one_sided<op::inc>(dest, T{1}, pe);
   }
-  template <class T>
-  GRAVEL_DEVICE void bit_and(T* dest, same<T> value, int pe) {
-    one_sided<op::bit_and>(dest, value, pe);
+#define GRAVEL_UPDATE(name)                                 \
+  template <class T>                                        \
+  GRAVEL_DEVICE void name(T* dest, same<T> value, int pe) { \
+    one_sided<op::name>(dest, value, pe);                   \
   }
-  template <class T>
-  GRAVEL_DEVICE void bit_or(T* dest, same<T> value, int pe) {
-    one_sided<op::bit_or>(dest, value, pe);
-  }
-  template <class T>
-  GRAVEL_DEVICE void bit_xor(T* dest, same<T> value, int pe) {
-    one_sided<op::bit_xor>(dest, value, pe);
-  }
-  template <class T>
-  GRAVEL_DEVICE void min(T* dest, same<T> value, int pe) {
-    one_sided<op::min>(dest, value, pe);
-  }
-  template <class T>
-  GRAVEL_DEVICE void max(T* dest, same<T> value, int pe) {
-    one_sided<op::max>(dest, value, pe);
-  }
+  GRAVEL_UPDATE(add)
+  GRAVEL_UPDATE(bit_and)
+  GRAVEL_UPDATE(bit_or)
+  GRAVEL_UPDATE(bit_xor)
+  GRAVEL_UPDATE(min)
+  GRAVEL_UPDATE(max)
+#undef GRAVEL_UPDATE
   template <class Handler, class... A>
   GRAVEL_DEVICE void am(int pe, A... arguments) {
     if constexpr (send_check<Handler, A...>::good) {
@@ -135,9 +123,12 @@ struct block_sender {
       am_message<Handler> message;
       message.fill(arguments...);
       const uint32_t sink = sink_of(static_cast<uint32_t>(pe), handler_traits<Handler>::kind);
-      // Of large ones a warp fills slots by itself: sorting has nothing to add.
-      if constexpr (!am_message<Handler>::is_compact) send_am<message.kind>(g, sink, message.data);
-      else gather<message.kind>(sink, message.data);
+      // Large ones fill chunks of a ring by themselves: sorting has nothing to add. Into slots they go unit beside unit, which over PCIe is a
+      // write for each line, and not for each unit.
+      if constexpr (!am_message<Handler>::is_compact)
+        if (32 * message_units < unit, am_message<Handler>::pieces >> capacity || ring_to(g, sink))
+          return send_am<message.kind>(g, sink, message.data);
+      gather<message.kind>(sink, message.data);
     }
   }
 
@@ -290,9 +281,13 @@ struct block_sender {
       if (bins.take(KIND)) return bins.add<KIND>(g, buffer + capacity, bin, message, &to_peers);
     const uint32_t number = kinds.number_of(KIND);
     if (number == kind_table::most) {
-      Piece copy[N];  // whose address leaves, not the message's
-      for (uint32_t i = 0; i < N; ++i) copy[i] = message[i];
-      return send_any(sink, KIND.bits(), copy);
+      if constexpr (UNITS > max_small_units) {
+        return send_direct<KIND>(g, sink, message);
+      } else {
+        Piece copy[N];  // whose address leaves, not the message's
+        for (uint32_t i = 0; i < N; ++i) copy[i] = message[i];
+        return send_any(sink, KIND.bits(), copy);
+      }
     }
     const lane_group group = lane_group::active();
     const uint32_t wanted = group.size() * UNITS;

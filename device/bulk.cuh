@@ -120,6 +120,7 @@ GRAVEL_BOTH void raise_signal(uint64_t* signal, uint64_t value, gravel_signal_op
 GRAVEL_BOTH void put_bulk_by(const gravel_t& g, const copy_team& team, void* dest, const void* source, uint64_t bytes, uint64_t* signal,
                              uint64_t value, gravel_signal_op how, int pe) {
   const op o = signal ? op::put_signal : op::put_bulk;
+  if (team_forbidden_in_handler(g, o)) return;
   uint64_t offset, signal_offset = 0;
   if (bytes == 0) dest = g.heap;
   if (!locate_bytes(g, team, dest, bytes, pe, o, &offset)) return;
@@ -175,6 +176,7 @@ GRAVEL_BOTH message_fault answer_get_bulk(const gravel_t& g, const copy_team& te
 }
 
 GRAVEL_BOTH void get_bulk_by(const gravel_t& g, const copy_team& team, void* dest, const void* source, uint64_t bytes, int pe) {
+  if (team_forbidden_in_handler(g, op::get_bulk)) return;
   uint64_t from, to;
   if (bytes == 0) source = dest = g.heap;
   if (!locate_bytes(g, team, source, bytes, pe, op::get_bulk, &from)) return;
@@ -210,14 +212,10 @@ GRAVEL_BOTH void finish_bulk(const gravel_t& g, const copy_team& team, const uni
 /// Copies `bytes` bytes from `source` (any memory this device can read) to the symmetric address `dest` at `pe`.
 /// Non-blocking: complete after gravel_quiet. `source` may be reused on return.
 GRAVEL_BOTH void gravel_put_bulk(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe) {
-  using namespace gravel;
-  if (team_forbidden_in_handler(g, op::put_bulk)) return;
-  put_bulk_by(g, copy_team::block(g), dest, source, bytes, nullptr, 0, GRAVEL_SIGNAL_SET, pe);
+  gravel::put_bulk_by(g, gravel::copy_team::block(g), dest, source, bytes, nullptr, 0, GRAVEL_SIGNAL_SET, pe);
 }
 GRAVEL_BOTH void gravel_put_bulk_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe, uint32_t lanes = ~0u) {
-  using namespace gravel;
-  if (team_forbidden_in_handler(g, op::put_bulk)) return;
-  put_bulk_by(g, copy_team::warp(g, lanes), dest, source, bytes, nullptr, 0, GRAVEL_SIGNAL_SET, pe);
+  gravel::put_bulk_by(g, gravel::copy_team::warp(g, lanes), dest, source, bytes, nullptr, 0, GRAVEL_SIGNAL_SET, pe);
 }
 
 /// gravel_put_bulk, and behind it *signal = value or *signal += value at `pe` (`signal` is a symmetric address, too): who sees
@@ -225,26 +223,18 @@ GRAVEL_BOTH void gravel_put_bulk_warp(const gravel_t& g, void* dest, const void*
 /// the route `net` waits until all but its last piece is applied.
 GRAVEL_BOTH void gravel_put_signal(const gravel_t& g, void* dest, const void* source, uint64_t bytes, uint64_t* signal, uint64_t value,
                                    gravel_signal_op how, int pe) {
-  using namespace gravel;
-  if (team_forbidden_in_handler(g, op::put_signal)) return;
-  put_bulk_by(g, copy_team::block(g), dest, source, bytes, signal, value, how, pe);
+  gravel::put_bulk_by(g, gravel::copy_team::block(g), dest, source, bytes, signal, value, how, pe);
 }
 GRAVEL_BOTH void gravel_put_signal_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes, uint64_t* signal, uint64_t value,
                                         gravel_signal_op how, int pe, uint32_t lanes = ~0u) {
-  using namespace gravel;
-  if (team_forbidden_in_handler(g, op::put_signal)) return;
-  put_bulk_by(g, copy_team::warp(g, lanes), dest, source, bytes, signal, value, how, pe);
+  gravel::put_bulk_by(g, gravel::copy_team::warp(g, lanes), dest, source, bytes, signal, value, how, pe);
 }
 
 /// Copies `bytes` bytes from the symmetric address `source` at `pe` to the symmetric address `dest` here. Does not wait for the
 /// answer (unless very much is under way): `dest` is valid after gravel_quiet.
 GRAVEL_BOTH void gravel_get_bulk(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe) {
-  using namespace gravel;
-  if (team_forbidden_in_handler(g, op::get_bulk)) return;
-  get_bulk_by(g, copy_team::block(g), dest, source, bytes, pe);
+  gravel::get_bulk_by(g, gravel::copy_team::block(g), dest, source, bytes, pe);
 }
 GRAVEL_BOTH void gravel_get_bulk_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe, uint32_t lanes = ~0u) {
-  using namespace gravel;
-  if (team_forbidden_in_handler(g, op::get_bulk)) return;
-  get_bulk_by(g, copy_team::warp(g, lanes), dest, source, bytes, pe);
+  gravel::get_bulk_by(g, gravel::copy_team::warp(g, lanes), dest, source, bytes, pe);
 }

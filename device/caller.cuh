@@ -12,19 +12,17 @@ GRAVEL_BOTH void check_caller(const gravel_t& g, op o, other_call call) {
 }
 
 /// A handler that waits would wait for itself. True (after reporting it) if the caller is one.
-GRAVEL_BOTH bool forbidden_in_handler(const gravel_t& g, op o, other_call call = other_call::none) {
+GRAVEL_BOTH bool forbidden_in_handler(const gravel_t& g, op o, other_call call = other_call::none,
+                                      message_fault fault = message_fault::blocking_handler) {
   check_caller(g, o, call);
   if (g.from != sender::handler) return false;
-  report_error(g, message_fault::blocking_handler, o, g.my_pe, static_cast<uint64_t>(call), 0);
+  report_error(g, fault, o, g.my_pe, static_cast<uint64_t>(call), 0);
   return true;
 }
 
 /// Calls for all lanes of a block or warp: those around a handler are the receiver's.
 GRAVEL_BOTH bool team_forbidden_in_handler(const gravel_t& g, op o) {
-  check_caller(g, o, other_call::none);
-  if (g.from != sender::handler) return false;
-  report_error(g, message_fault::team_call_in_handler, o, g.my_pe, 0, 0);
-  return true;
+  return forbidden_in_handler(g, o, other_call::none, message_fault::team_call_in_handler);
 }
 
 /// Calls for kernels alone.

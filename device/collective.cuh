@@ -152,15 +152,12 @@ GRAVEL_DEVICE void gravel_broadcast_block(const gravel_t& g, T* values, uint32_t
 
 /// to[0 .. count) = the sum, minimum, maximum over all PEs, element by element, of from[0 .. count); `to` may be `from`. Both in
 /// memory that the block shares. T: integers of 4 and 8 bytes, float, double. The same result, bit for bit, at all PEs.
-template <class T>
-GRAVEL_DEVICE void gravel_sum_all_block(const gravel_t& g, T* to, const T* from, uint32_t count) {
-  gravel::detail::reduce_as_block(g, gravel::other_call::sum_all_block, to, from, count);
-}
-template <class T>
-GRAVEL_DEVICE void gravel_min_all_block(const gravel_t& g, T* to, const T* from, uint32_t count) {
-  gravel::detail::reduce_as_block(g, gravel::other_call::min_all_block, to, from, count);
-}
-template <class T>
-GRAVEL_DEVICE void gravel_max_all_block(const gravel_t& g, T* to, const T* from, uint32_t count) {
-  gravel::detail::reduce_as_block(g, gravel::other_call::max_all_block, to, from, count);
-}
+#define GRAVEL_REDUCTION(name, call)                                                 \
+  template <class T>                                                                 \
+  GRAVEL_DEVICE void name(const gravel_t& g, T* to, const T* from, uint32_t count) { \
+    gravel::detail::reduce_as_block(g, gravel::other_call::call, to, from, count);   \
+  }
+GRAVEL_REDUCTION(gravel_sum_all_block, sum_all_block)
+GRAVEL_REDUCTION(gravel_min_all_block, min_all_block)
+GRAVEL_REDUCTION(gravel_max_all_block, max_all_block)
+#undef GRAVEL_REDUCTION

@@ -2,7 +2,6 @@
 // line of the compiler.
 #pragma once
 #include <type_traits>
-#include <utility>
 
 #include "device/arguments.cuh"
 #include "device/lane_group.cuh"

@@ -15,10 +15,13 @@ namespace gravel {
 template <class Handlers>
 __global__ void __launch_bounds__(resolver_threads, 1)
     resolver(gravel_t g, landing ring, peer_rings peers, resolver_state* state, resolver_mailbox* mailbox, resolver_limits limits) {
-  if (threadIdx.x == 0) fetch_add<scope::device>(&state->resident, 1u);
-  const uint32_t warp = blockIdx.x * (resolver_threads / 32) + threadIdx.x / 32;
+  if (threadIdx.x == 0) {
+    fetch_add<scope::device>(&state->resident, 1u);
+    releases_of_block().begin();
+  }
+  const uint32_t warp = blockIdx.x * resolver_warps + threadIdx.x / 32;
   outbox_of_warp().begin(g, peers.owed ? peers.owed + warp : nullptr, threadIdx.x % 32);
-  __syncwarp();
+  __syncthreads();
   if (blockIdx.x < gridDim.x - peers.blocks) serve_landing<Handlers>(g, ring, peers, state, mailbox, limits);
   else serve_rings<Handlers>(g, peers, state);
   __syncwarp();

@@ -183,22 +183,6 @@ __device__ __forceinline__ void resolve_large(const gravel_t& g, const unit* at,
 }
 
 #if GRAVEL_CUDA
-/// Large active messages of a packet in host memory: the block reads it 16 bytes beside 16 bytes, and the handlers their
-/// arguments from shared memory. Thread scope: block, converged.
-template <class Handlers>
-__device__ __forceinline__ void resolve_staged(const gravel_t& g, const unit* at, uint32_t messages, uint32_t units, uint64_t from) {
-  constexpr uint32_t room = resolver_threads;
-  __shared__ unit staged[room];
-  const uint32_t most = room / units;
-  for (uint32_t first = 0; first < messages; first += most) {
-    const uint32_t n = messages - first < most ? messages - first : most;
-    for (uint32_t u = threadIdx.x; u < n * units; u += resolver_threads) store_unit(staged + u, load_unit(at + first * units + u));
-    __syncthreads();
-    if (threadIdx.x < n) resolve_one<Handlers>(g, staged + threadIdx.x * units, units, from);
-    __syncthreads();
-  }
-}
-
 /// Thread scope: block, converged. All threads return the same.
 __device__ __noinline__ inline message_fault resolve_bulk(const gravel_t& g, const unit* at, const message_row& row) {
   if (row.messages != 1) return message_fault::bad_size;
@@ -206,7 +190,7 @@ __device__ __noinline__ inline message_fault resolve_bulk(const gravel_t& g, con
   const message_fault fault = check_message(head, row.kind.units(), g.heap_bytes, g.n_pes, g.n_cells);
   if (fault != message_fault::fine) return fault;
   if (op_of(head[0].word[0]) == op::get_bulk)  // each warp sends pieces of its own
-    return answer_get_bulk(g, copy_team::whole_warp(), head, threadIdx.x / 32, resolver_threads / 32);
+    return answer_get_bulk(g, copy_team::whole_warp(), head, threadIdx.x / 32, resolver_warps);
   finish_bulk(g, copy_team::block_of<resolver_threads>(), at);
   return message_fault::fine;
 }

@@ -87,20 +87,35 @@ __device__ __forceinline__ claimed_packet claim_packet(const landing& ring, reso
   return {};
 }
 
-/// What a block reads of a packet before it knows what is there: few bytes, since a multiprocessor reads 5 GB/s over PCIe. In
-/// shared memory there is room for the whole table.
+/// What a block reads of a packet before it knows what is there: few bytes, since reads over PCIe hold each other up.
 constexpr uint32_t early_table_units = 8, early_payload_units = 32;
-constexpr uint32_t resolver_table_bytes = packet_payload_offset + early_payload_units * sizeof(unit);
+
+/// Reads units `first` to `end` of a packet's payload: many are under way at once, as each is for microseconds. Thread scope: block.
+__device__ __forceinline__ void read_payload(unit* to, const unit* payload, uint32_t first, uint32_t end) {
+  constexpr uint32_t batch = 8;
+  GRAVEL_NO_UNROLL
+  for (uint32_t base = first + threadIdx.x; base < end; base += batch * resolver_threads) {
+    unit held[batch];
+    GRAVEL_UNROLL
+    for (uint32_t b = 0; b < batch; ++b)
+      if (base + b * resolver_threads < end) held[b] = load_unit(payload + base + b * resolver_threads);
+    GRAVEL_UNROLL
+    for (uint32_t b = 0; b < batch; ++b)
+      if (base + b * resolver_threads < end) store_unit(to + base + b * resolver_threads, held[b]);
+  }
+}
 
 template <class Handlers>
-__device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing& ring, uint32_t channel, uint64_t sequence, char* table) {
+__device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing& ring, uint32_t channel, uint64_t sequence, char* table,
+                                               uint32_t stage_units) {
   constexpr uint32_t payload_at = packet_payload_offset / sizeof(unit);
   const packet_header* remote = ring.packet(channel, sequence);
   const auto copy = [&](uint32_t i) {
     store_unit(reinterpret_cast<unit*>(table) + i, load_unit(reinterpret_cast<const unit*>(remote) + i));
   };
   const packet_header* header = reinterpret_cast<const packet_header*>(table);
-  if (threadIdx.x < early_payload_units) copy(payload_at + threadIdx.x);
+  unit* const stage = stage_of_block();
+  if (threadIdx.x < early_payload_units) store_unit(stage + threadIdx.x, load_unit(payload_of(remote) + threadIdx.x));
   else if (threadIdx.x < early_payload_units + early_table_units) copy(threadIdx.x - early_payload_units);
   __syncthreads();
   if (header->n_rows > (early_table_units - sizeof(packet_header) / sizeof(unit)) * (sizeof(unit) / sizeof(message_row))) {
@@ -113,27 +128,28 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
     return;
   }
   const uint64_t from = uint64_t{header->source_node} + 1;
-  const unit* at = payload_of(remote);
+  // Messages are applied from shared memory, unless a packet is larger than that (GRAVEL_PACKET_SIZE).
+  const bool is_staged = header->n_units <= stage_units;
+  if (is_staged && header->n_units > early_payload_units) {
+    read_payload(stage, payload_of(remote), early_payload_units, header->n_units);
+    __syncthreads();
+  }
+  const unit* at = is_staged ? stage : payload_of(remote);
   for (uint32_t s = 0; s < header->n_rows; ++s) {
     const message_row row = rows_of(header)[s];
     const uint32_t units = row.kind.units();
-    const unit first = s == 0 ? *payload_of(header) : load_unit(at);
+    const unit first = load_unit(at);
     if (!row.kind.is_wide()) {
-      const bool held = s == 0 && row.units() <= early_payload_units;  // in shared memory already
-      resolve_compact<Handlers, resolver_threads>(g, row, held ? payload_of(header) : at, from);
+      resolve_compact<Handlers, resolver_threads>(g, row, at, from);
     } else if (units > max_small_units && is_bulk(op_of(first.word[0]))) {
       if (const message_fault fault = resolve_bulk(g, at, row); fault != message_fault::fine) {
         if (threadIdx.x == 0) reject(g, first, fault, from);
         return;
       }
-    } else if (units == 1 && s == 0 && row.messages <= early_payload_units) {
-      if (threadIdx.x < row.messages) resolve_unit<Handlers>(g, load_unit(payload_of(header) + threadIdx.x), from);
     } else if (units == 1) {
       resolve_small<Handlers, resolver_threads, 4>(g, at, row.messages, from);
-    } else if (units <= max_small_units) {
-      resolve_large<Handlers, resolver_threads>(g, at, row.messages, units, from);
     } else if (units <= max_am_units) {
-      resolve_staged<Handlers>(g, at, row.messages, units, from);
+      resolve_large<Handlers, resolver_threads>(g, at, row.messages, units, from);
     } else if (threadIdx.x == 0) {
       reject(g, first, message_fault::bad_size, from);
     }
@@ -145,7 +161,7 @@ __device__ __forceinline__ void resolve_packet(const gravel_t& g, const landing&
 template <class Handlers>
 __device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& ring, const peer_rings& peers, resolver_state* state,
                                               resolver_mailbox* mailbox, resolver_limits limits) {
-  __shared__ alignas(16) char table[resolver_table_bytes];
+  __shared__ alignas(16) char table[packet_payload_offset];
   __shared__ claimed_packet packet;
   __shared__ uint32_t stop;
   const uint64_t born = globaltimer_ns();
@@ -164,7 +180,7 @@ __device__ __forceinline__ void serve_landing(const gravel_t& g, const landing& 
     const claimed_packet mine = packet;
     const bool some = mine.channel >= 0, leave = stop != 0;
     if (some) {
-      resolve_packet<Handlers>(g, ring, static_cast<uint32_t>(mine.channel), mine.sequence, table);
+      resolve_packet<Handlers>(g, ring, static_cast<uint32_t>(mine.channel), mine.sequence, table, limits.stage_units);
       __syncwarp();
       if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(threadIdx.x % 32);
       __threadfence();

@@ -123,14 +123,16 @@ struct ring_watch {
   __device__ __forceinline__ void go_on() { at.go_on(); }
 };
 
-/// Serves the rings until block 0 says stop. Thread scope: each warp for itself.
+/// Serves the rings until block 0 says stop. Thread scope: each warp for itself; the last of a block gives back what the others have applied.
 template <class Handlers>
 __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings& peers, resolver_state* state) {
   const uint32_t lane = threadIdx.x % 32;
-  const uint32_t me = (blockIdx.x - (gridDim.x - peers.blocks)) * (resolver_threads / 32) + threadIdx.x / 32;
+  if (threadIdx.x / 32 == resolver_warps - 1)
+    return releases_of_block().serve(resolver_warps - 1, peers.own < peers.n ? &g.peers[g.my_pe].line->applied : nullptr);
+  const uint32_t me = (blockIdx.x - (gridDim.x - peers.blocks)) * resolver_warps + threadIdx.x / 32;
   ring_watch watch(peers, me);
   const bool is_own = lane % watch.width == peers.own;  // this lane's ring is the own one
-  uint64_t* const busy = &peers.owed[blockIdx.x * (resolver_threads / 32) + threadIdx.x / 32].busy;
+  uint64_t* const busy = &peers.owed[blockIdx.x * resolver_warps + threadIdx.x / 32].busy;
   uint32_t rounds = 0;
   relax wait;
   for (;;) {
@@ -162,15 +164,12 @@ __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings&
     // that chunks are full while there is much to do; and in any case soon.
     constexpr uint32_t hold_for_rounds = 8;
     if (rounds % hold_for_rounds == 0 && !outbox_of_warp().is_empty()) outbox_of_warp().flush(lane);
-    // One fence for all of them: it waits for every atomic operation under way.
+    __syncwarp();
     if (applied >> lane & 1) {
-      watch.ring.mark_done(watch.at.ticket);
+      releases_of_block().post(watch.ring, watch.at.ticket, is_own);
       watch.go_on();
     }
-    __syncwarp();
-    const uint32_t own = __ballot_sync(~0u, is_own) & applied;
     if (lane == 0) {
-      if (own) fetch_add_release<scope::device>(&g.peers[g.my_pe].line->applied, static_cast<uint64_t>(__popc(own)));
       store_relaxed<scope::device>(busy, uint64_t{0});
       if (rounds % 16 == 0) store_relaxed<scope::device>(&state->last_chunk, globaltimer_ns());
     }
@@ -180,6 +179,8 @@ __device__ __forceinline__ void serve_rings(const gravel_t& g, const peer_rings&
   }
   if (!outbox_of_warp().is_empty()) outbox_of_warp().flush(lane);
   peers.places[me * 32 + lane] = watch.at;
+  __syncwarp();  // all lanes have posted
+  if (lane == 0) releases_of_block().leave();
   // What arrives after this look rings the bell after the host has started this kernel, and so starts another.
   if (watch.look() && lane == 0) store_relaxed<scope::device>(&state->left_over, 1u);
 }

@@ -2,6 +2,7 @@
 // a kernel ends.
 #pragma once
 #include "device/outbox.cuh"
+#include "device/release_ring.cuh"
 
 namespace gravel {
 
@@ -50,14 +51,26 @@ struct resolver_state {
 
 struct resolver_limits {
   uint64_t quantum_ns, idle_ns;
+  uint32_t stage_units;  ///< of stage_of_block()
 };
 
 #if GRAVEL_CUDA
 constexpr int resolver_threads = 512;
 #else
-constexpr int resolver_threads = 64;  // of the block that serves the rings (host/pe/ring_server.hpp)
+constexpr int resolver_threads = 96;  // of the block that serves the rings (host/pe/ring_server.hpp)
 #endif
-constexpr unsigned resolver_shared_bytes = resolver_threads / 32 * sizeof(outbox);
+constexpr uint32_t resolver_warps = resolver_threads / 32;
+constexpr unsigned resolver_shared_bytes = resolver_warps * sizeof(outbox) + sizeof(release_ring);
+static_assert(sizeof(outbox) % alignof(release_ring) == 0);
+
+/// Where a block puts a packet's messages before it applies them; in the resolver kernel, behind all else.
+GRAVEL_DEVICE unit* stage_of_block() { return reinterpret_cast<unit*>(gravel_dynamic_shared() + resolver_shared_bytes); }
+static_assert(resolver_shared_bytes % sizeof(unit) == 0);
+
+/// What this block has applied and not yet given back; meaningful in the resolver kernel.
+GRAVEL_DEVICE release_ring& releases_of_block() {
+  return *reinterpret_cast<release_ring*>(gravel_dynamic_shared() + resolver_warps * sizeof(outbox));
+}
 
 #if GRAVEL_CUDA
 /// Acknowledges the host's hold, or, without one, ends the kernel when it is time. Thread scope: one lane of the kernel.
@@ -74,8 +87,8 @@ __device__ __forceinline__ void decide(resolver_state* state, resolver_mailbox* 
   if (now - born <= limits.quantum_ns) {
     if (working || now <= last + limits.idle_ns) return;
     // Handlers may run for long.
-    for (uint32_t warp = 0; warp < peers.blocks * (resolver_threads / 32); ++warp)
-      if (load_relaxed<scope::device>(&peers.owed[(gridDim.x - peers.blocks) * (resolver_threads / 32) + warp].busy)) return;
+    for (uint32_t warp = 0; warp < peers.blocks * resolver_warps; ++warp)
+      if (load_relaxed<scope::device>(&peers.owed[(gridDim.x - peers.blocks) * resolver_warps + warp].busy)) return;
   }
   store_release<scope::device>(&state->stop, 1u);
 }

@@ -39,7 +39,7 @@ struct contig_job {
   /// The only base behind a state, or no_base.
   GRAVEL_DEVICE unsigned only_after(uint64_t slot, unsigned strand) const {
     const kmer_entry& entry = table.entries[slot];
-    const unsigned base = strand ? entry.before.only(least) : entry.after.only(least);
+    const unsigned base = strand ? entry.before().only(least) : entry.after().only(least);
     return base == no_base || strand == 0 ? base : 3 - base;
   }
   /// Where the chain of this state begins, once both strands are finished.

@@ -1,5 +1,7 @@
 // A PE's part of a distributed hash table of k-mers: open addressing in device memory. Lanes insert at the same time; nothing is removed.
 #pragma once
+#include <cstddef>
+
 #include "gravel.cuh"
 #include "lib/base/mix.hpp"
 #include "lib/reads/kmer.hpp"
@@ -27,6 +29,32 @@ struct base_counts {
     uint64_t old = load_relaxed<scope::device>(&word);
     for (uint64_t sum; (sum = plus(old, more)) != old && !compare_swap_acquire(&word, old, sum);) old = load_relaxed<scope::device>(&word);
   }
+  /// The same of two words that lie beside each other in one unit of 16 bytes: in one step where a GPU can (from sm_90 on), else one after the other.
+  /// The first load may see one word older than the other; then the exchange fails, unless nothing is to be changed: full counters stay full.
+  GRAVEL_DEVICE static void add_both(base_counts* two, uint64_t more_first, uint64_t more_second) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    uint64_t old[2], seen[2];
+    asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(old[0]), "=l"(old[1]) : "l"(two) : "memory");
+    for (;;) {
+      const uint64_t sum[2] = {plus(old[0], more_first), plus(old[1], more_second)};
+      if (sum[0] == old[0] && sum[1] == old[1]) return;
+      asm volatile(
+          "{.reg .b128 old, sum, seen;\n\t"
+          "mov.b128 old, {%3, %4};\n\t"
+          "mov.b128 sum, {%5, %6};\n\t"
+          "atom.relaxed.gpu.global.cas.b128 seen, [%2], old, sum;\n\t"
+          "mov.b128 {%0, %1}, seen;}"
+          : "=l"(seen[0]), "=l"(seen[1])
+          : "l"(two), "l"(old[0]), "l"(old[1]), "l"(sum[0]), "l"(sum[1])
+          : "memory");
+      if (seen[0] == old[0] && seen[1] == old[1]) return;
+      old[0] = seen[0], old[1] = seen[1];
+    }
+#else
+    if (more_first) two[0].add(more_first);
+    if (more_second) two[1].add(more_second);
+#endif
+  }
   /// The one base that was counted `least` times or more; no_base: there is none, or there are several.
   GRAVEL_DEVICE unsigned only(uint64_t least) const {
     const uint64_t counts = load_relaxed<scope::device>(&word);
@@ -44,9 +72,11 @@ struct base_counts {
 struct alignas(32) kmer_entry {
   uint64_t kmer;  ///< canonical, or no_kmer; written once
   uint64_t count;
-  base_counts before, after;  ///< what stood before and after the canonical form
+  base_counts around[2];  ///< what stood before and after the canonical form
+  GRAVEL_BOTH const base_counts& before() const { return around[0]; }
+  GRAVEL_BOTH const base_counts& after() const { return around[1]; }
 };
-static_assert(sizeof(kmer_entry) == 32);
+static_assert(sizeof(kmer_entry) == 32 && offsetof(kmer_entry, around) == 16);
 
 struct kmer_table {
   kmer_entry* entries;
@@ -79,6 +109,23 @@ struct kmer_table {
       if (here == no_kmer) return no_place;
     }
     return no_place;
+  }
+};
+
+/// A PE's part, and what found no room in it.
+struct table_part {
+  kmer_table table;
+  uint64_t* lost;  ///< insertions that found no room
+
+  /// Counts a k-mer so many times, with what stood around it. Thread scope: lane.
+  GRAVEL_DEVICE void count(uint64_t kmer, uint64_t times, uint64_t befores, uint64_t afters) const {
+    kmer_entry* entry = table.find_or_insert(kmer);
+    add_scattered(entry ? &entry->count : lost, times);
+    if (entry) base_counts::add_both(entry->around, befores, afters);
+  }
+  /// Once, with the bases before and after it (codes, or no_base).
+  GRAVEL_DEVICE void count_one(uint64_t kmer, uint8_t before, uint8_t after) const {
+    count(kmer, 1, before == no_base ? 0 : uint64_t{1} << 16 * before, after == no_base ? 0 : uint64_t{1} << 16 * after);
   }
 };
 

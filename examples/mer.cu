@@ -7,6 +7,7 @@
 
 #include "examples/contigs.hpp"
 #include "examples/facts.hpp"
+#include "examples/kmer_inboxes.hpp"
 #include "examples/mer_oracle.hpp"
 #include "examples/mer_reference.hpp"
 #include "examples/model.hpp"
@@ -22,8 +23,6 @@ using namespace gravel;
 constexpr const char* program_name = "mer";
 /// A lane looks at so many places of the reads in a row, or as many as the networking model can send, and at the k - 1 behind them.
 constexpr uint64_t long_stretch = 256, own_stretch = 64;
-/// Of all inboxes of a PE together.
-constexpr uint64_t inbox_bytes = GRAVEL_CUDA ? 256 << 20 : 1 << 18;
 /// Places that are looked at before progress is told.
 constexpr uint64_t first_piece = GRAVEL_CUDA ? 1 << 26 : 1 << 22;
 
@@ -34,20 +33,6 @@ struct mer_options {
   uint64_t min_count = 2, slots = 0, serial_limit = 1 << 22;
   bool no_verify = false;
   std::string json, dump, contigs;
-};
-
-struct table_part {
-  kmer_table table;
-  uint64_t* lost;  ///< insertions that found no room
-
-  /// Counts a k-mer so many times, with what stood around it. Thread scope: lane.
-  GRAVEL_DEVICE void count(uint64_t kmer, uint64_t times, uint64_t befores, uint64_t afters) const {
-    kmer_entry* entry = table.find_or_insert(kmer);
-    fetch_add<scope::device>(entry ? &entry->count : lost, times);
-    if (!entry) return;
-    if (befores) entry->before.add(befores);
-    if (afters) entry->after.add(afters);
-  }
 };
 
 /// Counts a k-mer that has `before` and `after` around it (codes, no_base at the ends of reads). Lanes that hold the same one add once together.
@@ -82,67 +67,14 @@ struct own_table_sender {
   GRAVEL_DEVICE void end() {}
   template <class>
   GRAVEL_DEVICE void am(int, uint64_t kmer, uint8_t before, uint8_t after) {
-    part.count(kmer, 1, before == no_base ? 0 : uint64_t{1} << 16 * before, after == no_base ? 0 : uint64_t{1} << 16 * after);
+    part.count_one(kmer, before, after);
   }
 };
-
-/// Where all PEs have each other's memory mapped, k-mers of others go into inboxes there, one for each sender, and their owner counts them behind a
-/// meeting: who writes into an inbox hands out its places, so no word is changed from afar.
-struct inbox_set {
-  uint64_t* kmers;   ///< symmetric: [sender][room]
-  uint8_t* around;   ///< symmetric, the same: what stands before (low half) and after
-  uint64_t* counts;  ///< symmetric: [sender]
-  uint64_t* taken;   ///< [owner]: of this PE's inbox there
-  uint64_t room;
-};
-struct inbox_handle : gravel_t {
-  table_part part;
-  inbox_set boxes;
-};
-struct inbox_sender : own_table_sender {
-  mapped_sender others;
-  inbox_set boxes;
-  GRAVEL_DEVICE void begin(const inbox_handle& g) {
-    if (threadIdx.x == 0) part = g.part, boxes = g.boxes;
-    others.begin(g);
-  }
-  template <class Handler>
-  GRAVEL_DEVICE void am(int pe, uint64_t kmer, uint8_t before, uint8_t after) {
-    if (static_cast<uint32_t>(pe) == others.me) return own_table_sender::am<Handler>(pe, kmer, before, after);
-    const lane_group all = lane_group::active(), group = all.part(all.match(static_cast<uint32_t>(pe)));
-    uint64_t at = 0;
-    if (group.is_leader()) at = fetch_add<scope::device>(&boxes.taken[pe], uint64_t{group.size()});
-    at = others.me * boxes.room + group.from_leader(at) + group.rank();
-    others.put(&boxes.kmers[at], kmer, pe);
-    others.put(&boxes.around[at], static_cast<uint8_t>(before | after << 4), pe);
-  }
-};
-
-/// Tells owners how much has come from here. One block.
-__global__ void tell_owners(gravel_t g, inbox_set boxes) {
-  __shared__ mapped_sender others;
-  others.begin(g);
-  for (uint32_t pe = threadIdx.x; pe < g.n_pes; pe += blockDim.x) {
-    others.put(&boxes.counts[g.my_pe], boxes.taken[pe], static_cast<int>(pe));
-    boxes.taken[pe] = 0;
-  }
-}
-
-__global__ void count_inboxes(inbox_set boxes, own_table own) {
-  __shared__ own_table_sender mine;
-  mine.begin(own);
-  const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
-  for (uint32_t pe = 0; pe < own.n_pes; ++pe)
-    for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < boxes.counts[pe]; i += lanes) {
-      const uint64_t at = pe * boxes.room + i;
-      mine.am<insert>(0, boxes.kmers[at], boxes.around[at] & 15, boxes.around[at] >> 4);
-    }
-}
 
 __global__ void clear_table(kmer_table table, uint64_t* lost) {
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x, lane = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (lane == 0) *lost = 0;
-  for (uint64_t slot = lane; slot < table.slots; slot += lanes) table.entries[slot] = {no_kmer, 0, {0}, {0}};
+  for (uint64_t slot = lane; slot < table.slots; slot += lanes) table.entries[slot] = {no_kmer, 0, {}};
 }
 
 /// Sends the k-mers that begin in stretches first ... first + count of `codes`, which has `size` codes; stretches begin at `from`.
@@ -154,58 +86,12 @@ __global__ void send_kmers(Handle g, kmer_shape shape, const uint8_t* codes, uin
   const uint64_t lanes = uint64_t{gridDim.x} * blockDim.x;
   for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += lanes) {
     const uint64_t begin = (from + first + i) * stretch;
-    const uint64_t end = begin + stretch + shape.k - 1 < size ? begin + stretch + shape.k - 1 : size;
-    uint64_t word = 0, reverse = 0;
-    unsigned length = 0;
-    for (uint64_t i = begin; i < end; ++i) {
-      const uint8_t code = codes[i];
-      if (code == no_base) {
-        length = 0;
-        continue;
-      }
-      word = shape.append(word, code);
-      reverse = shape.append_reverse(reverse, code);
-      if (++length < shape.k) continue;
-      // Codes begin and end with no_base.
-      uint8_t before = codes[i - shape.k], after = codes[i + 1];
-      const bool turned = reverse < word;
-      if (turned) {
-        const uint8_t behind = after;
-        after = before == no_base ? no_base : 3 - before;
-        before = behind == no_base ? no_base : 3 - behind;
-      }
-      const uint64_t kmer = turned ? reverse : word;
-      sender.template am<insert>(kmer_table::owner(kmer, g.n_pes), kmer, before, after);
-    }
+    kmer_reader reader(shape, codes, size, begin, begin + stretch);
+    read_kmer found;
+    while (!reader.is_done())
+      if (reader.next(found)) sender.template am<insert>(kmer_table::owner(found.kmer, g.n_pes), found.kmer, found.before, found.after);
   }
   sender.end();
-}
-
-/// Phase 1 where all PEs have each other's memory mapped. Collective.
-void count_by_inboxes(const kmer_shape& shape, const uint8_t* codes, uint64_t size, network_model& net, const table_part& part) {
-  const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
-  const uint64_t stretches = inbox_bytes / 9 / n_pes / own_stretch, room = stretches * own_stretch;
-  device_array<uint64_t> taken(std::vector<uint64_t>(n_pes, 0));
-  const inbox_set boxes{gravel_malloc<uint64_t>(n_pes * room * sizeof(uint64_t)), gravel_malloc<uint8_t>(n_pes * room),
-                        gravel_malloc<uint64_t>(n_pes * sizeof(uint64_t)), taken.data(), room};
-  const uint64_t rounds = gravel_max_all((size + room - 1) / room);
-  progress report("phase 1", gravel_my_pe() == 0);
-  for (uint64_t round = 0; round < rounds; ++round) {
-    const uint64_t left = size > round * room ? (size - round * room + own_stretch - 1) / own_stretch : 0,
-                   count = std::min(left, stretches);
-    launch_alone(send_kmers<inbox_sender, inbox_handle>,
-                 {.grid = static_cast<unsigned>(count / lanes_of_block + 1), .block = lanes_of_block},
-                 inbox_handle{{gravel_handle()}, part, boxes}, shape, codes, size, own_stretch, round * stretches, uint64_t{0}, count);
-    launch_alone(tell_owners, {.grid = 1, .block = 32}, gravel_handle(), boxes);
-    net.meeting().round();  // all has come
-    launch_alone(count_inboxes, {.grid = 8 * blocks_to_fill_device(), .block = lanes_of_block}, boxes, own_table{part, n_pes});
-    net.meeting().round();  // all have read their inboxes
-    report.at(round + 1, rounds);
-  }
-  gravel_barrier_all();
-  gravel_free(boxes.counts);
-  gravel_free(boxes.around);
-  gravel_free(boxes.kmers);
 }
 
 /// Phase 1. Collective.
@@ -358,8 +244,8 @@ uint64_t compare_serially(const mer_options& o, const std::vector<kmer_entry>& e
     bool same = at != expected.end() && at->second.count == entry.count &&
                 kmer_table::owner(entry.kmer, static_cast<uint32_t>(gravel_n_pes())) == gravel_my_pe();
     for (unsigned base = 0; same && base < 4; ++base)
-      same = base_counts::field(entry.before.word, base) == saturated(at->second.before[base]) &&
-             base_counts::field(entry.after.word, base) == saturated(at->second.after[base]);
+      same = base_counts::field(entry.before().word, base) == saturated(at->second.before[base]) &&
+             base_counts::field(entry.after().word, base) == saturated(at->second.after[base]);
     wrong += !same;
   }
   for (const std::string& contig : all.contigs) wrong += contigs.contigs.count(contig) == 0;
@@ -418,7 +304,7 @@ bool solve(const mer_options& o) {
   for (const kmer_entry& entry : counted) {
     if (entry.kmer == no_kmer) continue;
     ++found.distinct, total += entry.count, left += entry.count >= o.min_count;
-    found.checksum += mix(entry.kmer ^ mix(entry.count ^ mix(entry.before.word ^ mix(entry.after.word))));
+    found.checksum += mix(entry.kmer ^ mix(entry.count ^ mix(entry.before().word ^ mix(entry.after().word))));
   }
   lost = gravel_sum_all(lost);
   all_succeed(program_name, [&] {
@@ -558,5 +444,6 @@ int main(int argc, char** argv) {
     if (!o.contigs.empty()) need_writable(o.contigs + ".0");
   });
   gravel_init<insert, meet, join, ask, answer, spell>();
+  o.reads.threads = host_threads_of_pe();
   return finish(program_name, solve(o));
 }

@@ -26,7 +26,7 @@ void read_input::check() const {
 }
 
 read_set read_input::load(read_share share) const {
-  if (files.empty()) return make_reads(make_genome(genome), genome, share);
+  if (files.empty()) return make_reads(make_genome(genome, threads), genome, share, threads);
   read_set all;
   for (const std::string& file : files) {
     const read_set more = read_reads(file, share);
@@ -37,7 +37,7 @@ read_set read_input::load(read_share share) const {
 }
 
 std::vector<std::string> read_input::reference_sequences() const {
-  if (files.empty()) return {make_genome(genome)};
+  if (files.empty()) return {make_genome(genome, threads)};
   return reference.empty() ? std::vector<std::string>() : read_sequences(reference);
 }
 

@@ -22,6 +22,7 @@ struct read_input {
   std::vector<std::string> files;
   std::string reference;
   genome_shape genome;
+  int threads = 1;  ///< that make the random genome and its reads
 };
 
 }  // namespace gravel

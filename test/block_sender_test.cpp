@@ -42,6 +42,26 @@ struct am56 {
     note<7>(g, handled + at, a ^ b ^ c ^ d ^ e ^ f);
   }
 };
+/// Large ones, which are gathered where a warp's fit the buffer and there is no ring.
+template <uint32_t MORE>
+struct am_large {
+  struct values {
+    uint64_t value[MORE];
+  };
+  static constexpr const char* name = MORE == 8 ? "am72" : "am256";
+  GRAVEL_HANDLER void operator()(const gravel_t& g, uint64_t at, values all) const {
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < MORE; ++i) sum ^= all.value[i] * (2 * i + 1);
+    note<MORE>(g, handled + at, sum);
+  }
+  static values of(uint64_t a) {
+    values all;
+    for (uint64_t& value : all.value) a = a * 0x9E3779B97F4A7C15u + 1, value = a;
+    return all;
+  }
+};
+using am72 = am_large<8>;
+using am256 = am_large<31>;
 struct host24 {
   static constexpr const char* name = "host24";
   static constexpr bool on_host = true;
@@ -59,13 +79,15 @@ uint64_t lane_program(uint64_t seed, uint32_t lane, uint32_t n_pes, Target&& to)
     const uint32_t pe = draw.below(n_pes);
     const uint64_t at = draw.below(words), a = draw(), b = draw();
     ++sent;
-    switch (draw.below(7)) {
+    switch (draw.below(9)) {
       case 0: to.add(pe, at, a); break;
       case 1: to.inc(pe, at); break;
       case 2: to.put(pe, lane * 12 + r, a); break;
       case 3: to.am8_(pe, at); break;
       case 4: to.am24_(pe, at, a, b); break;
       case 5: to.am48_(pe, at, a, b); break;
+      case 6: to.template large<8>(pe, at, a); break;
+      case 7: to.template large<31>(pe, at, a); break;
       default: to.host24_(pe, at, a, b);
     }
   }
@@ -82,6 +104,10 @@ struct sends {
   void am8_(uint32_t pe, uint64_t at) { s.template am<am8>(static_cast<int>(pe), at); }
   void am24_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) { s.template am<am24>(static_cast<int>(pe), at, a, b); }
   void am48_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) { s.template am<am48>(static_cast<int>(pe), at, a, b, a + 1, b + 2, a * b); }
+  template <uint32_t MORE>
+  void large(uint32_t pe, uint64_t at, uint64_t a) {
+    s.template am<am_large<MORE>>(static_cast<int>(pe), at, am_large<MORE>::of(a));
+  }
   void host24_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) { s.template am<host24>(static_cast<int>(pe), at, a, b); }
 };
 
@@ -93,6 +119,12 @@ struct applies {
   void am8_(uint32_t pe, uint64_t at) { ++model[pe][handled + at]; }
   void am24_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) { model[pe][handled + at] += 3 * (a ^ b); }
   void am48_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) { model[pe][handled + at] += 6 * (a ^ b ^ (a + 1) ^ (b + 2) ^ (a * b)); }
+  template <uint32_t MORE>
+  void large(uint32_t pe, uint64_t at, uint64_t a) {
+    const auto all = am_large<MORE>::of(a);
+    for (uint32_t i = 0; i < MORE; ++i) a = i == 0 ? all.value[0] : a ^ all.value[i] * (2 * i + 1);
+    model[pe][handled + at] += MORE * a;
+  }
   void host24_(uint32_t pe, uint64_t at, uint64_t a, uint64_t b) { model[pe][at_host + at] += 3 * (a + b); }
 };
 
@@ -124,7 +156,7 @@ template <int BLOCK, int CAPACITY = 1024, int PEERS = 1>
 void send_all(const fake_shape& shape, uint64_t kernel_seed, int uses = 1, dim3 block = BLOCK) {
   INFO("block " << BLOCK << ", capacity " << CAPACITY << ", job seed " << shape.seed << ", kernel seed " << kernel_seed);
   using sender = gravel_block_sender<BLOCK, CAPACITY, PEERS>;
-  const auto job = fake_job::with<am8, am24, am48, host24>(shape);
+  const auto job = fake_job::with<am8, am24, am48, am72, am256, host24>(shape);
   const uint32_t n = job->n_pes();
   std::vector<std::vector<uint64_t>> model(n, std::vector<uint64_t>(5 * words));
   uint64_t sent = 0;
@@ -232,6 +264,27 @@ TEST_CASE("a sender without messages hands over nothing") {
   CHECK(job->pe(0).kernel.block.state->tickets == 0);
 }
 
+TEST_CASE("gravel_quiet in a kernel: what block senders handed over before is applied when it returns, on every route") {
+  for (uint64_t seed = 1; seed <= of_seeds(50); ++seed)
+    for (auto [nodes, pes, peers] : {std::tuple{2u, 1u, false}, {1u, 2u, false}, {1u, 3u, true}}) {
+      INFO("seed " << seed << ", " << nodes << " nodes of " << pes << ", peers " << peers);
+      const auto job = fake_job::with<>({.nodes = nodes, .pes_per_node = pes, .seed = seed, .peers = peers});
+      job->launch(1, 64, seed, [&] {
+        const gravel_t& g = job->pe(0).kernel;
+        __shared__ gravel_block_sender<64, 512> sender;
+        sender.begin(g);
+        for (uint32_t pe = 0; pe < g.n_pes; ++pe)
+          sender.add(reinterpret_cast<uint64_t*>(g.heap) + threadIdx.x, 7 + threadIdx.x, static_cast<int>(pe));
+        sender.end();
+        if (threadIdx.x % 16 != 5) return;  // one lane of some warps waits for what all have sent
+        gravel_quiet(g);
+        for (uint32_t pe = 0; pe < g.n_pes; ++pe)
+          for (uint64_t lane = 0; lane < 64; ++lane)
+            if (job->pe(pe).at<uint64_t>(0)[lane] != 7 + lane) fail("not applied at PE {} after gravel_quiet", pe);
+      });
+    }
+}
+
 TEST_CASE("a slot's rows are sorted by kind and destination, one row for each") {
   const auto job = fake_job::with<am8, am24, am48, host24>({.nodes = 1, .pes_per_node = 4, .self_in_place = false});
   queue q = job->pe(0).kernel.block;
@@ -272,7 +325,7 @@ TEST_CASE("a slot's rows are sorted by kind and destination, one row for each") 
 namespace {
 
 /// Word i of the heap by operation i, of more operations than a block sender tells apart; the last ones by more messages.
-constexpr uint32_t many_kinds = 20;
+constexpr uint32_t many_kinds = 21;
 static_assert(many_kinds > kind_table::most + 2);
 template <class Sender>
 void send_of_kind(Sender& s, uint32_t kind, uint64_t* heap, int pe) {
@@ -297,6 +350,7 @@ void send_of_kind(Sender& s, uint32_t kind, uint64_t* heap, int pe) {
     case 16: return s.template am<am8>(pe, uint64_t{1});
     case 17: return s.template am<am24>(pe, uint64_t{2}, uint64_t{1}, uint64_t{0});
     case 18: return s.template am<am48>(pe, uint64_t{3}, uint64_t{1}, uint64_t{0}, uint64_t{0}, uint64_t{0}, uint64_t{0});
+    case 19: return s.template am<am72>(pe, uint64_t{5}, am72::values{{1}});
     default: return s.template am<host24>(pe, uint64_t{4}, uint64_t{1}, uint64_t{0});
   }
 }
@@ -308,7 +362,7 @@ TEST_CASE("kinds beyond those that a block sender tells apart are sent directly,
     for (uint64_t seed = 0; seed <= of_seeds(50); ++seed) {
       INFO("peers " << peers << ", seed " << seed);
       constexpr uint32_t lanes = 32, each = 2;
-      const auto job = fake_job::with<am8, am24, am48, host24>({.nodes = 1, .pes_per_node = 2, .seed = seed + 1, .peers = peers});
+      const auto job = fake_job::with<am8, am24, am48, am72, host24>({.nodes = 1, .pes_per_node = 2, .seed = seed + 1, .peers = peers});
       const gravel_t& g = job->pe(0).kernel;
       uint32_t kinds = 0;
       job->launch(1, lanes, seed, [&] {
@@ -335,6 +389,7 @@ TEST_CASE("kinds beyond those that a block sender tells apart are sent directly,
       REQUIRE(heap[handled + 1] == n);
       REQUIRE(heap[handled + 2] == 3 * n);
       REQUIRE(heap[handled + 3] == 6 * n);
+      REQUIRE(heap[handled + 5] == 8 * n);
       REQUIRE(heap[at_host + 4] == 3 * n);
       CHECK(job->error_of(0).code == 0);
     }

@@ -2,6 +2,8 @@
 #include <fcntl.h>
 #include <pmix.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +13,7 @@
 #include <cstring>
 #include <fstream>
 #include <iostream>
+#include <span>
 #include <string>
 
 #include "lib/base/error.hpp"
@@ -104,6 +107,30 @@ void leave_orphan() {
   for (;;) pause();
 }
 
+/// Is killed, or ends with `status` if that is not 0, and is not dead before somebody looks: nobody else can wait for a process while one that
+/// traces it does not.
+[[noreturn]] void die_slowly(int status) {
+  int told[2];
+  require(pipe(told) == 0, "a pipe");
+  const pid_t self = getpid();
+  prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+  if (fork() == 0) {
+    const char traces = ptrace(PTRACE_SEIZE, self, nullptr, nullptr) == 0 ? 'y' : 'n';
+    if (write(told[1], &traces, 1) != 1) _exit(99);
+    for (;;) pause();  // until ucx-run ends it
+  }
+  char traced = 'n';
+  require(read(told[0], &traced, 1) == 1 && traced == 'y', "this process may be traced");
+  if (status != 0) _exit(status);
+  kill(self, SIGKILL);
+  for (;;) pause();
+}
+bool is_zombie(uint32_t pid) {
+  std::string text;
+  std::getline(std::ifstream(fmt::format("/proc/{}/stat", pid)), text);
+  return text.find(") Z ") != std::string::npos;
+}
+
 [[noreturn]] void stay() {
   for (;;) pause();
 }
@@ -134,6 +161,17 @@ int run(const std::string& what, uint32_t who, int value) {
   } else if (what == "signal") {
     job->fence();
     if (mine) raise(value);
+    stay();
+  } else if (what == "die-slowly" || what == "exit-slowly") {
+    // Another PE ends because of it, and is dead sooner.
+    const uint32_t pid = static_cast<uint32_t>(getpid());
+    job->put("pid", std::as_bytes(std::span(&pid, 1)));
+    job->fence();
+    if (mine) die_slowly(what == "die-slowly" ? 0 : 3);
+    uint32_t theirs = 0;
+    std::memcpy(&theirs, job->get(who, "pid").data(), sizeof theirs);
+    while (!is_zombie(theirs)) usleep(1000);
+    if (job->rank() == (who + 1) % job->size()) _exit(value);
     stay();
   } else if (what == "abort") {
     job->fence();

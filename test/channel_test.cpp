@@ -168,7 +168,8 @@ std::string run(const shape& s, uint64_t seed, uint64_t laps = 0, bug planted = 
   // interleaving point lies between these reads: they are of one moment.
   const auto observe = [&] {
     for (auto& now = r.c.state(); load_relaxed(&taken) < total; relax{}()) {
-      const auto left = static_cast<int64_t>(static_cast<int32_t>(now.room)), offered = static_cast<int64_t>(static_cast<int32_t>(now.offered));
+      const auto left = static_cast<int64_t>(static_cast<int32_t>(now.room)),
+                 offered = static_cast<int64_t>(static_cast<int32_t>(now.offered));
       if (!(now.freed <= now.head && now.head <= now.ready && now.ready <= now.tail))
         fail("done {}, taken {}, ready {}, reserved {}", now.freed, now.head, now.ready, now.tail);
       if (left + static_cast<int64_t>(now.tail - now.freed) > s.capacity) fail("room for {} beside {}", left, now.tail - now.freed);

@@ -14,16 +14,16 @@
 using namespace gravel;
 
 TEST_CASE("another process sees what is written, and writes back") {
-  const exported_memory mine(1 << 20, "the test's memory");
-  auto* const word = static_cast<uint64_t*>(mine.at()) + 1000;
+  const sealed_memory mine = make_exported(1 << 20, "the test's memory");
+  auto* const word = reinterpret_cast<uint64_t*>(mine.at()) + 1000;
   CHECK(*word == 0);
   *word = 7;
-  const std::string described = mine.describe();
+  const std::string described = describe_exported(mine);
   const pid_t child = fork();
   if (child == 0) {
     munmap(mine.at(), 1 << 20);  // only what it attaches
-    const attached_memory theirs(described);
-    uint64_t* const there = static_cast<uint64_t*>(theirs.at()) + 1000;
+    const sealed_memory theirs = attach_exported(described);
+    uint64_t* const there = reinterpret_cast<uint64_t*>(theirs.at()) + 1000;
     const bool seen = *there == 7;
     *there = 8;
     _exit(seen ? 0 : 1);
@@ -37,14 +37,14 @@ TEST_CASE("another process sees what is written, and writes back") {
 TEST_CASE("what is not that memory is refused") {
   std::string described;
   {
-    const exported_memory gone(1 << 20, "the test's memory");
-    described = gone.describe();
+    const sealed_memory gone = make_exported(1 << 20, "the test's memory");
+    described = describe_exported(gone);
   }
-  CHECK_THROWS_AS(attached_memory(described), error);
-  const exported_memory another(1 << 20, "the test's memory");  // most likely by the same descriptor
-  CHECK_THROWS_AS(attached_memory(described), error);
-  CHECK_THROWS_WITH(attached_memory("short"), "its process: a message is cut off (5 bytes)");
-  CHECK_THROWS_WITH(exported_memory(uint64_t{1} << 62, "the heap"), contains_text("the heap of 4611686018427387904 bytes does not fit"));
+  CHECK_THROWS_AS(attach_exported(described), error);
+  const sealed_memory another = make_exported(1 << 20, "the test's memory");  // most likely by the same descriptor
+  CHECK_THROWS_AS(attach_exported(described), error);
+  CHECK_THROWS_WITH(attach_exported("short"), "its process: a message is cut off (5 bytes)");
+  CHECK_THROWS_WITH(make_exported(uint64_t{1} << 62, "the heap"), contains_text("the heap of 4611686018427387904 bytes does not fit"));
 }
 
 /// Settings are read once in a process: each of these has its own. `check` returns a text, "" if all is well.

@@ -1,6 +1,6 @@
 // A job that goes wrong as it is told: one fault, at one PE, while the others do nothing wrong.
-// test/failure_test.py runs it and looks at what the job leaves behind. Prints "ready PE pid" when the moment
-// for a signal has come.
+// test/failure_test.py runs it and looks at what the job leaves behind. Prints "begun" before the fault, if
+// gravel_init is not a part of it, and "ready PE pid" when the moment for a signal has come.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -634,6 +634,8 @@ int main(int argc, char** argv) {
   else
     gravel_init<count, count_slowly, thrower, host_thrower, blocker, host_blocker, breeder, endless, without_context<false>,
                 without_context<true>, gravel_service_delivery<failing_service>, gravel_service_delivery<other_service>>();
+  std::puts("begun");
+  std::fflush(stdout);
   if (fault != "other-handlers" && fault != "before-init" && fault != "after-finalize" && fault != "stale-handle" &&
       fault != "service-late") {
     const auto found = faults.find(fault);

@@ -2,6 +2,7 @@
 
 Run by Meson with UCX_RUN, FAILURE_JOB and MPIRUN (may be empty) in the environment.
 """
+import contextlib
 import ctypes
 import glob
 import os
@@ -15,7 +16,7 @@ import sys
 import time
 import unittest
 
-from watched_job import LIMIT_S, POLITE, Job, read, wait_for
+from watched_job import LIMIT_S, POLITE, START_S, Job, read, wait_for
 
 UCX_RUN = os.environ["UCX_RUN"]
 FAILURE_JOB = os.environ["FAILURE_JOB"]
@@ -47,7 +48,11 @@ class FailureTest(unittest.TestCase):
         self.assertNotRegex(job.text, "ERROR: AddressSanitizer|runtime error: ")
 
     def assert_failed(self, job, *causes, status=None, limit_s=LIMIT_S):
-        """Ends in time, not well, with each of the causes (regular expressions) on stderr, and leaves nothing."""
+        """Ends in time, not well, with each of the causes (regular expressions) on stderr, and leaves nothing. Of a job that was hurt the time
+        counts from now. Any other tells in time once it has begun, and ends in time once it has told: how long it takes to begin is the machine's."""
+        if not job.was_hurt:
+            self.assertTrue(job.says(self.n, limit_s, *causes), f"neither says {causes} nor ends, {limit_s} s after it began, {START_S} s after its start; "
+                            f"begun: {job.out.count(b'begun')}; stderr:\n{job.text}")
         got, left = job.end(limit_s)
         self.assertIsNotNone(got, f"still running after {limit_s} s; stderr:\n{job.text}")
         self.assert_clean(job, left)
@@ -70,7 +75,7 @@ class FailureTest(unittest.TestCase):
         if fault in ("barrier", "finalize"):
             time.sleep(0.1)  # most of them wait by now; if not, that is a moment like any other
         if isinstance(victim, int):
-            os.kill(ready[victim], signal.SIGKILL)
+            job.hurt(ready[victim])
             if launcher == "mpirun":
                 # Open MPI 5 breaks its lines, anywhere.
                 self.assert_failed(job, rf"(rank\s+{victim}\s[^;]{{0,200}}?exited\s+on\s+signal\s+9|PE {victim} .*ended without)")
@@ -78,19 +83,18 @@ class FailureTest(unittest.TestCase):
                 self.assert_failed(job, rf"PE {victim} \(pid {ready[victim]}, .*killed by signal 9", status=137)
         else:
             node = victim[1] * self.nodes // self.n
-            os.kill(job.aggregators()[victim[1]], signal.SIGKILL)
+            job.hurt(job.aggregators()[victim[1]])
             self.assert_failed(job, rf"aggregator of node {node} \(process \d+\) was killed by signal 9")
 
 
-    def kill_if_there(self, pid):
-        try:
-            os.kill(pid or 0x7ffffff0, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+    def kill_if_there(self, job, pid):
+        if pid:
+            with contextlib.suppress(ProcessLookupError):
+                job.hurt(pid)
 
     def assert_all_or_nothing(self, job):
         """What was killed came too late to matter, or the job failed with a cause; nothing in between."""
-        status, left = job.end()
+        status, left = job.end(LIMIT_S if job.was_hurt else START_S)
         self.assertIsNotNone(status, job.text)
         self.assert_clean(job, left)
         if status == 0:
@@ -139,7 +143,7 @@ class Killed(FailureTest):
                 ready = job.ready(self.n)
                 pid = ready.get(victim) if isinstance(victim, int) else job.aggregators().get(victim[1])
                 time.sleep(chance.uniform(0, 0.02))
-                self.kill_if_there(pid)
+                self.kill_if_there(job, pid)
                 self.assert_all_or_nothing(job)
 
     def test_during_init(self):
@@ -150,12 +154,12 @@ class Killed(FailureTest):
             with self.subTest(victim=victim, delay=delay, FAILURE_SEED=SEED):
                 job = self.start("idle")
                 if isinstance(victim, int):
-                    pid = wait_for(lambda: job.pes().get(victim), 10)
+                    pid = wait_for(lambda: job.pes().get(victim), START_S)
                 else:
-                    pid = wait_for(lambda: job.aggregators().get(victim[1]), 10)
+                    pid = wait_for(lambda: job.aggregators().get(victim[1]), START_S)
                 self.assertTrue(pid, job.text)
                 time.sleep(delay)
-                os.kill(pid, signal.SIGKILL)
+                job.hurt(pid)
                 if isinstance(victim, int):
                     self.assert_failed(job, rf"PE {victim} .*killed by signal 9", status=137)
                 else:
@@ -173,7 +177,7 @@ class Killed(FailureTest):
             with self.subTest(what):
                 job = self.start("traffic", launcher=())
                 pid = job.ready(1)[0]
-                os.kill(pid if what == "PE" else job.aggregators()[0], signal.SIGKILL)
+                job.hurt(pid if what == "PE" else job.aggregators()[0])
                 self.assert_failed(job, "PE 0 .process .*ended without gravel_finalize" if what == "PE" else
                                    "aggregator of node 0 .*was killed by signal 9")
 
@@ -208,7 +212,7 @@ class Killed(FailureTest):
             with self.subTest(number.name):
                 job = self.start("traffic")
                 self.assertEqual(len(job.ready(self.n)), self.n, job.text)
-                os.kill(job.process.pid, number)
+                job.hurt(job.process.pid, number)
                 self.assert_failed(job, rf"PE \d .*signal {number.value} ", status=128 + number)
 
     def test_by_the_time_limit(self):
@@ -227,6 +231,7 @@ class Killed(FailureTest):
                                if tid != launcher and not self.blocks(tid, number)), None)
                 if thread is None:
                     self.skipTest("all threads of this PMIx block this signal")
+                job.was_hurt = True
                 self.assertEqual(LIBC.syscall(SYS_TGKILL, launcher, thread, number.value), 0)
                 self.assert_failed(job, "PMIx, which connects the PEs, has crashed", status=1)
 
@@ -244,7 +249,7 @@ class Killed(FailureTest):
                 job = self.start("many", "--messages", 1_000_000)
                 time.sleep(delay)
                 pid = job.pes().get(victim) if isinstance(victim, int) else job.aggregators().get(victim[1])
-                self.kill_if_there(pid)
+                self.kill_if_there(job, pid)
                 self.assert_all_or_nothing(job)
 
 
@@ -253,7 +258,7 @@ class Stopped(FailureTest):
         for pe in (0, 3):
             with self.subTest(pe=pe):
                 job = self.start("traffic", GRAVEL_WATCHDOG_S=2)
-                os.kill(job.ready(self.n)[pe], signal.SIGSTOP)
+                job.hurt(job.ready(self.n)[pe], signal.SIGSTOP)
                 # A GPU goes on without its process, and may have applied everything.
                 cause, progress = r"no progress for 2 s \(GRAVEL_WATCHDOG_S\)", \
                     rf"to PE {pe}.*: \d+ packets sent, \d+ freed, \d+ applied, \d+ credits left"
@@ -264,20 +269,20 @@ class Stopped(FailureTest):
 
     def test_pe_to_which_nobody_sends(self):
         job = self.start("barrier", "--pe", 3, GRAVEL_WATCHDOG_S=1)
-        os.kill(job.ready(self.n)[3], signal.SIGSTOP)
+        job.hurt(job.ready(self.n)[3], signal.SIGSTOP)
         self.assert_failed(job, r"PE 3 \(process \d+\) has not run for 2 s",
                            r"collective \d+: this node waits for PE 3", limit_s=LIMIT_S + 2)
 
     def test_aggregator(self):
         job = self.start("traffic", GRAVEL_WATCHDOG_S=2)
         job.ready(self.n)
-        os.kill(job.aggregators()[2], signal.SIGSTOP)
+        job.hurt(job.aggregators()[2], signal.SIGSTOP)
         self.assert_failed(job, r"the aggregator of node 1 has not run for 2 s|no progress for 2 s", limit_s=LIMIT_S + 2)
 
     def test_whole_job_goes_on_afterwards(self):
         # Small packets: on a busy machine a slow handler needs long for a large one, which looks like no progress.
         job = self.start("slow", "--messages", 3000, GRAVEL_WATCHDOG_S=2, GRAVEL_PACKET_SIZE="4K")
-        pids = wait_for(lambda: len(p := list(job.processes())) == self.n + self.nodes + 1 and p, 10)
+        pids = wait_for(lambda: len(p := list(job.processes())) == self.n + self.nodes + 1 and p, START_S)
         self.assertTrue(pids, job.text)
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
@@ -292,9 +297,9 @@ class Stopped(FailureTest):
             with self.subTest(delay=delay, FAILURE_SEED=SEED):
                 # A job that does not end by itself: who is stopped after gravel_finalize is none of Gravel's business.
                 job = self.start("barrier", "--pe", 3, GRAVEL_CONNECT_TIMEOUT_S=2, GRAVEL_WATCHDOG_S=2)
-                pid = wait_for(lambda: job.pes().get(1), 10)
+                pid = wait_for(lambda: job.pes().get(1), START_S)
                 time.sleep(delay)
-                os.kill(pid, signal.SIGSTOP)
+                job.hurt(pid, signal.SIGSTOP)
                 self.assert_failed(job, "GRAVEL_CONNECT_TIMEOUT_S|GRAVEL_WATCHDOG_S", limit_s=LIMIT_S + 5)
 
 
@@ -367,13 +372,13 @@ class OverPeers(FailureTest):
                 job = self.start("many", "--messages", 1_000_000)
                 time.sleep(delay)
                 pid = job.pes().get(victim) if isinstance(victim, int) else job.aggregators().get(victim[1])
-                self.kill_if_there(pid)
+                self.kill_if_there(job, pid)
                 self.assert_all_or_nothing(job)
 
     def test_stopped(self):
         self.nodes = 1
         job = self.start("traffic", GRAVEL_WATCHDOG_S=2)
-        os.kill(job.ready(self.n)[3], signal.SIGSTOP)
+        job.hurt(job.ready(self.n)[3], signal.SIGSTOP)
         self.assert_failed(job, r"no progress for 2 s \(GRAVEL_WATCHDOG_S\) on the route peer|PE 3 \(process \d+\) has not run for 4 s",
                            r"rings in device memory: \d+ chunks pushed to 3 peers and to the PE itself|collective \d+", limit_s=LIMIT_S + 2)
 
@@ -543,7 +548,7 @@ class WrongArguments(FailureTest):
         self.assert_fine(self.start("fork"))
         job = self.start("fork-killed")
         ready = job.ready(self.n)
-        os.kill(ready[1], signal.SIGKILL)
+        job.hurt(ready[1])
         self.assert_failed(job, "PE 1 .*killed by signal 9", status=137)
 
     @unittest.skipUnless(MPIRUN, "no Open MPI")
@@ -554,7 +559,7 @@ class WrongArguments(FailureTest):
             with self.subTest(fault):
                 for _ in range(5):
                     job = self.start(fault, launcher="mpirun")
-                    ended, left = job.end()
+                    ended, left = job.end(START_S)
                     # Now and then Open MPI's own process crashes in PMIx when a PE ends so, and leaves its files behind, and with
                     # them the folder that Gravel had in its folder.
                     if ended is not None and not left and not job.leftovers():
@@ -620,6 +625,15 @@ class Loads(FailureTest):
 
 
 class Surroundings(FailureTest):
+    def test_aggregator_hears_signals(self):
+        """SIGTERM is blocked while it starts."""
+        job = self.start("idle")
+        self.assertEqual(len(job.ready(self.n)), self.n, job.text)
+        for pid in job.aggregators().values():
+            self.assertEqual(int(re.search(rb"SigBlk:\s*(\w+)", read(f"/proc/{pid}/status"))[1], 16) >> (signal.SIGTERM - 1) & 1, 0)
+        job.hurt(next(iter(job.aggregators().values())), signal.SIGTERM)
+        self.assert_failed(job, r"aggregator of node \d \(process \d+\) was killed by signal 15")
+
     def test_aggregator_missing(self):
         self.assert_failed(self.start("none", GRAVEL_AGGREGATOR="/nonexistent"), "GRAVEL_AGGREGATOR: '/nonexistent'")
         # One that starts and fails.
@@ -648,7 +662,7 @@ class Surroundings(FailureTest):
         for number in (12, 24, 48, 60, 70):
             with self.subTest(number=number):
                 job = self.start("many", "--messages", 10000, limits={resource.RLIMIT_NOFILE: number})
-                status, left = job.end()
+                status, left = job.end(START_S)
                 self.assertIsNotNone(status, job.text)
                 self.assert_clean(job, left)
                 if status:
@@ -717,7 +731,7 @@ class OtherUsers(FailureTest):
             self.assertTrue([one for one in shared if one.startswith(name)], (name, shared))
         self.assertEqual({name for name in shared if not name.startswith(("/memfd:", "/dev/zero", "anon_inode:", "/dev/nvidia"))}, set())
         self.assertEqual(self.system_v_segments(pids), [])
-        os.kill(job.process.pid, signal.SIGTERM)
+        job.hurt(job.process.pid, signal.SIGTERM)
         self.assert_failed(job, status=143)
 
     def test_cannot_reach_system_v_memory(self):
@@ -728,7 +742,7 @@ class OtherUsers(FailureTest):
         self.assertTrue(ours, job.text)
         for row in ours:
             self.assertEqual((int(row[2], 8) & 0o777, int(row[7])), (0o600, os.geteuid()), row)
-        os.kill(job.process.pid, signal.SIGTERM)
+        job.hurt(job.process.pid, signal.SIGTERM)
         self.assert_failed(job, status=143)
 
     @staticmethod
@@ -742,7 +756,7 @@ class OtherUsers(FailureTest):
         the socket's path. PE 1 may be too quick for us, or too slow for the others to get there: then another job."""
         for _ in range(30):
             job = self.start("none")
-            paths = wait_for(lambda: glob.glob(job.tmp + "/**/gravel-node-*/s", recursive=True), 10)
+            paths = wait_for(lambda: glob.glob(job.tmp + "/**/gravel-node-*/s", recursive=True), START_S)
             pe1 = job.pes().get(1)
             if paths and pe1:
                 os.kill(pe1, signal.SIGSTOP)

@@ -20,9 +20,10 @@ TEST_CASE("pieces are aligned, and as large as asked for") {
   CHECK(heap.allocate(unit + 1) == 2 * unit);
   CHECK(heap.allocate(0) == 4 * unit);  // a piece of its own
   CHECK(heap.allocate(1) == 5 * unit);
-  CHECK(heap.size_of(2 * unit) == 2 * unit);
-  CHECK(heap.size_of(4 * unit) == unit);
-  CHECK_FALSE(heap.size_of(3 * unit).has_value());
+  CHECK(heap.piece_at(2 * unit)->bytes == 2 * unit);
+  CHECK(heap.piece_at(4 * unit)->bytes == unit);
+  CHECK(heap.piece_at(3 * unit)->begin == 2 * unit);
+  CHECK_FALSE(heap.piece_at(6 * unit).has_value());
   CHECK(heap.in_use() == 6 * unit);
 }
 

@@ -1,4 +1,4 @@
-"""The layers of the source tree: what files of each folder may include. Usage: layers_test.py"""
+"""The layers of the source tree: what files of each folder may include, and that what installed headers include is installed. Usage: layers_test.py"""
 
 import re
 import sys
@@ -68,17 +68,35 @@ def faults_in(name, text):
                 yield f"{name}:{number}: {layer} must not include \"{header}\""
 
 
+def not_installed(headers, text_of):
+    """What installed headers include of ours, and is not installed with them."""
+    for name in sorted(headers):
+        for header in re.findall(r'^\s*#\s*include\s*"([^"]+)"', text_of(name), re.M):
+            if header not in headers and layer_of(header):
+                yield f"cmake/meson.build: {name} is installed, \"{header}\", which it includes, is not"
+
+
+def installed_headers():
+    lists = re.findall(r"'([\w/]+)': \[(.*?)\]", (ROOT / "cmake/meson.build").read_text(), re.S)
+    return {f"{folder}/{name}" for folder, names in lists for name in re.findall(r"'([^']+)'", names)}
+
+
 def main():
     # It does find what it is for.
     assert list(faults_in("device/put.cuh", '#include "host/pe/runtime.hpp"')), "device may not include host"
     assert list(faults_in("host/aggregator/plane.hpp", '#include "host/pe/runtime.hpp"')), "the aggregator is no PE"
     assert list(faults_in("lib/base/row.hpp", "#include <cuda_runtime.h>")), "lib/base has no CUDA"
     assert not list(faults_in("host/pe/backend.hpp", '#include "device/handle.cuh"'))
+    assert list(not_installed({"device/put.cuh"}, lambda name: '#include "device/send.cuh"')), "it includes another"
+    assert not list(not_installed({"device/put.cuh", "device/send.cuh"}, lambda name: '#include "device/send.cuh"'))
     names = sources()
     assert len(names) > 200, f"only {len(names)} source files found"
     faults = [fault for name in names for fault in faults_in(name, (ROOT / name).read_text())]
+    installed = installed_headers()
+    assert len(installed) > 100, f"only {len(installed)} installed headers found"
+    faults += not_installed(installed, lambda name: (ROOT / name).read_text())
     print(*faults, sep="\n")
-    print(f"{len(names)} files, {len(faults)} includes against the layers")
+    print(f"{len(names)} files, {len(installed)} of them installed, {len(faults)} faults")
     return 1 if faults else 0
 
 

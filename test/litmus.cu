@@ -5,6 +5,7 @@
 //                    overwrites nothing that is still read [P2]; written and read by 32 lanes of which one publishes and looks
 //   store buffering  lib/base/get_window.hpp: of two that each count and then, behind full_fence(), read the other's count, one sees it
 //   flush            queue::ask_flush: of two targets the higher one remains
+//   releasing        device/release_ring.cuh, on GPUs: who sees a done word sees what another warp than the one that wrote it has applied
 //
 // On GPUs the sides are blocks, kernels of two GPUs, or a kernel and a thread; on the CPU backend warps of a block, without a seed and
 // with some, and two threads. Rows of other orders are controls: `relaxed` ones leave the order to the machine, `reversed` ones
@@ -18,6 +19,8 @@
 #include <thread>
 #include <vector>
 
+#include "device/in_place.cuh"
+#include "device/release_ring.cuh"
 #include "device/simt.hpp"
 #include "lib/base/peer_ring.hpp"
 #include "lib/base/queue.hpp"
@@ -294,6 +297,88 @@ void flush(uint64_t n) {
   print("flush", O, "one GPU, words of the host", n, r);
 }
 
+/// Additions to words that lie far apart, so that they take long. Relaxed: a done word is stored without the fence.
+template <order O>
+struct releasing {
+  uint64_t* data;
+  uint64_t mask;     ///< words - 1
+  uint64_t* done;    ///< [chunks]
+  uint64_t* looked;  ///< tickets that the source has looked at
+  uint64_t n;
+  static constexpr uint32_t chunks = 4, words_of_lane = 8;
+  GRAVEL_DEVICE uint64_t* word(uint64_t ticket, uint32_t i) const {
+    const uint32_t lane = threadIdx.x % lanes;
+    return &data[((ticket * lanes + lane) * words_of_lane + i) * 0x9E3779B97F4A7C15u & mask];
+  }
+  GRAVEL_DEVICE peer_ring ring_words() const { return {nullptr, done, chunks, peer_ring::least_chunk_units}; }
+};
+/// One warp applies, the second releases.
+template <order O>
+__global__ void apply_and_release(releasing<O> test, found* results) {
+  __shared__ release_ring releases;
+  __shared__ uint64_t posted;
+  if (threadIdx.x == 0) releases.begin(), posted = 0;
+  __syncthreads();
+  const uint32_t lane = threadIdx.x % lanes;
+  if (threadIdx.x >= lanes) {
+    if constexpr (O == order::kept) {
+      releases.serve(1, nullptr);
+    } else {
+      for (uint64_t t = 0; t < test.n && lane == 0; ++t) {
+        if (!wait_for([&] { return load_relaxed<scope::shared>(&posted) > t; })) return;
+        store_relaxed(test.ring_words().words().of(t), t + 1);
+      }
+    }
+    return;
+  }
+  bool gave_up = false;
+  for (uint64_t t = 0; t < test.n && !gave_up; ++t) {
+    for (uint32_t i = 0; i < releasing<O>::words_of_lane; ++i) add_scattered(test.word(t, i), uint64_t{1});
+    __syncwarp();
+    if (lane == 0) {
+      if (O == order::kept) releases.post(test.ring_words(), t, false);
+      else store_relaxed<scope::shared>(&posted, t + 1);
+      gave_up = !wait_for([&] { return load_acquire(test.looked) > t; });
+    }
+    gave_up = __shfl_sync(~0u, gave_up, 0);
+  }
+  if (lane == 0) releases.leave();
+  results[lane] = {0, gave_up};
+}
+template <order O>
+__global__ void look_at_released(releasing<O> test, found* results) {
+  found mine{};
+  for (uint64_t t = 0; t < test.n && !mine.gave_up; ++t) {
+    bool is_there = true;
+    if (threadIdx.x == 0) is_there = wait_for([&] { return load_acquire(test.ring_words().words().of(t)) == t + 1; });
+    mine.gave_up = !__shfl_sync(~0u, is_there, 0);
+    for (uint32_t i = 0; i < releasing<O>::words_of_lane; ++i) mine.wrong += load_relaxed(test.word(t, i)) != 1;
+    __syncwarp();
+    if (threadIdx.x == 0) store_release(test.looked, t + 1);
+  }
+  results[lanes + threadIdx.x] = mine;
+}
+template <order O>
+void release(const char* where, int source, int destination, uint64_t n) {
+  constexpr uint64_t words = uint64_t{1} << 24;
+  n = n * lanes * releasing<O>::words_of_lane > words ? words / lanes / releasing<O>::words_of_lane : n;
+  memory<uint64_t> data(destination, words), done(source, releasing<O>::chunks), looked(destination, 8);
+  memory<found> results(-1, 2 * lanes);
+  const releasing<O> test{data.at, words - 1, done.at, looked.at, n};
+  cudaStream_t stream[2];
+  for (int side : {0, 1}) {
+    check(cudaSetDevice(side ? source : destination), "cudaSetDevice");
+    check(cudaStreamCreateWithFlags(&stream[side], cudaStreamNonBlocking), "stream");
+    if (side == 0) apply_and_release<<<1, 2 * lanes, 0, stream[0]>>>(test, results.at);
+    else look_at_released<<<1, lanes, 0, stream[1]>>>(test, results.at);
+    check(cudaGetLastError(), "launch");
+  }
+  for (int side : {0, 1})
+    check(cudaSetDevice(side ? source : destination), "cudaSetDevice"), check(cudaStreamSynchronize(stream[side]), "kernel"),
+        check(cudaStreamDestroy(stream[side]), "stream");
+  print("releasing", O, where, n, sum(results.at));
+}
+
 void run_all(uint64_t n) {
   setenv("CUDA_MODULE_LOADING", "EAGER", 1);  // a kernel that is loaded when first used may wait for one that waits for it
   int gpus = 0, forth = 0, back = 0;
@@ -307,9 +392,13 @@ void run_all(uint64_t n) {
     for (int gpu : {0, 1})
       check(cudaSetDevice(gpu), "cudaSetDevice"), check(cudaDeviceEnablePeerAccess(1 - gpu, 0), "cudaDeviceEnablePeerAccess");
     pass_all<scope::system>("peer ring: GPU to GPU", 0, 1, 1, 0, n / 4);
+    release<order::kept>("chunks: GPU to GPU", 0, 1, n / 4);
+    release<order::relaxed>("chunks: GPU to GPU", 0, 1, n / 4);
   } else {
     std::puts("skipped: peer ring, which needs two GPUs that reach each other");
   }
+  release<order::kept>("chunks: one GPU", 0, 0, n / 4);
+  release<order::relaxed>("chunks: one GPU", 0, 0, n / 4);
   buffer<order::kept>(n / 4);
   buffer<order::relaxed>(n / 4);
   flush<order::kept>(n / 64);

@@ -77,7 +77,7 @@ TEST_CASE("frames arrive whole and in order, of any size") {
     REQUIRE(f);
     CHECK(f->kind == wire_kind::wiring);
     CHECK(f->as<wiring>("a").worker[0] == pattern(n));
-    CHECK(f->descriptor == -1);
+    CHECK(!f->descriptor);
   }
   auto last = b.receive();
   sender.join();
@@ -106,13 +106,12 @@ TEST_CASE("a descriptor travels with its frame") {
   a.send(goodbye_word{});
   auto f = b.receive();
   REQUIRE(f);
-  REQUIRE(f->descriptor >= 0);
+  REQUIRE(f->descriptor);
   char text[6] = {};
-  CHECK(pread(f->descriptor, text, 5, 0) == 5);
+  CHECK(pread(f->descriptor.get(), text, 5, 0) == 5);
   CHECK(std::string(text) == "hello");
-  CHECK((fcntl(f->descriptor, F_GETFD) & FD_CLOEXEC) != 0);
-  close(f->descriptor);
-  CHECK(b.receive()->descriptor == -1);
+  CHECK((fcntl(f->descriptor.get(), F_GETFD) & FD_CLOEXEC) != 0);
+  CHECK(!b.receive()->descriptor);
 }
 
 TEST_CASE("a closed peer is an end when reading and an error when writing") {

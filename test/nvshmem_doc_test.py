@@ -1,5 +1,5 @@
 """docs/nvshmem.md names every call of NVSHMEM: those of test/data/nvshmem_calls.txt (families: T is a type, N a size, OP an operation,
-SCOPE block, warp or warpgroup), each in one row, which says what stands for it or why nothing does."""
+SCOPE block, warp or warpgroup), each in one row, which says what stands for it or why nothing does; and what stands for it exists."""
 import re
 import unittest
 from pathlib import Path
@@ -25,6 +25,14 @@ class NvshmemDocTest(unittest.TestCase):
             for name in re.findall(r"`((?:nvshmemx?|tile)_\w+)`", row[0]):
                 with self.subTest(name=name):
                     self.assertIn(name, CALLS)
+
+    def test_what_stands_for_it(self):
+        headers = [path for folder in ("device", "host", "lib") for path in (ROOT / folder).rglob("*") if path.suffix in (".cuh", ".hpp")]
+        known = set(re.findall(r"\bgravel_\w+", "\n".join(path.read_text() for path in headers)))
+        for row in ROWS:
+            for name in re.findall(r"\bgravel_\w+", " ".join(row[1:])):
+                with self.subTest(name=name):
+                    self.assertIn(name, known)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,13 @@
 
 namespace gravel {
 
+/// Appends as many of the messages as fit, and copies them. Returns how many.
+inline uint32_t append_to(packet_writer& writer, uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages) {
+  const packet_writer::place to = writer.reserve(sink, kind, from, messages);
+  if (to.messages) std::memcpy(to.at, from, to.messages * bytes_of(kind));
+  return to.messages;
+}
+
 /// xorshift64*: the same numbers everywhere.
 class random_bits {
  public:
@@ -110,9 +117,9 @@ inline std::vector<uint8_t> sample_packet(random_bits& draw, uint64_t packet_siz
   for (uint32_t i = draw.below(transit ? max_packet_rows + 10 : 20); i > 0; --i) {
     const uint32_t to = transit ? draw.below(n_sinks) : sink;
     const uint32_t* const from = words_at(messages.data());
-    if (draw.below(8) == 0) writer.append(to, wide_kind(5 + draw.below(100)), from, 1);
-    else if (draw.below(8) == 0) writer.append(to, wide_kind(5 + draw.below(max_am_units - 4)), from, 1 + draw.below(6));
-    else writer.append(to, sample_kind(draw), from, 1 + draw.below(transit ? 3 : 40));
+    if (draw.below(8) == 0) append_to(writer, to, wide_kind(5 + draw.below(100)), from, 1);
+    else if (draw.below(8) == 0) append_to(writer, to, wide_kind(5 + draw.below(max_am_units - 4)), from, 1 + draw.below(6));
+    else append_to(writer, to, sample_kind(draw), from, 1 + draw.below(transit ? 3 : 40));
   }
   const packet_header* p = writer.close(sequence, sink, 1, 0, draw.below(2));
   const auto* from = reinterpret_cast<const uint8_t*>(p);

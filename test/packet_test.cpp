@@ -26,7 +26,9 @@ struct open_packet {
     for (uint64_t i = 0; i < 1024; ++i) messages.push_back({{i, ~i}});
     writer.open(memory->bytes, size);
   }
-  uint32_t append(uint32_t n, const row_kind& kind, uint32_t to = sink) { return writer.append(to, kind, words_at(messages.data()), n); }
+  uint32_t append(uint32_t n, const row_kind& kind, uint32_t to = sink) {
+    return append_to(writer, to, kind, words_at(messages.data()), n);
+  }
   uint32_t append(uint32_t n, uint32_t units, uint32_t to = sink) { return append(n, wide_kind(units), to); }
   packet_header* close(uint64_t sequence = 7, uint32_t to = sink) { return writer.close(sequence, to, 2, 1, true); }
 };
@@ -101,7 +103,7 @@ TEST_CASE("rows of every kind: each append extends the row where its last messag
     uint32_t n = 0;
     for (uint32_t more : appends) {
       const uint32_t* const from = words_at(p.messages.data()) + n * kind.words;
-      REQUIRE(p.writer.append(sink, kind, from, more) == more);
+      REQUIRE(append_to(p.writer, sink, kind, from, more) == more);
       n += more;
     }
     const row_kind other = kind == wide_kind(2) ? wide_kind(3) : wide_kind(2);
@@ -132,7 +134,8 @@ TEST_CASE("messages of every kind go on in the next packet where one is full") {
     for (uint32_t n = 0; n < all;) {
       const uint32_t begin = n;
       // Some at a time, so that the end of the packet lies within an append.
-      for (uint32_t taken = 7; taken == 7; n += taken) taken = p.writer.append(sink, kind, words + n * kind.words, std::min(7u, all - n));
+      for (uint32_t taken = 7; taken == 7; n += taken)
+        taken = append_to(p.writer, sink, kind, words + n * kind.words, std::min(7u, all - n));
       REQUIRE(n - begin == std::min(most_of(kind), all - begin));
       CHECK(p.append(1, kind) == (n - begin < most_of(kind) ? 1 : 0));
       const packet_header* h = p.close();

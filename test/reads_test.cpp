@@ -92,6 +92,18 @@ TEST_CASE("reads of a genome") {
   CHECK((forward > 150 && forward < 250));
 }
 
+TEST_CASE("a genome and its reads do not depend on the number of threads") {
+  const genome_shape shape{.length = 1001, .coverage = 20, .read_length = 50, .errors = 0.1, .seed = 3};
+  const std::string genome = make_genome(shape);
+  const read_set one = make_reads(genome, shape, {1, 3});
+  for (const int threads : {0, 2, 7, 300}) {
+    CHECK(make_genome(shape, threads) == genome);
+    const read_set many = make_reads(genome, shape, {1, 3}, threads);
+    CHECK((many.codes == one.codes && many.reads == one.reads && many.bases == one.bases));
+  }
+  CHECK(make_reads(genome, {.length = 1001, .coverage = 0.01, .read_length = 50}, {}, 4).reads == 0);
+}
+
 TEST_CASE("as many errors as asked for") {
   genome_shape shape{.length = 5000, .coverage = 20, .read_length = 100, .errors = 0, .seed = 4};
   const std::string genome = make_genome(shape);

@@ -94,7 +94,7 @@ TEST_CASE("both sides see one memory, and it begins as zeros") {
   pe_segment mine = pe_segment::create(shape(), 4);
   CHECK(mine.control()->collective_in.sequence == 0);
   CHECK(mine.landing_of(sink_kind::device).done[0] == 0);
-  const pe_segment theirs = pe_segment::attach(dup(mine.descriptor()), shape(), 4);
+  const pe_segment theirs = pe_segment::attach(owned_descriptor(dup(mine.descriptor())), shape(), 4);
   CHECK(theirs.base() != mine.base());
   CHECK(theirs.bytes() == mine.bytes());
   mine.control()->collective_in.sum[2] = 77;
@@ -122,7 +122,7 @@ TEST_CASE("another shape is refused, and the descriptor closed") {
     }
     CHECK_FALSE(other == shape());
     const int copy = dup(segment.descriptor());
-    CHECK_THROWS_WITH(pe_segment::attach(copy, other, 7), contains_text("PE 7") && contains_text("GRAVEL_"));
+    CHECK_THROWS_WITH(pe_segment::attach(owned_descriptor(copy), other, 7), contains_text("PE 7") && contains_text("GRAVEL_"));
     CHECK_FALSE(is_open(copy));
   }
 }
@@ -130,12 +130,12 @@ TEST_CASE("another shape is refused, and the descriptor closed") {
 TEST_CASE("what is no segment is refused") {
   const int file = memfd_create("not-a-segment", MFD_CLOEXEC);
   REQUIRE(ftruncate(file, static_cast<off_t>(pe_segment::bytes_of(shape()))) == 0);
-  CHECK_THROWS_WITH(pe_segment::attach(file, shape(), 3), contains_text("PE 3"));
+  CHECK_THROWS_WITH(pe_segment::attach(owned_descriptor(file), shape(), 3), contains_text("PE 3"));
   CHECK_FALSE(is_open(file));
   const int sealed = memfd_create("not-a-segment", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   REQUIRE(ftruncate(sealed, static_cast<off_t>(pe_segment::bytes_of(shape()))) == 0);
   REQUIRE(fcntl(sealed, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
-  CHECK_THROWS_WITH(pe_segment::attach(sealed, shape(), 3), contains_text("PE 3") && contains_text("version"));
+  CHECK_THROWS_WITH(pe_segment::attach(owned_descriptor(sealed), shape(), 3), contains_text("PE 3") && contains_text("version"));
   CHECK_FALSE(is_open(sealed));
   const int pipe_end = [] {
     int ends[2];
@@ -143,7 +143,7 @@ TEST_CASE("what is no segment is refused") {
     close(ends[1]);
     return ends[0];
   }();
-  CHECK_THROWS_AS(pe_segment::attach(pipe_end, shape(), 3), error);
+  CHECK_THROWS_AS(pe_segment::attach(owned_descriptor(pipe_end), shape(), 3), error);
 }
 
 TEST_CASE("a segment whose size may still change is refused, and the descriptor closed") {
@@ -154,7 +154,7 @@ TEST_CASE("a segment whose size may still change is refused, and the descriptor 
     const auto control_at = reinterpret_cast<char*>(segment.control()) - segment.base();
     REQUIRE(pwrite(file, segment.control(), 4096, control_at) == 4096);
     REQUIRE(fcntl(file, F_ADD_SEALS, seals) == 0);
-    CHECK_THROWS_WITH(pe_segment::attach(file, shape(), 3), contains_text("PE 3") && contains_text("sealed"));
+    CHECK_THROWS_WITH(pe_segment::attach(owned_descriptor(file), shape(), 3), contains_text("PE 3") && contains_text("sealed"));
     CHECK_FALSE(is_open(file));
   }
 }

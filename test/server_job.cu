@@ -415,6 +415,10 @@ int main(int argc, char** argv) {
   gravel_init<plain::delivery, nested::delivery, pure_words::delivery, pure_lines::delivery>();
   if (take_turns()) blocks = 2, lanes = 32;
   refusals();
+  // Sections of several of few keys follow one another, and where keys are other nodes' each step of one is a message from aggregator to aggregator. So
+  // there are fewer of them, of as many lanes.
+  const bool far_apart = GRAVEL_CUDA && gravel_n_nodes() > 1;
+  const uint32_t each_nested = far_apart ? (each + 9) / 10 : each;
   const uint32_t n_pes = static_cast<uint32_t>(gravel_n_pes());
   uint64_t seed = 1;
   using exclusion = gravel_exclusion;
@@ -434,17 +438,19 @@ int main(int argc, char** argv) {
     run_plain<plain::large_sender>(how + "combined in large tables, in place",
                                    {.keys = 1000, .blocks = 2, .exclusion = by, .place = place::caller}, 1, each, seed++);
 
-    run_nested(how + "nested, one key", {.keys = 1, .blocks = 1, .exclusion = by, .calls = 32}, 1, each, seed++);
-    run_nested(how + "nested, opposite", {.keys = 2, .blocks = 2, .exclusion = by, .calls = 32, .chunks = 2}, 1, each, seed++);
-    run_nested(how + "nested, few keys", {.keys = 9, .blocks = 3, .exclusion = by, .data = data::shared, .calls = 64}, 1, each, seed++);
-    run_nested(how + "nested, in place", {.keys = 40, .blocks = 2, .exclusion = by, .place = place::caller, .calls = 32}, 1, each, seed++);
+    run_nested(how + "nested, one key", {.keys = 1, .blocks = 1, .exclusion = by, .calls = 32}, 1, each_nested, seed++);
+    run_nested(how + "nested, opposite", {.keys = 2, .blocks = 2, .exclusion = by, .calls = 32, .chunks = 2}, 1, each_nested, seed++);
+    run_nested(how + "nested, few keys", {.keys = 9, .blocks = 3, .exclusion = by, .data = data::shared, .calls = 64}, 1, each_nested,
+               seed++);
+    run_nested(how + "nested, in place", {.keys = 40, .blocks = 2, .exclusion = by, .place = place::caller, .calls = 32}, 1, each_nested,
+               seed++);
     // Numbers of keys are 4096 apart at their server: they share the words of its locks.
     run_nested(how + "nested, one lock word",
-               {.keys = 3 * 4096 * n_pes, .blocks = 1, .exclusion = by, .data = data::device, .place = place::server}, 4096 * n_pes, each,
-               seed++);
+               {.keys = 3 * 4096 * n_pes, .blocks = 1, .exclusion = by, .data = data::device, .place = place::server}, 4096 * n_pes,
+               each_nested, seed++);
   }
   const auto pure = [&]<class Servers>(const std::string& what, const gravel_servers_options& how) {
-    const std::string fault = run_pure<Servers>(how, blocks, lanes, each, seed++);
+    const std::string fault = run_pure<Servers>(how, blocks, lanes, std::is_same_v<Servers, pure_words> ? each_nested : each, seed++);
     expect(fault.empty(), what + ": " + fault);
     tell(what);
   };
@@ -460,6 +466,7 @@ int main(int argc, char** argv) {
     const unsigned all_blocks = blocks, all_lanes = lanes;
     blocks = of_blocks, lanes = of_lanes;
     run_plain(what, {.keys = 5, .blocks = 1}, 1, calls, seed++);
+    if (far_apart) lanes = 1;
     run_nested(what + ", nested", {.keys = 5, .blocks = 1, .place = place::server, .calls = 32}, 1, calls, seed++);
     blocks = all_blocks, lanes = all_lanes;
   };

@@ -111,13 +111,16 @@ TEST_CASE("a notice says that what was put before it is there, too, and each suc
 TEST_CASE("puts that are under way when the link goes away count nothing: who counts may be gone before") {
   for (bool progressed : {false, true}) {
     two_workers w;
-    auto puts = std::make_unique<uint32_t>(2);
-    w.link->put(w.slot.data(), bytes, 0, 0, puts.get());
-    w.link->put(w.slot.data() + bytes, bytes, 0, bytes, puts.get());
+    uint32_t puts[2] = {7, 7};
+    w.link->put(w.slot.data(), bytes, 0, 0, &puts[0]);
+    w.link->put(w.slot.data() + bytes, bytes, 0, bytes, &puts[1]);
     if (progressed) w.a.progress();
-    puts.reset();
+    const uint32_t left[2] = {puts[0], puts[1]};
+    if (!progressed) CHECK(left[0] + left[1] == 14);  // both under way
     w.link.reset();
     for (int i = 0; i < 100; ++i) w.a.progress(), w.b.progress();
+    CHECK(puts[0] == left[0]);
+    CHECK(puts[1] == left[1]);
   }
 }
 

@@ -276,21 +276,34 @@ TEST_CASE("the failure reported is the cause, if it is seen soon enough") {
     verdict it;
     CHECK_FALSE(it.reached(later, true).has_value());
     CHECK_FALSE(it.when().has_value());
-    it.add({1, 3, "an effect"}, false, start);
+    it.add({1, 3, "an effect"}, evidence::none, start);
     CHECK_FALSE(it.reached(start).has_value());
     CHECK(it.when() == later);
-    it.add({2, 4, "another effect"}, false, start);
+    it.add({2, 4, "another effect"}, evidence::none, start);
     REQUIRE(it.reached(later).has_value());
     CHECK(it.reached(later)->pe == 1);
     CHECK(it.reached(start, true)->exit_status == 3);  // nobody is left who could be the cause
   }
   {
     verdict it;
-    it.add({1, 3, "an effect"}, false, start);
-    it.add({2, 137, "killed"}, true, start);
-    it.add({3, 139, "killed, too"}, true, start);
+    it.add({1, 3, "an effect"}, evidence::none, start);
+    it.add({2, 137, "killed"}, evidence::full, start);
+    it.add({3, 139, "killed, too"}, evidence::full, start);
     REQUIRE(it.reached(start).has_value());
     CHECK(it.reached(start)->text == "killed");
+  }
+  {
+    verdict it;
+    it.add({1, 1, "an effect"}, evidence::none, start);
+    it.add({2, 3, "of its own, and not dead yet"}, evidence::own_status, start);
+    it.add({3, 4, "another one"}, evidence::own_status, start);
+    CHECK(it.reached(later)->exit_status == 3);
+  }
+  {
+    verdict it;
+    it.add({1, 5, "no effect"}, evidence::none, start);
+    it.add({2, 3, "of its own, later"}, evidence::own_status, start);
+    CHECK(it.reached(later)->exit_status == 5);
   }
   CHECK(is_cause(SIGKILL));
   CHECK(is_cause(SIGSEGV));

@@ -129,6 +129,21 @@ TEST_CASE("the exit status is that of the first PE that fails, and a line says w
   }
 }
 
+TEST_CASE("a PE that was killed is named, though it is not dead yet when others have failed because of it") {
+  job it;
+  const auto result = it.run({"-n", "4"}, {"die-slowly", "2", "7"});
+  if (result.err.find("this process may be traced") != std::string::npos) {
+    WARN("skipped: no process may trace another here");
+    return;
+  }
+  CHECK(result.status == 137);
+  CHECK_THAT(result.err, contains_text("ucx-run: PE 2 (pid ") && contains_text("killed by signal 9 (Killed)"));
+  // So is one that ends with a status of its own, where the others end with 1.
+  const auto exits = it.run({"-n", "4"}, {"exit-slowly", "2", "1"});
+  CHECK(exits.status == 3);
+  CHECK_THAT(exits.err, contains_text("ucx-run: PE 2 (pid ") && contains_text("ended with exit status 3"));
+}
+
 TEST_CASE("--quiet leaves the status and drops the line") {
   job it;
   const auto result = it.run({"-q", "-n", "2"}, {"exit", "1", "7"});

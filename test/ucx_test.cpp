@@ -5,16 +5,20 @@
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/shm.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <climits>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -135,13 +139,13 @@ struct party {
 };
 
 struct second_process {
-  second_process() {
+  explicit second_process(const char* role = "the second process") {
     int ends[2];
     REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
     REQUIRE(fcntl(ends[0], F_SETFD, FD_CLOEXEC) == 0);
     socket = ends[0];
     setenv("TEST_SOCKET", std::to_string(ends[1]).c_str(), 1);
-    const char* arguments[] = {"ucx_test", "the second process", nullptr};
+    const char* arguments[] = {"ucx_test", role, nullptr};
     REQUIRE(posix_spawn(&pid, "/proc/self/exe", nullptr, nullptr, const_cast<char**>(arguments), environ) == 0);
     unsetenv("TEST_SOCKET");
     close(ends[1]);
@@ -351,7 +355,7 @@ TEST_CASE("garbage instead of an address or a key is refused") {
     refused(longer);
   }
   refused(to_wire(ucx_memory_key{ucx_release(), 0, 0, {}}));
-  ucx_memory_key other = read_ucx_memory_key(key, "worker b");
+  ucx_memory_key other = read_of_ucx<ucx_memory_key>(key, "worker b");
   other.release += 1000;
   CHECK_THROWS_WITH(ucx_remote_memory(*pair.to_b, to_wire(other)), contains_text("install one release of UCX"));
 }
@@ -665,6 +669,109 @@ TEST_CASE("two processes: killed with SIGKILL") {
   for (int i = 0; i < 1000; ++i) self.worker.progress();
   CHECK(std::all_of(operations.begin(), operations.end(), [](const outcome& o) { return o.calls == 1; }));
   CHECK(reported.size() == 1);
+}
+
+TEST_CASE("two processes: one dies while keys are exchanged") {
+  const bool connected = GENERATE(true, false);
+  INFO((connected ? "after" : "before") << " there is an endpoint to it");
+  second_process child("the process that dies");
+  const auto address = receive_blob(child.socket), key = receive_blob(child.socket);
+  ucx_context context(1);
+  ucx_worker worker(context);
+  std::vector<std::string> reported;
+  worker.on_error([&](const std::string& text) { reported.push_back(text); });
+  const auto connect = [&] { return std::make_unique<ucx_endpoint>(worker, address, "the process that dies"); };
+  std::unique_ptr<ucx_endpoint> endpoint;
+  if (connected) endpoint = connect();
+  child.end(SIGKILL);  // nothing of it is left in /proc
+  // Somebody tells of its death: UCX at once, or the endpoint later. What must not happen is an end of this process.
+  try {
+    if (!connected) endpoint = connect();
+    const ucx_remote_memory remote(*endpoint, key);
+    CHECK(remote.bytes() == party::slot_bytes);
+    shared_memory source(party::slot_bytes);
+    const ucx_memory local(context, source.data, source.bytes);
+    outcome put;
+    endpoint->put(source.data, source.bytes, local, remote.address(), remote, outcome::note, &put);
+    while (!endpoint->failed() || !put.calls)
+      if (!worker.progress()) sched_yield();
+    CHECK(put.calls == 1);
+    CHECK(reported.size() == 1);
+    CHECK_THAT(reported.at(0), contains_text("the process that dies"));
+  } catch (const error& e) {
+    CHECK_THAT(e.what(), contains_text("the process that dies"));
+  }
+  // Only for keys, and only in that moment.
+  CHECK(open(("/proc/" + std::to_string(INT_MAX) + "/fd/0").c_str(), O_RDWR) == -1);
+}
+
+TEST_CASE("a process that is told to end while it starts UCX leaves no System V segment behind") {
+  // The first is made when its library is loaded: spawn_aggregator blocks the signal, and the aggregator's main allows it.
+  const int number = GENERATE(1, 2);
+  INFO("segment " << number);
+  const pid_t child = fork();
+  if (child == 0) {
+    sigset_t term;
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    sigprocmask(SIG_BLOCK, &term, nullptr);
+    dup2(open("/dev/null", O_WRONLY), 1);  // its Catch reports the signal
+    if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(77);
+    raise(SIGSTOP);
+    execl("/proc/self/exe", "ucx_test", "the process that starts UCX", nullptr);
+    _exit(99);
+  }
+  int status = 0, segment = -1, made = 0;
+  REQUIRE(waitpid(child, &status, 0) == child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+    WARN("skipped: no process may trace another here");
+    return;
+  }
+  ptrace(PTRACE_SETOPTIONS, child, nullptr, PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL);
+  constexpr int at_call = SIGTRAP | 0x80;
+  uint64_t call = 0;
+  for (long signal = 0;; signal = WSTOPSIG(status) == at_call || WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status)) {
+    ptrace(PTRACE_SYSCALL, child, nullptr, signal);
+    REQUIRE(waitpid(child, &status, 0) == child);
+    if (!WIFSTOPPED(status)) break;
+    __ptrace_syscall_info info{};
+    if (WSTOPSIG(status) != at_call || ptrace(PTRACE_GET_SYSCALL_INFO, child, sizeof(info), &info) <= 0) continue;
+    if (info.op == PTRACE_SYSCALL_INFO_ENTRY) call = info.entry.nr;
+    if (info.op != PTRACE_SYSCALL_INFO_EXIT || call != SYS_shmget || info.exit.rval < 0 || ++made != number) continue;
+    segment = static_cast<int>(info.exit.rval);
+    kill(child, SIGTERM);
+  }
+  if (segment == -1) {
+    CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 0));
+    return;  // this UCX makes no more
+  }
+  CHECK((WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM));
+  shmid_ds about{};
+  const bool is_left = shmctl(segment, IPC_STAT, &about) == 0;
+  CHECK_FALSE(is_left);
+  if (is_left) shmctl(segment, IPC_RMID, nullptr);
+}
+
+TEST_CASE("the process that starts UCX", "[.]") {
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  ucx_context context(1);
+  const ucx_worker worker(context);
+}
+
+TEST_CASE("the process that dies", "[.]") {
+  const char* number = std::getenv("TEST_SOCKET");
+  if (!number) return;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  const int socket = std::atoi(number);
+  ucx_context context(1);
+  ucx_worker worker(context);
+  shared_memory memory(party::slot_bytes);
+  const ucx_memory landing(context, memory.file, memory.data, memory.bytes);  // UCX's own, if it shares memory
+  send_blob(socket, worker.address());
+  send_blob(socket, landing.packed_key());
+  for (;;) pause();
 }
 
 TEST_CASE("the second process", "[.]") {

@@ -15,7 +15,10 @@ import uuid
 
 POLITE = signal.SIGTERM, signal.SIGINT, signal.SIGHUP
 OURS = re.compile(r"gravel|ucx|pmix|uct", re.I)
-LIMIT_S = 10  # from the fault to the end of every process of the job
+# A machine on which other jobs run as well needs longer to end processes: test/gpu_check is more patient than others.
+PATIENCE = float(os.environ.get("FAILURE_PATIENCE", "1"))
+LIMIT_S = 10 * PATIENCE  # from the fault to the end of every process of the job
+START_S = 60  # from the start of a job until all PEs are there
 
 
 def read(path):
@@ -73,6 +76,7 @@ class Job:
             for what, number in limits.items():
                 resource.setrlimit(what, (number, number))
 
+        self.was_hurt = False  # has a test killed or stopped a process of it?
         self.process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, start_new_session=True, preexec_fn=set_limits)
         self.out, self.err = b"", b""
@@ -116,8 +120,26 @@ class Job:
 
     def ready(self, n):
         """Waits until n PEs have said so; {PE: pid}."""
-        wait_for(lambda: self.process.poll() is not None or self.out.count(b"ready") >= n, 30)
+        wait_for(lambda: self.process.poll() is not None or self.out.count(b"ready") >= n, START_S)
         return {int(pe): int(pid) for pe, pid in re.findall(rb"ready (\d+) (\d+)", self.out)}
+
+    def hurt(self, pid, number=signal.SIGKILL):
+        """What happens from now on is what this signal does."""
+        os.kill(pid, number)
+        self.was_hurt = True
+
+    def says(self, n, limit_s, *causes):
+        """Of a job that does something wrong by itself, and says "begun" n times before: waits until all causes (regular expressions) are on
+        stderr, or it has ended. False: it has done neither, START_S after its start or limit_s after it had begun."""
+        until = time.monotonic() + START_S
+        begun = False
+        while self.process.poll() is None and not all(re.search(cause, self.text) for cause in causes):
+            if not begun and self.out.count(b"begun") >= n:
+                begun, until = True, time.monotonic() + limit_s
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.002)
+        return True
 
     def end(self, limit_s=LIMIT_S):
         """Waits for the launcher and for all processes. (exit status or None, those that are left)."""

@@ -2,8 +2,8 @@
 
 #include <pmix.h>
 
+#include <algorithm>
 #include <atomic>
-#include <map>
 #include <optional>
 
 #include "lib/base/error.hpp"
@@ -15,8 +15,6 @@
 
 namespace gravel {
 namespace {
-
-using value_map = std::map<std::string, std::vector<std::byte>, std::less<>>;
 
 std::atomic<bool> connected{false};
 
@@ -31,21 +29,10 @@ struct bootstrap::state {
   std::optional<size_t> event_handler;
   launched_job job;
   uint32_t rank() const { return launched ? self.rank : 0; }
-  uint64_t fences = 0;   ///< fences completed; fence n carried "gravel.n"
-  uint64_t waits = 0;    ///< fences begun, for messages
-  staged_values staged;  ///< put since the last fence
-  value_map own;         ///< of a job of one PE: what it has put
-  // What one PE has put, all fences together. PMIx keeps the values anyway, so one PE at a time is enough
-  // here.
-  std::optional<uint32_t> cached_pe;
-  uint64_t cached_fences = 0;
-  value_map cached;
-
-  pmix_proc_t proc(pmix_rank_t pe) const {
-    pmix_proc_t result = self;
-    result.rank = pe;
-    return result;
-  }
+  uint64_t fences = 0;             ///< fences completed; fence n carried "gravel.n"
+  uint64_t waits = 0;              ///< fences begun, for messages
+  staged_values staged;            ///< put since the last fence
+  std::vector<staged_values> own;  ///< of a job of one PE: what it has put, by fence
 
   void join() {
     self = join_launcher(current_settings().connect_timeout_s);
@@ -95,45 +82,41 @@ void bootstrap::put(std::string_view key, std::span<const std::byte> value) {
   state_->staged.values.emplace_back(key, std::vector<std::byte>(value.begin(), value.end()));
 }
 
-std::vector<std::byte> bootstrap::get(uint32_t pe, std::string_view key) {
-  state& s = *state_;
-  if (pe >= s.job.size) fail("get of '{}': there is no PE {}, the job has {} (0 to {})", key, pe, s.job.size, s.job.size - 1);
-  if (s.launched && (s.cached_pe != pe || s.cached_fences != s.fences)) {
-    // Of the PE asked last only what came since; if this fails halfway, all is fetched again.
-    const uint64_t first = s.cached_pe == pe ? s.cached_fences : 0;
-    s.cached_pe.reset();
-    if (first == 0) s.cached.clear();
-    for (uint64_t number = first; number < s.fences; ++number) {
-      pmix_call call;
-      auto& with = call.with();
-      with.proc = s.proc(pe);
-      with.key = fence_key(number);
-      const pmix_status_t code = PMIx_Get_nb(&with.proc, with.key.c_str(), nullptr, 0, pmix_call::value_arrived, call.cookie());
-      if (code != PMIX_SUCCESS) {
-        call.refused();
-        fail("cannot get '{}' of PE {}: {}", key, pe, PMIx_Error_string(code));
-      }
-      switch (call.wait(current_settings().connect_timeout_s)) {
-        case pmix_call::outcome::death: let_cause_speak(); fail("cannot get '{}' of PE {}: {}", key, pe, death_notices::first());
-        case pmix_call::outcome::timeout: fail("cannot get '{}' of PE {}: the launcher does not answer", key, pe);
-        case pmix_call::outcome::answered: break;
-      }
-      if (call.status() != PMIX_SUCCESS) fail("cannot get '{}' of PE {}: {}", key, pe, PMIx_Error_string(call.status()));
-      for (auto& [name, value] : from_wire<staged_values>(call.value(), fmt::format("PE {}", pe)).values) s.cached[name] = std::move(value);
-    }
-    s.cached_pe = pe;
-    s.cached_fences = s.fences;
+/// What a PE put before that fence. `key`: for errors.
+staged_values bootstrap::fetch(uint32_t pe, uint64_t fence, std::string_view key) const {
+  pmix_call call;
+  auto& with = call.with();
+  with.proc = process_of(state_->self, pe);
+  with.key = fence_key(fence);
+  const pmix_status_t code = PMIx_Get_nb(&with.proc, with.key.c_str(), nullptr, 0, pmix_call::value_arrived, call.cookie());
+  if (code != PMIX_SUCCESS) {
+    call.refused();
+    fail("cannot get '{}' of PE {}: {}", key, pe, PMIx_Error_string(code));
   }
-  const value_map& values = s.launched ? s.cached : s.own;
-  const auto found = values.find(key);
-  if (found == values.end()) fail("PE {} has put no value under '{}' before the last fence", pe, key);
-  return found->second;
+  switch (call.wait(current_settings().connect_timeout_s)) {
+    case pmix_call::outcome::death: let_cause_speak(); fail("cannot get '{}' of PE {}: {}", key, pe, death_notices::first());
+    case pmix_call::outcome::timeout: fail("cannot get '{}' of PE {}: the launcher does not answer", key, pe);
+    case pmix_call::outcome::answered: break;
+  }
+  if (call.status() != PMIX_SUCCESS) fail("cannot get '{}' of PE {}: {}", key, pe, PMIx_Error_string(call.status()));
+  return from_wire<staged_values>(call.value(), fmt::format("PE {}", pe));
+}
+
+std::vector<std::byte> bootstrap::get(uint32_t pe, std::string_view key) {
+  const state& s = *state_;
+  if (pe >= s.job.size) fail("get of '{}': there is no PE {}, the job has {} (0 to {})", key, pe, s.job.size, s.job.size - 1);
+  for (uint64_t fence = s.fences; fence-- > 0;) {  // the last value counts
+    const staged_values then = s.launched ? fetch(pe, fence, key) : s.own[fence];
+    const auto found = std::find_if(then.values.rbegin(), then.values.rend(), [&](const auto& value) { return value.first == key; });
+    if (found != then.values.rend()) return found->second;
+  }
+  fail("PE {} has put no value under '{}' before the last fence", pe, key);
 }
 
 void bootstrap::fence() {
   state& s = *state_;
   if (!s.launched) {
-    for (auto& [name, value] : s.staged.values) s.own[name] = std::move(value);
+    s.own.push_back(s.staged);
   } else {
     pmix_value_t value;
     PMIX_VALUE_CONSTRUCT(&value);
@@ -155,7 +138,7 @@ void bootstrap::wait_for_all() {
   ++s.waits;
   pmix_call call;
   auto& with = call.with();
-  with.proc = s.proc(PMIX_RANK_WILDCARD);
+  with.proc = process_of(s.self, PMIX_RANK_WILDCARD);
   with.options.add(PMIX_COLLECT_DATA, true);
   const pmix_status_t code =
       PMIx_Fence_nb(&with.proc, 1, with.options.data(), with.options.size(), pmix_call::operation_done, call.cookie());

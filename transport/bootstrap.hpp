@@ -79,6 +79,7 @@ class bootstrap {
   struct state;
   explicit bootstrap(std::unique_ptr<state> made);
   void wait_for_all();
+  staged_values fetch(uint32_t pe, uint64_t fence, std::string_view key) const;
   std::unique_ptr<state> state_;
 };
 

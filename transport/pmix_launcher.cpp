@@ -27,12 +27,6 @@ bool has(const char* variable) {
   return value && *value;
 }
 
-pmix_proc_t process(const pmix_proc_t& self, pmix_rank_t pe) {
-  pmix_proc_t result = self;
-  result.rank = pe;
-  return result;
-}
-
 /// The value of a key that the launcher itself provides, from this process's store; no round trip.
 struct value_deleter {
   void operator()(pmix_value_t* value) const { PMIX_VALUE_RELEASE(value); }
@@ -90,10 +84,10 @@ void find_hosts(launched_job& job, const pmix_proc_t& self) {
   std::map<std::string, uint32_t> number;
   job.host_of.assign(job.size, 0);
   for (uint32_t pe = 0; pe < job.size; ++pe) {
-    const auto node = launcher_number(process(self, pe), PMIX_NODEID);
+    const auto node = launcher_number(process_of(self, pe), PMIX_NODEID);
     // The number tells hosts apart even where they share a name; the name serves launchers that give no
     // number.
-    const std::string host = node ? fmt::format("#{}", *node) : launcher_text(process(self, pe), PMIX_HOSTNAME);
+    const std::string host = node ? fmt::format("#{}", *node) : launcher_text(process_of(self, pe), PMIX_HOSTNAME);
     if (host.empty()) fail("the launcher does not tell on which host PE {} runs (neither PMIX_NODEID nor PMIX_HOSTNAME)", pe);
     job.host_of[pe] = number.emplace(host, static_cast<uint32_t>(number.size())).first->second;
   }
@@ -104,7 +98,7 @@ void find_hosts(launched_job& job, const pmix_proc_t& self) {
 
 std::string find_session_directory(const pmix_proc_t& self) {
   for (const char* key : {PMIX_NSDIR, PMIX_TMPDIR}) {
-    std::string path = launcher_text(process(self, PMIX_RANK_WILDCARD), key);
+    std::string path = launcher_text(process_of(self, PMIX_RANK_WILDCARD), key);
     if (is_private_directory(path)) return path;
   }
   // Open MPI names only the directory of its PMIx server. That server may have several jobs, hence a part
@@ -155,7 +149,7 @@ pmix_proc_t join_launcher(uint64_t limit_s) {
 
 launched_job ask_launcher(const pmix_proc_t& self) {
   launched_job job;
-  const auto n_pes = launcher_number(process(self, PMIX_RANK_WILDCARD), PMIX_JOB_SIZE);
+  const auto n_pes = launcher_number(process_of(self, PMIX_RANK_WILDCARD), PMIX_JOB_SIZE);
   if (!n_pes || *n_pes == 0 || self.rank >= *n_pes)
     fail("the launcher does not tell the number of PEs of the job (PMIX_JOB_SIZE; this PE is {})", self.rank);
   job.size = static_cast<uint32_t>(*n_pes);

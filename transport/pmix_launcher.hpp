@@ -8,6 +8,12 @@
 
 namespace gravel {
 
+/// Another of the same job, by PMIx's name.
+inline pmix_proc_t process_of(pmix_proc_t self, pmix_rank_t pe) {
+  self.rank = pe;
+  return self;
+}
+
 /// Has a launcher that speaks PMIx started this process?
 bool has_pmix_launcher();
 /// Throws gravel::error if a launcher that does not has started several: each would be a job of one PE.

@@ -39,18 +39,13 @@ process_identity this_process() {
   return {boot.empty() ? 0 : std::hash<std::string>()(boot), space.st_ino, pid, start_of_process(pid)};
 }
 
-process_watch::~process_watch() {
-  for (auto [tag, file] : files_) close(file);
-  if (poll_ >= 0) close(poll_);
-}
-
 bool process_watch::add(const process_identity& process, void* tag) {
   const process_identity self = this_process();
   if (!self.boot || !self.pid_namespace || process.boot != self.boot || process.pid_namespace != self.pid_namespace ||
       process.pid == self.pid)
     return false;
-  const int file = static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(process.pid), 0));
-  if (file < 0) {
+  owned_descriptor file(static_cast<int>(syscall(SYS_pidfd_open, static_cast<pid_t>(process.pid), 0)));
+  if (!file) {
     if (errno == ESRCH) gone_.push_back(tag);
     return errno == ESRCH;  // else an old kernel, or a sandbox that forbids it
   }
@@ -58,35 +53,28 @@ bool process_watch::add(const process_identity& process, void* tag) {
   // pidfd is for. Where /proc tells no start, the pidfd is believed.
   const uint64_t start = start_of_process(process.pid);
   if (process.start && start && start != process.start) {
-    close(file);
     gone_.push_back(tag);
     return true;
   }
-  if (poll_ < 0) poll_ = epoll_create1(EPOLL_CLOEXEC);
+  if (!poll_) poll_ = owned_descriptor(epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.ptr = tag;
-  if (poll_ < 0 || epoll_ctl(poll_, EPOLL_CTL_ADD, file, &event) < 0) {
-    close(file);
-    fail_errno("cannot watch another process");
-  }
-  files_.emplace(tag, file);
+  if (!poll_ || epoll_ctl(poll_.get(), EPOLL_CTL_ADD, file.get(), &event) < 0) fail_errno("cannot watch another process");
+  files_.emplace(tag, std::move(file));
   return true;
 }
 
 void process_watch::remove(void* tag) {
   std::erase(gone_, tag);
-  const auto found = files_.find(tag);
-  if (found == files_.end()) return;
-  close(found->second);  // this also takes it out of the epoll set
-  files_.erase(found);
+  files_.erase(tag);  // this also takes it out of the epoll set
 }
 
 void* process_watch::ended() {
   void* tag = nullptr;
   epoll_event event;
   if (!gone_.empty()) tag = gone_.back();
-  else if (!files_.empty() && epoll_wait(poll_, &event, 1, 0) == 1) tag = event.data.ptr;
+  else if (!files_.empty() && epoll_wait(poll_.get(), &event, 1, 0) == 1) tag = event.data.ptr;
   if (tag) remove(tag);
   return tag;
 }

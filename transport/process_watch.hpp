@@ -8,6 +8,8 @@
 #include <map>
 #include <vector>
 
+#include "lib/base/descriptor.hpp"
+
 namespace gravel {
 
 /// Names a process so that another can tell whether it is visible to it, and watch it. Plain data, to be
@@ -26,11 +28,6 @@ uint64_t start_of_process(uint64_t pid);
 /// A set of processes to watch; for one thread.
 class process_watch {
  public:
-  process_watch() = default;
-  ~process_watch();
-  process_watch(const process_watch&) = delete;
-  process_watch& operator=(const process_watch&) = delete;
-
   /// Watches `process`; `tag`, unique in this watch, is what ended() will return. Returns false, and watches
   /// nothing, if it runs on another machine or in another container, is this process itself, or the kernel
   /// knows no pidfd. A process that has ended already is watched: ended() returns it at once, also if its
@@ -43,9 +40,9 @@ class process_watch {
   void* ended();
 
  private:
-  int poll_ = -1;               ///< epoll
-  std::map<void*, int> files_;  ///< tag -> pidfd
-  std::vector<void*> gone_;     ///< had ended before they could be watched
+  owned_descriptor poll_;                    ///< epoll
+  std::map<void*, owned_descriptor> files_;  ///< tag -> pidfd
+  std::vector<void*> gone_;                  ///< had ended before they could be watched
 };
 
 }  // namespace gravel

@@ -40,6 +40,7 @@ ucp_context_h make_context(const ucp_params_t& params, bool shared_memory_report
 }  // namespace
 
 ucx_context::ucx_context(unsigned workers, size_t peers, const std::string& name) {
+  const no_end_meanwhile guard;
   ucp_params_t params{};
   params.field_mask =
       UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_MT_WORKERS_SHARED | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_NAME;

@@ -9,13 +9,13 @@
 
 namespace gravel {
 ucx_endpoint::ucx_endpoint(ucx_worker& worker, std::span<const std::byte> address, std::string peer) {
-  const ucx_address theirs = read_ucx_address(address, peer);
+  const ucx_address theirs = read_of_ucx<ucx_address>(address, peer);
   auto state = std::make_unique<ucx_endpoint_state>();
   state->worker = &worker;
   state->peer = std::move(peer);
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-  params.address = reinterpret_cast<const ucp_address_t*>(theirs.address.data());
+  params.address = reinterpret_cast<const ucp_address_t*>(theirs.packed.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler.arg = state.get();
   params.err_handler.cb = [](void* argument, ucp_ep_h, ucs_status_t status) {
@@ -145,10 +145,10 @@ std::string ucx_endpoint::describe() const {
 }
 
 ucx_remote_memory::ucx_remote_memory(ucx_endpoint& endpoint, std::span<const std::byte> packed_key) : endpoint_(endpoint.state_.get()) {
-  const ucx_memory_key theirs = read_ucx_memory_key(packed_key, endpoint.peer());
+  const ucx_memory_key theirs = read_of_ucx<ucx_memory_key>(packed_key, endpoint.peer());
   endpoint.check_open("memory key");
   const dead_memory_guard guard;
-  ucx_check(ucp_ep_rkey_unpack(endpoint_->handle, theirs.key.data(), &key_), "UCX: cannot use the memory key of {}", endpoint.peer());
+  ucx_check(ucp_ep_rkey_unpack(endpoint_->handle, theirs.packed.data(), &key_), "UCX: cannot use the memory key of {}", endpoint.peer());
   endpoint_->keys.push_back(key_);
   address_ = theirs.address;
   bytes_ = theirs.bytes;

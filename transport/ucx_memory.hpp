@@ -1,8 +1,6 @@
 // Registration of memory: what a put reads from here, and what others' puts write into.
 #pragma once
 #include <cstddef>
-#include <cstdint>
-#include <span>
 #include <vector>
 
 #include "transport/ucx_context.hpp"

@@ -3,7 +3,6 @@
 #include <ucp/api/ucp.h>
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 

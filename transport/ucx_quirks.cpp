@@ -87,6 +87,14 @@ bool segment_offer::is_taken() const { return offered == -1; }
 dead_memory_guard::dead_memory_guard() { replaces_the_dead = true; }
 dead_memory_guard::~dead_memory_guard() { replaces_the_dead = false; }
 
+no_end_meanwhile::no_end_meanwhile() {
+  sigset_t term;
+  sigemptyset(&term);
+  sigaddset(&term, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &term, &before_);
+}
+no_end_meanwhile::~no_end_meanwhile() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+
 }  // namespace gravel
 
 namespace {

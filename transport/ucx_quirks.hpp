@@ -3,6 +3,7 @@
 // them (libucx-cu12, by LD_LIBRARY_PATH). With any other, and with texts of another form, Gravel takes the way that is right without
 // this knowledge: it may be slower, warn, or leave a name behind when it is killed.
 #pragma once
+#include <signal.h>
 #include <ucp/api/ucp.h>
 
 #include <cstdint>
@@ -45,6 +46,18 @@ class dead_memory_guard {
   dead_memory_guard();
   ~dead_memory_guard();
   dead_memory_guard(const dead_memory_guard&) = delete;
+};
+
+/// While it lives, a SIGTERM waits, for this thread and those that it starts meanwhile. When UCX starts it makes a System V segment, to see whether
+/// it hears of such, and removes it; who is told to end in between (as all are when another process of the job has died) would leave it behind.
+class no_end_meanwhile {
+ public:
+  no_end_meanwhile();
+  ~no_end_meanwhile();
+  no_end_meanwhile(const no_end_meanwhile&) = delete;
+
+ private:
+  sigset_t before_;
 };
 
 // The memory through which the processes of one machine talk is made by UCX, which has no setting for who may see it and under what

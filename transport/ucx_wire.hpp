@@ -7,8 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/error.hpp"
 #include "lib/base/wire.hpp"
 #include "transport/process_watch.hpp"
+#include "transport/ucx_quirks.hpp"
 
 namespace gravel {
 
@@ -16,8 +18,8 @@ struct ucx_address {
   static constexpr wire_kind kind = wire_kind::worker_address;
   uint32_t release;          ///< of UCX: ucx_release()
   process_identity process;  ///< whose worker it is
-  std::vector<std::byte> address;
-  static auto fields(auto& m) { return std::tie(m.release, m.process, m.address); }
+  std::vector<std::byte> packed;
+  static auto fields(auto& m) { return std::tie(m.release, m.process, m.packed); }
 };
 
 struct ucx_memory_key {
@@ -25,12 +27,19 @@ struct ucx_memory_key {
   uint32_t release;
   uint64_t address;  ///< in the address space of the process that owns the memory
   uint64_t bytes;
-  std::vector<std::byte> key;
-  static auto fields(auto& m) { return std::tie(m.release, m.address, m.bytes, m.key); }
+  std::vector<std::byte> packed;
+  static auto fields(auto& m) { return std::tie(m.release, m.address, m.bytes, m.packed); }
 };
 
 /// Throws gravel::error that names `owner` ("aggregator of node 3"): cut, damaged, of another kind, or of another release of UCX.
-ucx_address read_ucx_address(std::span<const std::byte> bytes, const std::string& owner);
-ucx_memory_key read_ucx_memory_key(std::span<const std::byte> bytes, const std::string& owner);
+template <class T>
+T read_of_ucx(std::span<const std::byte> bytes, const std::string& owner) {
+  T read = from_wire<T>(bytes, owner);
+  if (read.release != ucx_release())
+    fail("{} of {}: made by UCX {}.{}, but this process runs UCX {}.{}; install one release of UCX on all nodes", name_of(T::kind), owner,
+         read.release / 1000, read.release % 1000, ucx_release() / 1000, ucx_release() % 1000);
+  if (read.packed.empty()) fail("{} of {}: it is empty", name_of(T::kind), owner);
+  return read;
+}
 
 }  // namespace gravel

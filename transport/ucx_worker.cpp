@@ -10,7 +10,8 @@
 
 namespace gravel {
 
-ucx_worker::ucx_worker(ucx_context& context) : context_(context) {
+ucx_worker::ucx_worker(ucx_context& context) {
+  const no_end_meanwhile guard;
   ucp_worker_params_t params{};
   params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
   params.thread_mode = UCS_THREAD_MODE_SERIALIZED;

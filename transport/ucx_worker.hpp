@@ -71,7 +71,6 @@ class ucx_worker {
   /// Largest header of an active message here (bytes; some thousands on all transports but UD).
   size_t max_header() const { return max_header_; }
 
-  ucx_context& context() const { return context_; }
   ucp_worker_h handle() const { return handle_; }
 
  private:
@@ -99,7 +98,6 @@ class ucx_worker {
   static ucs_status_t received(void* slot, const void* header, size_t header_bytes, void* data, size_t data_bytes,
                                const ucp_am_recv_param_t* param);
 
-  ucx_context& context_;
   ucp_worker_h handle_ = nullptr;
   size_t max_header_ = 0;
   bool in_progress_ = false;

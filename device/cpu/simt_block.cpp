@@ -244,17 +244,11 @@ void block_runner::stop_lane() {
 
 const char* block_runner::cancelled::what() const noexcept {
   static thread_local std::string text;
+  std::lock_guard lock(launch.mutex);
   text =
       "a lane that waits cannot be ended, for it catches what should end it, or waits in a destructor or noexcept function; it is to end "
-      "because of this: ";
-  try {
-    std::lock_guard lock(launch.mutex);
-    std::rethrow_exception(launch.error);
-  } catch (const std::exception& e) {
-    text += e.what();
-  } catch (...) {
-    text += "something was thrown that is no std::exception";
-  }
+      "because of this: " +
+      text_of_thrown(launch.error, "something was thrown that is no std::exception");
   return text.c_str();
 }
 
@@ -275,24 +269,13 @@ bool is_overflow(const void* address, overflow& found) { return in_launch && in_
 // ---- messages
 
 const char* name_of(warp_op op) {
-  switch (op) {
-    case warp_op::sync: return "__syncwarp";
-    case warp_op::ballot: return "__ballot_sync";
-    case warp_op::all: return "__all_sync";
-    case warp_op::any: return "__any_sync";
-    case warp_op::shuffle: return "a __shfl_sync";
-    case warp_op::match_any: return "__match_any_sync";
-    case warp_op::match_all: return "__match_all_sync";
-    default: return "a __reduce_sync";
-  }
+  static constexpr const char* names[] = {GRAVEL_WARP_OPS(GRAVEL_TEXT)};
+  return names[static_cast<size_t>(op)];
 }
+
 const char* name_of(block_op op) {
-  switch (op) {
-    case block_op::sync: return "__syncthreads";
-    case block_op::count: return "__syncthreads_count";
-    case block_op::all: return "__syncthreads_and";
-    default: return "__syncthreads_or";
-  }
+  static constexpr const char* names[] = {"__syncthreads", "__syncthreads_count", "__syncthreads_and", "__syncthreads_or"};
+  return names[static_cast<size_t>(op)];
 }
 
 void block_runner::fail_outside(const char* who) { fail("{} called outside a kernel (only lanes of gravel::simt::launch may)", who); }

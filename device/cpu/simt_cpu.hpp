@@ -91,23 +91,23 @@ void check_launch(dim3 grid, dim3 block, const launch_options& options);
 
 namespace detail {
 
-enum class warp_op : uint8_t {
-  sync,
-  ballot,
-  all,
-  any,
-  shuffle,
-  match_any,
-  match_all,
-  add,
-  min_signed,
-  min_unsigned,
-  max_signed,
-  max_unsigned,
-  bit_and,
-  bit_or,
-  bit_xor
-};
+#define GRAVEL_WARP_OPS(X)           \
+  X(sync, "__syncwarp")              \
+  X(ballot, "__ballot_sync")         \
+  X(all, "__all_sync")               \
+  X(any, "__any_sync")               \
+  X(shuffle, "a __shfl_sync")        \
+  X(match_any, "__match_any_sync")   \
+  X(match_all, "__match_all_sync")   \
+  X(add, "a __reduce_sync")          \
+  X(min_signed, "a __reduce_sync")   \
+  X(min_unsigned, "a __reduce_sync") \
+  X(max_signed, "a __reduce_sync")   \
+  X(max_unsigned, "a __reduce_sync") \
+  X(bit_and, "a __reduce_sync")      \
+  X(bit_or, "a __reduce_sync")       \
+  X(bit_xor, "a __reduce_sync")
+enum class warp_op : uint8_t { GRAVEL_WARP_OPS(GRAVEL_NAME) };
 enum class block_op : uint8_t { sync, count, all, any };
 
 // State of the lane that runs on this thread now; set at every switch.

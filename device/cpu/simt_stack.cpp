@@ -1,14 +1,13 @@
 #include "device/cpu/simt_stack.hpp"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <mutex>
 #include <new>
 #include <string_view>
-#include <vector>
 
 #include "lib/base/log.hpp"
 
@@ -25,54 +24,9 @@ guarded_stacks::guarded_stacks(size_t bytes) {
   bytes_ = (bytes + page - 1) / page * page;
 }
 
-namespace {
-
-/// Stacks that no lane has, for the next launch: mapping them takes longer than most kernels of tests run. All are of one size, as it is a setting of the
-/// process. Thread: any.
-class stack_pool {
- public:
-  /// Never destroyed: threads may end behind main.
-  static stack_pool& get() {
-    static stack_pool& pool = *new stack_pool;
-    return pool;
-  }
-  bool take(size_t bytes, boost::context::stack_context& stack) {
-    const std::lock_guard guard(lock_);
-    if (free_.empty() || free_.back().size != bytes) return false;
-    stack = free_.back();
-    free_.pop_back();
-    return true;
-  }
-  /// False: it is of another size, or there are enough.
-  bool give(const boost::context::stack_context& stack) {
-    const std::lock_guard guard(lock_);
-    if ((free_.size() + 1) * (stack.size - guard_bytes) > most_bytes || (!free_.empty() && free_.back().size != stack.size)) return false;
-    free_.push_back(stack);
-    return true;
-  }
-  void clear() {
-    const std::lock_guard guard(lock_);
-    for (const auto& stack : free_) munmap(static_cast<char*>(stack.sp) - stack.size, stack.size);
-    free_.clear();
-  }
-
- private:
-  static constexpr size_t most_bytes = 64 << 20;
-  std::mutex lock_;
-  std::vector<boost::context::stack_context> free_;
-};
-
-}  // namespace
-
 boost::context::stack_context guarded_stacks::allocate() const {
   const size_t all = guard_bytes + bytes_;
-  if (boost::context::stack_context stack; stack_pool::get().take(all, stack)) return stack;
-  const auto map = [all] { return mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0); };
-  void* bottom = map();
-  if (bottom == MAP_FAILED) {
-    stack_pool::get().clear();  // those of another size are in the way
-    bottom = map();
-  }
+  void* const bottom = mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
   if (bottom == MAP_FAILED) throw std::bad_alloc();
   if (mprotect(static_cast<char*>(bottom) + guard_bytes, bytes_, PROT_READ | PROT_WRITE) != 0) {
     munmap(bottom, all);
@@ -89,7 +43,7 @@ void guarded_stacks::deallocate(boost::context::stack_context& stack) const {
   // The last frames never return, and whatever lies here next must not inherit their red zones.
   __asan_unpoison_memory_region(static_cast<char*>(stack.sp) - stack.size + guard_bytes, stack.size - guard_bytes);
 #endif
-  if (!stack_pool::get().give(stack)) munmap(static_cast<char*>(stack.sp) - stack.size, stack.size);
+  munmap(static_cast<char*>(stack.sp) - stack.size, stack.size);
 }
 
 signal_stack::signal_stack() {
@@ -118,41 +72,15 @@ namespace {
 struct sigaction previous;                          // written under the lock of watch_for_overflows
 constinit thread_local bool asking_others = false;  // whom the handler passes a signal to may pass it back
 
-/// A line of text without the heap or the C library's locks.
-class plain_line {
- public:
-  plain_line& operator<<(std::string_view text) {
-    for (char c : text)
-      if (length_ < sizeof(text_)) text_[length_++] = c;
-    return *this;
-  }
-  plain_line& operator<<(uint64_t number) {
-    char digits[20];
-    size_t n = 0;
-    do digits[n++] = static_cast<char>('0' + number % 10);
-    while (number /= 10);
-    while (n) *this << std::string_view(&digits[--n], 1);
-    return *this;
-  }
-  void write_to(int descriptor) const {
-    for (size_t done = 0; done < length_;) {
-      const ssize_t n = write(descriptor, text_ + done, length_ - done);
-      if (n <= 0) return;
-      done += static_cast<size_t>(n);
-    }
-  }
-
- private:
-  char text_[512];
-  size_t length_ = 0;
-};
-
+/// fmt writes numbers and strings to a place like this one without the heap or the C library's locks.
 [[noreturn]] void end_by(const overflow& o) {
-  plain_line line;
-  line << "gravel: " << log_name() << (log_name().empty() ? "" : ": ") << "error: lane " << o.lane << " of block (" << o.block[0] << ","
-       << o.block[1] << "," << o.block[2] << ") has used up its stack of " << o.stack_bytes
-       << " bytes; GRAVEL_CPU_STACK_SIZE gives lanes a larger one\n";
-  line.write_to(STDERR_FILENO);
+  char line[512];
+  const auto made = fmt::format_to_n(
+      line, sizeof(line),
+      "gravel: {}{}error: lane {} of block ({},{},{}) has used up its stack of {} bytes; GRAVEL_CPU_STACK_SIZE gives lanes a larger one\n",
+      log_name(), log_name().empty() ? "" : ": ", o.lane, o.block[0], o.block[1], o.block[2], o.stack_bytes);
+  std::string_view rest(line, std::min(made.size, sizeof(line)));
+  for (ssize_t n; !rest.empty() && (n = write(STDERR_FILENO, rest.data(), rest.size())) > 0;) rest.remove_prefix(static_cast<size_t>(n));
   _exit(1);
 }
 

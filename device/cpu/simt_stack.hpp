@@ -12,7 +12,7 @@ namespace gravel::simt::detail {
 /// gives a lane no more local memory than that either.
 constexpr size_t guard_bytes = 512 * 1024;
 
-/// Allocates stacks for Boost.Context: mapped, with the guard below; what is given back is kept for a while.
+/// Allocates stacks for Boost.Context: mapped, with the guard below.
 class guarded_stacks {
  public:
   /// `bytes` that can be used; rounded up to whole pages.

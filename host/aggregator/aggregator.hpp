@@ -1,9 +1,7 @@
 // The aggregator process: one per node. It gathers its PEs, connects to the other nodes, runs the planes, and ends when its PEs
 // have said goodbye, or when the job cannot go on: then everybody hears why.
 #pragma once
-#include <sys/types.h>
 
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <span>

@@ -1,5 +1,5 @@
 // gravel-aggregator: started by the first PE of a node, never by hand.
-#include <sys/prctl.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -8,9 +8,9 @@
 #include <optional>
 
 #include "host/aggregator/aggregator.hpp"
-#include "host/node/settings_resolved.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/settings.hpp"
 
 namespace {
 
@@ -44,6 +44,9 @@ int main(int argc, char** argv) {
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);  // spawn_aggregator blocks SIGTERM
   try {
     raise_descriptor_limit(pes);
     const gravel::settings values = gravel::resolved_settings(std::max(local_pes, pes));

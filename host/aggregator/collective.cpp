@@ -123,15 +123,8 @@ void collective::deliver(const result& all) {
   std::fill(in_.begin(), in_.end(), 0);
   data_of_pe_.clear();
   for (pe_segment* segment : setup_.local) {
-    collective_words& out = segment->control()->collective_out;
     if (!data.empty()) std::memcpy(segment->collective_out_data().data(), data.data(), data.size());
-    std::copy(result.sum, result.sum + 4, out.sum);
-    out.call = result.call;
-    out.bytes = result.bytes;
-    out.least = result.least;
-    out.most = result.most;
-    out.last = result.last;
-    store_release(&out.sequence, result.sequence);  // [C2]
+    publish(segment->control()->collective_out, result);  // [C2]
   }
 }
 

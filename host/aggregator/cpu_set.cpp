@@ -29,22 +29,6 @@ cpu_set cpu_set::parse(const std::string& text) {
   return all;
 }
 
-cpu_set cpu_set::operator&(const cpu_set& other) const {
-  cpu_set result;
-  hwloc_bitmap_and(result.get(), get(), other.get());
-  return result;
-}
-cpu_set cpu_set::operator|(const cpu_set& other) const {
-  cpu_set result;
-  hwloc_bitmap_or(result.get(), get(), other.get());
-  return result;
-}
-cpu_set cpu_set::operator-(const cpu_set& other) const {
-  cpu_set result;
-  hwloc_bitmap_andnot(result.get(), get(), other.get());
-  return result;
-}
-
 std::string cpu_set::text() const {
   char* raw = nullptr;
   if (hwloc_bitmap_list_asprintf(&raw, get()) < 0) throw std::bad_alloc();

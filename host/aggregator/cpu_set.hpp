@@ -28,12 +28,18 @@ class cpu_set {
   int first() const { return hwloc_bitmap_first(get()); }  ///< -1: there is none
   int last() const { return hwloc_bitmap_last(get()); }
   bool operator==(const cpu_set& other) const { return hwloc_bitmap_isequal(get(), other.get()); }
-  cpu_set operator&(const cpu_set& other) const;
-  cpu_set operator|(const cpu_set& other) const;
-  cpu_set operator-(const cpu_set& other) const;
+  cpu_set operator&(const cpu_set& other) const { return combined(other, hwloc_bitmap_and); }
+  cpu_set operator|(const cpu_set& other) const { return combined(other, hwloc_bitmap_or); }
+  cpu_set operator-(const cpu_set& other) const { return combined(other, hwloc_bitmap_andnot); }
   std::string text() const;
 
  private:
+  cpu_set combined(const cpu_set& other, int (*how)(hwloc_bitmap_t, hwloc_const_bitmap_t, hwloc_const_bitmap_t)) const {
+    cpu_set result;
+    how(result.get(), get(), other.get());
+    return result;
+  }
+
   struct deleter {
     void operator()(hwloc_bitmap_t set) const { hwloc_bitmap_free(set); }
   };

@@ -52,7 +52,7 @@ void welcome(node_channel channel, uint64_t connect_timeout_s, arrivals_by_pe& h
   if (!first) fail_second_hand(fmt::format("process {} connected and ended while the job was starting", process));
   if (first->kind != wire_kind::hello) fail("process {} connected but is no PE", process);
   auto h = first->as<hello>(fmt::format("process {}", process));
-  pe_segment segment = pe_segment::attach(first->descriptor, h.shape, h.pe);
+  pe_segment segment = pe_segment::attach(std::move(first->descriptor), h.shape, h.pe);
   const uint32_t pe = h.pe;
   if (!here.try_emplace(pe, arrival{std::move(h), std::move(segment), std::move(channel), process}).second)
     fail("PE {} connected twice", pe);
@@ -74,12 +74,11 @@ std::string local_pes::name_of_handler(uint32_t id) const {
 inherited_listener::~inherited_listener() {
   sockaddr_un address{};
   socklen_t length = sizeof(address);
-  if (getsockname(descriptor_, reinterpret_cast<sockaddr*>(&address), &length) == 0 && address.sun_path[0] == '/') {
+  if (getsockname(descriptor(), reinterpret_cast<sockaddr*>(&address), &length) == 0 && address.sun_path[0] == '/') {
     unlink(address.sun_path);
     *std::strrchr(address.sun_path, '/') = 0;
     rmdir(address.sun_path);
   }
-  close(descriptor_);
 }
 
 local_pes gather_pes(const inherited_listener& listener, uint32_t n_pes, pid_t parent, const settings& values) {

@@ -29,14 +29,13 @@ struct local_pes {
 /// it, and the PE that made it may be dead.
 class inherited_listener {
  public:
-  explicit inherited_listener(int descriptor) : descriptor_(descriptor) {}
+  explicit inherited_listener(int descriptor) : socket_(descriptor) {}
   ~inherited_listener();
-  inherited_listener(const inherited_listener&) = delete;
-  inherited_listener& operator=(const inherited_listener&) = delete;
-  int descriptor() const { return descriptor_; }
+
+  int descriptor() const { return socket_.get(); }
 
  private:
-  int descriptor_;
+  owned_descriptor socket_;
 };
 
 /// Waits for `n_pes` PEs. `parent`: the process that started this one. Throws gravel::error if not all come in time, if one that

@@ -6,21 +6,36 @@
 
 #include "host/aggregator/plane.hpp"
 #include "host/node/stall_watch.hpp"
+#include "lib/base/error.hpp"
 
 namespace gravel {
 
 class node_watch {
  public:
   /// `links[n]`: to plane 0 of node n.
-  node_watch(const node_setup&, std::vector<remote_link*> links);
+  node_watch(const node_setup& setup, const std::vector<remote_link*>& links)
+      : node_(setup.node),
+        before_((node_ + setup.nodes.n_nodes() - 1) % setup.nodes.n_nodes()),
+        watchdog_s_(setup.values.watchdog_s),
+        to_(watchdog_s_ ? links[(node_ + 1) % setup.nodes.n_nodes()] : nullptr) {}
   /// When it is time: sends a pulse to the next node, and looks whether some have come from the one before. Throws
   /// gravel::error if none has for twice GRAVEL_WATCHDOG_S (what is in flight is missed after once that time, and tells more).
   /// Thread of plane 0.
-  void step(uint64_t now_us);
-  void receive(const plane_header&);
+  void step(uint64_t now_us) {
+    if (!to_ || now_us < next_us_) return;
+    next_us_ = now_us + watchdog_s_ * 1'000'000 / heartbeat_looks;
+    to_->send({plane_word::pulse, node_, 0, 0, 0, 0, 0}, {});
+    if (watch_.look(true, received_))
+      fail("nothing has come from node {} for {} s (twice GRAVEL_WATCHDOG_S): its host may have vanished, or the network to it", before_,
+           2 * watchdog_s_);
+  }
+  void receive(const plane_header& header) {
+    if (header.source_node != before_) fail("node {} sent a pulse, where those of node {} were to come", header.source_node, before_);
+    ++received_;
+  }
 
  private:
-  uint32_t node_, before_, after_;
+  uint32_t node_, before_;
   uint64_t watchdog_s_;
   remote_link* to_;  ///< nullptr: there is one node, or no watchdog
   stall_watch watch_{2 * heartbeat_looks};

@@ -1,7 +1,9 @@
 // A PE whose resolver sleeps does not see what its peers push into its memory: their kernels say so in their segments, and the
 // aggregator tells it. What a kernel stores is the time, so any change means new chunks.
 #pragma once
+#include <algorithm>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "host/node/segment.hpp"
@@ -11,9 +13,24 @@ namespace gravel {
 class peer_bells {
  public:
   /// Of the PEs of a node, in order of PE.
-  explicit peer_bells(std::vector<pe_segment*> local);
+  explicit peer_bells(std::vector<pe_segment*> local) : local_(std::move(local)) {
+    local_.resize(std::min<size_t>(local_.size(), max_peers));
+    seen_.resize(local_.size() * local_.size());
+  }
   /// Passes on what has rung since. True if anything did. Thread scope: one thread.
-  bool pass_on();
+  bool pass_on() {
+    bool rang = false;
+    for (size_t from = 0, n = local_.size(); from < n; ++from)
+      for (size_t to = 0; to < n; ++to) {
+        const uint64_t word = load_acquire(&local_[from]->control()->peer_bells[to]);
+        if (word == seen_[from * n + to]) continue;
+        seen_[from * n + to] = word;
+        uint64_t& bell = local_[to]->control()->peer_bell;
+        store_release(&bell, bell + 1);
+        rang = true;
+      }
+    return rang;
+  }
 
  private:
   std::vector<pe_segment*> local_;  ///< max_peers at most

@@ -24,16 +24,6 @@ plane::plane(const node_setup& setup, uint32_t index, std::vector<remote_link*> 
   }
 }
 
-void plane::mark_busy(outbound& o) {
-  if (!o.listed) busy_out_.push_back(&o);
-  o.listed = true;
-}
-
-void plane::mark_busy(inbound& in) {
-  if (!in.listed) busy_in_.push_back(&in);
-  in.listed = true;
-}
-
 bool plane::step(uint64_t now) {
   bool moved = false;
   // Credits first: they make room for what comes next.

@@ -37,8 +37,12 @@ class plane {
   [[noreturn]] void spill_exhausted(const plane_source&, const row_kind&, const uint32_t* message) const;
   bool forward(inbound&, uint64_t now);
   bool close_due(uint64_t now);
-  void mark_busy(outbound&);
-  void mark_busy(inbound&);
+  template <class Channel>
+  static void list(Channel& channel, std::vector<Channel*>& busy) {
+    if (!std::exchange(channel.listed, true)) busy.push_back(&channel);
+  }
+  void mark_busy(outbound& o) { list(o, busy_out_); }
+  void mark_busy(inbound& in) { list(in, busy_in_); }
   void publish_counts();
 
   const node_setup& setup_;

@@ -7,19 +7,11 @@
 
 namespace gravel {
 
-/// The notice of a put under way; owned by its callback until that has run.
-struct ucx_link::pending_notice {
-  ucx_link* link;
-  plane_header notice;
-};
-
 ucx_link::ucx_link(ucx_worker& worker, std::span<const std::byte> address, const std::vector<std::vector<std::byte>>& keys,
                    std::string peer, std::vector<const ucx_memory*> local)
     : local_(std::move(local)), endpoint_(worker, address, std::move(peer)) {
   for (const auto& key : keys) regions_.push_back(key.empty() ? ucx_remote_memory() : ucx_remote_memory(endpoint_, key));
 }
-
-ucx_link::~ucx_link() = default;
 
 void ucx_link::put(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, done_callback done, void* argument) {
   const auto memory = std::find_if(local_.begin(), local_.end(), [&](const ucx_memory* m) { return m->contains(local, bytes); });
@@ -36,24 +28,18 @@ void ucx_link::put(const void* local, uint64_t bytes, uint32_t region, uint64_t 
 }
 
 void ucx_link::put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, const plane_header& notice) {
-  std::unique_ptr<pending_notice> pending;
-  if (free_.empty()) {
-    pending = std::make_unique<pending_notice>();
-  } else {
-    pending = std::move(free_.back());
-    free_.pop_back();
-  }
-  *pending = {this, notice};
+  struct pending_notice {  // the callback's
+    ucx_link& link;
+    plane_header notice;
+  };
   put(
       local, bytes, region, offset,
       [](void* argument, ucs_status_t status) {
-        std::unique_ptr<pending_notice> done(static_cast<pending_notice*>(argument));
-        ucx_link& link = *done->link;
+        const std::unique_ptr<pending_notice> done(static_cast<pending_notice*>(argument));
         // The worker's error handler reports a failed endpoint; here only the notice must not go out.
-        if (status == UCS_OK) link.send(done->notice, {});
-        link.free_.push_back(std::move(done));
+        if (status == UCS_OK) done->link.send(done->notice, {});
       },
-      pending.release());
+      new pending_notice{*this, notice});
 }
 
 void ucx_link::send(const plane_header& header, std::span<const std::byte> data) {

@@ -1,6 +1,5 @@
 // A remote_link over UCX: registered memory, endpoints, remote keys. One per plane and other node.
 #pragma once
-#include <memory>
 #include <vector>
 
 #include "host/aggregator/outbound.hpp"
@@ -16,7 +15,6 @@ class ucx_link final : public remote_link {
   /// that are used most first.
   ucx_link(ucx_worker&, std::span<const std::byte> address, const std::vector<std::vector<std::byte>>& keys, std::string peer,
            std::vector<const ucx_memory*> local);
-  ~ucx_link() override;
   void put(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, uint32_t* puts) override;
   void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, const plane_header& notice) override;
   void send(const plane_header&, std::span<const std::byte> data) override;
@@ -24,10 +22,8 @@ class ucx_link final : public remote_link {
   bool prefers_messages() const override { return endpoint_.prefers_messages(); }
 
  private:
-  struct pending_notice;
   void put(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, done_callback done, void* argument);
   // The endpoint comes last: it is destroyed first, and then calls back for every put that is still under way.
-  std::vector<std::unique_ptr<pending_notice>> free_;
   std::vector<const ucx_memory*> local_;
   std::vector<ucx_remote_memory> regions_;
   ucx_endpoint endpoint_;

@@ -1,11 +1,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -18,7 +16,7 @@ extern char** environ;
 namespace gravel {
 namespace {
 
-constexpr int limit_ms = 20000;
+constexpr unsigned limit_s = 20;
 
 std::string to_hex(const cuda_ipc_handle& handle) {
   std::string text;
@@ -79,25 +77,13 @@ std::string run_copy(const std::string& handle) {
     return fmt::format("a second process could not be started: {}", std::strerror(code));
   }
   std::string said;
-  bool late = false;
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(limit_ms);
-  for (;;) {
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now()).count();
-    pollfd wait{ends[0], POLLIN, 0};
-    if (left <= 0 || poll(&wait, 1, static_cast<int>(left)) == 0) {
-      late = true;
-      break;
-    }
-    char text[512];
-    const ssize_t n = read(ends[0], text, sizeof(text));
-    if (n <= 0) break;
-    said.append(text, static_cast<size_t>(n));
-  }
+  char text[512];
+  for (ssize_t n; (n = read(ends[0], text, sizeof(text))) > 0;) said.append(text, static_cast<size_t>(n));
   close(ends[0]);
-  if (late) kill(pid, SIGKILL);
   int status = 0;
   waitpid(pid, &status, 0);
-  if (late) return fmt::format("a second process did not open the memory within {} s", limit_ms / 1000);
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+    return fmt::format("a second process did not open the memory within {} s", limit_s);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return "";
   while (!said.empty() && said.back() == '\n') said.pop_back();
   return said.empty() ? "a second process that opens the memory died" : said;
@@ -120,6 +106,7 @@ std::string try_cuda_ipc() {
 }
 
 int open_cuda_ipc(const std::string& text) {
+  alarm(limit_s);  // what hangs, ends
   cuda_ipc_handle handle;
   if (!from_hex(text, handle)) {
     std::puts("not a handle of CUDA IPC");

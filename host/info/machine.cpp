@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <hwloc.h>
 #include <sched.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/uio.h>
@@ -15,6 +14,9 @@
 #include <cstring>
 #include <fstream>
 #include <memory>
+
+#include "host/node/sealed_memory.hpp"
+#include "lib/base/error.hpp"
 
 namespace gravel {
 namespace {
@@ -56,20 +58,13 @@ void look_at_topology(machine_report& m, const std::vector<std::string>& bus_ids
 }
 
 trial try_memfd() {
-  const int fd = memfd_create("gravel-info", MFD_CLOEXEC);
-  if (fd < 0) return {false, fmt::format("memfd_create: {}", std::strerror(errno))};
-  std::string why_not;
-  constexpr size_t bytes = 1 << 16;
-  if (ftruncate(fd, bytes) != 0) {
-    why_not = fmt::format("ftruncate of a memfd: {}", std::strerror(errno));
-  } else if (void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0); at == MAP_FAILED) {
-    why_not = fmt::format("mmap of a memfd: {}", std::strerror(errno));
-  } else {
-    *static_cast<volatile char*>(at) = 1;
-    munmap(at, bytes);
+  try {
+    const sealed_memory memory("gravel-info", "shared memory", 1 << 16);
+    *const_cast<volatile char*>(memory.at()) = 1;
+    return {true, ""};
+  } catch (const error& e) {
+    return {false, e.what()};
   }
-  close(fd);
-  return {why_not.empty(), why_not};
 }
 
 /// Two children, as two PEs would: one reads the other's memory. (A parent reading its child's proves less:

@@ -10,8 +10,8 @@
 #include "host/info/report.hpp"
 #include "host/info/variables.hpp"
 #include "host/node/aggregator_process.hpp"
-#include "host/node/settings_resolved.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/settings.hpp"
 
 extern char** environ;
 

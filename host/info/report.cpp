@@ -178,16 +178,13 @@ nlohmann::json report_json(const software_report& s, const findings& f) {
   return j;
 }
 
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(route, from, to, route, why)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(problem, fatal, text)
+
 nlohmann::json check_json(const findings& f) {
-  using nlohmann::json;
-  json routes = json::array(), problems = json::array();
-  for (const route& r : find_routes(f)) routes.push_back({{"from", r.from}, {"to", r.to}, {"route", r.route}, {"why", r.why}});
-  bool runs = true;
-  for (const problem& p : find_problems(f)) {
-    problems.push_back({{"fatal", p.fatal}, {"text", p.text}});
-    runs = runs && !p.fatal;
-  }
-  return {{"routes", std::move(routes)}, {"problems", std::move(problems)}, {"runs", runs}};
+  const auto problems = find_problems(f);
+  const bool runs = std::none_of(problems.begin(), problems.end(), [](const problem& p) { return p.fatal; });
+  return {{"routes", find_routes(f)}, {"problems", problems}, {"runs", runs}};
 }
 
 }  // namespace gravel

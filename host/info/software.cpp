@@ -1,7 +1,6 @@
 #include "host/info/software.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <hwloc/autogen/config.h>
 #include <pmix.h>
 #include <unistd.h>

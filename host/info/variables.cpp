@@ -5,7 +5,6 @@
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "lib/base/error.hpp"
 #include "lib/base/settings.hpp"

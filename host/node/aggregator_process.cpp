@@ -63,13 +63,15 @@ pid_t spawn_aggregator(const std::string& path, int listener, uint32_t pes, uint
   posix_spawn_file_actions_adddup2(&actions, listener, 3);
   // A file or socket of the program must not stay open because the aggregator has it, too.
   posix_spawn_file_actions_addclosefrom_np(&actions, 4);
-  // What the program, or who started it, blocks or ignores is not the aggregator's: it must end on SIGTERM.
+  // What the program, or who started it, blocks or ignores is not the aggregator's: it must end on SIGTERM, as soon as UCX's libraries are loaded
+  // (no_end_meanwhile).
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
-  sigset_t none, all;
-  sigemptyset(&none);
+  sigset_t at_first, all;
+  sigemptyset(&at_first);
+  sigaddset(&at_first, SIGTERM);
   sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigmask(&attributes, &at_first);
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
   pid_t pid = -1;

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <utility>
 
 #include "lib/base/error.hpp"
 
@@ -52,16 +51,11 @@ bool read_all(int descriptor, void* to, size_t n) {
 
 }  // namespace
 
-node_channel::node_channel(node_channel&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-node_channel::~node_channel() {
-  if (descriptor_ >= 0) close(descriptor_);
-}
-
 node_channel node_channel::connect(const std::string& path) {
   node_channel channel(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (channel.descriptor_ < 0) fail_errno("socket");
+  if (!channel.socket_) fail_errno("socket");
   const sockaddr_un address = address_of(path);
-  while (::connect(channel.descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+  while (::connect(channel.descriptor(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
     if (errno != EINTR) fail_errno("connecting to the aggregator at '" + path + "'");
   return channel;
 }
@@ -82,7 +76,7 @@ void node_channel::send_bytes(std::vector<std::byte> bytes, int descriptor) {
     std::memcpy(CMSG_DATA(c), &descriptor, sizeof(int));
   }
   while (part.iov_len) {
-    const ssize_t sent = sendmsg(descriptor_, &message, MSG_NOSIGNAL);
+    const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL);
     if (sent < 0) {
       if (errno == EINTR) continue;
       if (errno == EAGAIN || errno == EWOULDBLOCK)
@@ -107,44 +101,41 @@ std::optional<frame> node_channel::receive() {
   message.msg_control = control;
   message.msg_controllen = sizeof(control);
   ssize_t got;
-  while ((got = recvmsg(descriptor_, &message, MSG_CMSG_CLOEXEC)) < 0)
+  while ((got = recvmsg(descriptor(), &message, MSG_CMSG_CLOEXEC)) < 0)
     if (errno == ECONNRESET) return std::nullopt;
     else if (errno != EINTR) fail_reading();
   if (got == 0) return std::nullopt;
-  struct closer {
-    int* descriptor;
-    ~closer() {
-      if (descriptor && *descriptor >= 0) close(*descriptor);
-    }
-  } unless_whole{&result.descriptor};
   for (cmsghdr* c = CMSG_FIRSTHDR(&message); c; c = CMSG_NXTHDR(&message, c))
-    if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) std::memcpy(&result.descriptor, CMSG_DATA(c), sizeof(int));
+    if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+      int came;
+      std::memcpy(&came, CMSG_DATA(c), sizeof(int));
+      result.descriptor = owned_descriptor(came);
+    }
   std::byte* const begin = result.bytes.data();
-  if (!read_all(descriptor_, begin + got, sizeof(wire_header) - static_cast<size_t>(got))) return std::nullopt;
+  if (!read_all(descriptor(), begin + got, sizeof(wire_header) - static_cast<size_t>(got))) return std::nullopt;
   const wire_header header = read_wire_header(result.bytes, "the node's socket");
   if (header.kind < wire_kind::hello || header.kind > wire_kind::abort || header.bytes > most_bytes ||
-      (header.kind == wire_kind::hello) != (result.descriptor >= 0))
+      (header.kind == wire_kind::hello) != bool(result.descriptor))
     fail("the node's socket: a malformed message of {} bytes came ('{}', {} memory)", header.bytes, name_of(header.kind),
-         result.descriptor >= 0 ? "with" : "without");
+         result.descriptor ? "with" : "without");
   result.kind = header.kind;
   result.bytes.resize(sizeof(wire_header) + header.bytes);
-  if (!read_all(descriptor_, result.bytes.data() + sizeof(wire_header), header.bytes)) return std::nullopt;
-  unless_whole.descriptor = nullptr;
+  if (!read_all(descriptor(), result.bytes.data() + sizeof(wire_header), header.bytes)) return std::nullopt;
   return result;
 }
 
-void node_channel::limit_waits(uint64_t seconds) const { set_limit(descriptor_, SO_RCVTIMEO, seconds, "SO_RCVTIMEO"); }
-void node_channel::limit_sends(uint64_t seconds) const { set_limit(descriptor_, SO_SNDTIMEO, seconds, "SO_SNDTIMEO"); }
+void node_channel::limit_waits(uint64_t seconds) const { set_limit(descriptor(), SO_RCVTIMEO, seconds, "SO_RCVTIMEO"); }
+void node_channel::limit_sends(uint64_t seconds) const { set_limit(descriptor(), SO_SNDTIMEO, seconds, "SO_SNDTIMEO"); }
 
 pid_t node_channel::check_peer() const {
   ucred who{};
   socklen_t length = sizeof(who);
-  if (getsockopt(descriptor_, SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) fail_errno("SO_PEERCRED");
+  if (getsockopt(descriptor(), SOL_SOCKET, SO_PEERCRED, &who, &length) != 0) fail_errno("SO_PEERCRED");
   if (who.uid != geteuid()) fail("process {} of user {} connected to a socket of user {}", who.pid, who.uid, geteuid());
   return who.pid;
 }
 
-void node_channel::shut_down() { shutdown(descriptor_, SHUT_RDWR); }
+void node_channel::shut_down() { shutdown(descriptor(), SHUT_RDWR); }
 
 node_listener::node_listener(const std::string& parent) {
   const char* tmpdir = std::getenv("TMPDIR");
@@ -153,24 +144,18 @@ node_listener::node_listener(const std::string& parent) {
   if (!mkdtemp(directory_.data())) fail_errno("making a directory for the node's socket under '" + directory_ + "'");
   path_ = directory_ + "/s";
   const sockaddr_un address = address_of(path_);
-  descriptor_ = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (descriptor_ < 0 || bind(descriptor_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      chmod(path_.c_str(), 0600) != 0 || listen(descriptor_, 4096) != 0) {
+  socket_ = owned_descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (!socket_ || bind(descriptor(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
+      chmod(path_.c_str(), 0600) != 0 || listen(descriptor(), 4096) != 0) {
     const int code = errno;
     const std::string path = path_;
     unlink();
-    if (descriptor_ >= 0) close(descriptor_);
     errno = code;
     fail_errno("listening at '" + path + "'");
   }
 }
 
-node_listener::~node_listener() {
-  unlink();
-  if (descriptor_ >= 0) close(descriptor_);
-}
-
-void node_listener::leave_listening_to_child() { close(std::exchange(descriptor_, -1)); }
+node_listener::~node_listener() { unlink(); }
 
 void node_listener::unlink() {
   if (path_.empty()) return;

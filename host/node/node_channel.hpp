@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/descriptor.hpp"
 #include "lib/base/wire.hpp"
 
 namespace gravel {
@@ -18,7 +19,7 @@ namespace gravel {
 struct frame {
   wire_kind kind;
   std::vector<std::byte> bytes;
-  int descriptor = -1;  ///< of a hello, owned by the taker; -1: none
+  owned_descriptor descriptor;  ///< of a hello
   /// Throws gravel::error, as from_wire().
   template <wire_message T>
   T as(std::string_view from) const {
@@ -26,13 +27,10 @@ struct frame {
   }
 };
 
-/// One end. Movable, owns the descriptor.
+/// One end. Movable.
 class node_channel {
  public:
-  explicit node_channel(int descriptor) : descriptor_(descriptor) {}
-  node_channel(node_channel&&) noexcept;
-  node_channel& operator=(node_channel&&) = delete;
-  ~node_channel();
+  explicit node_channel(int descriptor) : socket_(descriptor) {}
 
   /// Connects; throws gravel::error naming the path.
   static node_channel connect(const std::string& path);
@@ -44,7 +42,7 @@ class node_channel {
   }
   /// Waits for a message. nullopt: the other end has closed. Throws gravel::error if it is none, or of another version.
   std::optional<frame> receive();
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return socket_.get(); }
   /// Longest wait of receive() for the next bytes, after which it throws gravel::error; 0: none.
   void limit_waits(uint64_t seconds) const;
   /// Longest time in which the other end reads nothing of what send() writes, after which it throws gravel::error.
@@ -56,7 +54,7 @@ class node_channel {
 
  private:
   void send_bytes(std::vector<std::byte> bytes, int descriptor);
-  int descriptor_;
+  owned_descriptor socket_;
 };
 
 /// A listening socket, mode 0600, in a directory of mode 0700.
@@ -68,16 +66,16 @@ class node_listener {
   node_listener(const node_listener&) = delete;
   node_listener& operator=(const node_listener&) = delete;
   const std::string& path() const { return path_; }
-  int descriptor() const { return descriptor_; }
+  int descriptor() const { return socket_.get(); }
   /// Another process has the descriptor and is the one that listens: only if it alone holds it, connections end when
   /// it ends.
-  void leave_listening_to_child();
+  void leave_listening_to_child() { socket_.reset(); }
   /// Removes socket and directory from the file system; connections stay.
   void unlink();
 
  private:
   std::string directory_, path_;
-  int descriptor_ = -1;
+  owned_descriptor socket_;
 };
 
 }  // namespace gravel

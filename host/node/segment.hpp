@@ -3,12 +3,14 @@
 //   [landing slots][pe_control][collectives: data in, data out][queue 0: control, slots] ... [queue 4][done words]
 //
 // What other nodes write comes first, so that those of the same machine can map it alone (transport/ucx_memory.hpp).
-// The memfd has no name in any file system: nothing is left behind after any kind of death.
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "host/node/collective_call.hpp"
+#include "host/node/sealed_memory.hpp"
 #include "lib/base/device_error.hpp"
 #include "lib/base/landing.hpp"
 #include "lib/base/peer_ring.hpp"
@@ -59,6 +61,12 @@ struct alignas(64) collective_words {
 };
 static_assert(sizeof(collective_words) == 128);
 
+/// The sequence last: who acquires it sees the others, and what was written before.
+inline void publish(collective_words& shared, const collective_words& words) {
+  std::memcpy(&shared.call, &words.call, sizeof(words) - offsetof(collective_words, call));
+  store_release(&shared.sequence, words.sequence);
+}
+
 /// Written by plane p of the aggregator, in the first PE of its node.
 struct alignas(64) plane_counts {
   uint64_t taken;  ///< messages taken from the queues of all PEs of the node
@@ -95,16 +103,12 @@ class pe_segment {
   static pe_segment create(const segment_shape&, uint32_t pe);
   /// Maps what another process created. Takes the descriptor. Throws if the size does not fit the shape, or may
   /// still change.
-  static pe_segment attach(int descriptor, const segment_shape&, uint32_t pe);
+  static pe_segment attach(owned_descriptor, const segment_shape&, uint32_t pe);
   static uint64_t bytes_of(const segment_shape&);
 
-  pe_segment(pe_segment&&) noexcept;
-  pe_segment& operator=(pe_segment&&) = delete;
-  ~pe_segment();
-
-  char* base() const { return base_; }
-  uint64_t bytes() const { return bytes_; }
-  int descriptor() const { return descriptor_; }
+  char* base() const { return memory_.at(); }
+  uint64_t bytes() const { return memory_.bytes(); }
+  int descriptor() const { return memory_.descriptor(); }
   const segment_shape& shape() const { return shape_; }
   pe_control* control() const { return control_; }
   /// The queue without producer state: what a consumer needs.
@@ -117,12 +121,10 @@ class pe_segment {
   std::span<std::byte> landing_memory() const;
 
  private:
-  pe_segment(int descriptor, const segment_shape&, uint32_t pe);
-  int descriptor_;
+  pe_segment(sealed_memory, const segment_shape&, uint32_t pe);
+  sealed_memory memory_;
   segment_shape shape_;
   uint32_t pe_;
-  uint64_t bytes_;
-  char* base_;
   pe_control* control_;
 };
 

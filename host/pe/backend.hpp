@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "device/handler.cuh"
 #include "device/settle.cuh"
@@ -80,9 +79,7 @@ class backend {
   virtual void read_words(uint64_t* to, const uint64_t* from, uint64_t n) { copy(to, from, n * sizeof(uint64_t)); }
   /// Whether host threads must not load from there.
   virtual bool is_device_memory(const void*) { return false; }
-  /// Stores a pointer in device memory that kernels may read meanwhile, after all that was copied before [X1].
-  virtual void store_pointer(void** at, void* value) { copy(at, &value, sizeof(value)); }
-  /// The same of a word.
+  /// Stores a word in device memory that kernels may read meanwhile, after all that was copied before [X1].
   virtual void store_word(uint64_t* at, uint64_t value) { copy(at, &value, sizeof(value)); }
   /// Waits for all kernels started by gravel_launch.
   virtual void synchronize() = 0;

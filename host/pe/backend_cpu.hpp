@@ -49,18 +49,18 @@ class cpu_backend final : public backend, public cpu_launcher {
   }
   void* allocate_exportable(uint64_t bytes, const char* what) override {
     if (!uses_rings_) return allocate(bytes, what);
-    exported_memory made(bytes, what);
+    sealed_memory made = make_exported(bytes, what);
     void* const at = made.at();
     exported_.emplace(at, std::move(made));
     return at;
   }
   std::string export_memory(void* at) override {
     const auto found = exported_.find(at);
-    return found == exported_.end() ? std::string() : found->second.describe();
+    return found == exported_.end() ? std::string() : describe_exported(found->second);
   }
   void* import_memory(const std::string& exported, std::string* why) override {
     try {
-      attached_memory theirs(exported);
+      sealed_memory theirs = attach_exported(exported);
       void* const at = theirs.at();
       attached_.emplace(at, std::move(theirs));
       return at;
@@ -118,8 +118,7 @@ class cpu_backend final : public backend, public cpu_launcher {
   void read_words(uint64_t* to, const uint64_t* from, uint64_t n) override {
     for (uint64_t i = 0; i < n; ++i) to[i] = load_acquire(from + i);
   }
-  void store_pointer(void** at, void* value) override { store_release(at, value); }  // [X1]
-  void store_word(uint64_t* at, uint64_t value) override { store_release(at, value); }
+  void store_word(uint64_t* at, uint64_t value) override { store_release(at, value); }  // [X1]
   void synchronize() override { wait_for_kernels(); }
   void* create_stream() override { return new_stream(); }
   void destroy_stream(void* stream) override { end_stream(static_cast<cpu_stream*>(stream)); }
@@ -181,8 +180,7 @@ class cpu_backend final : public backend, public cpu_launcher {
   uint64_t own_ring_bytes_ = 0;
   simt::launch_options ring_options_{};
   std::map<void*, uint64_t> allocated_;
-  std::map<void*, exported_memory> exported_;
-  std::map<void*, attached_memory> attached_;
+  std::map<void*, sealed_memory> exported_, attached_;
   std::unique_ptr<host_receiver> device_, host_;
   std::unique_ptr<ring_server> rings_;
   waiting waiting_[2];

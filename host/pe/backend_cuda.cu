@@ -56,8 +56,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     cuda_check(cudaSetDevice(device_), "cudaSetDevice");
     cudaDeviceProp properties;
     cuda_check(cudaGetDeviceProperties(&properties, device_), "cudaGetDeviceProperties");
-    description_ =
-        "GPU " + std::to_string(device_) + ": " + properties.name + ", " + std::to_string(properties.multiProcessorCount) + " SMs";
+    description_ = joined("GPU ", device_, ": ", properties.name, ", ", properties.multiProcessorCount, " SMs");
     open_launcher(properties);
     resolver_stream_ = new_stream(true);
     copy_ = new_stream(true);
@@ -82,13 +81,13 @@ class cuda_backend final : public backend, public cuda_launcher {
     ring_blocks_ = static_cast<unsigned>(std::clamp<uint64_t>(s.resolver_ring_blocks, 1, share / 2));
     resident_ = s.resolver_resident;
     resolvers_at_once_ = at_once;
-    services_.open(device_, s.partition, under_mps_, s.resolver_quantum_us);
+    services_.open(s.partition, under_mps_, s.resolver_quantum_us);
     if (services_.has_parts()) {  // else it runs where it finds room
       cudaStreamDestroy(resolver_stream_);
       resolver_part_ = services_.parts().take(blocks_ + ring_blocks_, urgency());
       resolver_stream_ = resolver_part_.stream;
     }
-    limits_ = {s.resolver_quantum_us * 1000, 200'000};
+    limits_ = {s.resolver_quantum_us * 1000, 200'000, 0};
   }
 
   void* allocate(uint64_t bytes, const char* what) override {
@@ -98,8 +97,8 @@ class cuda_backend final : public backend, public cuda_launcher {
       cudaGetLastError();
       size_t free = 0, total = 0;
       cudaMemGetInfo(&free, &total);
-      fail_text(std::string(what) + " of " + std::to_string(bytes) + " bytes does not fit: GPU " + std::to_string(device_) + " has " +
-                std::to_string(free) + " of " + std::to_string(total) + " bytes free (see GRAVEL_SYMMETRIC_SIZE)");
+      fail_text(joined(what, " of ", bytes, " bytes does not fit: GPU ", device_, " has ", free, " of ", total,
+                       " bytes free (see GRAVEL_SYMMETRIC_SIZE)"));
     }
     zero(at, bytes);
     return at;
@@ -140,7 +139,7 @@ class cuda_backend final : public backend, public cuda_launcher {
       cudaDeviceCanAccessPeer(&reaches, device_, other);
       cudaDeviceGetP2PAttribute(&atomic, cudaDevP2PAttrNativeAtomicSupported, device_, other);
     }
-    const std::string pair = "GPU " + std::to_string(device_) + " to GPU " + std::to_string(other);
+    const std::string pair = joined("GPU ", device_, " to GPU ", other);
     if (!reaches) return *why = pair + ": no peer access", nullptr;
     if (!atomic) return *why = pair + ": no atomic operations between them (no NVLink)", nullptr;
     void* at = nullptr;
@@ -162,7 +161,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     cuda_check(cudaHostRegister(memory, bytes, cudaHostRegisterDefault), "pinning the segment for the GPU (cudaHostRegister)");
     void* on_device = nullptr;
     cuda_check(cudaHostGetDevicePointer(&on_device, memory, 0), "cudaHostGetDevicePointer");
-    if (on_device != memory) fail_text("GPU " + std::to_string(device_) + " does not see pinned memory at its host address");
+    if (on_device != memory) fail_text(joined("GPU ", device_, " does not see pinned memory at its host address"));
   }
   void unpin(void* memory) override {
     const device_scope here(context_);
@@ -229,10 +228,8 @@ class cuda_backend final : public backend, public cuda_launcher {
     const uint64_t most = processors_count() - processors_count() / 8,
                    taken = resolver_processors_ + resolvers_at_once_ * services_.blocks();
     if (resolvers_at_once_ * needed + taken <= most) return {};
-    return std::to_string(kernel.blocks) + " servers of " + std::to_string(kernel.threads) +
-           " threads; beside the resolver and other services there is room for " +
-           std::to_string(taken < most ? (most - taken) / resolvers_at_once_ : 0) + " on the " + std::to_string(processors_count()) +
-           " multiprocessors";
+    return joined(kernel.blocks, " servers of ", kernel.threads, " threads; beside the resolver and other services there is room for ",
+                  taken < most ? (most - taken) / resolvers_at_once_ : 0, " on the ", processors_count(), " multiprocessors");
   }
   void keep_resident(resident_kernel& kernel) override {
     const device_scope here(context_);
@@ -243,8 +240,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     for (relax wait; tend_services(), load_acquire(&kernel.mail->resident) == 0;) {  // [V3]; it may have had its time already
       const bool late = std::chrono::steady_clock::now() - begin > std::chrono::seconds(current_settings().connect_timeout_s);
       if (late)
-        fail_text("it has not become resident in " + std::to_string(current_settings().connect_timeout_s) +
-                  " s; what else runs on this GPU?");
+        fail_text(joined("it has not become resident in ", current_settings().connect_timeout_s, " s; what else runs on this GPU?"));
       lock.unlock();
       wait();
       lock.lock();
@@ -271,8 +267,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     const uint64_t bytes = sizeof(resolver_state) + setup.device_ring.channels * sizeof(channel_state);
     state_ = static_cast<resolver_state*>(allocate(bytes, "resolver state"));
     if (setup.n_peer_sources) {
-      const uint64_t warps = ring_blocks_ * uint64_t{resolver_threads / 32},
-                     all_warps = (blocks_ + ring_blocks_) * uint64_t{resolver_threads / 32};
+      const uint64_t warps = ring_blocks_ * uint64_t{resolver_warps}, all_warps = (blocks_ + ring_blocks_) * uint64_t{resolver_warps};
       const std::vector<ring_place> nowhere(warps * 32, ring_place{ring_place::none, ring_place::none});
       const auto state = [&](uint64_t size) { return allocate(size, "resolver state"); };
       rings_ = {setup.peer_sources,
@@ -288,7 +283,12 @@ class cuda_backend final : public backend, public cuda_launcher {
     if (resident_) resolver_processors_ = resolvers_at_once_ * (blocks_ + rings_.blocks);
     // Once now: it finds nothing and ends.
     std::unique_lock lock(lock_);
-    prepare(program_.resolver, lock);
+    // A packet of the usual size fits what a block may have.
+    const size_t own = prepare(program_.resolver, lock).static_shared + resolver_shared_bytes;
+    limits_.stage_units = static_cast<uint32_t>(
+        std::min<uint64_t>(packet_capacity_units(setup.device_ring.packet_size), (most_shared() - own) / sizeof(unit)));
+    cuda_check(cudaFuncSetAttribute(program_.resolver, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(resolver_bytes())),
+               "shared memory of the resolver");
     for (const void* kernel : program_.settle) load(prepare(kernel, lock), kernel, {.grid = 1, .block = settle_threads}, lock);
     launch_resolver();
   }
@@ -330,13 +330,11 @@ class cuda_backend final : public backend, public cuda_launcher {
     copy(channels.data(), state_->channel, channels.size() * sizeof(channel_state));
     uint64_t seen = 0;
     for (const channel_state& c : channels) seen += c.arrived;
-    std::string text = "resolver: " + std::string(cudaGetErrorName(kernel)) + ", program: " + describe_launches() + "; packets arrived " +
-                       std::to_string(load_acquire(setup_.device_ring.arrivals)) + ", seen " + std::to_string(seen) + ", taken " +
-                       std::to_string(s.taken) + ", applied " + std::to_string(s.finished) + ", applied when the last kernel ended " +
-                       std::to_string(load_acquire(&mailbox_->taken)) + "; blocks resident " + std::to_string(s.resident) + ", left " +
-                       std::to_string(s.leaving) + ", stop " + std::to_string(s.stop) + "; hold " +
-                       std::to_string(load_acquire(&mailbox_->hold)) + ", seen " + std::to_string(load_acquire(&mailbox_->hold_seen)) +
-                       "; next packet by channel";
+    std::string text = joined("resolver: ", cudaGetErrorName(kernel), ", program: ", describe_launches(), "; packets arrived ",
+                              load_acquire(setup_.device_ring.arrivals), ", seen ", seen, ", taken ", s.taken, ", applied ", s.finished,
+                              ", applied when the last kernel ended ", load_acquire(&mailbox_->taken), "; blocks resident ", s.resident,
+                              ", left ", s.leaving, ", stop ", s.stop, "; hold ", load_acquire(&mailbox_->hold), ", seen ",
+                              load_acquire(&mailbox_->hold_seen), "; next packet by channel");
     for (const channel_state& c : channels) text += " " + std::to_string(c.next);
     if (const std::unique_lock lock(lock_, std::try_to_lock); lock) text += services_.describe();
     return text;
@@ -363,6 +361,8 @@ class cuda_backend final : public backend, public cuda_launcher {
     if (state == cudaSuccess) launch_resolver();
     else if (state != cudaErrorNotReady) cuda_check(state, "the resolver kernel");
   }
+  /// Dynamic shared memory of its blocks.
+  size_t resolver_bytes() const { return resolver_shared_bytes + limits_.stage_units * sizeof(unit); }
   void launch_resolver() {
     const profile_range range("launch resolver");
     // Whatever rings from here on wants another kernel: this one may just have looked.
@@ -371,7 +371,7 @@ class cuda_backend final : public backend, public cuda_launcher {
     cuda_check(cudaMemsetAsync(&state_->resident, 0, 4 * sizeof(uint32_t), resolver_stream_), "cudaMemset");
     void* arguments[] = {&setup_.device_handle, &setup_.device_ring, &rings_, &state_, &mailbox_, &limits_};
     cuda_check(
-        cudaLaunchKernel(program_.resolver, blocks_ + rings_.blocks, resolver_threads, arguments, resolver_shared_bytes, resolver_stream_),
+        cudaLaunchKernel(program_.resolver, blocks_ + rings_.blocks, resolver_threads, arguments, resolver_bytes(), resolver_stream_),
         "starting the resolver kernel");
   }
 

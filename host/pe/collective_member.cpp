@@ -1,6 +1,5 @@
 #include "host/pe/collective_member.hpp"
 
-#include <algorithm>
 #include <cstring>
 
 #include "host/pe/backend.hpp"
@@ -40,15 +39,12 @@ void collective_member::wait_for_result() const {
 }
 
 void collective_member::contribute(const collective_call& call, const collective_words& mine, std::span<const std::byte> data) {
-  collective_words& in = segment_.control()->collective_in;
   if (!data.empty()) std::memcpy(segment_.collective_in_data().data(), data.data(), data.size());
+  collective_words in = mine;
+  in.sequence = ++sequence_;
   in.call = call;
   in.bytes = data.size();
-  std::copy(mine.sum, mine.sum + 4, in.sum);
-  in.least = mine.least;
-  in.most = mine.most;
-  in.last = mine.last;
-  store_release(&in.sequence, ++sequence_);  // [C1]
+  publish(segment_.control()->collective_in, in);  // [C1]
 }
 
 bool collective_member::has_result() const { return load_acquire(&result().sequence) == sequence_; }  // [C2]

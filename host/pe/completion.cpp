@@ -1,6 +1,7 @@
 #include "host/pe/completion.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "lib/base/profile.hpp"
 #include "lib/base/relax.hpp"
@@ -70,40 +71,34 @@ void completion::meet_on_devices(settling what, collective_kind kind) {
 
 /// Four counts of this PE, and of its node if it is the node's first. Read in this order: a message that is missing
 /// from a later count is still in an earlier one.
-struct completion::sample {
-  uint64_t acked = 0, taken = 0, consumed = 0, tickets = 0;
-  bool operator==(const sample&) const = default;
-};
-
-completion::sample completion::take_sample() {
-  sample s;
+collective_words completion::take_sample() {
+  collective_words sample{};
+  auto& [acked, taken, consumed, tickets] = sample.sum;
   const pe_control& control = *p_.segment.control();
   const uint32_t n_planes = p_.is_leader ? p_.segment.shape().n_planes : 0;
-  for (uint32_t p = 0; p < n_planes; ++p) s.acked += load_acquire(&control.counts[p].acked);
+  for (uint32_t p = 0; p < n_planes; ++p) acked += load_acquire(&control.counts[p].acked);
   for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
     const queue q = p_.segment.queue_of(kind);
-    for (uint32_t p = 0; p < q.shape.n_planes; ++p) s.consumed += load_acquire(&q.control->plane[p].consumed);
+    for (uint32_t p = 0; p < q.shape.n_planes; ++p) consumed += load_acquire(&q.control->plane[p].consumed);
   }
   const peers::counts pushed = p_.routes.read();
-  s.consumed += pushed.applied;
-  open_service::counts served;
+  consumed += pushed.applied;
+  tickets = pushed.tickets;
   for (open_service* open : p_.services) {
-    const open_service::counts c = open->read();
-    served.applied += c.applied;
-    served.tickets += c.tickets;
+    const open_service::counts served = open->read();
+    consumed += served.applied;
+    tickets += served.tickets;
   }
-  s.consumed += served.applied;
   // After `consumed`: a slot seen consumed has its messages counted as taken.
-  for (uint32_t p = 0; p < n_planes; ++p) s.taken += load_acquire(&control.counts[p].taken);
+  for (uint32_t p = 0; p < n_planes; ++p) taken += load_acquire(&control.counts[p].taken);
   queue_state states[n_queue_kinds];
   p_.memory.read_queue_states(states);
-  s.tickets = pushed.tickets + served.tickets;
   for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
-    s.tickets += states[kind].tickets;
+    tickets += states[kind].tickets;
     // Nothing shall wait for its age now.
     p_.segment.queue_of(kind).ask_flush(states[kind].tickets);
   }
-  return s;
+  return sample;
 }
 
 void completion::wait_quiescent() {
@@ -126,20 +121,12 @@ void completion::wait_quiescent() {
   // that was ticketed was consumed and all that was taken is acknowledged, nothing was in flight between them.
   quiet();
   auto call = p_.collectives.begin(collective_kind::quiescence);
-  sample before{};
-  bool have_before = false;
+  std::optional<collective_words> before;
   for (relax wait;; wait()) {
-    const sample mine = take_sample();
-    collective_words words{};
-    words.sum[0] = mine.acked;
-    words.sum[1] = mine.taken;
-    words.sum[2] = mine.consumed;
-    words.sum[3] = mine.tickets;
-    const collective_words all = call.combine(words);
-    const sample now{all.sum[0], all.sum[1], all.sum[2], all.sum[3]};
-    if (now.acked == now.taken && now.consumed == now.tickets && have_before && now == before) return;
+    const collective_words now = call.combine(take_sample());
+    const auto& [acked, taken, consumed, tickets] = now.sum;
+    if (acked == taken && consumed == tickets && before && std::equal(now.sum, now.sum + 4, before->sum)) return;
     before = now;
-    have_before = true;
   }
 }
 

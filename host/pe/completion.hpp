@@ -1,6 +1,5 @@
 // When is it done? Quiet, barriers and quiescence of a PE (docs/message.md, "Credits and counts").
 #pragma once
-#include <cstdint>
 #include <functional>
 
 #include "host/pe/backend.hpp"
@@ -33,8 +32,7 @@ class completion {
   void wait_quiescent();
 
  private:
-  struct sample;
-  sample take_sample();
+  collective_words take_sample();
   settle_view view() const;
   void meet_on_devices(settling, collective_kind);
   void settle_host();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <string_view>
+
 #include "lib/base/message.hpp"
 #include "lib/base/packet.hpp"
 #include "lib/base/reduction.hpp"
@@ -9,36 +11,6 @@
 namespace gravel {
 
 namespace {
-/// Faults of which all that is known stands in one sentence. What offset and bytes mean depends on the fault.
-constexpr struct {
-  message_fault fault;
-  const char* text;
-} plain_texts[] = {
-    {message_fault::bad_handler,
-     "an active message arrived from {from} whose handler (id {offset}) was not given to gravel_init here, or takes other arguments"},
-    {message_fault::no_context, "a message arrived for handler '{handler}' before gravel_set_context was called for it here"},
-    {message_fault::bad_server, "a message for server {offset} of a service: it has servers 0 to {last}"},
-    {message_fault::bad_key, "a critical section of servers was called with key {offset}: they have keys 0 to {last}"},
-    {message_fault::bad_slot, "a critical section is to put its answer where there is no room for it: {place}, or misaligned"},
-    {message_fault::link_closed, "a kernel sends {bytes} bytes on the link from PE {offset} to PE {pe} after its shutdown"},
-    {message_fault::link_channel, "a kernel uses channel {offset} of a link to PE {pe}: it has channels 0 to {last}"},
-    {message_fault::link_held,
-     "a kernel waits for a packet on the link from PE {pe} to PE {offset} while it holds all {bytes} buffers: release one before"},
-    {message_fault::task_pe, "a task for PE {wrong_pe}: the job has PEs 0 to {last_pe}"},
-    {message_fault::task_payload, "a task with a payload of {offset} bytes: the queue was opened for up to {bytes}"},
-    {message_fault::task_address,
-     "a task with a target or signal at offset {offset:#x}, which is misaligned or in no heap of {bytes} bytes"},
-    {message_fault::task_room,
-     "a task sends more tasks to PE {pe} than there is room for: all {bytes} slots there are taken, and the {bytes} for those that wait "
-     "here"},
-    {message_fault::task_chain, "a chain of tasks of {offset} words: it may have up to {bytes} (5 for each, and those of its arguments)"},
-    {message_fault::unknown_task,
-     "PE {pe} has sent a task (id {offset:#x}) that task queue {bytes} here does not know: it was opened without it"},
-    {message_fault::task_queue,
-     "a task has come for a queue at offset {offset:#x} of the heap, where none is open: its handle was used after close()"},
-    {message_fault::task_words,
-     "PE {pe} has sent a task (id {offset:#x}) whose command is not one: {bytes} words, or sizes and places that cannot be"}};
-
 /// "gravel_reduce, sum of float".
 std::string text_of(const reduction_call& call) {
   static constexpr const char* operations[] = {"sum", "product", "minimum", "maximum"};
@@ -82,12 +54,11 @@ std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_by
     return fmt::format("a corrupt packet arrived: {}", name_of(static_cast<packet_fault>(found.offset)));
   if (fault == message_fault::other_reduction) return text_of_other_reduction(found);
   if (fault == message_fault::bad_reduction) return text_of_bad_reduction(found);
-  for (const auto& [known, text] : plain_texts)
-    if (fault == known)
-      return fmt::format(fmt::runtime(text), fmt::arg("from", from), fmt::arg("place", place), fmt::arg("pe", found.pe),
-                         fmt::arg("offset", found.offset), fmt::arg("bytes", found.bytes), fmt::arg("last", found.bytes - 1),
-                         fmt::arg("last_pe", n_pes - 1), fmt::arg("wrong_pe", static_cast<int32_t>(found.offset)),
-                         fmt::arg("handler", name_of_handler(found.offset)));
+  if (const std::string_view text = name_of(fault); text.find('{') != text.npos)
+    return fmt::format(fmt::runtime(text), fmt::arg("from", from), fmt::arg("place", place), fmt::arg("pe", found.pe),
+                       fmt::arg("offset", found.offset), fmt::arg("bytes", found.bytes), fmt::arg("last", found.bytes - 1),
+                       fmt::arg("last_pe", n_pes - 1), fmt::arg("wrong_pe", static_cast<int32_t>(found.offset)),
+                       fmt::arg("handler", name_of_handler(found.offset)));
   if (found.arrived)
     return fmt::format("a corrupt message arrived from {}: {} with {} (offset {})", from, name_of(what), name_of(fault), found.offset);
   if (fault == message_fault::bad_pe)

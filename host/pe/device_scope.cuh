@@ -3,11 +3,19 @@
 #include <cuda.h>
 #include <cuda_runtime.h>
 
+#include <sstream>
 #include <string>
-
 #include "lib/base/error.hpp"
 
 namespace gravel {
+
+/// Texts and numbers, one behind the other.
+template <class... T>
+std::string joined(const T&... parts) {
+  std::ostringstream all;
+  (all << ... << parts);
+  return all.str();
+}
 
 /// Errors that kernels cause. Whatever is called after the kernel returns them.
 inline bool is_of_kernel(cudaError_t code) {
@@ -34,33 +42,45 @@ inline void cuda_check(cudaError_t code, const char* what) {
       code == cudaErrorLaunchFailure
           ? "; so ends a kernel that uses a gravel_t that neither gravel_handle() nor gravel_host_handle() made: it is empty"
           : "";
-  fail_text(who + what + ": " + cudaGetErrorString(code) + " (" + cudaGetErrorName(code) + ")" + hint);
+  fail_text(joined(who, what, ": ", cudaGetErrorString(code), " (", cudaGetErrorName(code), ")", hint));
 }
 
-/// Functions of the driver that the runtime has no word for. The runtime finds them: nobody links the driver.
+/// Looks for a function of the driver, which nobody links. `version`: of CUDA, whose types it is called with. False: the driver does not have it.
+template <class F>
+bool find_in_driver(F* function, const char* name, [[maybe_unused]] int version = 12000) {
+  void* found = nullptr;
+#if CUDART_VERSION >= 12050
+  const cudaError_t code = cudaGetDriverEntryPointByVersion(name, &found, version, cudaEnableDefault);
+#else
+  const cudaError_t code = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault);
+#endif
+  if (code != cudaSuccess) cudaGetLastError();
+  *function = reinterpret_cast<F>(found);
+  return code == cudaSuccess && found;
+}
+
+/// Functions of the driver that the runtime has no word for.
 struct cuda_driver {
   decltype(&cuCtxGetCurrent) get_current = find<decltype(&cuCtxGetCurrent)>("cuCtxGetCurrent");
   decltype(&cuCtxPushCurrent) push = find<decltype(&cuCtxPushCurrent)>("cuCtxPushCurrent");
   decltype(&cuCtxPopCurrent) pop = find<decltype(&cuCtxPopCurrent)>("cuCtxPopCurrent");
+  decltype(&cuCtxGetDevice) get_device = find<decltype(&cuCtxGetDevice)>("cuCtxGetDevice");
   decltype(&cuModuleGetLoadingMode) loading_mode = find<decltype(&cuModuleGetLoadingMode)>("cuModuleGetLoadingMode");
 
   static const cuda_driver& get() {
     static const cuda_driver all;
     return all;
   }
-
   /// Throws gravel::error if the driver does not have it.
   template <class F>
   static F find(const char* name) {
-    void* found = nullptr;
-#if CUDART_VERSION >= 12050
-    const cudaError_t code = cudaGetDriverEntryPointByVersion(name, &found, 12000, cudaEnableDefault);
-#else
-    const cudaError_t code = cudaGetDriverEntryPoint(name, &found, cudaEnableDefault);
-#endif
-    cuda_check(code, name);
-    if (!found) fail_text(std::string("the CUDA driver has no ") + name + "; it is too old");
-    return reinterpret_cast<F>(found);
+    F found = nullptr;
+    if (!find_in_driver(&found, name)) fail_text(joined("the CUDA driver has no ", name, "; it is too old"));
+    return found;
+  }
+  /// `who`: the call or setting that needs `what`.
+  static void check(CUresult code, const char* who, const char* what) {
+    if (code != CUDA_SUCCESS) fail_text(joined(who, ": ", what, " failed with error ", code, " of the driver"));
   }
 };
 

@@ -39,16 +39,11 @@ bool heap_allocator::release(uint64_t offset) {
   return true;
 }
 
-std::optional<uint64_t> heap_allocator::size_of(uint64_t offset) const {
-  const auto found = used_.find(offset);
-  return found == used_.end() ? std::nullopt : std::optional(found->second);
-}
-
-std::optional<uint64_t> heap_allocator::begin_of(uint64_t offset) const {
-  auto piece = used_.upper_bound(offset);
-  if (piece == used_.begin()) return std::nullopt;
-  --piece;
-  return offset - piece->first < piece->second ? std::optional(piece->first) : std::nullopt;
+std::optional<heap_allocator::piece> heap_allocator::piece_at(uint64_t offset) const {
+  auto found = used_.upper_bound(offset);
+  if (found == used_.begin()) return std::nullopt;
+  --found;
+  return offset - found->first < found->second ? std::optional(piece{found->first, found->second}) : std::nullopt;
 }
 
 uint64_t heap_allocator::largest_free() const {

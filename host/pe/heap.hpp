@@ -16,10 +16,11 @@ class heap_allocator {
   std::optional<uint64_t> allocate(uint64_t bytes);
   /// False: nothing was allocated at this offset.
   bool release(uint64_t offset);
-  /// Bytes of the piece at this offset, if it is allocated.
-  std::optional<uint64_t> size_of(uint64_t offset) const;
-  /// Where the allocated piece begins in which this offset lies.
-  std::optional<uint64_t> begin_of(uint64_t offset) const;
+  struct piece {
+    uint64_t begin, bytes;
+  };
+  /// The allocated piece in which this offset lies.
+  std::optional<piece> piece_at(uint64_t offset) const;
   uint64_t largest_free() const;
   uint64_t in_use() const;
 

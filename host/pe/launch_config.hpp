@@ -1,7 +1,6 @@
 // What gravel_launch may be told about a launch beside grid and block; the same words on both backends.
 #pragma once
 #include <cstddef>
-#include <cstdint>
 #include <type_traits>
 
 #include "device/simt.hpp"

@@ -64,14 +64,7 @@ void cpu_stream::throw_if_unheard() {
   constexpr std::chrono::seconds grace(5);
   std::lock_guard lock(mutex_);
   if (!error_ || std::chrono::steady_clock::now() - failed_ < grace) return;
-  std::string text = "something that is no std::exception";
-  try {
-    std::rethrow_exception(error_);
-  } catch (const std::exception& e) {
-    text = e.what();
-  } catch (...) {
-  }
-  fail("a kernel failed, and the program has not waited for it since: {}", text);
+  fail("a kernel failed, and the program has not waited for it since: {}", text_of_thrown(error_));
 }
 
 cpu_stream& cpu_launcher::find(gravel_stream_t stream, const char* caller) {

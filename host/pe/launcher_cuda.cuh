@@ -101,6 +101,8 @@ class cuda_launcher {
   }
 
  protected:
+  /// Bytes of shared memory that a block can have.
+  size_t most_shared() const { return most_shared_; }
   struct own_stream {
     cudaStream_t stream;
     bool busy;  ///< a kernel was put into it since it was last seen idle
@@ -374,25 +376,27 @@ class cuda_launcher {
     const dim3 &grid = how.grid, &block = how.block, &cluster = how.cluster;
     const uint64_t threads = uint64_t{block.x} * block.y * block.z, blocks = uint64_t{grid.x} * grid.y * grid.z;
     if (threads == 0 || threads > facts.most_threads || block.x > 1024 || block.y > 1024 || block.z > 64)
-      fail_text("gravel_launch: a block of " + text_of(block) + " threads; for this kernel it must have 1 to " +
-                std::to_string(facts.most_threads) + ", and at most 64 in z");
+      fail_text(joined("gravel_launch: a block of ", text_of(block), " threads; for this kernel it must have 1 to ", facts.most_threads,
+                       ", and at most 64 in z"));
     if (grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 || blocks == 0)
-      fail_text("gravel_launch: a grid of " + text_of(grid) + " blocks; each extent must be at least 1, x below 2^31, y and z below 2^16");
+      fail_text(
+          joined("gravel_launch: a grid of ", text_of(grid), " blocks; each extent must be at least 1, x below 2^31, y and z below 2^16"));
     if (how.shared_bytes > facts.dynamic_shared) {
       if (how.shared_bytes + facts.static_shared > most_shared_)
-        fail_text("gravel_launch: " + std::to_string(how.shared_bytes) + " bytes of dynamic and " + std::to_string(facts.static_shared) +
-                  " of static shared memory; a block on this GPU has at most " + std::to_string(most_shared_));
+        fail_text(joined("gravel_launch: ", how.shared_bytes, " bytes of dynamic and ", facts.static_shared,
+                         " of static shared memory; a block on this GPU has at most ", most_shared_));
       cuda_check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(how.shared_bytes)),
                  "gravel_launch: cudaFuncSetAttribute");
       facts.dynamic_shared = how.shared_bytes;
     }
     const uint64_t in_cluster = uint64_t{cluster.x} * cluster.y * cluster.z;
-    if (in_cluster == 0 && (cluster.x || cluster.y || cluster.z)) fail_text("gravel_launch: a cluster of " + text_of(cluster) + " blocks");
+    if (in_cluster == 0 && (cluster.x || cluster.y || cluster.z))
+      fail_text(joined("gravel_launch: a cluster of ", text_of(cluster), " blocks"));
     if (in_cluster > 1) {
       if (!has_clusters_) fail_text("gravel_launch: this GPU has no clusters, which came with sm_90");
       if (in_cluster > 8 || grid.x % cluster.x || grid.y % cluster.y || grid.z % cluster.z)
-        fail_text("gravel_launch: a cluster of " + text_of(cluster) + " blocks in a grid of " + text_of(grid) +
-                  "; it must have at most 8, and its extents divide the grid's");
+        fail_text(joined("gravel_launch: a cluster of ", text_of(cluster), " blocks in a grid of ", text_of(grid),
+                         "; it must have at most 8, and its extents divide the grid's"));
       if (how.cooperative) fail_text("gravel_launch: a cooperative kernel with clusters is not supported");
     }
     if (how.cooperative) check_room(kernel, how, threads, blocks);
@@ -405,10 +409,9 @@ class cuda_launcher {
     const uint64_t left = processors_ - std::min(processors_, (resident_ ? resolver_processors_ : 0) + services_.blocks());
     const uint64_t most = left * static_cast<uint64_t>(on_one);
     if (blocks > most)
-      fail_text("gravel_launch: a cooperative grid of " + std::to_string(blocks) + " blocks of " + std::to_string(threads) +
-                " threads with " + std::to_string(how.shared_bytes) + " bytes of dynamic shared memory; at most " + std::to_string(most) +
-                " of them run at once on the " + std::to_string(left) + " of " + std::to_string(processors_) +
-                " multiprocessors that the resolver and services leave (GRAVEL_RESOLVER_BLOCKS, GRAVEL_RESOLVER_RING_BLOCKS)");
+      fail_text(joined("gravel_launch: a cooperative grid of ", blocks, " blocks of ", threads, " threads with ", how.shared_bytes,
+                       " bytes of dynamic shared memory; at most ", most, " of them run at once on the ", left, " of ", processors_,
+                       " multiprocessors that the resolver and services leave (GRAVEL_RESOLVER_BLOCKS, GRAVEL_RESOLVER_RING_BLOCKS)"));
   }
 
   static void start(const void* kernel, const gravel_launch_config& how, cudaStream_t stream, void** arguments, bool apart) {
@@ -433,10 +436,7 @@ class cuda_launcher {
     }
     cuda_check(cudaLaunchKernelExC(&config, kernel, arguments), "gravel_launch");
   }
-  static std::string text_of(const dim3& v) {
-    return "(" + std::to_string(v.x) + "," + std::to_string(v.y) + "," + std::to_string(v.z) + ")";
-  }
-
+  static std::string text_of(const dim3& v) { return joined("(", v.x, ",", v.y, ",", v.z, ")"); }
   cudaStream_t user_ = nullptr;                            ///< the PE's own
   std::vector<own_stream> streams_;                        ///< that one, and those of create_stream
   std::deque<cudaEvent_t> pending_;                        ///< behind kernels in streams that are not Gravel's

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "host/node/settings_resolved.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 

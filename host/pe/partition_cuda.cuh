@@ -23,8 +23,8 @@ class partition_cuda {
   };
 
   /// To be called once, with the device current. Returns why there are no green contexts; empty: there are.
-  std::string open(int device) {
-    if (cuDeviceGet_(&device_, device) != CUDA_SUCCESS) return "the driver does not know the device";
+  std::string open() {
+    if (cuda_driver::get().get_device(&device_) != CUDA_SUCCESS) return "the driver does not know the device";
     if (!find(&get_resource_, "cuDeviceGetDevResource") || !find(&split_, "cuDevSmResourceSplitByCount") ||
         !find(&describe_, "cuDevResourceGenerateDesc") || !find(&create_, "cuGreenCtxCreate") || !find(&destroy_, "cuGreenCtxDestroy") ||
         !find(&make_stream_, "cuGreenCtxStreamCreate"))
@@ -52,8 +52,8 @@ class partition_cuda {
       if (free == n) break;
     }
     if (p.first + n > groups_.size())
-      fail_text("GRAVEL_PARTITION: " + std::to_string(processors) + " multiprocessors of its own; the GPU's " +
-                std::to_string(groups_.size() * group) + " are taken by other parts");
+      fail_text(joined("GRAVEL_PARTITION: ", processors, " multiprocessors of its own; the GPU's ", groups_.size() * group,
+                       " are taken by other parts"));
     p.n = n;
     CUdevResourceDesc description;
     check(describe_(&description, &groups_[p.first], static_cast<unsigned>(n)), "cuDevResourceGenerateDesc");
@@ -75,23 +75,11 @@ class partition_cuda {
   }
 
  private:
-  /// Of the version whose types this was compiled with.
   template <class F>
   static bool find(F* function, const char* name) {
-    void* found = nullptr;
-    const bool known = cudaGetDriverEntryPointByVersion(name, &found, CUDART_VERSION, cudaEnableDefault) == cudaSuccess && found;
-    if (!known) cudaGetLastError();
-    *function = reinterpret_cast<F>(found);
-    return known;
+    return find_in_driver(function, name, CUDART_VERSION);
   }
-  static void check(CUresult code, const char* what) {
-    if (code != CUDA_SUCCESS)
-      fail_text(std::string("GRAVEL_PARTITION: ") + what + " failed with error " + std::to_string(code) + " of the driver");
-  }
-  static CUresult cuDeviceGet_(CUdevice* device, int ordinal) {
-    decltype(&cuDeviceGet) get = nullptr;
-    return find(&get, "cuDeviceGet") ? get(device, ordinal) : CUDA_ERROR_NOT_FOUND;
-  }
+  static void check(CUresult code, const char* what) { cuda_driver::check(code, "GRAVEL_PARTITION", what); }
 
   CUdevice device_ = 0;
   decltype(&cuDeviceGetDevResource) get_resource_ = nullptr;
@@ -106,7 +94,7 @@ class partition_cuda {
   struct part {
     cudaStream_t stream = nullptr;
   };
-  std::string open(int) { return "compiled with a CUDA toolkit before 12.5"; }
+  std::string open() { return "compiled with a CUDA toolkit before 12.5"; }
   bool is_open() const { return false; }
   part take(unsigned, int) { return {}; }
   void give_back(const part&) {}

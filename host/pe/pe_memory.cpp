@@ -92,7 +92,7 @@ void pe_memory::set_context(uint32_t handler, const char* name, sink_kind kind, 
   if (found == all.end()) fail("gravel_set_context: gravel_init was not given handler '{}'", name);
   const auto at = found - all.begin();
   if (kind == sink_kind::host) store_release(&host_contexts_[at], context);  // [X1]
-  else device_.store_pointer(&device_contexts_[at], context);
+  else device_.store_word(reinterpret_cast<uint64_t*>(&device_contexts_[at]), reinterpret_cast<uint64_t>(context));
 }
 
 void pe_memory::read_queue_states(queue_state (&states)[n_queue_kinds]) const {

@@ -2,8 +2,6 @@
 // handles: of kernels, of host threads, of handlers on the device and on the host.
 #pragma once
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "host/node/segment.hpp"
 #include "host/pe/backend.hpp"

@@ -1,6 +1,5 @@
 // Applies packets on the host: all of them on the CPU backend, host handlers' on any.
 #pragma once
-#include <cstring>
 #include <string>
 #include <vector>
 

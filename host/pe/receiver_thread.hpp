@@ -6,24 +6,46 @@
 #include <thread>
 
 #include "host/pe/backend.hpp"
+#include "lib/base/profile.hpp"
+#include "lib/base/relax.hpp"
 
 namespace gravel {
 
 class receiver_thread {
  public:
   /// Calls `check` in every round. `failed` is told what is thrown, and does not return.
-  receiver_thread(backend& device, std::function<void()> check, std::function<void(const std::string&)> failed);
+  receiver_thread(backend& device, std::function<void()> check, std::function<void(const std::string&)> failed)
+      : device_(device), check_(std::move(check)), failed_(std::move(failed)), thread_([this] { run(); }) {}
   ~receiver_thread() { stop(); }
   receiver_thread(const receiver_thread&) = delete;
   receiver_thread& operator=(const receiver_thread&) = delete;
   /// From here on nothing that arrives is applied.
-  void stop();
+  void stop() {
+    stop_ = true;
+    if (!thread_.joinable()) return;
+    thread_.join();
+    device_.stop_receiver();
+  }
 
   /// True on the thread that runs handlers on the host.
   static inline thread_local bool is_this = false;
 
  private:
-  void run();
+  void run() {
+    name_this_thread("gravel receiver");
+    is_this = true;
+    relax wait;
+    try {
+      while (!stop_.load(std::memory_order_relaxed)) {
+        check_();
+        if (device_.receive()) wait.reset();
+        else wait();
+      }
+    } catch (const std::exception& e) {
+      failed_(e.what());
+    }
+  }
+
   backend& device_;
   std::function<void()> check_;
   std::function<void(const std::string&)> failed_;

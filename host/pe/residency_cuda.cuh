@@ -18,11 +18,11 @@ namespace gravel {
 class residency_cuda {
  public:
   /// `wanted`: GRAVEL_PARTITION. To be called once.
-  void open(int device, const std::string& wanted, bool under_mps, uint64_t quantum_us) {
+  void open(const std::string& wanted, bool under_mps, uint64_t quantum_us) {
     quantum_ns_ = quantum_us * 1000;
     if (wanted == "hold") return;
-    const std::string why = under_mps ? "MPS has parts of its own" : partition_.open(device);
-    if (!why.empty() && wanted == "green") fail_text("GRAVEL_PARTITION=green: " + why);
+    const std::string why = under_mps ? "MPS has parts of its own" : partition_.open();
+    if (!why.empty() && wanted == "green") fail_text(joined("GRAVEL_PARTITION=green: ", why));
   }
   bool has_parts() const { return partition_.is_open(); }
   partition_cuda& parts() { return partition_; }
@@ -105,10 +105,10 @@ class residency_cuda {
   std::string describe() const {
     std::string text;
     for (const auto& k : all_)
-      text += "; service '" + k->kernel->name + "': " + std::to_string(k->launches) + " launches, " +
-              (is_resident(*k) ? "resident"
-               : k->runs       ? "not resident yet"
-                               : "asleep");
+      text += joined("; service '", k->kernel->name, "': ", k->launches, " launches, ",
+                     is_resident(*k) ? "resident"
+                     : k->runs       ? "not resident yet"
+                                     : "asleep");
     return text;
   }
 

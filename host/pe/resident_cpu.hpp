@@ -1,81 +1,57 @@
-// Kernels that stay resident, on the CPU backend: each runs from the first day to the last on threads of its own, one for each block, which
-// sleep when nothing comes.
+// Kernels that stay resident, on the CPU backend: each runs from the first day to the last in a stream of its own, on a thread for each
+// block, which sleep when nothing comes.
 #pragma once
-#include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
+#include <map>
 
 #include "host/pe/backend.hpp"
+#include "host/pe/launcher_cpu.hpp"
+#include "lib/base/error.hpp"
 
 namespace gravel {
 
 class resident_cpu {
  public:
-  /// `options`: seed and stack.
-  void keep(resident_kernel& kernel, const simt::launch_options& options) {
-    auto& mine = add(kernel);
+  /// `how`: seed and stack.
+  void keep(resident_kernel& kernel, simt::launch_options how) {
     *kernel.life = {};
-    mine.thread = std::thread([&mine, options] {
-      std::string what;
-      try {
-        simt::launch_options how = options;
-        how.cooperative = true;
-        simt::launch(mine.kernel->blocks, mine.kernel->threads, how, [&mine] { mine.kernel->run(nullptr, 1); });
-      } catch (const std::exception& e) {
-        what = e.what();
-      } catch (...) {
-        what = "something that is no std::exception";
-      }
-      store_relaxed(&mine.ended, uint64_t{1});
-      const std::lock_guard lock(mine.lock);
-      mine.error = what;
-    });
-    for (relax wait; load_acquire(&kernel.mail->resident) != 1; wait.attentively()) {  // [V3]
-      if (load_relaxed(&mine.ended)) mine.thread.join(), throw_if_failed();
-    }
-  }
-  void let_go(resident_kernel& kernel) {
-    std::unique_ptr<running> mine;
+    how.cooperative = true;
     {
       const std::lock_guard lock(lock_);
-      for (auto& r : all_)
-        if (r && r->kernel == &kernel) mine = std::move(r);
-      std::erase(all_, nullptr);
+      all_[&kernel].stream.put({kernel.blocks, kernel.threads, how, [&kernel] { kernel.run(nullptr, 1); }});
     }
-    if (!mine) return;
-    store_relaxed(&kernel.life->stop, uint64_t{1});
-    if (mine->thread.joinable()) mine->thread.join();
-    mine->throw_error();
+    for (relax wait; load_acquire(&kernel.mail->resident) != 1; wait.attentively()) throw_if_failed();  // [V3]
   }
+
+  void let_go(resident_kernel& kernel) {
+    const auto mine = [&] {
+      const std::lock_guard lock(lock_);
+      return all_.extract(&kernel);
+    }();
+    if (mine.empty()) return;
+    store_relaxed(&kernel.life->stop, uint64_t{1});
+    wait_for(kernel, mine.mapped());
+  }
+
   /// Throws gravel::error, which names the service, if a server has thrown. Any thread.
   void throw_if_failed() {
     const std::lock_guard lock(lock_);
-    for (const auto& r : all_) r->throw_error();
+    for (auto& [kernel, mine] : all_)
+      if (mine.failed) wait_for(*kernel, mine);
   }
 
  private:
   struct running {
-    resident_kernel* kernel;
-    std::thread thread;
-    uint64_t ended = 0;
-    std::mutex lock;
-    std::string error;
-    void throw_error() {
-      const std::lock_guard guard(lock);
-      if (!error.empty()) fail("a server of service '{}' failed: {}", kernel->name, error);
-    }
+    std::atomic<bool> failed{false};
+    cpu_stream stream{failed};
   };
-  running& add(resident_kernel& kernel) {
-    const std::lock_guard guard(lock_);
-    all_.push_back(std::make_unique<running>());
-    all_.back()->kernel = &kernel;
-    return *all_.back();
+
+  static void wait_for(const resident_kernel& kernel, running& mine) {
+    if (const std::exception_ptr thrown = mine.stream.wait())
+      fail("a server of service '{}' failed: {}", kernel.name, text_of_thrown(thrown));
   }
 
   std::mutex lock_;
-  std::vector<std::unique_ptr<running>> all_;
+  std::map<resident_kernel*, running> all_;
 };
 
 }  // namespace gravel

@@ -23,7 +23,7 @@ inline void decide_end(const peer_rings& rings, resolver_state* state) {
     uint64_t drawn = 0;
     bool busy = false;
     for (uint32_t source = 0; source < rings.n; ++source) drawn += load_relaxed<scope::device>(&rings.drawn[source]);
-    for (uint32_t warp = 0; warp < resolver_threads / 32; ++warp) busy |= load_relaxed<scope::device>(&rings.owed[warp].busy) != 0;
+    for (uint32_t warp = 0; warp < resolver_warps; ++warp) busy |= load_relaxed<scope::device>(&rings.owed[warp].busy) != 0;
     idle = busy || drawn != seen ? 0 : idle + 1;
     seen = drawn;
   }
@@ -33,6 +33,8 @@ inline void decide_end(const peer_rings& rings, resolver_state* state) {
 /// The kernel: warps that serve, and a lane that decides when they end.
 template <class Handlers>
 void serve_what_arrived(const gravel_t& g, const peer_rings& rings, resolver_state* state) {
+  if (threadIdx.x == 0) releases_of_block().begin();
+  __syncthreads();
   if (threadIdx.x == resolver_threads) return decide_end(rings, state);
   const uint32_t lane = threadIdx.x % 32;
   outbox_of_warp().begin(g, rings.owed + threadIdx.x / 32, lane);
@@ -47,11 +49,7 @@ class ring_server {
  public:
   /// `options`: seed and stack of the launches.
   ring_server(const receiver_setup& setup, const simt::launch_options& options)
-      : handle_(setup.device_handle),
-        options_(options),
-        drawn_(setup.n_peer_sources),
-        places_(resolver_threads),
-        owed_(resolver_threads / 32) {
+      : handle_(setup.device_handle), options_(options), drawn_(setup.n_peer_sources), places_(resolver_threads), owed_(resolver_warps) {
     rings_ = {setup.peer_sources, drawn_.data(), places_.data(), setup.n_peer_sources, 1, setup.own_source, owed_.data()};
     options_.threads = 1;
     options_.shared_bytes = resolver_shared_bytes;

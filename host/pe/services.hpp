@@ -1,7 +1,6 @@
 // The services of a PE (host/pe/service.hpp) as the runtime sees them: memory, agreement with the other PEs, counts.
 #pragma once
 #include <atomic>
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -1,6 +1,5 @@
 // Waits and stores that a stream of CUDA does itself, without a kernel: the driver's stream memory operations.
 #pragma once
-#include <string>
 
 #include "host/pe/device_scope.cuh"
 
@@ -12,22 +11,17 @@ struct stream_memory {
   decltype(&cuStreamWriteValue64) write = cuda_driver::find<decltype(&cuStreamWriteValue64)>("cuStreamWriteValue64");
 
   stream_memory() {
-    const auto device_of = cuda_driver::find<decltype(&cuCtxGetDevice)>("cuCtxGetDevice");
     const auto attribute_of = cuda_driver::find<decltype(&cuDeviceGetAttribute)>("cuDeviceGetAttribute");
     CUdevice device = 0;
     int has = 0;
-    check(device_of(&device), "cuCtxGetDevice");
+    check(cuda_driver::get().get_device(&device), "cuCtxGetDevice");
     check(attribute_of(&has, CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS, device), "cuDeviceGetAttribute");
     if (!has)
       fail_text(
           "gravel_stream_wait: streams of this GPU, or of its driver, cannot wait for words of 64 bits; wait by a kernel: "
           "gravel_wait(gravel_event{word, value}, stream) of lib/link/event.cuh");
   }
-  static void check(CUresult code, const char* what) {
-    if (code != CUDA_SUCCESS)
-      fail_text(std::string("gravel_stream_wait, gravel_stream_write: ") + what + " failed with error " + std::to_string(code) +
-                " of the driver");
-  }
+  static void check(CUresult code, const char* what) { cuda_driver::check(code, "gravel_stream_wait, gravel_stream_write", what); }
 };
 
 }  // namespace gravel

@@ -24,7 +24,7 @@ void* symmetric_heap::allocate(uint64_t bytes) {
   } else {
     try {
       // The whole piece, before anybody knows of the object: nobody can send into it too early.
-      zero(*offset, allocator_.size_of(*offset).value());
+      zero(*offset, allocator_.piece_at(*offset)->bytes);
     } catch (const std::exception& e) {
       why = e.what();
     }
@@ -52,11 +52,11 @@ uint64_t symmetric_heap::offset_of(void* object) const {
     fail("gravel_free: {} is not in the symmetric heap, which lies from {} to {}", object, static_cast<const void*>(base_),
          static_cast<const void*>(base_ + bytes_));
   const auto offset = static_cast<uint64_t>(at - base_);
-  if (const auto begin = allocator_.begin_of(offset); !begin)
+  if (const auto piece = allocator_.piece_at(offset); !piece)
     fail("gravel_free: {} is free already, or was never returned by gravel_malloc", object);
-  else if (*begin != offset)
-    fail("gravel_free: {} lies {} bytes inside an object: pass the address that gravel_malloc returned, {}", object, offset - *begin,
-         static_cast<const void*>(base_ + *begin));
+  else if (piece->begin != offset)
+    fail("gravel_free: {} lies {} bytes inside an object: pass the address that gravel_malloc returned, {}", object, offset - piece->begin,
+         static_cast<const void*>(base_ + piece->begin));
   return offset;
 }
 

@@ -54,11 +54,8 @@ GRAVEL_BOTH T load_acquire(const T* word) {
 /// Several acquiring loads at once: on the GPU they are relaxed, and ordered by acquire_now() behind the last.
 template <scope S = scope::system, class T>
 GRAVEL_BOTH T load_acquire_later(const T* word) {
-#if GRAVEL_ON_GPU
-  return load_relaxed<S>(word);
-#else
-  return load_acquire<S>(word);
-#endif
+  if constexpr (GRAVEL_ON_GPU) return load_relaxed<S>(word);
+  else return load_acquire<S>(word);
 }
 template <scope S = scope::system>
 GRAVEL_BOTH void acquire_now() {
@@ -77,11 +74,8 @@ GRAVEL_BOTH void store_release(T* word, T value) {
 /// As store_release, by who has called thread_fence() behind all that is to be seen: on the GPU that was the release already.
 template <scope S = scope::system, class T>
 GRAVEL_BOTH void store_behind_fence(T* word, T value) {
-#if GRAVEL_ON_GPU
-  store_relaxed<S>(word, value);
-#else
-  store_release<S>(word, value);
-#endif
+  if constexpr (GRAVEL_ON_GPU) store_relaxed<S>(word, value);
+  else store_release<S>(word, value);
 }
 #define GRAVEL_FETCH_ADD(name, ptx, order)                                                           \
   template <scope S = scope::device, class T>                                                        \
@@ -109,11 +103,8 @@ GRAVEL_BOTH T fetch_add_alone(T* word, T value) {
 /// As fetch_add_release, by who has called thread_fence() behind all that is to be seen.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH void add_behind_fence(T* word, T value) {
-#if GRAVEL_ON_GPU
-  fetch_add<S>(word, value);
-#else
-  fetch_add_release<S>(word, value);
-#endif
+  if constexpr (GRAVEL_ON_GPU) fetch_add<S>(word, value);
+  else fetch_add_release<S>(word, value);
 }
 /// Compare and swap, acquire on success: true if *word was `expected` and is now `desired`.
 template <scope S = scope::device, class T>

@@ -15,6 +15,16 @@ void fail_errno(const std::string& what) {
   throw error(fmt::format("{}: {}", what, std::strerror(code)));
 }
 
+std::string text_of_thrown(const std::exception_ptr& thrown, const char* unknown) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const std::exception& e) {
+    return e.what();
+  } catch (...) {
+    return unknown;
+  }
+}
+
 namespace {
 void (*the_last_words)(const std::string&) = nullptr;
 }
@@ -22,14 +32,9 @@ void (*the_last_words)(const std::string&) = nullptr;
 void install_terminate_handler(void (*last_words)(const std::string&)) {
   the_last_words = last_words;
   std::set_terminate([] {
-    std::string text = "terminate called without an exception";
-    try {
-      if (auto pending = std::current_exception()) std::rethrow_exception(pending);
-    } catch (const std::exception& e) {
-      text = e.what();
-    } catch (...) {
-      text = "uncaught exception of unknown type";
-    }
+    const std::exception_ptr pending = std::current_exception();
+    const std::string text =
+        pending ? text_of_thrown(pending, "uncaught exception of unknown type") : "terminate called without an exception";
     if (the_last_words) the_last_words(text);
     log_error("{}", text);
     _exit(1);

@@ -1,6 +1,7 @@
 // Errors of the host API. Everything thrown by Gravel is a gravel::error: its text says what was wrong,
 // where, and what to do about it.
 #pragma once
+#include <exception>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -29,6 +30,9 @@ template <class... Args>
 
 /// Throws gravel::error: "<what>: <strerror(errno)>".
 [[noreturn]] void fail_errno(const std::string& what);
+
+/// The text of what was thrown; `unknown`, if it is no std::exception.
+std::string text_of_thrown(const std::exception_ptr& thrown, const char* unknown = "something that is no std::exception");
 
 /// An uncaught exception ends the process with one line on stderr and exit status 1, instead of a core dump.
 /// `last_words`, if given, is called with the exception's text first; it may end the process itself.

@@ -25,26 +25,21 @@ spdlog::logger& logger() {
   return *instance;
 }
 
-spdlog::level::level_enum spdlog_level(log_level level) {
-  switch (level) {
-    case log_level::debug: return spdlog::level::debug;
-    case log_level::info: return spdlog::level::info;
-    case log_level::warning: return spdlog::level::warn;
-    default: return spdlog::level::err;
-  }
-}
+static_assert(static_cast<int>(log_level::debug) == spdlog::level::debug && static_cast<int>(log_level::info) == spdlog::level::info &&
+              static_cast<int>(log_level::warning) == spdlog::level::warn && static_cast<int>(log_level::error) == spdlog::level::err);
+auto of_spdlog(log_level level) { return static_cast<spdlog::level::level_enum>(level); }
 
 }  // namespace
 
 void set_log_name(std::string name) { name_storage() = std::move(name); }
 const std::string& log_name() { return name_storage(); }
-void set_log_level(log_level level) { logger().set_level(spdlog_level(level)); }
-bool log_enabled(log_level level) { return logger().should_log(spdlog_level(level)); }
+void set_log_level(log_level level) { logger().set_level(of_spdlog(level)); }
+bool log_enabled(log_level level) { return logger().should_log(of_spdlog(level)); }
 
 void log_line(log_level level, std::string_view text) {
   const char* mark = level == log_level::warning ? "warning: " : level == log_level::error ? "error: " : "";
   const std::string& name = log_name();
-  logger().log(spdlog_level(level), "gravel: {}{}{}{}", name, name.empty() ? "" : ": ", mark, text);
+  logger().log(of_spdlog(level), "gravel: {}{}{}{}", name, name.empty() ? "" : ": ", mark, text);
 }
 
 }  // namespace gravel

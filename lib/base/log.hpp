@@ -8,7 +8,8 @@
 
 namespace gravel {
 
-enum class log_level { debug, info, warning, error };
+/// Numbered as spdlog's.
+enum class log_level { debug = 1, info, warning, error };
 
 /// Names the speaker of this process, e.g. "PE 3" or "aggregator of node 1".
 void set_log_name(std::string name);

@@ -1,7 +1,5 @@
 #include "lib/base/message.hpp"
 
-#include <cstddef>
-
 #include "lib/base/error.hpp"
 
 namespace gravel {

@@ -176,44 +176,51 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   }
 }
 
-/// Why a message may not be applied.
-#define GRAVEL_MESSAGE_FAULTS(X)                                                                \
-  X(fine, "no fault")                                                                           \
-  X(bad_op, "unknown operation")                                                                \
-  X(bad_type, "a type the operation does not take")                                             \
-  X(bad_size, "a size that does not fit the operation")                                         \
-  X(outside_heap, "an address outside the symmetric heap")                                      \
-  X(misaligned, "a misaligned address")                                                         \
-  X(bad_handler, "an unregistered handler")                                                     \
-  X(bad_pe, "a PE number out of range")                                                         \
-  X(blocking_handler, "inside a handler: handlers must not wait")                               \
-  X(corrupt_packet, "a corrupt packet")                                                         \
-  X(no_context, "a handler without its context")                                                \
-  X(unknown_handler, "a handler that was not given to gravel_init")                             \
-  X(bad_destination, "a destination outside its own symmetric heap, or misaligned")             \
-  X(team_call_in_handler, "inside a handler: it is for whole blocks or warps of a kernel")      \
-  X(outside_kernel, "outside a kernel: it is for kernels")                                      \
-  X(not_cooperative, "in a grid of several blocks that was not launched as cooperative")        \
-  X(on_host, "on the host: this memory is the device's, and the host reaches it by messages")   \
-  X(bad_block, "a block sender for another number of threads")                                  \
-  X(bad_shared, "a block sender without memory")                                                \
-  X(other_collective, "another collective of kernels")                                          \
-  X(bad_server, "no such server")                                                               \
-  X(bad_key, "no such key") /* of lib/server, as the next */                                    \
-  X(bad_slot, "no room for an answer")                                                          \
-  X(other_reduction, "another reduction")                                                       \
-  X(bad_reduction, "a reduction that cannot be")                                                \
-  X(task_pe, "no such PE for a task") /* of lib/task, as those that follow */                   \
-  X(task_payload, "a payload larger than the queue's slots")                                    \
-  X(task_address, "a task's address outside the symmetric heap, or misaligned")                 \
-  X(task_room, "no room for a task that a task sends")                                          \
-  X(unknown_task, "an unknown task")                                                            \
-  X(task_words, "a command that is none")                                                       \
-  X(task_chain, "a chain of tasks that is too long")                                            \
-  X(task_queue, "a task for a queue that is not open")                                          \
-  X(link_closed, "a send on a link after its shutdown") /* of lib/link, as those that follow */ \
-  X(link_channel, "no such channel of a link")                                                  \
-  X(link_held, "a receive on a link all of whose buffers are held")
+/// Why a message may not be applied. Where all that is known of a fault stands in one sentence it is here, for host/pe/describe_error.cpp, which knows the
+/// names in braces; what offset and bytes mean depends on the fault.
+#define GRAVEL_MESSAGE_FAULTS(X)                                                                                                         \
+  X(fine, "no fault")                                                                                                                    \
+  X(bad_op, "unknown operation")                                                                                                         \
+  X(bad_type, "a type the operation does not take")                                                                                      \
+  X(bad_size, "a size that does not fit the operation")                                                                                  \
+  X(outside_heap, "an address outside the symmetric heap")                                                                               \
+  X(misaligned, "a misaligned address")                                                                                                  \
+  X(bad_handler,                                                                                                                         \
+    "an active message arrived from {from} whose handler (id {offset}) was not given to gravel_init here, or takes other arguments")     \
+  X(bad_pe, "a PE number out of range")                                                                                                  \
+  X(blocking_handler, "inside a handler: handlers must not wait")                                                                        \
+  X(corrupt_packet, "a corrupt packet")                                                                                                  \
+  X(no_context, "a message arrived for handler '{handler}' before gravel_set_context was called for it here")                            \
+  X(unknown_handler, "a handler that was not given to gravel_init")                                                                      \
+  X(bad_destination, "a destination outside its own symmetric heap, or misaligned")                                                      \
+  X(team_call_in_handler, "inside a handler: it is for whole blocks or warps of a kernel")                                               \
+  X(outside_kernel, "outside a kernel: it is for kernels")                                                                               \
+  X(not_cooperative, "in a grid of several blocks that was not launched as cooperative")                                                 \
+  X(on_host, "on the host: this memory is the device's, and the host reaches it by messages")                                            \
+  X(bad_block, "a block sender for another number of threads")                                                                           \
+  X(bad_shared, "a block sender without memory")                                                                                         \
+  X(other_collective, "another collective of kernels")                                                                                   \
+  X(bad_server, "a message for server {offset} of a service: it has servers 0 to {last}")                                                \
+  X(bad_key, "a critical section of servers was called with key {offset}: they have keys 0 to {last}") /* of lib/server, as the next */  \
+  X(bad_slot, "a critical section is to put its answer where there is no room for it: {place}, or misaligned")                           \
+  X(other_reduction, "another reduction")                                                                                                \
+  X(bad_reduction, "a reduction that cannot be")                                                                                         \
+  X(task_pe, "a task for PE {wrong_pe}: the job has PEs 0 to {last_pe}") /* of lib/task, as those that follow */                         \
+  X(task_payload, "a task with a payload of {offset} bytes: the queue was opened for up to {bytes}")                                     \
+  X(task_address, "a task with a target or signal at offset {offset:#x}, which is misaligned or in no heap of {bytes} bytes")            \
+  X(task_room,                                                                                                                           \
+    "a task sends more tasks to PE {pe} than there is room for: all {bytes} slots there are taken, and the {bytes} for those that wait " \
+    "here")                                                                                                                              \
+  X(unknown_task, "PE {pe} has sent a task (id {offset:#x}) that task queue {bytes} here does not know: it was opened without it")       \
+  X(task_words, "PE {pe} has sent a task (id {offset:#x}) whose command is not one: {bytes} words, or sizes and places that cannot be")  \
+  X(task_chain, "a chain of tasks of {offset} words: it may have up to {bytes} (5 for each, and those of its arguments)")                \
+  X(task_queue, "a task has come for a queue at offset {offset:#x} of the heap, where none is open: its handle was used after close()")  \
+  X(link_closed,                                                                                                                         \
+    "a kernel sends {bytes} bytes on the link from PE {offset} to PE {pe} after its shutdown") /* of lib/link, as those that follow */   \
+  X(link_channel, "a kernel uses channel {offset} of a link to PE {pe}: it has channels 0 to {last}")                                    \
+  X(link_held,                                                                                                                           \
+    "a kernel waits for a packet on the link from PE {pe} to PE {offset} while it holds all {bytes} buffers: release one "               \
+    "before")
 enum class message_fault : uint8_t { GRAVEL_MESSAGE_FAULTS(GRAVEL_NAME) count };
 /// The caller may not make this call: nothing arrived, and the operation need not be wrong.
 GRAVEL_BOTH constexpr bool is_wrong_caller(message_fault fault) {

@@ -1,7 +1,6 @@
 #include "lib/base/packet.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace gravel {
 
@@ -26,12 +25,6 @@ packet_writer::place packet_writer::reserve(uint32_t sink, const row_kind& kind,
   n_units_ = begin + static_cast<uint32_t>(row.units());
   n_messages_ += taken;
   return {words_at(payload_of(packet_) + begin) + uint64_t{before} * kind.words, taken};
-}
-
-uint32_t packet_writer::append(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages) {
-  const place to = reserve(sink, kind, from, messages);
-  if (to.messages) std::memcpy(to.at, from, to.messages * bytes_of(kind));
-  return to.messages;
 }
 
 packet_header* packet_writer::close(uint64_t sequence, uint32_t sink, uint32_t source_node, uint32_t plane, bool flush) {

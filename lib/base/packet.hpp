@@ -107,9 +107,6 @@ class packet_writer {
   /// Enters as many of `messages` messages of this kind as fit; their words have to get to their place before the packet is
   /// sent. `first`: the first of them.
   place reserve(uint32_t sink, const row_kind& kind, const uint32_t* first, uint32_t messages);
-  /// The same, and copies them. Returns how many.
-  uint32_t append(uint32_t sink, const row_kind& kind, const uint32_t* from, uint32_t messages);
-
   /// Fills in the header; the packet is complete. The next open() begins another.
   packet_header* close(uint64_t sequence, uint32_t sink, uint32_t source_node, uint32_t plane, bool flush);
 

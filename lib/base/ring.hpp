@@ -14,6 +14,7 @@
 //                                                                                          in the source's memory
 //   service_rings.hpp, near      memory of one GPU        counted there                    a count                    device;
 //                                                                                          `published` tells more than the ticket
+//   device/release_ring.cuh      shared memory            counted there                    a count                    the block
 //
 // Where several may take from a ring, tickets are dealt to planes like cards (queue), drawn (ring_place), or claimed in the order of
 // their packets (device/resolver_landing.cuh).
@@ -23,7 +24,7 @@
 // the only legal steps are wait and publish. What is sent in turn on behalf of a slot is ticketed before that slot is done,
 // so nothing in flight is ever uncounted.
 //
-// The model is test/models/ring.pml; test/ring_test.cpp runs all instances under seeded schedules, test/litmus.cu asks a machine
+// The model is test/models/ring.pml; test/ring_test.cpp and release_ring_test.cpp run all instances under seeded schedules, test/litmus.cu asks a machine
 // whether it keeps the orders that are needed here.
 #pragma once
 #include <cstdint>
@@ -71,6 +72,8 @@ struct done_words {
 
   GRAVEL_BOTH uint64_t* of(uint64_t ticket) const { return &word[ticket & (slots - 1)]; }
   GRAVEL_BOTH void mark(uint64_t ticket) const { ring<S>::mark_done(of(ticket), ticket + 1); }
+  /// The same by who has called thread_fence() behind all that is to be seen.
+  GRAVEL_BOTH void mark_behind_fence(uint64_t ticket) const { store_behind_fence<S>(of(ticket), ticket + 1); }  // [P2]
   /// Source: may the holder of `ticket` write?
   GRAVEL_BOTH bool is_free(uint64_t ticket) const { return ticket < slots || ring<S>::read_done(of(ticket)) == ticket - slots + 1; }
 

@@ -1,14 +1,16 @@
 #include "lib/base/settings.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <string_view>
 
 #include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 
 namespace gravel {
 namespace {
@@ -18,16 +20,16 @@ constexpr uint64_t unbounded = std::numeric_limits<int64_t>::max();
 
 setting_row number_row(const char* name, const char* value, const char* unit, uint64_t least, uint64_t most, uint64_t settings::*member,
                        const char* meaning) {
-  return {name, setting_kind::number, value, unit, least, most, meaning, member, nullptr, nullptr};
+  return {name, setting_kind::number, value, unit, least, most, meaning, member, nullptr, nullptr, ""};
 }
 setting_row size_row(const char* name, const char* value, uint64_t least, uint64_t most, uint64_t settings::*member, const char* meaning) {
-  return {name, setting_kind::size, value, "bytes", least, most, meaning, member, nullptr, nullptr};
+  return {name, setting_kind::size, value, "bytes", least, most, meaning, member, nullptr, nullptr, ""};
 }
 setting_row flag_row(const char* name, const char* value, bool settings::*member, const char* meaning) {
-  return {name, setting_kind::flag, value, "", 0, 1, meaning, nullptr, member, nullptr};
+  return {name, setting_kind::flag, value, "", 0, 1, meaning, nullptr, member, nullptr, ""};
 }
-setting_row text_row(const char* name, const char* value, std::string settings::*member, const char* meaning) {
-  return {name, setting_kind::text, value, "", 0, 0, meaning, nullptr, nullptr, member};
+setting_row text_row(const char* name, const char* value, std::string settings::*member, const char* meaning, const char* choices = "") {
+  return {name, setting_kind::text, value, "", 0, 0, meaning, nullptr, nullptr, member, choices};
 }
 
 uint64_t parse_number(std::string_view text) {
@@ -45,6 +47,11 @@ bool parse_flag(std::string_view text) {
   fail("'{}' is neither yes nor no (1, y, yes, true, on; 0, n, no, false, off)", text);
 }
 
+/// `choices`: "one, another".
+bool is_one_of(const std::string& text, const std::string& choices) {
+  return text.find(',') == std::string::npos && (", " + choices + ",").find(", " + text + ",") != std::string::npos;
+}
+
 }  // namespace
 
 const std::vector<setting_row>& setting_table() {
@@ -60,7 +67,8 @@ const std::vector<setting_row>& setting_table() {
                  "a packet leaves before its age when no message has come for this long and nothing is in flight to its destination"),
       text_row("GRAVEL_AGGREGATION", "packets", &s::aggregation,
                "what the aggregator sends at once: packets; or, to compare with, each row of a slot (rows) or each message (messages) as a "
-               "packet of its own, which leaves as if it were full"),
+               "packet of its own, which leaves as if it were full",
+               "packets, rows, messages"),
       number_row("GRAVEL_AGGREGATOR_THREADS", "0", "threads", 0, 64, &s::aggregator_threads,
                  "threads of each node's aggregator (0: one per eight cores, at most 4)"),
       text_row("GRAVEL_AGGREGATOR_BIND", "auto", &s::aggregator_bind,
@@ -108,7 +116,8 @@ const std::vector<setting_row>& setting_table() {
       text_row("GRAVEL_PARTITION", "hold", &s::partition,
                "CUDA: where kernels that stay resident run: hold (where they find room, before kernels of gravel_launch start); green "
                "(besides, on multiprocessors of their own, green contexts of the driver; else the job ends); auto (green where the driver "
-               "has it and there is no MPS)"),
+               "has it and there is no MPS)",
+               "hold, green, auto"),
       number_row("GRAVEL_WATCHDOG_S", "60", "s", 0, 86400, &s::watchdog_s,
                  "a wait without any progress for this long dumps the state and ends the job (0: never)"),
       number_row("GRAVEL_CONNECT_TIMEOUT_S", "60", "s", 1, 3600, &s::connect_timeout_s,
@@ -116,11 +125,12 @@ const std::vector<setting_row>& setting_table() {
       flag_row("GRAVEL_STATS", "no", &s::stats, "print network statistics when the job ends"),
       text_row("GRAVEL_STATS_JSON", "", &s::stats_json, "file to which PE 0 writes the statistics as JSON"),
       text_row("GRAVEL_AGGREGATOR", "", &s::aggregator, "path of gravel-aggregator (default: beside libgravel, its bin folder, then PATH)"),
-      text_row("GRAVEL_LOG", "warning", &s::log, "log level: debug, info, warning or error"),
+      text_row("GRAVEL_LOG", "warning", &s::log, "log level: debug, info, warning or error", "debug, info, warning, error"),
       text_row("GRAVEL_ROUTES", "auto", &s::routes,
                "routes that may be used: auto; no-peer (self and net); net (even to this PE itself); peer (as auto, and where two PEs of a "
                "node cannot map each other's memory the job ends); direct (as auto, but block senders, too, send to peers one by one). On "
-               "the CPU backend auto is no-peer"),
+               "the CPU backend auto is no-peer",
+               "auto, no-peer, net, peer, direct"),
       text_row("GRAVEL_FAULT", "", &s::fault, "for tests: a fault to inject, as KIND:PE:COUNT (docs/failure.md)"),
   };
   return table;
@@ -171,21 +181,27 @@ settings read_settings(const std::function<const char*(const char*)>& lookup) {
        {std::pair{result.slots, "GRAVEL_SLOTS"}, {result.warp_slots, "GRAVEL_WARP_SLOTS"}, {result.peer_chunks, "GRAVEL_PEER_CHUNKS"}})
     if (value & (value - 1)) fail("{}: {} is not a power of two", name, value);
   if (result.peer_chunks && result.peer_chunks < 4) fail("GRAVEL_PEER_CHUNKS: {} chunks; at least 4, or 0", result.peer_chunks);
-  if (result.log != "debug" && result.log != "info" && result.log != "warning" && result.log != "error")
-    fail("GRAVEL_LOG: '{}' is none of debug, info, warning, error", result.log);
-  if (result.partition != "hold" && result.partition != "green" && result.partition != "auto")
-    fail("GRAVEL_PARTITION: '{}' is none of hold, green, auto", result.partition);
-  if (result.aggregation != "packets" && result.aggregation != "rows" && result.aggregation != "messages")
-    fail("GRAVEL_AGGREGATION: '{}' is none of packets, rows, messages", result.aggregation);
-  if (result.routes != "auto" && result.routes != "net" && result.routes != "no-peer" && result.routes != "peer" &&
-      result.routes != "direct")
-    fail("GRAVEL_ROUTES: '{}' is none of auto, no-peer, net, peer, direct", result.routes);
+  for (const auto& row : setting_table())
+    if (*row.choices && !is_one_of(result.*row.text, row.choices)) fail("{}: '{}' is none of {}", row.name, result.*row.text, row.choices);
   return result;
 }
 
 const settings& current_settings() {
   static const settings result = read_settings([](const char* name) { return std::getenv(name); });
   return result;
+}
+
+settings resolved_settings(uint32_t host_pes) {
+  settings s = current_settings();
+  set_log_level(s.log == "debug"     ? log_level::debug
+                : s.log == "info"    ? log_level::info
+                : s.log == "warning" ? log_level::warning
+                                     : log_level::error);
+  // Online, not allowed, cores: launchers bind PEs to one core each, and all processes of a node must agree.
+  const auto cores = static_cast<uint32_t>(std::max(1l, sysconf(_SC_NPROCESSORS_ONLN)));
+  if (s.aggregator_threads == 0) s.aggregator_threads = std::clamp(cores / 8, 1u, 4u);
+  if (s.cpu_threads == 0) s.cpu_threads = std::max(1u, cores / std::max(1u, host_pes));
+  return s;
 }
 
 std::vector<std::string> unknown_settings(char** environment) {

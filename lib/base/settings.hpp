@@ -63,6 +63,7 @@ struct setting_row {
   field<uint64_t> number;
   field<bool> flag;
   field<std::string> text;
+  const char* choices;  ///< of a text: "one, another"; "": any
 };
 
 const std::vector<setting_row>& setting_table();
@@ -73,6 +74,9 @@ settings read_settings(const std::function<const char*(const char*)>& lookup);
 
 /// The settings of this process's environment, read once.
 const settings& current_settings();
+
+/// The same with every 0 that means "choose" replaced, by what depends on the machine; sets the log's level. `host_pes`: PEs on this host.
+settings resolved_settings(uint32_t host_pes);
 
 /// "64K", "1GiB", "4096" -> bytes; throws gravel::error on anything else, on overflow and on a sign.
 uint64_t parse_size(const std::string& text);

@@ -50,9 +50,10 @@ struct genome_shape {
 /// Throws gravel::error for a shape that cannot be.
 void check_shape(const genome_shape& shape);
 /// Uniformly random bases, as text. Throws as check_shape.
-std::string make_genome(const genome_shape& shape);
-/// Reads of either strand from uniformly random places. Read i is the same whatever the share is.
-read_set make_reads(const std::string& genome, const genome_shape& shape, read_share share = {});
+std::string make_genome(const genome_shape& shape, int threads = 1);
+/// Reads of either strand from uniformly random places. `genome`: of ACGT alone. Read i is the same whatever the share is. Neither result depends on the
+/// number of threads.
+read_set make_reads(const std::string& genome, const genome_shape& shape, read_share share = {}, int threads = 1);
 
 /// Text of ACGT, backwards and complemented; other letters become N.
 std::string reverse_complement(std::string_view text);

@@ -7,7 +7,7 @@
 //   given          block_looker::ask: left -= 1              [K10], [K11]
 //   waits          block_looker::wait
 //   leaves         block_looker::leave, end                  [K11]
-//   by itself      task_worker::take_of_plenty: only who is not counted
+//   by itself      what a warp finds without a turn: only who is not counted may
 //
 // Claims: each ticket that was taken is run once, as one of the look that took it. All warps go: if one does not, that shows as an invalid end state.
 //

@@ -1,6 +1,5 @@
 #include "transport/ucx_run/child.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <sys/prctl.h>
@@ -12,6 +11,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -88,11 +88,11 @@ std::string find_program(const std::string& name, const std::string& working_dir
     const std::string candidate = (directory.empty() ? "." : directory) + "/" + name;
     struct stat found {};
     if (stat(candidate.c_str(), &found) == 0 && S_ISREG(found.st_mode) && access(candidate.c_str(), X_OK) == 0) {
-      char* absolute = realpath(candidate.c_str(), nullptr);
-      const std::string result = absolute ? absolute : candidate;
-      std::free(absolute);
       // Programs like busybox look at the name they are called by, which a resolved link would change.
-      return candidate[0] == '/' ? candidate : result;
+      if (candidate[0] == '/') return candidate;
+      std::error_code code;
+      const std::string absolute = std::filesystem::canonical(candidate, code);
+      return code ? candidate : absolute;
     }
   }
   const std::string advice = access(name.c_str(), X_OK) == 0 ? " (did you mean ./" + name + "?)" : "";
@@ -142,13 +142,27 @@ std::string describe_wait_status(int wait_status) {
 
 int shell_status(int wait_status) { return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status); }
 
+std::optional<int> status_of_ending(pid_t pid) {
+  constexpr uint64_t exiting = 4;  // PF_EXITING of the kernel
+  std::ifstream file(fmt::format("/proc/{}/stat", pid));
+  std::string text, skipped;
+  if (!std::getline(file, text) || text.rfind(')') == std::string::npos) return {};
+  // Fields are counted from 1; the second, the name, may hold anything. The 9th are flags, the 52nd is the status.
+  std::istringstream fields(text.substr(text.rfind(')') + 1));
+  uint64_t flags = 0;
+  int status = 0;
+  for (int field = 3; field < 9; ++field) fields >> skipped;
+  fields >> flags;
+  for (int field = 10; field < 52; ++field) fields >> skipped;
+  if (!(fields >> status) || !(flags & exiting)) return {};
+  return status;
+}
+
 std::vector<pid_t> own_children() {
   std::vector<pid_t> result;
-  DIR* proc = opendir("/proc");
-  if (!proc) return result;
-  const pid_t self = getpid();
-  while (const dirent* entry = readdir(proc)) {
-    const pid_t pid = static_cast<pid_t>(std::atol(entry->d_name));
+  std::error_code code;
+  for (std::filesystem::directory_iterator entry("/proc", code), none; !code && entry != none; entry.increment(code)) {
+    const pid_t pid = static_cast<pid_t>(std::atol(entry->path().filename().c_str()));
     if (pid <= 0) continue;
     std::ifstream file(fmt::format("/proc/{}/stat", pid));
     std::string text;
@@ -159,9 +173,8 @@ std::vector<pid_t> own_children() {
     std::istringstream rest(text.substr(end + 1));
     char state = 0;
     pid_t parent = 0;
-    if (rest >> state >> parent && parent == self && state != 'Z') result.push_back(pid);
+    if (rest >> state >> parent && parent == getpid() && state != 'Z') result.push_back(pid);
   }
-  closedir(proc);
   return result;
 }
 

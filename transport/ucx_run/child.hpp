@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,10 @@ pid_t start_child(const child_setup& setup);
 std::string describe_wait_status(int wait_status);
 /// The exit status as a shell gives it: 128 + signal number for a signal.
 int shell_status(int wait_status);
+
+/// How a process is ending, as waitpid will give it, while it has not ended yet: the driver of a GPU may need seconds to clear up after one that
+/// was killed. None: it lives, or the system does not tell.
+std::optional<int> status_of_ending(pid_t pid);
 
 /// Living direct children of this process, from /proc: with PR_SET_CHILD_SUBREAPER that includes the orphans
 /// of PEs.

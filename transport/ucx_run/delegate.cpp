@@ -3,15 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 
 #include "lib/base/error.hpp"
 #include "transport/ucx_run/child.hpp"
-#include "transport/ucx_run/environment.hpp"
 
 namespace gravel {
 namespace {

@@ -1,6 +1,5 @@
 // Jobs on other hosts: ucx-run hands them to a PMIx launcher that is installed, with the equivalent options.
 #pragma once
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>

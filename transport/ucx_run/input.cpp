@@ -13,32 +13,17 @@ job_input::job_input() {
   if (!isatty(0)) return;
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) fail_errno("pipe");
-  read_end_ = ends[0];
-  write_end_ = ends[1];
-  fcntl(write_end_, F_SETFL, O_NONBLOCK);
-}
-
-job_input::~job_input() {
-  first_pe_started();
-  close_write_end();
-}
-
-void job_input::first_pe_started() {
-  if (read_end_ >= 0) close(read_end_);
-  read_end_ = -1;
-}
-
-void job_input::close_write_end() {
-  if (write_end_ >= 0) close(write_end_);
-  write_end_ = -1;
+  read_end_ = owned_descriptor(ends[0]);
+  write_end_ = owned_descriptor(ends[1]);
+  fcntl(write_end_.get(), F_SETFL, O_NONBLOCK);
 }
 
 bool job_input::in_foreground() const { return tcgetpgrp(0) == getpgrp(); }
 
 bool job_input::add_to_poll(std::vector<pollfd>& polled) const {
-  if (write_end_ < 0) return true;
+  if (!write_end_) return true;
   if (!pending_.empty()) {
-    polled.push_back({write_end_, POLLOUT, 0});
+    polled.push_back({write_end_.get(), POLLOUT, 0});
     return true;
   }
   if (!in_foreground()) return false;
@@ -47,7 +32,7 @@ bool job_input::add_to_poll(std::vector<pollfd>& polled) const {
 }
 
 void job_input::service() {
-  if (write_end_ < 0) return;
+  if (!write_end_) return;
   if (pending_.empty() && !at_end_ && in_foreground()) {
     pollfd ready{0, POLLIN, 0};
     if (poll(&ready, 1, 0) > 0) {
@@ -58,11 +43,11 @@ void job_input::service() {
     }
   }
   if (!pending_.empty()) {
-    const ssize_t written = write(write_end_, pending_.data(), pending_.size());
+    const ssize_t written = write(write_end_.get(), pending_.data(), pending_.size());
     if (written > 0) pending_.erase(0, static_cast<size_t>(written));
-    else if (errno != EINTR && errno != EAGAIN) return close_write_end();  // PE 0 has closed its input
+    else if (errno != EINTR && errno != EAGAIN) return write_end_.reset();  // PE 0 has closed its input
   }
-  if (at_end_ && pending_.empty()) close_write_end();
+  if (at_end_ && pending_.empty()) write_end_.reset();
 }
 
 }  // namespace gravel

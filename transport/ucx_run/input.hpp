@@ -6,20 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/descriptor.hpp"
+
 namespace gravel {
 
 class job_input {
  public:
   /// Looks at descriptor 0. Throws gravel::error.
   job_input();
-  ~job_input();
-  job_input(const job_input&) = delete;
-  job_input& operator=(const job_input&) = delete;
 
   /// What PE 0 gets as its descriptor 0; -1: the one of this process.
-  int for_first_pe() const { return read_end_; }
+  int for_first_pe() const { return read_end_.get(); }
   /// To be called once PE 0 runs.
-  void first_pe_started();
+  void first_pe_started() { read_end_.reset(); }
   /// Appends what to poll for; returns false if nothing can be polled now but something may be later (we are
   /// in the background, where reading the terminal would stop us).
   bool add_to_poll(std::vector<pollfd>& polled) const;
@@ -27,9 +26,8 @@ class job_input {
   void service();
 
  private:
-  void close_write_end();
   bool in_foreground() const;
-  int read_end_ = -1, write_end_ = -1;
+  owned_descriptor read_end_, write_end_;
   bool at_end_ = false;
   std::string pending_;
 };

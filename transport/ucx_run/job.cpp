@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +12,6 @@
 
 #include "lib/base/error.hpp"
 #include "transport/ucx_run/child.hpp"
-#include "transport/ucx_run/environment.hpp"
 #include "transport/ucx_run/input.hpp"
 #include "transport/ucx_run/output.hpp"
 #include "transport/ucx_run/pe_processes.hpp"
@@ -108,7 +106,8 @@ class job {
     const bool children_left = reap();
     look_at_memberships();
     if (server_.crashed() && pes_.alive() > 0)
-      verdict_.add({0, 1, "PMIx, which connects the PEs, has crashed: the job cannot go on"}, false, clock::now());
+      verdict_.add({0, 1, "PMIx, which connects the PEs, has crashed: the job cannot go on"}, evidence::none, clock::now());
+    if (verdict_.when()) look_for_ending();
     if (!stopping_)
       if (const auto what = verdict_.reached(clock::now(), pes_.alive() == 0)) report(*what);
     if (!children_left) return false;
@@ -176,15 +175,27 @@ class job {
     const pe_membership membership = server_.memberships()[pe];
     if (abort != aborts.end()) add_abort(*abort);
     else if (wait_status != 0)
-      verdict_.add({pe, shell_status(wait_status), name_of(pe) + " " + describe_wait_status(wait_status)}, is_cause(wait_status),
+      verdict_.add({pe, shell_status(wait_status), name_of(pe) + " " + describe_wait_status(wait_status)}, evidence_of(wait_status),
                    clock::now());
     else if (membership.connected && !membership.finalized)
-      verdict_.add({pe, 1, name_of(pe) + " left the job without finalizing (it ended with exit status 0)"}, true, clock::now());
+      verdict_.add({pe, 1, name_of(pe) + " left the job without finalizing (it ended with exit status 0)"}, evidence::full, clock::now());
+  }
+
+  /// A PE has failed. Is there one that was killed before, or has ended itself with a status of its own, and is not dead yet?
+  void look_for_ending() {
+    if (stopping_) return;
+    for (uint32_t pe = 0; pe < pes_.size(); ++pe) {
+      const auto status = pes_[pe].alive ? status_of_ending(pes_[pe].pid) : std::nullopt;
+      if (!status || *status == 0 || (WIFEXITED(*status) && WEXITSTATUS(*status) == 1)) continue;
+      verdict_.add({pe, shell_status(*status), name_of(pe) + " " + describe_wait_status(*status)},
+                   is_cause(*status) ? evidence::full : evidence::own_status, clock::now());
+    }
   }
 
   void add_abort(const abort_request& request) {
     const int status = request.status >= 1 && request.status <= 255 ? request.status : 1;
-    verdict_.add({request.pe, status, fmt::format("{} aborted the job with status {}", name_of(request.pe), status)}, false, clock::now());
+    verdict_.add({request.pe, status, fmt::format("{} aborted the job with status {}", name_of(request.pe), status)}, evidence::none,
+                 clock::now());
   }
 
   void look_at_memberships() {
@@ -200,7 +211,7 @@ class job {
         verdict_.add({pe, 1,
                       fmt::format("{} ended with exit status 0 without joining the job, which PE {} has joined", name_of(pe),
                                   member - memberships.begin())},
-                     false, clock::now());
+                     evidence::none, clock::now());
   }
 
   void report(const failure& what) {

@@ -9,7 +9,6 @@
 #include "lib/base/error.hpp"
 #include "transport/ucx_run/child.hpp"
 #include "transport/ucx_run/delegate.hpp"
-#include "transport/ucx_run/environment.hpp"
 #include "transport/ucx_run/job.hpp"
 #include "transport/ucx_run/options.hpp"
 

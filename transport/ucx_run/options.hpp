@@ -35,4 +35,10 @@ struct parsed_options {
 };
 parsed_options parse_options(const std::vector<std::string>& arguments);
 
+/// The variables ("NAME=value") that the options of ucx-run stand for.
+std::vector<std::string> job_variables(const run_options& options);
+
+/// What all PEs are started with: this process's environment, with those.
+std::vector<std::string> job_environment(const run_options& options);
+
 }  // namespace gravel

@@ -26,11 +26,9 @@ std::string prefix() { return fmt::format("gravel-{}-", geteuid()); }
 bool is_stale(const fs::path& directory) {
   struct stat found {};
   if (lstat(directory.c_str(), &found) != 0 || !S_ISDIR(found.st_mode) || found.st_uid != geteuid()) return false;
-  const int lock = open((directory / lock_name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (lock < 0) return errno == ENOENT && time(nullptr) - found.st_mtime > creation_allowance_s;
-  const bool free = flock(lock, LOCK_EX | LOCK_NB) == 0;
-  close(lock);
-  return free;
+  const owned_descriptor lock(open((directory / lock_name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!lock) return errno == ENOENT && time(nullptr) - found.st_mtime > creation_allowance_s;
+  return flock(lock.get(), LOCK_EX | LOCK_NB) == 0;
 }
 
 }  // namespace
@@ -64,9 +62,10 @@ session_directory::session_directory(const std::string& parent) {
   // Locked before it gets its name: whoever sees the file under its name and can lock it knows that we are
   // dead.
   const std::string hidden = path_ + "/new";
-  lock_ = open(hidden.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  lock_ = owned_descriptor(open(hidden.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   const std::string text = fmt::format("{}\n", getpid());
-  if (lock_ < 0 || flock(lock_, LOCK_EX | LOCK_NB) != 0 || write(lock_, text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
+  if (!lock_ || flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 ||
+      write(lock_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||
       rename(hidden.c_str(), (path_ + "/" + lock_name).c_str()) != 0) {
     const int cause = errno;
     remove();
@@ -81,8 +80,7 @@ void session_directory::remove() noexcept {
     fs::remove_all(path_, ignored);
     path_.clear();
   }
-  if (lock_ >= 0) close(lock_);
-  lock_ = -1;
+  lock_.reset();
 }
 
 session_directory::~session_directory() { remove(); }

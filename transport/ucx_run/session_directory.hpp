@@ -3,6 +3,8 @@
 #pragma once
 #include <string>
 
+#include "lib/base/descriptor.hpp"
+
 namespace gravel {
 
 /// Private to the user (mode 0700), named gravel-UID-XXXXXX, under TMPDIR if that is set and short enough for
@@ -16,8 +18,6 @@ class session_directory {
   /// The same under a given parent.
   explicit session_directory(const std::string& parent);
   ~session_directory();
-  session_directory(const session_directory&) = delete;
-  session_directory& operator=(const session_directory&) = delete;
 
   const std::string& path() const { return path_; }
   /// Removes it now; does nothing the second time.
@@ -25,7 +25,7 @@ class session_directory {
 
  private:
   std::string path_;
-  int lock_ = -1;
+  owned_descriptor lock_;
 };
 
 /// Removes this user's session directories under `parent` whose launcher is dead. Never throws, says nothing.
