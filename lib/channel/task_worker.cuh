@@ -168,11 +168,11 @@ class task_worker {
     if (was_given_) warp_.sync(), found_ = {warp_.from_leader(a.channel), 1, {warp_.from_leader(a.ticket), 1}, false};
     return looks_ || was_given_;
   }
-  /// While another one looks: a leaf of where there were many. Thread scope: lane.
-  GRAVEL_DEVICE block_looker::answer take_of_plenty() const {
+  /// While another one looks: a leaf of where there were many; `only`: if it is this channel. Thread scope: lane.
+  GRAVEL_DEVICE block_looker::answer take_of_plenty(uint32_t only = ~0u) const {
     using turn = block_looker::turn;
-    const uint32_t channel = load_relaxed<scope::shared>(&block_->plenty);
-    if (channel == 0) return {turn::none, 0, 0};
+    const uint32_t channel = load_relaxed<scope::shared>(&block_->plenty);  // read once: the next moment it may be another one
+    if (channel == 0 || (only != ~0u && channel != only + 1)) return {turn::none, 0, 0};
     auto& words = *reinterpret_cast<channel_words*>(view_.channel_at((channel - 1) / View::n_types, (channel - 1) % View::n_types));
     if (words.claim_offered(1) != 0) return {turn::given, channel - 1, words.take_claimed(1)};
     store_relaxed<scope::shared>(&block_->plenty, 0u);
@@ -382,7 +382,7 @@ class task_worker {
   }
   GRAVEL_DEVICE bool take_next_leaf() {
     block_looker::answer a{block_looker::turn::none, 0, 0};
-    if (warp_.is_leader() && !hands_out_ && load_relaxed<scope::shared>(&block_->plenty) == found_.channel + 1) a = take_of_plenty();
+    if (warp_.is_leader() && !hands_out_) a = take_of_plenty(found_.channel);
     if (warp_.from_leader(static_cast<uint32_t>(a.is)) == 0) return false;
     warp_.sync();  // the leader has acquired for all
     found_.batch.first = warp_.from_leader(a.ticket);
