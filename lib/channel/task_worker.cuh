@@ -157,7 +157,8 @@ class task_worker {
     block_looker::answer a{turn::none, 0, 0};
     if (warp_.is_leader()) {
       a = block_->ask(counted);
-      if (a.is == turn::none && !counted) a = take_of_plenty();
+      if constexpr (leaves != 0)
+        if (a.is == turn::none && !counted) a = take_of_plenty();
     }
     const auto is = static_cast<turn>(warp_.from_leader(static_cast<uint32_t>(a.is)));
     if (is == turn::none) return false;
