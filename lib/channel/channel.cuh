@@ -194,10 +194,12 @@ struct channel {
   template <class Group>
   GRAVEL_BOTH uint32_t claim(const Group& group, uint32_t most, uint32_t offered) const {
     if (most == 0) return 0;
+    // Where something was offered it is not looked for more: others were faster. The leader says so, as what the lanes know of it may differ.
+    constexpr uint32_t was_offered = 1u << 31;
     uint32_t n = 0;
-    if (static_cast<int32_t>(offered) > 0 && group.is_leader()) n = state().claim_offered(offered < most ? offered : most);
+    if (static_cast<int32_t>(offered) > 0 && group.is_leader()) n = was_offered | state().claim_offered(offered < most ? offered : most);
     n = group.from_leader(n);
-    return n != 0 || static_cast<int32_t>(offered) > 0 ? n : offer(group, most);
+    return n != 0 ? n & ~was_offered : offer(group, most);
   }
   template <class Group>
   GRAVEL_BOTH channel_batch take_claimed(const Group& group, uint32_t n) const {
