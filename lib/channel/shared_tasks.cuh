@@ -54,7 +54,7 @@ using result_of = decltype(detail::value_returned(std::declval<Root>().to));
 
 /// So many go at once: enough to give something to all workers of a PE, as what each of them gets grows only step by step.
 template <class Root>
-using task_parcels = parcels<travelling_task<Root>, 1024>;
+using task_parcels = parcels<travelling_task<Root>, 4096>;
 template <class Root>
 using result_parcels = parcels<travelling_result<result_of<Root>>, 256>;
 
@@ -156,9 +156,8 @@ class task_exchange {
     for (uint32_t depth = warp_.rank(); depth < view_.depths; depth += 32) ample |= view_.template channel_of<Root>(depth).waiting() >= 2;
     if (warp_.is_leader())
       any |= is_faulty() || (!finished_ && is_done()) || s_.words->waiting != 0 || (wants() && s_.words->open != s_.g.n_pes - 1);
-    const bool others_want = warp_.ballot(wanted) != 0;
-    return warp_.ballot(any) != 0 || (finished_ && warp_.ballot(!all_finished) == 0) || others_want != splits_ ||
-           (others_want && warp_.ballot(ample) != 0);
+    return warp_.ballot(any) != 0 || (finished_ && warp_.ballot(!all_finished) == 0) ||
+           (warp_.ballot(wanted) != 0 && warp_.ballot(ample) != 0);
   }
 
   // ---- questions: a lane, of a PE
@@ -172,7 +171,7 @@ class task_exchange {
     return (load_acquire<scope::device>(&view_.words->live) & graph_words::live_mask) == 0 && s_.words->lent == 0;
   }
   /// Some block finds nothing to do. Not all must be idle: by the time that something comes, more of them are.
-  GRAVEL_DEVICE bool wants() const { return load_relaxed<scope::device>(&view_.words->starving) != splits_ && s_.words->waiting == 0; }
+  GRAVEL_DEVICE bool wants() const { return load_relaxed<scope::device>(&view_.words->starving) != 0 && s_.words->waiting == 0; }
 
   /// For the other PEs of which it is true; `is` is asked by one lane, `f` called by the warp.
   template <class Is, class F>
@@ -246,13 +245,6 @@ class task_exchange {
 
   GRAVEL_DEVICE void give_tasks() {
     for_each_pe([&](uint32_t pe) { return wants_tasks(pe); }, [&](uint32_t pe) { give_to(pe); });
-    split(any_pe([&](uint32_t pe) { return wants_tasks(pe); }));
-  }
-  /// Another PE that got nothing is to workers here a block that starves: what they take into shared memory is small then, and the rest comes into the
-  /// channels to be given.
-  GRAVEL_DEVICE void split(bool now) {
-    if (now != splits_ && warp_.is_leader()) fetch_add<scope::device>(&view_.words->starving, now ? uint64_t{1} : ~uint64_t{0});
-    splits_ = now;
   }
 
   /// Those whom it has not asked.
@@ -359,12 +351,19 @@ class task_exchange {
     return true;
   }
 
-  /// Half of the tasks of the least depth that has two.
+  /// Half of the tasks of the least depth that has at least two, and a quarter or an eighth of what the fullest one has: the largest subtrees, but not so few
+  /// of them that the other PE asks again at once.
   GRAVEL_DEVICE void give_to(uint32_t pe) {
-    uint32_t depth = view_.depths, waiting = 0;
+    uint32_t depth = view_.depths, waiting = 0, most_here = 0;
+    for (uint32_t at = warp_.rank(); at < view_.depths; at += 32) {
+      const uint32_t n = view_.template channel_of<Root>(at).waiting();
+      if (n > most_here) most_here = n;
+    }
+    uint32_t enough = 2;
+    while (warp_.ballot(most_here / 8 >= enough) != 0) enough *= 2;
     for (uint32_t first = 0; first < view_.depths && depth == view_.depths; first += 32) {
       waiting = first + warp_.rank() < view_.depths ? view_.template channel_of<Root>(first + warp_.rank()).waiting() : 0;
-      if (const uint32_t some = warp_.ballot(waiting >= 2))
+      if (const uint32_t some = warp_.ballot(waiting >= enough))
         depth = first + lane_group::lowest(some), waiting = warp_.from_lane(waiting, lane_group::lowest(some));
     }
     if (depth == view_.depths) return;
@@ -388,7 +387,6 @@ class task_exchange {
   const lane_group warp_;
   bool moved_ = false;
   bool finished_ = false;  ///< this PE
-  bool splits_ = false;    ///< `starving` counts another PE
   bool ended_ = false;
 };
 
