@@ -198,9 +198,10 @@ class task_worker {
     starves_ = true;
   }
 
-  /// Tasks that spawn nothing and are run by a warp: no batch of them need wait for others, nor for room.
+  /// Tasks that spawn nothing, wait for nothing and are run by a warp: no batch of them need wait for others, nor for room.
   template <class T>
-  static constexpr bool is_leaf = facts<T>::spawns == 0 && facts<T>::lanes == 32 && !facts<T>::is_continuation;
+  static constexpr bool is_leaf =
+      facts<T>::spawns == 0 && facts<T>::continuations::count == 0 && facts<T>::lanes == 32 && !facts<T>::is_continuation;
   /// Bits of types, by their number: leaves; those for which one is a whole batch.
   template <class... T>
   static constexpr uint32_t leaves_of(gravel_types<T...>*) {
