@@ -210,6 +210,7 @@ constexpr uint32_t fruits_of_branch = 12, branches_of_branch = 3, branch_height 
 struct fruit {
   static constexpr const char* name = "fruit";
   static constexpr uint32_t lanes = 32;
+  static constexpr bool comes_last = true;
   uint32_t number;
   gravel_return<void> to;
   template <class Here>

@@ -63,7 +63,7 @@ int main(int argc, char** argv) {
   all.leaf = GRAVEL_CUDA ? 64 : 32;
   all.piece = 1024;
   channel_program_options o;
-  o.graph.capacity = GRAVEL_CUDA ? 65505 : 4065;
+  o.graph.capacity = GRAVEL_CUDA ? 262113 : 4065;
   o.graph.local_levels = 0;
   command_line app("Strassen's multiplication of square matrices, each call, each leaf and each piece of a sum a task.", program_name);
   app.add_option("--n", n, "Rows and columns: a power of two times the leaf's").range(32u, 16384u).capture_default_str();

@@ -54,7 +54,7 @@ using result_of = decltype(detail::value_returned(std::declval<Root>().to));
 
 /// So many go at once: enough to give something to all workers of a PE, as what each of them gets grows only step by step.
 template <class Root>
-using task_parcels = parcels<travelling_task<Root>, 4096>;
+using task_parcels = parcels<travelling_task<Root>, 1024>;
 template <class Root>
 using result_parcels = parcels<travelling_result<result_of<Root>>, 256>;
 
@@ -351,19 +351,12 @@ class task_exchange {
     return true;
   }
 
-  /// Half of the tasks of the least depth that has at least two, and a quarter or an eighth of what the fullest one has: the largest subtrees, but not so few
-  /// of them that the other PE asks again at once.
+  /// Half of the tasks of the least depth that has two.
   GRAVEL_DEVICE void give_to(uint32_t pe) {
-    uint32_t depth = view_.depths, waiting = 0, most_here = 0;
-    for (uint32_t at = warp_.rank(); at < view_.depths; at += 32) {
-      const uint32_t n = view_.template channel_of<Root>(at).waiting();
-      if (n > most_here) most_here = n;
-    }
-    uint32_t enough = 2;
-    while (warp_.ballot(most_here / 8 >= enough) != 0) enough *= 2;
+    uint32_t depth = view_.depths, waiting = 0;
     for (uint32_t first = 0; first < view_.depths && depth == view_.depths; first += 32) {
       waiting = first + warp_.rank() < view_.depths ? view_.template channel_of<Root>(first + warp_.rank()).waiting() : 0;
-      if (const uint32_t some = warp_.ballot(waiting >= enough))
+      if (const uint32_t some = warp_.ballot(waiting >= 2))
         depth = first + lane_group::lowest(some), waiting = warp_.from_lane(waiting, lane_group::lowest(some));
     }
     if (depth == view_.depths) return;

@@ -198,11 +198,10 @@ class task_worker {
     starves_ = true;
   }
 
-  /// Tasks that spawn nothing, wait for nothing and are run by a warp: no batch of them need wait for others, nor for room.
+  /// Leaves are the tasks that come last: no batch of them waits for others, nor for room.
   template <class T>
-  static constexpr bool is_leaf =
-      facts<T>::spawns == 0 && facts<T>::continuations::count == 0 && facts<T>::lanes == 32 && !facts<T>::is_continuation;
-  /// Bits of types, by their number: leaves; those for which one is a whole batch.
+  static constexpr bool is_leaf = facts<T>::comes_last;
+  /// Bits of types, by their number: leaves; if there are any, those for which one is a whole batch.
   template <class... T>
   static constexpr uint32_t leaves_of(gravel_types<T...>*) {
     return ((is_leaf<T> ? 1u << types::template index<T> : 0) | ...);
@@ -213,8 +212,8 @@ class task_worker {
   }
   static constexpr uint32_t leaves = leaves_of(static_cast<types*>(nullptr)), wide = leaves ? wide_of(static_cast<types*>(nullptr)) : 0;
 
-  /// Takes a batch: of the deepest channel that has at least `width` elements and may start. Leaves come last, and of them those of the least depth: what
-  /// waits for them has more to do. None, if a task has done something wrong.
+  /// Takes a batch: of the deepest channel that has at least `width` elements and may start. Leaves come last, and of them those of the least depth first:
+  /// what waits for them has more to do. None, if a task has done something wrong.
   GRAVEL_DEVICE bool choose(uint32_t width) {
     const uint32_t all = view_.depths * View::n_types;
     found_nothing_ = true;
@@ -279,9 +278,9 @@ class task_worker {
     // many, those that wait get theirs by the same look.
     uint32_t others = 0;
     if constexpr (facts<T>::spawns == 0) {
-      if (is_leaf<T> && looks_ && !hands_out_) {
+      if (facts<T>::batch == 1 && looks_ && !hands_out_) {
         others = others_that_wait(waiting);
-        if (warp_.is_leader()) store_relaxed<scope::shared>(&block_->plenty, waiting >= 2 * gridDim.x ? found_.channel + 1 : 0);
+        if (is_leaf<T> && warp_.is_leader()) store_relaxed<scope::shared>(&block_->plenty, waiting >= 2 * gridDim.x ? found_.channel + 1 : 0);
       }
       if (others == 0 && waiting > most && !hands_out_) leave_looking();
     }
