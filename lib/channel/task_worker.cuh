@@ -280,7 +280,8 @@ class task_worker {
     if constexpr (facts<T>::spawns == 0) {
       if (facts<T>::batch == 1 && looks_ && !hands_out_) {
         others = others_that_wait(waiting);
-        if (is_leaf<T> && warp_.is_leader()) store_relaxed<scope::shared>(&block_->plenty, waiting >= 2 * gridDim.x ? found_.channel + 1 : 0);
+        if (is_leaf<T> && warp_.is_leader())
+          store_relaxed<scope::shared>(&block_->plenty, waiting >= 2 * gridDim.x ? found_.channel + 1 : 0);
       }
       if (others == 0 && waiting > most && !hands_out_) leave_looking();
     }
