@@ -204,6 +204,48 @@ struct first_row {
   }
 };
 
+// ---- many leaves in each of several depths, which a warp runs one behind the other
+
+constexpr uint32_t fruits_of_branch = 12, branches_of_branch = 3, branch_height = 4;
+struct fruit {
+  static constexpr const char* name = "fruit";
+  static constexpr uint32_t lanes = 32;
+  static constexpr bool comes_last = true;
+  uint32_t number;
+  gravel_return<void> to;
+  template <class Here>
+  __device__ void operator()(Here& here) const {
+    if (here.rank() == 0) gravel::fetch_add<gravel::scope::device>(&here.constants().leaves[number], uint64_t{1});
+    here.give_together(to);
+  }
+};
+struct picked {  // the fruits of a branch, and what is above it: as many again
+  static constexpr const char* name = "picked";
+  static constexpr uint32_t inputs = 0, lanes = 32, spawns = fruits_of_branch;
+  using children = gravel_types<fruit>;
+  uint32_t number;
+  gravel_return<void> to;
+  template <class Here>
+  __device__ void operator()(Here& here) const {
+    here.spawn_each(fruits_of_branch, [&](uint32_t i) { return fruit{number * fruits_of_branch + i, to}; });
+  }
+};
+struct branch {
+  static constexpr const char* name = "branch";
+  static constexpr uint32_t lanes = 32, spawns = fruits_of_branch + branches_of_branch;
+  using children = gravel_types<branch, fruit>;
+  using continuations = gravel_types<picked>;
+  uint32_t number, height;
+  gravel_return<void> to;
+  template <class Here>
+  __device__ void operator()(Here& here) const {
+    const uint32_t more = height ? branches_of_branch : 0;
+    const auto all = here.wait_together(picked{number, to}, fruits_of_branch * (1 + more));
+    here.spawn_each(fruits_of_branch, [&](uint32_t i) { return fruit{number * fruits_of_branch + i, all[0]}; });
+    here.spawn_each(more, [&](uint32_t i) { return branch{number * branches_of_branch + 1 + i, height - 1, all[0]}; });
+  }
+};
+
 constexpr uint32_t roots = 64;
 /// Of the trees: more than there are levels in shared memory, or less.
 uint32_t fuel = 7;
@@ -322,6 +364,32 @@ void many_at_once(uint32_t n) {
     expect_error("max_depth is 3", [&] { shallow.run(); });
   }
   gravel_free(sums);
+}
+
+/// Each leaf runs, and once, whoever goes on with it, and from whichever of the channels it comes.
+void leaves_of_many_depths(uint32_t times) {
+  constexpr uint32_t branches = 1 + 3 + 9 + 27 + 81, n = branches * fruits_of_branch;
+  auto* ran = gravel_malloc<uint64_t>(8 * n);
+  for (uint32_t capacity : {branch::spawns, 993u})
+    for (uint32_t blocks : {1u, 2u, 5u}) {
+      auto o = sizes(0);
+      o.capacity = capacity;
+      o.max_depth = branch_height + 2;
+      o.blocks = blocks;
+      o.warps = 8;
+      gravel_task_graph<world, branch, fruit, picked> graph({ran}, o);
+      const std::vector<uint64_t> zeros(n);
+      gravel_copy(ran, zeros.data(), 8 * n);
+      std::vector<uint64_t> found(n);
+      for (uint32_t i = 1; i <= times; ++i) {
+        graph.push(branch{0, branch_height, graph.result<void>()});
+        graph.run();
+        gravel_copy(found.data(), ran, 8 * n);
+        expect(found == std::vector<uint64_t>(n, 2 * i), "leaves of many depths, each number twice in a run");
+        expect(graph.counts().tasks == branches * (2 * fruits_of_branch + 2), "leaves of many depths: all tasks");
+      }
+    }
+  gravel_free(ran);
 }
 
 // ---- sizes
@@ -518,6 +586,7 @@ int main(int argc, char** argv) {
   gravel_init<>();
   trees(n);
   many_at_once(n / 20);
+  leaves_of_many_depths(4);
   smallest();
   full_trees();
   fuel = 12;

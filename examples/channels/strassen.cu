@@ -63,8 +63,7 @@ int main(int argc, char** argv) {
   all.leaf = GRAVEL_CUDA ? 64 : 32;
   all.piece = 1024;
   channel_program_options o;
-  o.graph.max_depth = 2 * most_levels + 1;
-  o.graph.capacity = GRAVEL_CUDA ? 65505 : 4065;
+  o.graph.capacity = GRAVEL_CUDA ? 262113 : 4065;
   o.graph.local_levels = 0;
   command_line app("Strassen's multiplication of square matrices, each call, each leaf and each piece of a sum a task.", program_name);
   app.add_option("--n", n, "Rows and columns: a power of two times the leaf's").range(32u, 16384u).capture_default_str();
@@ -78,14 +77,16 @@ int main(int argc, char** argv) {
   uint64_t below = 0;
   parse_or_exit(app, argc, argv, [&] {
     if (!o.json.empty()) need_writable(o.json);
-    uint32_t rows = n;
+    uint32_t rows = n, levels = 0;
     uint64_t nodes = 1;
-    for (uint32_t level = 0; rows > all.leaf; ++level, nodes *= 7, rows /= 2) {
+    for (uint32_t level = 0; rows > all.leaf; ++level, ++levels, nodes *= 7, rows /= 2) {
       if (rows % 2 || level == most_levels) fail_text("--n: a leaf's rows and columns doubled up to 8 times");
       all.first[level] = below;
       below += nodes * 21 * (rows / 2) * (rows / 2);
     }
     if (rows != all.leaf) fail_text("--n: a leaf's rows and columns doubled up to 8 times");
+    // Of a node, its parts and its children are two deeper; so fewer channels are looked at.
+    if (app.count("--max-depth") == 0) o.graph.max_depth = 2 * levels + 1;
   });
 
   gravel_init<>();

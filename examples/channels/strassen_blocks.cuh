@@ -8,7 +8,7 @@
 
 #include "gravel.cuh"
 
-constexpr uint32_t most_levels = 8, most_parts = GRAVEL_CUDA ? 512 : 32;
+constexpr uint32_t most_levels = 8, most_parts = GRAVEL_CUDA ? 1024 : 32;
 
 /// Square and row by row: factors and product of one node.
 struct strassen_node {

@@ -10,6 +10,7 @@ enum what : uint32_t { multiplying, dividing, combining };
 struct part {  // what a warp does at once: the product of a leaf, or a part of the sums before the products of a node, or after them
   static constexpr const char* name = "part";
   static constexpr uint32_t lanes = 32;
+  static constexpr bool comes_last = true;
   uint32_t what, level, index, number;
   gravel_return<void> to;
 

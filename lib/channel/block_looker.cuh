@@ -12,6 +12,9 @@
 // is there one who has got it and is still counted: he is reading until then, and nobody looks meanwhile. So of those that a looker has counted, all come for
 // what it leaves, if that is no more than they are. Nor is what they read written meanwhile.
 //
+// Beside that, who looks tells in `plenty` where it has seen many that need no look: others claim from that channel by themselves. It is no more than a hint, and
+// the next moment another one: who follows it reads it once, and what it claims is of the channel that it has read.
+//
 // The model is test/models/block_looker.pml; test/block_looker_test.cpp runs it under seeded schedules.
 #pragma once
 #include <cstdint>
@@ -26,7 +29,9 @@ struct block_looker {
   uint32_t state;    ///< nobody, somebody, all_done; or how many are left and how many read which is theirs, while which nobody looks
   uint32_t waiting;  ///< warps that want to look; while somebody does, it only grows
   uint32_t channel;  ///< of what is left
-  uint64_t first;    ///< ticket of what is left
+  uint32_t
+      plenty;  ///< a channel + 1 in which there was much more than what was taken; 0: none that is known. Any warp may write it at any time
+  uint64_t first;  ///< ticket of what is left
   static constexpr uint32_t nobody = 0, somebody = 1, all_done = 2, one_left = 4, one_reads = 1 << 16;
 
   enum class turn : uint32_t { none, looks, given, ended };

@@ -77,6 +77,16 @@ struct channel_words : slots_words {
   alignas(128) uint64_t head;     ///< tickets taken so far
   alignas(128) uint32_t offered;  ///< ready elements that nobody has taken; below 0 while one who was too late has not given back
   alignas(128) uint64_t ready;    ///< all tickets before this one are ready
+
+  /// Up to n of those that are offered. Thread scope: lane.
+  GRAVEL_BOTH uint32_t claim_offered(uint32_t n) {
+    const auto there = static_cast<int32_t>(fetch_add_acquire<scope::device>(&offered, 0u - n));  // [K7]
+    const uint32_t got = there <= 0 ? 0 : static_cast<uint32_t>(there) < n ? static_cast<uint32_t>(there) : n;
+    if (got < n) fetch_add<scope::device>(&offered, n - got);  // [K7]
+    return got;
+  }
+  /// The first of n tickets, where so many have been claimed. Thread scope: lane.
+  GRAVEL_BOTH uint64_t take_claimed(uint32_t n) { return fetch_add_acq_rel<scope::device>(&head, uint64_t{n}); }  // [K8]
 };
 
 /// Plain data, passed to kernels by value. `Word`: of the sequence words; a narrow one is for tests.
@@ -184,15 +194,17 @@ struct channel {
   template <class Group>
   GRAVEL_BOTH uint32_t claim(const Group& group, uint32_t most, uint32_t offered) const {
     if (most == 0) return 0;
+    // Where something was offered it is not looked for more: others were faster. The leader says so, as what the lanes know of it may differ.
+    constexpr uint32_t was_offered = 1u << 31;
     uint32_t n = 0;
-    if (static_cast<int32_t>(offered) > 0 && group.is_leader()) n = claim_offered(offered < most ? offered : most);
+    if (static_cast<int32_t>(offered) > 0 && group.is_leader()) n = was_offered | state().claim_offered(offered < most ? offered : most);
     n = group.from_leader(n);
-    return n != 0 ? n : offer(group, most);
+    return n != 0 ? n & ~was_offered : offer(group, most);
   }
   template <class Group>
   GRAVEL_BOTH channel_batch take_claimed(const Group& group, uint32_t n) const {
     channel_batch b{0, n};
-    if (n != 0 && group.is_leader()) b.first = fetch_add_acq_rel<scope::device>(&state().head, uint64_t{n});  // [K8]
+    if (n != 0 && group.is_leader()) b.first = state().take_claimed(n);
     b.first = group.from_leader(b.first);
     return b;
   }
@@ -235,13 +247,6 @@ struct channel {
 #else
     return compare_swap_acq_rel<scope::device>(&state().ready, at, end);
 #endif
-  }
-  /// Up to n of those that are offered. Thread scope: lane.
-  GRAVEL_BOTH uint32_t claim_offered(uint32_t n) const {
-    const auto there = static_cast<int32_t>(fetch_add_acquire<scope::device>(&state().offered, 0u - n));  // [K7]
-    const uint32_t got = there <= 0 ? 0 : static_cast<uint32_t>(there) < n ? static_cast<uint32_t>(there) : n;
-    if (got < n) fetch_add<scope::device>(&state().offered, n - got);  // [K7]
-    return got;
   }
   /// Offers what has become ready, but for `most` of them at most, which it takes: so many. 0: nothing has, or others were faster. A warp
   /// looks at 32 chunks at once. Thread scope: the group, converged.

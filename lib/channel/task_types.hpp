@@ -8,11 +8,12 @@
 //     using continuations = gravel_types<...>;           (spawns, children, continuations as for a task; none if nothing is said)
 //     uint32_t level() const;                            template <class Here>
 //     static constexpr uint32_t lanes;    1 or 32        __device__ void operator()(Here&, const V (&x)[inputs]) const;
-//     template <class Here>                              };
+//     static constexpr bool comes_last;                  };
+//     template <class Here>
 //     __device__ void operator()(Here&) const;
 //   };
 //
-// Left out: children is the type itself, continuations none, level() the depth that is left, lanes 1.
+// Left out: children is the type itself, continuations none, level() the depth that is left, lanes 1, comes_last false.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -76,6 +77,11 @@ constexpr uint32_t lanes_of = [] {
   else return 1u;
 }();
 template <class T>
+constexpr bool comes_last = [] {
+  if constexpr (requires { T::comes_last; }) return bool{T::comes_last};
+  else return false;
+}();
+template <class T>
 struct children_of {
   using type = std::conditional_t<spawns_of<T> != 0, gravel_types<T>, gravel_types<>>;
 };
@@ -118,11 +124,15 @@ struct task_facts {
     if constexpr (is_continuation) return uint32_t{T::inputs};
     else return 0u;
   }();
+  /// Behind all tasks of other types, and of them those of the least depth first; else the deepest come first.
+  static constexpr bool comes_last = detail::comes_last<T>;
   /// May it run out of a worker's shared memory?
   static constexpr bool may_be_local = lanes == 1 && !(is_continuation && (spawns != 0 || continuations::count != 0));
 
   static_assert(std::is_trivially_copyable_v<T>, "a task is copied as it is");
   static_assert(lanes == 1 || lanes == 32, "a task is run by 1 lane or by 32");
+  static_assert(!comes_last || (lanes == 32 && spawns == 0 && continuations::count == 0 && !is_continuation),
+                "what comes last is a task of 32 lanes that spawns nothing and waits for nothing");
   static_assert(inputs <= 8, "a continuation has at most 8 inputs");
   static_assert(!is_continuation || (inputs == 0) == std::is_void_v<value>, "a continuation has inputs of a type, or none and no type");
 };

@@ -115,8 +115,8 @@ class task_worker {
       view_.idle.commit(warp_, r);
       relax wait;
       while (posted_to(mailbox) == posted) {
-        const auto [live, faulty] = live_now();
-        if ((live & graph_words::live_mask) == 0 || faulty) return tell();
+        const run_state now = live_now();
+        if ((now.live & graph_words::live_mask) == 0 || now.faulty) return tell();
         wait();
       }
       warp_.sync();  // the leader has acquired for all
@@ -149,13 +149,17 @@ class task_worker {
     return {warp_.from_leader(live), warp_.from_leader(static_cast<uint32_t>(fault)) != 0};
   }
 
-  /// Of a block one warp at a time looks at the channels, until it has found something. Or it was given what another one has left.
-  /// `counted`: it waits already.
+  /// Of a block one warp at a time looks at the channels, until it has found something. Or it was given what another one has left, or takes what
+  /// that one has seen. `counted`: it waits already.
   GRAVEL_DEVICE bool may_look(bool counted = false) {
     using turn = block_looker::turn;
     if (looks_ || was_given_) return true;
     block_looker::answer a{turn::none, 0, 0};
-    if (warp_.is_leader()) a = block_->ask(counted);
+    if (warp_.is_leader()) {
+      a = block_->ask(counted);
+      if constexpr (leaves != 0)
+        if (a.is == turn::none && !counted) a = take_of_plenty();
+    }
     const auto is = static_cast<turn>(warp_.from_leader(static_cast<uint32_t>(a.is)));
     if (is == turn::none) return false;
     looks_ = is == turn::looks;
@@ -164,6 +168,16 @@ class task_worker {
     if (looks_) found_nothing_ = false;  // who left it found something
     if (was_given_) warp_.sync(), found_ = {warp_.from_leader(a.channel), 1, {warp_.from_leader(a.ticket), 1}, false};
     return looks_ || was_given_;
+  }
+  /// While another one looks: a leaf of where there were many; `only`: if it is this channel. Thread scope: lane.
+  GRAVEL_DEVICE block_looker::answer take_of_plenty(uint32_t only = ~0u) const {
+    using turn = block_looker::turn;
+    const uint32_t channel = load_relaxed<scope::shared>(&block_->plenty);  // read once: the next moment it may be another one
+    if (channel == 0 || (only != ~0u && channel != only + 1)) return {turn::none, 0, 0};
+    auto& words = *reinterpret_cast<channel_words*>(view_.channel_at((channel - 1) / View::n_types, (channel - 1) % View::n_types));
+    if (words.claim_offered(1) != 0) return {turn::given, channel - 1, words.take_claimed(1)};
+    store_relaxed<scope::shared>(&block_->plenty, 0u);
+    return {turn::none, 0, 0};
   }
   /// `left`: so many others of the block go on with tickets from `first` on.
   GRAVEL_DEVICE void leave_looking(uint32_t left = 0, uint64_t first = 0) {
@@ -184,7 +198,22 @@ class task_worker {
     starves_ = true;
   }
 
-  /// Takes a batch: of the deepest channel that has at least `width` elements and may start. None, if a task has done something wrong.
+  /// Leaves are the tasks that come last: no batch of them waits for others, nor for room.
+  template <class T>
+  static constexpr bool is_leaf = facts<T>::comes_last;
+  /// Bits of types, by their number: leaves; if there are any, those for which one is a whole batch.
+  template <class... T>
+  static constexpr uint32_t leaves_of(gravel_types<T...>*) {
+    return ((is_leaf<T> ? 1u << types::template index<T> : 0) | ...);
+  }
+  template <class... T>
+  static constexpr uint32_t wide_of(gravel_types<T...>*) {
+    return ((facts<T>::lanes == 32 ? 1u << types::template index<T> : 0) | ...);
+  }
+  static constexpr uint32_t leaves = leaves_of(static_cast<types*>(nullptr)), wide = leaves ? wide_of(static_cast<types*>(nullptr)) : 0;
+
+  /// Takes a batch: of the deepest channel that has at least `width` elements and may start. Leaves come last, and of them those of the least depth first:
+  /// what waits for them has more to do. None, if a task has done something wrong.
   GRAVEL_DEVICE bool choose(uint32_t width) {
     const uint32_t all = view_.depths * View::n_types;
     found_nothing_ = true;
@@ -205,8 +234,10 @@ class task_worker {
       if (warp_.ballot(fault != 0) != 0) return false;
       // One place that starts batches: what is inlined there is most of the kernel.
       for (uint32_t w = width;; w = 1) {
-        for (uint32_t i = 4; i-- > 0;)
-          if (choose_of(begin + i * 32, one_of(waiting, i), one_of(offered, i), w)) return true;
+        for (uint32_t step = 0; step != (leaves ? 8 : 4); ++step) {
+          const uint32_t i = step < 4 ? 3 - step : step - 4;
+          if (choose_of(begin + i * 32, one_of(waiting, i), one_of(offered, i), w, step >= 4)) return true;
+        }
         if (w == 1 || view_.local_levels != 0) break;  // without shared memory nothing comes between what is large and what there is
       }
     }
@@ -215,17 +246,18 @@ class task_worker {
   GRAVEL_DEVICE static uint32_t one_of(const uint32_t (&four)[4], uint32_t i) {
     return i < 2 ? (i == 0 ? four[0] : four[1]) : (i == 2 ? four[2] : four[3]);
   }
-  /// Of 32 channels, one for each lane, from the deepest on.
-  GRAVEL_DEVICE bool choose_of(uint32_t begin, uint32_t waiting, uint32_t offered, uint32_t width) {
+  /// Of 32 channels, one for each lane: of leaves from the least depth on, of others from the deepest.
+  GRAVEL_DEVICE bool choose_of(uint32_t begin, uint32_t waiting, uint32_t offered, uint32_t width, bool of_leaves) {
+    const uint32_t type = (begin + warp_.rank()) % View::n_types;
     if (warp_.ballot(waiting != 0)) found_nothing_ = false;
-    uint32_t some = warp_.ballot(waiting >= width), first = some;
+    uint32_t some = warp_.ballot(waiting >= (wide >> type & 1 ? 1 : width) && (leaves >> type & 1) == of_leaves), first = some;
     // Blocks begin at different ones of the deepest four, so that they do not all take from the same.
-    for (uint32_t i = blockIdx.x % 4; i != 0 && (first & (first - 1)) != 0; --i) first &= ~(1u << highest_of(first));
+    for (uint32_t i = of_leaves ? 0 : blockIdx.x % 4; i != 0 && (first & (first - 1)) != 0; --i) first &= ~(1u << highest_of(first));
     for (; some != 0; first = some) {
-      const uint32_t highest = highest_of(first);
-      some &= ~(1u << highest);
-      found_ = {begin + highest, 0, {}, false};
-      if (take(static_cast<types*>(nullptr), warp_.from_lane(waiting, highest), warp_.from_lane(offered, highest))) return true;
+      const uint32_t next = of_leaves ? lane_group::lowest(first) : highest_of(first);
+      some &= ~(1u << next);
+      found_ = {begin + next, 0, {}, false};
+      if (take(static_cast<types*>(nullptr), warp_.from_lane(waiting, next), warp_.from_lane(offered, next))) return true;
     }
     return false;
   }
@@ -246,7 +278,11 @@ class task_worker {
     // many, those that wait get theirs by the same look.
     uint32_t others = 0;
     if constexpr (facts<T>::spawns == 0) {
-      if (facts<T>::batch == 1 && looks_ && !hands_out_) others = others_that_wait(waiting);
+      if (facts<T>::batch == 1 && looks_ && !hands_out_) {
+        others = others_that_wait(waiting);
+        if (is_leaf<T> && warp_.is_leader())
+          store_relaxed<scope::shared>(&block_->plenty, waiting >= 2 * gridDim.x ? found_.channel + 1 : 0);
+      }
       if (others == 0 && waiting > most && !hands_out_) leave_looking();
     }
     if (!admission.promise(warp_, most)) return count(&counts_.refusals, 1), false;
@@ -327,10 +363,39 @@ class task_worker {
     return false;
   }
 
+  /// A leaf, and while it is known that many lie where it was, the next one from there: so it is but a few instructions from one to the next.
+  template <class T>
+  GRAVEL_DEVICE void run_leaves() {
+    do {  // no register keeps anything from one to the next but of which channel they are
+      const uint32_t depth = found_.channel / View::n_types;
+      const auto from = view_.template channel_of<T>(depth);
+      const T task = from.read(found_.batch.first);
+      warp_.sync();
+      if (warp_.is_leader()) from.space.free(found_.batch.first, 1);  // [K3]
+      task_here<View, T, false> here(view_, own_store_, depth, view_.depths - 1 - depth, warp_.rank());
+      if constexpr (detail::has_level<T>) here.set_level(task.level());
+      task(here);
+      warp_.sync();
+      if (warp_.is_leader()) fetch_add<scope::device>(&view_.words->live, ~uint64_t{0});
+      count(&counts_.tasks, 1);
+      count(&counts_.batches, 1);
+      next_type_ = warp_.from_leader(here.next_type()), next_row_ = warp_.from_leader(here.next_row());
+    } while (next_type_ == none && take_next_leaf());
+  }
+  GRAVEL_DEVICE bool take_next_leaf() {
+    block_looker::answer a{block_looker::turn::none, 0, 0};
+    if (warp_.is_leader() && !hands_out_) a = take_of_plenty(found_.channel);
+    if (warp_.from_leader(static_cast<uint32_t>(a.is)) == 0) return false;
+    warp_.sync();  // the leader has acquired for all
+    found_.batch.first = warp_.from_leader(a.ticket);
+    return true;
+  }
+
   /// Runs what was taken, room for the children of as many tasks as were promised having been promised; what fits goes into shared memory
   /// instead.
   template <class T>
   GRAVEL_DEVICE void run_batch() {
+    if constexpr (is_leaf<T>) return run_leaves<T>();
     const uint32_t depth = found_.channel / View::n_types, promised = found_.promised;
     const channel_batch batch = found_.batch;
     const uint32_t rank = facts<T>::lanes == 1 ? warp_.rank() : 0, rank_in_task = facts<T>::lanes == 1 ? 0 : warp_.rank();
