@@ -8,6 +8,13 @@
 
 namespace gravel {
 
+/// Does a handler take the messages of a row by itself?
+template <class Handler>
+constexpr bool takes_rows = [] {
+  if constexpr (requires { Handler::takes_rows; }) return Handler::takes_rows;
+  else return false;
+}();
+
 /// The program's handlers. Ids must differ, which is checked where the list is named.
 template <class... Handlers>
 struct handler_list {
@@ -101,6 +108,7 @@ struct handler_list {
     const gravel_t g = for_handler(&resolvers);
     handler_context<Handler> mine;
     if (!mine.get(g, position<Handler>())) return;
+    if constexpr (takes_rows<Handler>) return Handler::take_row(g, *mine.pointer, at, first, step, n);
     uint32_t next[words];
     if (first < n) load_message(at + first * words, next);
     for (uint32_t i = first; i < n; i += step) {

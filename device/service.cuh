@@ -11,6 +11,9 @@
 //   };
 //   A server may also have `__device__ void begin(const gravel_server<bank>& here) const`, called by all threads of the block when the kernel starts,
 //   which it does again after each pause: what is to be in shared memory it brings there.
+//   And `static constexpr uint32_t arrivals` with `GRAVEL_DEVICE uint32_t arrive(const gravel_t& g, const message* m, uint32_t which) const`: messages of
+//   another PE have come, up to so many, of which there are those whose bits are set. It is called by the handler that takes them, so on many lanes at once, beside the servers, and must not wait.
+//   Returns, as bits, which are done; the others go to their servers.
 //   gravel_init<gravel_service_delivery<bank>>();
 //   gravel_service<bank> service(bank{...}, {.servers = 32});                     // host/pe/service.hpp
 //   gravel_launch(kernel, grid, block, service.handle());
@@ -62,6 +65,20 @@ struct server_check {
   static constexpr bool good = true;
 };
 
+/// Does this server look at messages of other PEs before they go to one of its blocks?
+template <class Server>
+constexpr bool looks_at_arrivals = [] {
+  if constexpr (requires { Server::arrivals; }) return Server::arrivals > 0;
+  else return false;
+}();
+
+/// What the handler knows of a service: in device memory.
+template <class Server>
+struct service_context {
+  service_view view;
+  alignas(16) Server server;  ///< if it looks at arrivals; else not there
+};
+
 /// Writes one message for each lane of `group` into a chunk that its leader has claimed, and hands it over. Thread scope: the group.
 template <class M>
 GRAVEL_DEVICE void fill_chunk(const service_near_ring& ring, const lane_group& group, uint64_t ticket, const M& message) {
@@ -99,19 +116,77 @@ template <class Server>
 struct gravel_service_delivery {
   static constexpr const char* name = Server::name;
   static constexpr bool batch = true;
-  using context = gravel::service_view;
+  using context = gravel::service_context<Server>;
   using message = typename Server::message;
-  GRAVEL_HANDLER void operator()([[maybe_unused]] const gravel_t& g, [[maybe_unused]] context* view,
+  GRAVEL_HANDLER void operator()([[maybe_unused]] const gravel_t& g, [[maybe_unused]] context* mine,
                                  [[maybe_unused]] const gravel_batch& lanes, [[maybe_unused]] uint32_t server,
                                  [[maybe_unused]] message m) const {
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
     using namespace gravel;
-    const bool known = server < view->shape.servers;
-    if (!known) report_error(g, message_fault::bad_server, op::am, g.my_pe, server, view->shape.servers);
-    const uint32_t some = lanes.ballot(known);
-    if (known && !deliver(*view, lanes.part(some), server, m)) gravel_am<gravel_service_delivery>(g, static_cast<int>(g.my_pe), server, m);
+    const bool is_fresh = (server & looked_at) == 0;
+    server &= ~looked_at;
+    bool goes_on = is_known(g, mine->view, server);
+    if constexpr (looks_at_arrivals<Server>) {
+      const message one[arrivals()] = {m};
+      if (goes_on && is_fresh) goes_on = mine->server.arrive(g, one, 1) == 0;
+    }
+    pass_on(g, mine->view, lanes, goes_on, server, m);
 #endif
   }
+#if GRAVEL_ON_GPU || !GRAVEL_CUDA
+  /// A row of them, of which this lane has `first`, `first + step` and so on, less than n: several are looked at together (device/apply.cuh).
+  GRAVEL_DEVICE static constexpr uint32_t arrivals() {
+    if constexpr (takes_rows) return Server::arrivals;
+    else return 1;
+  }
+  static constexpr bool takes_rows = gravel::looks_at_arrivals<Server>;
+  GRAVEL_DEVICE static void take_row(const gravel_t& g, const context& mine, const uint32_t* at, uint32_t first, uint32_t step,
+                                     uint32_t n) {
+    using namespace gravel;
+    constexpr uint32_t words = 1 + sizeof(message) / 4, each = arrivals();
+    const service_view view = mine.view;
+    const Server looks = mine.server;
+    for (uint32_t i = first; i < n; i += each * step) {
+      message m[each];
+      uint32_t server[each] = {}, there = 0, fresh = 0;
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < each; ++k) {
+        if (i + k * step >= n) continue;
+        uint32_t word[words];
+        load_message(at + (i + k * step) * words, word);
+        server[k] = word[0] & ~looked_at;
+        fresh |= static_cast<uint32_t>(word[0] == server[k]) << k;
+        __builtin_memcpy(&m[k], word + 1, sizeof(message));
+        there |= 1u << k;
+      }
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < each; ++k)
+        if ((there >> k & 1) && !is_known(g, view, server[k])) there &= ~(1u << k);
+      uint32_t left = there;
+      if constexpr (takes_rows) left &= ~looks.arrive(g, m, there & fresh);
+      if (left == 0) continue;
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < each; ++k) pass_on(g, view, lane_group::active(), left >> k & 1, server[k], m[k]);
+    }
+  }
+
+ private:
+  /// Of the number of a server: its server has looked at the message, and left it to the block. What a full ring sends round and round would else try again
+  /// and again to run where others, and perhaps the block, wait for the same.
+  static constexpr uint32_t looked_at = 1u << 31;
+  GRAVEL_DEVICE static bool is_known(const gravel_t& g, const gravel::service_view& view, uint32_t server) {
+    if (server < view.shape.servers) return true;
+    gravel::report_error(g, gravel::message_fault::bad_server, gravel::op::am, g.my_pe, server, view.shape.servers);
+    return false;
+  }
+  /// To the server, by those of `lanes` that have such a message; if it has no room, to this PE again.
+  __device__ GRAVEL_NOINLINE static void pass_on(const gravel_t& g, const gravel::service_view& view, const gravel_batch& lanes,
+                                                 bool goes_on, uint32_t server, message m) {
+    const uint32_t some = lanes.ballot(goes_on);
+    if (goes_on && !gravel::deliver(view, lanes.part(some), server, m))
+      gravel_am<gravel_service_delivery>(g, static_cast<int>(g.my_pe), server | looked_at, m);
+  }
+#endif
 };
 
 /// What kernels need to send to a service: plain data, from gravel_service::handle().

@@ -29,18 +29,23 @@ struct gravel_service_sender {
   static_assert(HALF >= 32 && (HALF & (HALF - 1)) == 0 && HALF * sizeof(message) % 16 == 0, "HALF is a power of two, at least 32");
   static_assert(SERVERS * 2 * HALF * sizeof(message) <= 220 * 1024, "this gravel_service_sender does not fit the shared memory of a block");
 
-  /// `first`: where the bins' positions begin, less what is no whole half: tests of their wrap. Thread scope: block, converged.
-  GRAVEL_DEVICE void begin(const gravel_service_handle<Server>& to, uint32_t first = 0) {
+  /// `first`: where the bins' positions begin, less what is no whole half: tests of their wrap. `lent`: for so many servers less it gathers, whose memory
+  /// the caller uses for other things. Thread scope: block, converged.
+  GRAVEL_DEVICE void begin(const gravel_service_handle<Server>& to, uint32_t first = 0, uint32_t lent = 0) {
     gravel::check_open(to.g, to.opening, "gravel_service_sender", "service", Server::name);
     __syncthreads();
     const uint32_t rank = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), size = blockDim.x * blockDim.y * blockDim.z;
     if (rank == 0) {
       to_ = to;
-      gathers_ = to.servers() <= SERVERS && HALF <= to.view.shape.chunk_messages && !to.in_server;
+      gathers_ = to.servers() <= SERVERS - lent && HALF <= to.view.shape.chunk_messages && !to.in_server;
     }
     for (uint32_t b = rank; b < SERVERS; b += size) bin_[b] = empty_bin(first / HALF);
     __syncthreads();
   }
+
+  static constexpr uint32_t bytes_of_server = 2 * HALF * sizeof(message);
+  /// Of the `lent` last servers.
+  GRAVEL_DEVICE gravel::unit* lent_memory(uint32_t lent) { return messages_[SERVERS - lent][0]; }
 
   /// As gravel_service_send. Thread scope: lane, divergent.
   GRAVEL_DEVICE void send(int pe, uint32_t server, const message& m) {

@@ -381,7 +381,8 @@ void refusals() {
     expect_refusal("other keys", "keys is 1000 at PE 0, 1001 at PE 1", open({.keys = 1000 + me}));
     expect_refusal("another way", "exclusion is 0 at PE 0, 1 at PE 1",
                    open({.keys = 1000, .exclusion = static_cast<gravel_exclusion>(me % 2)}));
-    expect_refusal("other servers", "different services", open({.keys = 1000, .blocks = 2 + static_cast<uint32_t>(me)}));
+    expect_refusal("no key at one PE", "keys is 0 at PE 0, 1000 at PE 1", open({.keys = 1000 * me}));
+    expect_refusal("other servers", "blocks is 2 at PE 0, 3 at PE 1", open({.keys = 1000, .blocks = 2 + static_cast<uint32_t>(me)}));
   }
   expect_refusal("no key", "0 keys", open({.keys = 0}));
   expect_refusal("too many keys", "keys; there may be", open({.keys = uint64_t{1} << 33}));

@@ -2,6 +2,7 @@
 // their own beside clients, with seeds. There is no host, and no other PE.
 #include "lib/server/servers.cuh"
 
+#include <chrono>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -72,9 +73,9 @@ static_assert(nested::keys == 3 && nested::kinds == 4 && nested::at_keys == 2 &&
 static_assert(nested::kind_of<rotate>() == 2 && nested::give_back == 3);
 
 /// Servers of one PE without a host.
-template <class... Sections>
-struct rig {
-  using server = key_server<account, Sections...>;
+template <class Record, class... Sections>
+struct rig_of {
+  using server = key_server<Record, Sections...>;
   using table_type = server_table<typename server::layout>;
   using message = typename server::message;
   service_shape shape;
@@ -86,9 +87,9 @@ struct rig {
   std::vector<typename table_type::slot> slots;
   std::vector<uint32_t> complete, next, parked;
   uint64_t tickets = 0;
-  gravel_server_handle<account, Sections...> handle{};
+  gravel_server_handle<Record, Sections...> handle{};
 
-  rig(uint32_t keys, uint32_t servers, uint32_t calls, bool by_locks, bool in_place, bool in_shared = false)
+  rig_of(uint32_t keys, uint32_t servers, uint32_t calls, bool by_locks, bool in_place, bool in_shared = false)
       : shape{servers, 256, 64, sizeof(message)},
         memory(static_cast<char*>(std::aligned_alloc(64, (shape.bytes() + 63) / 64 * 64)), &std::free),
         slots(keys),
@@ -134,6 +135,8 @@ struct rig {
     store_relaxed(&life.stop, uint64_t{1});
   }
 };
+template <class... Sections>
+using rig = rig_of<account, Sections...>;
 
 /// Transfers from key 0 to key 1, in the far ring of server 0. The first is seen last: one batch.
 template <class Rig>
@@ -572,4 +575,156 @@ TEST_CASE("calls with keys and slots that are none are not made") {
   CHECK(deposit_at((uint64_t{1} << 32) + 1) == message_fault::bad_key);
   uint16_t slot = 0;
   CHECK(fault_of([&](auto& r) { gravel_server_ask<take>(r.handle, &slot, 1, uint8_t{1}, 2.0); }) == message_fault::bad_slot);
+}
+
+TEST_CASE("a sender that is used out of order is told of") {
+  using sender = server_sender<2, 0, account, deposit, add_up>;
+  rig<deposit, add_up> r(3, 1, 32, false, true);
+  simt::launch(2, 1, {}, [&] {  // the blocks follow one another: what one ends the next begins
+    __shared__ sender out;
+    out.begin(r.handle);
+    out.call<deposit>(0u, 1);
+    out.end();
+    out.begin(r.handle);
+    out.end();
+  });
+  CHECK(r.error.code == 0);
+  CHECK_THROWS_WITH(simt::launch(1, 1, {},
+                                 [&] {
+                                   __shared__ sender out;
+                                   out.begin(r.handle);
+                                   out.end();
+                                   out.call<deposit>(0u, 1);
+                                 }),
+                    Catch::Contains("call was called before begin() of the sender, or behind its end()"));
+  CHECK(r.error.code == 0);
+  simt::launch(1, 1, {}, [&] {
+    __shared__ sender out;
+    out.begin(r.handle);
+    out.begin(r.handle);
+    out.end();
+  });
+  CHECK(static_cast<message_fault>(r.error.code - 1) == message_fault::sender_begun);
+}
+
+/// Not a word with its lock.
+struct large_account {
+  int64_t balance = 0, more[4] = {};
+};
+struct large_deposit {
+  static constexpr const char* name = "large_deposit";
+  int32_t operator()(large_account& a, int32_t amount) const {
+    a.balance += amount;
+    return static_cast<int32_t>(a.balance);
+  }
+};
+
+TEMPLATE_TEST_CASE("calls that arrive run at once if their keys are free", "", (rig_of<account, deposit, take>),
+                   (rig_of<large_account, large_deposit>)) {
+  using message = typename TestType::message;
+  using layout = typename TestType::server::layout;
+  const auto call = [](uint32_t number, int amount) {
+    message m{};
+    m.word[0] = number << layout::bits;
+    m.word[layout::at_arguments] = static_cast<uint32_t>(amount);
+    return m;
+  };
+  TestType r(4, 2, 32, false, true);
+  const gravel_t& g = r.handle.service.g;
+  const typename TestType::server arrivals{r.handle.table};
+  static_assert(TestType::server::arrivals == 2);
+  const auto arrive = [&](const message& a, const message& b, uint32_t which) {
+    const message both[] = {a, b};
+    return arrivals.arrive(g, both, which);
+  };
+  CHECK(arrive(call(1, 5), call(3, 7), 3) == 3);
+  CHECK(arrive(call(1, 1), call(1, 2), 3) == 3);  // of one key
+  CHECK(arrive(call(1, 10), call(1, 20), 2) == 2);
+  CHECK(r.slots[1].record.balance == 28);
+  CHECK(r.slots[3].record.balance == 7);
+  for (const auto& slot : r.slots) CHECK(state_in(slot.lock) == key_state::free);
+  for (const auto taken : {key_state::client, key_state::server}) {
+    r.slots[2].lock = static_cast<uint32_t>(taken);
+    CHECK(arrive(call(2, 5), call(0, 1), 3) == 2);
+    CHECK(r.slots[2].record.balance == 0);
+    CHECK(state_in(r.slots[2].lock) == taken);
+  }
+  CHECK(r.slots[0].record.balance == 2);
+  TestType at_servers(4, 2, 32, false, false);
+  const message both[] = {call(1, 5), call(2, 5)};
+  CHECK(typename TestType::server{at_servers.handle.table}.arrive(at_servers.handle.service.g, both, 3) == 0);
+}
+
+TEMPLATE_TEST_CASE("a server that waits for a key has clients send their calls", "", (rig_of<account, deposit>),
+                   (rig_of<large_account, large_deposit>)) {
+  TestType r(2, 1, 32, false, true);
+  auto& lock = r.slots[1].lock;
+  const auto pay = [&](int32_t amount) {
+    simt::launch(1, 1, {}, [&] {
+      if constexpr (std::is_same_v<TestType, rig_of<account, deposit>>) gravel_server_call<deposit>(r.handle, 1u, amount);
+      else gravel_server_call<large_deposit>(r.handle, 1u, amount);
+    });
+  };
+  r.run(0, [&] {
+    store_relaxed(&lock, static_cast<uint32_t>(key_state::client));  // one that is slow
+    pay(5);
+    const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (state_in(load_relaxed(&lock)) == key_state::client && std::chrono::steady_clock::now() < late) std::this_thread::yield();
+    CHECK(state_in(load_relaxed(&lock)) == key_state::server);
+    pay(6);
+    CHECK(r.slots[1].record.balance == 0);  // the client is still inside
+    store_release(&lock, static_cast<uint32_t>(key_state::free));
+  });
+  CHECK(r.slots[1].record.balance == 11);
+  CHECK(r.error.code == 0);
+}
+
+/// In a record that servers copy where several calls of it wait.
+struct large_enter {
+  static constexpr const char* name = "large_enter";
+  static inline uint32_t people[4] = {}, wrong = 0, copied = 0;
+  static inline uintptr_t slots = 0, slots_end = 0;  ///< where records lie
+  void operator()(large_account& a, uint32_t key) const {
+    if (fetch_add<scope::device>(&people[key], 1u) != 0) fetch_add<scope::device>(&wrong, 1u);
+    if (a.more[3] != a.balance) fetch_add<scope::device>(&wrong, 1u);
+    ++a.balance;
+    interleave_point();
+    a.more[3] = a.balance;
+    const auto at = reinterpret_cast<uintptr_t>(&a);
+    if (at < slots || at >= slots_end) fetch_add<scope::device>(&copied, 1u);
+    fetch_add<scope::device>(&people[key], ~0u);
+  }
+};
+TEST_CASE("large records are copied where several of their calls wait") {
+  constexpr uint32_t keys = 4, blocks = 2, lanes = 64, each = 20;
+  uint32_t copied = 0;
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    INFO("seed " << seed);
+    rig_of<large_account, large_enter> r(keys, 1 + seed % 2, 32, seed == 5, seed % 2);
+    static_assert(decltype(r)::server::copies_of_warp > 1);
+    large_enter::wrong = large_enter::copied = 0;
+    large_enter::slots = reinterpret_cast<uintptr_t>(r.slots.data());
+    large_enter::slots_end = reinterpret_cast<uintptr_t>(r.slots.data() + keys);
+    r.run(seed, [&] {
+      simt::launch_options how{};
+      how.threads = 2;
+      how.seed = seed;
+      simt::launch(blocks, lanes, how, [&] {
+        for (uint32_t i = 0; i < each; ++i) {
+          const uint64_t m = mixed(seed, blockIdx.x * lanes + threadIdx.x, i);
+          const uint32_t key = seed == 4 || m >> 62 ? 1 : static_cast<uint32_t>(m % keys);  // most are of key 1
+          gravel_server_call<large_enter>(r.handle, key, key);
+        }
+      });
+    });
+    int64_t all = 0;
+    for (const auto& slot : r.slots) {
+      all += slot.record.balance;
+      CHECK(slot.record.more[3] == slot.record.balance);
+    }
+    CHECK(all == blocks * lanes * each);
+    CHECK(large_enter::wrong == 0);
+    copied += large_enter::copied;
+  }
+  CHECK(copied > 0);
 }

@@ -186,8 +186,14 @@ template <class Servers>
 gravel_servers_options options_of(contest_method m, uint64_t keys, uint32_t blocks, uint32_t calls) {
   gravel_servers_options how;
   how.keys = keys;
-  const uint32_t gathered = m == contest_method::combine_block ? Servers::combining_sender::servers : Servers::sender::servers;
-  how.blocks = blocks ? blocks : GRAVEL_CUDA ? std::min(24u, gathered) : 2;
+  const auto gathered_by = []<class Sender>(const Sender*) {
+    return gravel_n_pes() > 1 ? Sender::servers_beside_peers() : Sender::servers;
+  };
+  const auto gathered = [&] {
+    return m == contest_method::combine_block ? gathered_by(static_cast<typename Servers::combining_sender*>(nullptr))
+                                              : gathered_by(static_cast<typename Servers::sender*>(nullptr));
+  };
+  how.blocks = blocks ? blocks : GRAVEL_CUDA ? std::min(24u, gathered()) : 2;
   how.calls = calls;
   how.chunks = 256;
   if (m == contest_method::locks) how.exclusion = gravel_exclusion::locks;

@@ -22,7 +22,7 @@ class gravel_service {
   /// `server` is copied to the kernel; what it points to is memory of this PE's device. Returns when the service is resident at all PEs.
   /// Throws gravel::error, on all PEs, if the options cannot be, differ, or there is no room.
   explicit gravel_service(const Server& server, const gravel_service_options& how = {})
-      : core_(std::make_unique<gravel::open_service>(describe(how))), exceptions_(std::uncaught_exceptions()) {
+      : core_(std::make_unique<gravel::open_service>(describe(how, context_with(server)))), exceptions_(std::uncaught_exceptions()) {
     gravel_service_handle<Server> inside = handle();
     inside.in_server = true, inside.opening = 0;
     core_->start([inside, server, life = core_->life()](void* stream, uint64_t number) {
@@ -56,12 +56,18 @@ class gravel_service {
 
  private:
   static_assert(gravel::server_check<Server>::good);
-  static gravel::service_description describe(const gravel_service_options& how) {
+  using context = gravel::service_context<Server>;
+  static constexpr bool is_given = gravel::looks_at_arrivals<Server>;
+  static context context_with(const Server& server) { return {{}, server}; }
+  /// The context is copied before the call ends.
+  static gravel::service_description describe(const gravel_service_options& how, const context& mine) {
     return {Server::name,
             {how.servers, how.chunks, how.chunk_messages, uint32_t{sizeof(typename Server::message)}},
             gravel::service_threads<Server>(),
             gravel::handler_id<gravel_service_delivery<Server>>::value,
-            reinterpret_cast<const void*>(&gravel::serve<Server>)};
+            reinterpret_cast<const void*>(&gravel::serve<Server>),
+            is_given ? &mine : nullptr,
+            is_given ? sizeof(mine) : sizeof(gravel::service_view)};
   }
   std::unique_ptr<gravel::open_service> core_;
   int exceptions_ = 0;

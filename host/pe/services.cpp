@@ -72,7 +72,7 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
   if (const std::string why = device.refuse_resident(wanted); !why.empty()) fail("service '{}': {}", what_.name, why);
   agree(collective_kind::open_service);
 
-  const uint64_t rings = what_.shape.bytes(), bytes = rings + sizeof(service_life) + sizeof(service_view);
+  const uint64_t rings = what_.shape.bytes(), bytes = rings + sizeof(service_life) + what_.context_bytes;
   std::string why;
   try {
     memory_ = static_cast<char*>(device.allocate(bytes, "rings of a service"));
@@ -94,8 +94,11 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
   view_ = {memory_, mail_, what_.shape};
   life_ = reinterpret_cast<service_life*>(memory_ + rings);
   for (uint32_t s = 0; s < what_.shape.servers; ++s) device.store_word(&view_.server(s).room, what_.shape.far_messages());
-  auto* const here = reinterpret_cast<service_view*>(life_ + 1);
-  device.copy(here, &view_, sizeof(view_));
+  std::vector<char> context(what_.context_bytes);
+  if (what_.context) std::memcpy(context.data(), what_.context, context.size());
+  std::memcpy(context.data(), &view_, sizeof(view_));
+  device.copy(life_ + 1, context.data(), context.size());
+  what_.context = nullptr;
   opening_ = new_opening();
   log_info(
       "service '{}': {} servers of {} threads; {} bytes of device memory for rings of {} chunks of {} messages, and of {} messages of "

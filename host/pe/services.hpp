@@ -16,9 +16,11 @@ class runtime;
 struct service_description {
   std::string name;
   service_shape shape;
-  uint32_t threads;    ///< of a server
-  uint32_t handler;    ///< id of gravel_service_delivery; 0: messages come in another way
-  const void* kernel;  ///< CUDA: the function
+  uint32_t threads;               ///< of a server
+  uint32_t handler;               ///< id of gravel_service_delivery; 0: messages come in another way
+  const void* kernel;             ///< CUDA: the function
+  const void* context = nullptr;  ///< the handler's, of which the first is a service_view, for open_service to fill in; nullptr: that alone
+  uint64_t context_bytes = sizeof(service_view);
 };
 
 class open_service {
@@ -59,7 +61,7 @@ class open_service {
 
   runtime* job_;
   service_description what_;
-  char* memory_ = nullptr;  ///< of the device: rings, then a service_life, then a copy of view_
+  char* memory_ = nullptr;  ///< of the device: rings, then a service_life, then the handler's context
   service_life* life_ = nullptr;
   service_mail* mail_ = nullptr;  ///< pinned
   service_view view_{};

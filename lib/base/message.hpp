@@ -201,8 +201,10 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   X(bad_shared, "a block sender without memory")                                                                                         \
   X(other_collective, "another collective of kernels")                                                                                   \
   X(bad_server, "a message for server {offset} of a service: it has servers 0 to {last}")                                                \
-  X(bad_key, "a critical section of servers was called with key {offset}: they have keys 0 to {last}") /* of lib/server, as the next */  \
+  X(bad_key,                                                                                                                             \
+    "a critical section of servers was called with key {offset}: they have keys 0 to {last}") /* of lib/server, as those that follow */  \
   X(bad_slot, "a critical section is to put its answer where there is no room for it: {place}, or misaligned")                           \
+  X(sender_begun, "a kernel begins a server sender again before its end(): what was called since it began is lost")                      \
   X(other_reduction, "another reduction")                                                                                                \
   X(bad_reduction, "a reduction that cannot be")                                                                                         \
   X(task_pe, "a task for PE {wrong_pe}: the job has PEs 0 to {last_pe}") /* of lib/task, as those that follow */                         \

@@ -11,7 +11,7 @@
 #pragma once
 #include "device/service_kernel.cuh"
 #include "lib/server/combine.cuh"
-#include "lib/server/table.cuh"
+#include "lib/server/in_place.cuh"
 
 namespace gravel {
 
@@ -36,9 +36,11 @@ struct key_server {
   static constexpr uint32_t warps = threads / 32, each = sizeof(message) <= 24 ? 2 : 1, window = threads * each;
   static constexpr uint32_t lock_words = 4096;         ///< of exclusion by locks, as in the paper
   static constexpr uint32_t shared_bytes = 16 * 1024;  ///< room for a server's records in its shared memory
-  /// Small records are in registers while their calls run. Others are changed where they lie, and lie in device memory.
+  /// Small records are in registers while their calls run. Others lie in device memory, and are changed there; but where several calls of one wait, in a
+  /// copy in shared memory: each would else wait for what the one before has written to come back.
   static constexpr bool copies = layout::nested || sizeof(Record) <= 32;
   static constexpr uint32_t shared_records = copies ? shared_bytes / sizeof(Record) : 0;
+  static constexpr uint32_t copies_of_warp = copies ? 0 : shared_bytes / warps / sizeof(Record), least_copied = 4;  ///< calls of a record
 
   server_table<layout> table;
 
@@ -50,6 +52,24 @@ struct key_server {
       for (uint32_t i = here.rank(); i < lock_words; i += threads) mine.lock[i] = 0;
     if (copies && table.in_shared)
       for (uint32_t i = here.rank(); number(here, i) < own_keys(); i += threads) records()[i] = table.slots[number(here, i)].record;
+  }
+
+  /// Calls that a lane looks at together when they come from other PEs: the ways to memory of one are those of all.
+  static constexpr uint32_t arrivals = layout::nested ? 0 : 2;
+  /// Calls of other PEs have come, and run at once if their keys are free. Nested ones go from server to server.
+  GRAVEL_DEVICE uint32_t arrive(const gravel_t& g, const message* calls, uint32_t which) const {
+    if (!table.in_place) return 0;
+    uint32_t ran = 0;
+    if constexpr (table_type::in_words) {
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < arrivals; ++k)
+        if ((which >> k & 1) && (run_arrived<Sections>(g, calls[k].word) || ...)) ran |= 1u << k;
+    } else {
+      // Again, as two may be of one key. No more: who tries often keeps the server from its key.
+      ran = run_arrivals(g, calls, which);
+      if (which & ~ran) ran |= run_arrivals(g, calls, which & ~ran);
+    }
+    return ran;
   }
 
   __device__ void operator()(const here_type& here, const gravel_service_batch<message>& batch) const {
@@ -103,12 +123,8 @@ struct key_server {
     if constexpr (table_type::in_words) {
       if (layout::nested || !table.in_shared) lock = open_word(k);
     } else if (table.in_place) {
-      for (relax wait;; wait()) {  // a client that runs in place waits for nothing
-        lock = load_relaxed<scope::device>(&table.slots[number].lock);
-        if (state_in(lock) >= key_state::server ||
-            (state_in(lock) == key_state::free && table.take(number, key_state::server) == key_state::free))
-          break;
-      }
+      table.take_from_clients(number);
+      if constexpr (layout::nested) lock = load_relaxed<scope::device>(&table.slots[number].lock);
     } else if constexpr (layout::nested) {
       lock = load_relaxed<scope::device>(&table.slots[number].lock);
     }
@@ -122,14 +138,8 @@ struct key_server {
   /// Returns the lock.
   GRAVEL_DEVICE uint32_t open_word([[maybe_unused]] open_key& k) const {
     if constexpr (table_type::in_words) {
-      slot_word* const at = table.word(k.number);
-      auto slot = table_type::slot_of(load_slot(at));
-      for (relax wait; table.in_place && state_in(slot.lock) < key_state::server; wait()) {
-        // Only the lock is compared: clients may change the record again and again.
-        const bool taken = state_in(slot.lock) == key_state::free && table.take(k.number, key_state::server) == key_state::free;
-        slot = table_type::slot_of(load_slot(at));
-        if (taken) break;
-      }
+      if (table.in_place) table.take_from_clients(k.number);  // only the lock is compared: clients may change the record again and again
+      const auto slot = table_type::slot_of(load_slot(table.word(k.number)));
       k.kept = slot.record;
       return slot.lock;
     }
@@ -249,19 +259,44 @@ struct key_server {
       }
       if (lane == 0) {
         open_key k = open(number);
-        run_row(here, calls, row, k);
+        on_copy(k, here, 0, [&] { run_row(here, calls, row, k); });
         close(k, true);
       }
       __syncwarp();
       return row;
     }
-    if (mine && lane_group::lowest(same) == lane) {
+    const bool runs = mine && lane_group::lowest(same) == lane;
+    uint32_t copy = copies_of_warp;
+    if constexpr (copies_of_warp > 0) {
+      const bool has_many = runs && lane_group::popcount(same) >= least_copied;
+      const uint32_t those = __ballot_sync(~0u, has_many);
+      if (has_many) copy = lane_group::popcount(those & ((1u << lane) - 1));
+    }
+    if (runs) {
       open_key k = open(number);
-      apply_all(here, calls, same, k);
+      on_copy(k, here, copy, [&] { apply_all(here, calls, same, k); });
       close(k, (same & (same - 1)) != 0);
     }
     __syncwarp();  // what one lane wrote the next calls of its key may read in another
     return n < 32 ? n : 32;
+  }
+  /// Calls f() with the record in the warp's copy of that number, if it has so many.
+  template <class F>
+  GRAVEL_DEVICE void on_copy([[maybe_unused]] open_key& k, [[maybe_unused]] const here_type& here, [[maybe_unused]] uint32_t number,
+                             const F& f) const {
+    if constexpr (copies_of_warp > 0) {
+      Record* const own = k.kept;
+      const bool is_copied = number < copies_of_warp;
+      if (is_copied) {
+        k.kept = records() + here.rank() / 32 * copies_of_warp + number;
+        *k.kept = *own;
+      }
+      f();
+      if (is_copied) *own = *k.kept;
+      k.kept = own;
+    } else {
+      f();
+    }
   }
   /// The calls of one key, one after the other.
   GRAVEL_DEVICE void apply_all(const here_type& here, const message* calls, uint32_t which, open_key& k) const {
@@ -344,6 +379,85 @@ struct key_server {
     } else {
       visit<S>(here, call, k);
     }
+  }
+
+  /// Those whose keys are free at once: returns which.
+  GRAVEL_DEVICE uint32_t run_arrivals(const gravel_t& g, const message* calls, uint32_t which) const {
+    constexpr auto free = static_cast<uint32_t>(key_state::free), client = static_cast<uint32_t>(key_state::client);
+    typename table_type::slot* at[arrivals];
+    uint32_t had[arrivals], has = 0;
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < arrivals; ++k) {
+      at[k] = table.slots + (calls[k].word[0] >> layout::bits);
+      had[k] = which >> k & 1 ? swap_acquire_later<scope::device>(&at[k]->lock, free, client) : client;
+    }
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < arrivals; ++k) has |= (had[k] == free) << k;
+    if (has == 0) return 0;
+    acquire_now<scope::device>();  // [K1]
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < arrivals; ++k)
+      if (has >> k & 1) come_near(at[k]->record);
+    uint64_t told[arrivals] = {};
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < arrivals; ++k)
+      if (has >> k & 1) (run_if_is<Sections>(calls[k].word, at[k]->record, told[k]), ...);
+    thread_fence<scope::device>();
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < arrivals; ++k)
+      if (has >> k & 1) store_behind_fence<scope::device>(&at[k]->lock, free);  // [K1]
+    if constexpr (layout::answers) {                                            // behind the fence, which would wait for them
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < arrivals; ++k)
+        if (has >> k & 1) (tell_if_is<Sections>(g, calls[k].word, told[k]), ...);
+    }
+    return has;
+  }
+  /// A section will read the record: all of its memory is asked for at once, so that a lane waits for several records once.
+  GRAVEL_DEVICE static void come_near([[maybe_unused]] const Record& r) {
+#if GRAVEL_ON_GPU
+    constexpr uint32_t sector = 32;
+    GRAVEL_UNROLL
+    for (uint32_t i = 0; i + sector <= sizeof(Record); i += sector)
+      asm volatile("prefetch.global.L1 [%0];" ::"l"(reinterpret_cast<const char*>(&r) + i));
+#endif
+  }
+  template <class S>
+  GRAVEL_DEVICE static bool is_of(const uint32_t* call) {
+    return (call[0] & layout::kind_mask) == layout::template kind_of<S>();
+  }
+  template <class S>
+  GRAVEL_DEVICE static void run_if_is(const uint32_t* call, Record& r, [[maybe_unused]] uint64_t& told) {
+    if constexpr (section_traits<Record, S>::keys == 1) {
+      if (!is_of<S>(call)) return;
+      if constexpr (section_traits<Record, S>::answers) {
+        const auto answer = run_section<S, layout>(call, r);
+        __builtin_memcpy(&told, &answer, sizeof(answer));
+      } else run_section<S, layout>(call, r);
+    }
+  }
+  template <class S>
+  GRAVEL_DEVICE static void tell_if_is([[maybe_unused]] const gravel_t& g, [[maybe_unused]] const uint32_t* call,
+                                       [[maybe_unused]] uint64_t told) {
+    using traits = section_traits<Record, S>;
+    if constexpr (traits::answers) {
+      typename traits::result answer;
+      __builtin_memcpy(&answer, &told, sizeof(answer));
+      if (is_of<S>(call)) send_answer<layout>(g, call, answer, false);
+    }
+  }
+  /// One whose record is a word with its lock.
+  template <class S>
+  GRAVEL_DEVICE bool run_arrived(const gravel_t& g, const uint32_t* call) const {
+    if constexpr (section_traits<Record, S>::keys == 1) {
+      using in_place = section_in_place<S, layout>;
+      if (!is_of<S>(call)) return false;
+      typename in_place::answer_type answer;
+      if (!in_place::template run_on<scope::device>(table.slots + (call[0] >> layout::bits), call, answer)) return false;
+      if constexpr (in_place::traits::answers) send_answer<layout>(g, call, answer.value, false);
+      return true;
+    }
+    return false;
   }
 
   /// Who asked is told what `section` returns.

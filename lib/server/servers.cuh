@@ -15,7 +15,7 @@
 
 #include "host/gravel.cuh"
 #include "lib/base/error.hpp"
-#include "lib/server/call.cuh"
+#include "lib/server/sender.cuh"
 
 enum class gravel_exclusion {
   owners,  ///< a key belongs to one lane of its server at a time: no locks
@@ -78,30 +78,17 @@ class gravel_servers {
   /// cannot be or there is no room.
   explicit gravel_servers(const gravel_servers_options& how, const std::function<Record(uint32_t key)>& initial = {}) {
     const auto n_pes = static_cast<uint32_t>(gravel_n_pes());
-    check(how, n_pes);
     check_alike(how);
+    check(how, n_pes);
     table_.keys = how.keys, table_.n_pes = n_pes, table_.my_pe = static_cast<uint32_t>(gravel_my_pe()), table_.servers = how.blocks;
     table_.by_locks = how.exclusion == gravel_exclusion::locks;
     const bool fits = fits_shared(how, n_pes);
     table_.in_shared = how.data == gravel_server_data::shared ||
                        (how.data == gravel_server_data::automatic && fits && how.place != gravel_server_place::caller);
     table_.in_place = how.place == gravel_server_place::caller || (how.place == gravel_server_place::automatic && !table_.in_shared);
-    const uint64_t mine = table::keys_of_pe(how.keys, n_pes);
-    table_.slots = gravel_malloc<typename table::slot>(mine * sizeof(typename table::slot));
-    if constexpr (layout::nested) {
-      const uint64_t all = uint64_t{n_pes} * how.calls;
-      memory_ = gravel_malloc<char>(rooms::bytes(how.calls, n_pes));
-      auto* const words = reinterpret_cast<uint32_t*>(memory_ + 256);
-      table_.rooms = {how.calls, reinterpret_cast<uint64_t*>(memory_), words, words + how.calls, words + how.calls + all};
-    }
-    if (initial) {
-      std::vector<typename table::slot> slots(mine);
-      for (uint64_t i = 0; i < mine; ++i)
-        if (const uint64_t key = i * n_pes + table_.my_pe; key < how.keys) slots[i].record = initial(static_cast<uint32_t>(key));
-      gravel_copy(table_.slots, slots.data(), mine * sizeof(typename table::slot));
-    }
-    gravel_barrier_all();  // memory of all PEs is as it is to be before a server runs
     try {
+      take_memory(how, initial);
+      gravel_barrier_all();  // memory of all PEs is as it is to be before a server runs
       service_.emplace(server{table_}, gravel_service_options{how.blocks, how.chunks, how.chunk_messages});
     } catch (const gravel::error&) {  // on all PEs
       free_memory();
@@ -149,6 +136,22 @@ class gravel_servers {
   void check_open(const char* call) const {
     if (!service_) gravel::refuse_closed(call, handle_type::what, server::name);
   }
+  void take_memory(const gravel_servers_options& how, const std::function<Record(uint32_t key)>& initial) {
+    const uint32_t n_pes = table_.n_pes;
+    const uint64_t mine = table::keys_of_pe(how.keys, n_pes);
+    table_.slots = gravel_malloc<typename table::slot>(mine * sizeof(typename table::slot));
+    if constexpr (layout::nested) {
+      const uint64_t all = uint64_t{n_pes} * how.calls;
+      memory_ = gravel_malloc<char>(rooms::bytes(how.calls, n_pes));
+      auto* const words = reinterpret_cast<uint32_t*>(memory_ + 256);
+      table_.rooms = {how.calls, reinterpret_cast<uint64_t*>(memory_), words, words + how.calls, words + how.calls + all};
+    }
+    if (!initial) return;
+    std::vector<typename table::slot> slots(mine);
+    for (uint64_t i = 0; i < mine; ++i)
+      if (const uint64_t key = i * n_pes + table_.my_pe; key < how.keys) slots[i].record = initial(static_cast<uint32_t>(key));
+    gravel_copy(table_.slots, slots.data(), mine * sizeof(typename table::slot));
+  }
   void free_memory() {
     gravel_free(table_.slots);
     gravel_free(memory_);
@@ -173,12 +176,18 @@ class gravel_servers {
   }
 
   [[noreturn]] static void refuse(const std::string& why) { gravel::fail_text("servers '" + std::string(server::name) + "': " + why); }
-  /// Services compare what is theirs.
+  /// Before all else: what is refused then is refused on all PEs.
   static void check_alike(const gravel_servers_options& how) {
-    constexpr const char* names[] = {"keys", "exclusion", "data", "place", "calls"};
+    constexpr const char* names[] = {"keys", "blocks", "exclusion", "data", "place", "calls", "chunks", "chunk_messages"};
     constexpr uint64_t n = std::size(names);
-    const uint64_t mine[n] = {how.keys, static_cast<uint64_t>(how.exclusion), static_cast<uint64_t>(how.data),
-                              static_cast<uint64_t>(how.place), how.calls};
+    const uint64_t mine[n] = {how.keys,
+                              how.blocks,
+                              static_cast<uint64_t>(how.exclusion),
+                              static_cast<uint64_t>(how.data),
+                              static_cast<uint64_t>(how.place),
+                              how.calls,
+                              how.chunks,
+                              how.chunk_messages};
     const auto n_pes = static_cast<uint64_t>(gravel_n_pes());
     std::vector<uint64_t> all(n * n_pes);
     gravel_allgather(all.data(), mine, n);

@@ -11,6 +11,9 @@
 //
 // Without sections in place only the server reads and writes the word, and `free` and `server` mean the same. The server takes a key from
 // `free` as clients do, and gives it back [K1] when calls for it no longer meet: then clients may run in place again.
+//
+// A server that finds a client there writes `server` into the word all the same: so that others who want the key send their calls, and it is not one of
+// thousands that try. It has the key only when it has taken it from `free`, which the client writes whatever is there (take_from_clients).
 #pragma once
 #include "lib/server/section.hpp"
 #include "lib/server/slot_word.cuh"
@@ -78,6 +81,18 @@ struct server_table {
   /// Takes a free key; returns who had it. It is taken without a look before: mostly it is free, and who has it is told as well. Thread scope: lane.
   GRAVEL_DEVICE key_state take(uint32_t number, key_state as) const { return take_slot<scope::device>(slots + number, as); }
   GRAVEL_DEVICE void give(uint32_t number) const { give_slot<scope::device>(slots + number); }
+  /// For the key's server, in whose hands it is when this returns. Who runs in place waits for nothing. Thread scope: lane.
+  GRAVEL_DEVICE void take_from_clients(uint32_t number) const {
+    bool told = false;  // what says `server` is what this lane has written, while a client is inside
+    for (relax wait;; wait()) {
+      const key_state found = state_in(load_relaxed<scope::device>(&slots[number].lock));
+      if (found >= key_state::server && !told) return;
+      if (found == key_state::free && take(number, key_state::server) == key_state::free) return;
+      if (found == key_state::client)
+        told |= compare_swap_acquire<scope::device>(&slots[number].lock, static_cast<uint32_t>(key_state::client),
+                                                    static_cast<uint32_t>(key_state::server));
+    }
+  }
   // The same of a slot that may be another PE's, with which memory it has device scope for its owner and system scope for others: both are carried out by
   // the owner's L2 cache, as those of device/in_place.cuh are.
   template <scope S>

@@ -5,7 +5,7 @@
 //   read; swap             section_call::run_on_word, a section that is pure
 //   read; swap; write      the same, of one that is not: nobody else is in it        [K1]
 //   read both; swap both; write both     section_call::run_on_words                  [K1]
-//   take; read             key_server::open_word: only the lock is compared          [K1]
+//   take; read             server_table::take_from_clients, key_server::open_word: only the lock is compared   [K1]
 //   write                  key_server::close
 //   SEND                   a client whose key is not free, or that has failed often
 //
@@ -16,6 +16,7 @@
 // BROKEN=5: who is not pure swaps in the record at once and runs then.
 // BROKEN=6: the second of two swaps compares the lock alone.                BROKEN=7: who does not get the second key keeps the first.
 // BROKEN=8: the second of two words is not taken, only written.
+// BROKEN=9: the server takes for its own what it has written while a client is inside.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -124,14 +125,23 @@ proctype client() {
   od
 }
 
+/* Is it a client's, it says SERVER all the same (told), but is not in yet: from FREE alone, or from what it was before. */
 inline take(k) {
+  told = false;
   look(k);
   do
+#if BROKEN == 9
   :: seen_lock[k] == SERVER -> break
-  :: else ->
-     (lock[k] != CLIENT);
+#else
+  :: seen_lock[k] == SERVER && !told -> break
+  :: seen_lock[k] == SERVER && told -> (lock[k] != SERVER); look(k)
+#endif
+  :: seen_lock[k] == CLIENT ->
+     atomic { if :: lock[k] == CLIENT -> lock[k] = SERVER; told = true :: else -> skip fi };
+     look(k)
+  :: seen_lock[k] == FREE ->
      atomic {
-       taken = (seen_lock[k] == FREE && lock[k] == FREE);
+       taken = (lock[k] == FREE);
        if :: taken -> lock[k] = SERVER :: else -> skip fi
      };
 #if BROKEN == 1
@@ -155,7 +165,7 @@ inline give(k, stays) {
 
 proctype server() {
   byte seen[2], seen_lock[2], which;
-  bit taken, contended;
+  bit taken, told, contended;
 end:
   do
   :: ring?which ->
