@@ -27,16 +27,16 @@ constexpr uint32_t gathered_servers(uint64_t bytes, uint64_t room = 40 * 1024) {
   return fit > 32 ? 32 : fit < 1 ? 1 : static_cast<uint32_t>(fit);
 }
 
+/// Of the bins for calls to servers of up to three peers, of calls of any size; with one peer, half of a bin is a chunk.
+constexpr uint32_t far_call_bytes = 12 * 1024;
 /// Bins for calls that go to servers of peers, where they run when they arrive: what the block calls there leaves in whole chunks. FAR: are there any? The
 /// messages lie in memory that bins of the own servers lend.
 template <class Server, bool FAR>
 class far_calls {
  public:
-  /// For up to three peers, of calls of any size; with one, half of a bin is a chunk.
-  static constexpr uint32_t bytes = 12 * 1024;
   /// Thread scope: one lane; the block synchronizes behind it.
   GRAVEL_DEVICE void begin(const gravel_t& g, unit* memory) {
-    bins_.begin(g, bytes / sizeof(unit));
+    bins_.begin(g, far_call_bytes / sizeof(unit));
     memory_ = memory;
     ticket_ = 0;
     sent_ = judged_ = contended_ = 0;
@@ -246,7 +246,7 @@ struct server_sender {
   /// Of how many servers the bins lend their memory for peers.
   static constexpr uint32_t lent = [] {
     if constexpr (layout::nested) return 0u;
-    else return (far_calls<server, true>::bytes + bins_type::bytes_of_server - 1) / bins_type::bytes_of_server;
+    else return (far_call_bytes + bins_type::bytes_of_server - 1) / bins_type::bytes_of_server;
   }();
   static constexpr bool gathers_far = !layout::nested && am_message<gravel_service_delivery<server>>::is_compact && lent < SERVERS;
   GRAVEL_DEVICE unit* far_memory() {
