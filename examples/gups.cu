@@ -74,7 +74,9 @@ void make_updates(const gups_job& job, const gups_options& o, network_model& net
   const uint64_t first = o.updates * static_cast<uint64_t>(gravel_my_pe());
   const uint64_t message = bytes_of(update_kind(job.is_xor ? op::bit_xor : op::inc, value_type::u64));
   progress report(what, gravel_my_pe() == 0);
-  in_pieces(o.updates, net.is_collective() ? o.updates : 1 << 22, report, [&](uint64_t done, uint64_t count) {
+  // As long as a GPU is busy with for some 10 ms: of what is sent to other PEs the last of each piece is waited for.
+  const uint64_t pieces = uint64_t{1} << (GRAVEL_CUDA ? 27 : 22);
+  in_pieces(o.updates, net.is_collective() ? o.updates : pieces, report, [&](uint64_t done, uint64_t count) {
     const uint64_t from = first + done;
     if (!net.is_gravel())
       net.launch_rival(update_otherwise, {.items = count, .blocks = o.grid, .of_item = 1, .of_item_to_one = 1, .message_bytes = message},
