@@ -155,6 +155,14 @@ void send_transfers(Rig& r, uint32_t n) {
   for (uint64_t i = n; i-- > 0;) gravel::ring<scope::device>::publish(ring.word(claim.first + i), claim.first + i);
 }
 
+/// f() by all lanes of so many blocks, whose order the seed decides.
+template <class F>
+void launch_seeded(uint64_t seed, unsigned threads, unsigned blocks, unsigned lanes, const F& f) {
+  simt::launch_options how{};
+  how.threads = threads;
+  how.seed = seed;
+  simt::launch(blocks, lanes, how, f);
+}
 uint64_t mixed(uint64_t seed, uint32_t lane, uint32_t i) { return mix(seed * 1000 + mix(lane * 100 + i)); }
 
 /// Lanes of two blocks call all sections for few keys.
@@ -162,10 +170,7 @@ void call_from_clients(uint64_t seed, bool by_locks, bool in_place) {
   constexpr uint32_t keys = 4, blocks = 2, lanes = 32, each = 5;
   rig<deposit, transfer, rotate> r(keys, 2, 32, by_locks, in_place);
   r.run(seed, [&] {
-    simt::launch_options how{};
-    how.threads = 1;
-    how.seed = seed;
-    simt::launch(blocks, lanes, how, [&] {
+    launch_seeded(seed, 1, blocks, lanes, [&] {
       const uint32_t lane = blockIdx.x * lanes + threadIdx.x;
       for (uint32_t i = 0; i < each; ++i) {
         const uint64_t m = mixed(seed, lane, i);
@@ -241,10 +246,7 @@ TEST_CASE("sections in place where record and lock are one word") {
     rig<pay_in, enter> r(keys, 1 + seed % 2, 32, seed % 3 == 2, true);
     enter::wrong = 0;
     r.run(seed, [&] {
-      simt::launch_options how{};
-      how.threads = 2;
-      how.seed = seed;
-      simt::launch(blocks, lanes, how, [&] {
+      launch_seeded(seed, 2, blocks, lanes, [&] {
         for (uint32_t i = 0; i < each; ++i) {
           const auto key = static_cast<uint32_t>(mixed(seed, blockIdx.x * lanes + threadIdx.x, i) % keys);
           if ((threadIdx.x + i) % 3 == 0) gravel_server_call<enter>(r.handle, key, key);
@@ -312,10 +314,7 @@ TEST_CASE("whichever lanes of a warp call") {
     constexpr uint32_t keys = 5;
     rig<deposit, add_up> r(keys, 1 + seed % 2, 32, seed == 1, seed == 2);
     r.run(seed, [&] {
-      simt::launch_options how{};
-      how.threads = 1;
-      how.seed = seed;
-      simt::launch(1, 32, how, [&] {
+      launch_seeded(seed, 1, 1, 32, [&] {
         __shared__ server_sender<2, 0, account, deposit, add_up> out;
         out.begin(r.handle);
         for (uint32_t i = 0; i < masks.size(); ++i) {
@@ -353,10 +352,7 @@ uint32_t fill_table(uint64_t seed, uint32_t keys, uint32_t each) {
   constexpr uint32_t lanes = 64;
   std::vector<uint64_t> made(keys), wanted(keys);
   uint32_t left = 0;
-  simt::launch_options how{};
-  how.threads = 1;
-  how.seed = seed;
-  simt::launch(1, lanes, how, [&] {
+  launch_seeded(seed, 1, 1, lanes, [&] {
     __shared__ call_table<gather_up, account, PLACES> table;
     const auto make = [&](uint32_t key, uint64_t value) { made[key] += value, ++left; };
     for (uint32_t round = 0; round < 2; ++round) {
@@ -421,10 +417,7 @@ uint32_t mix_colors(uint64_t seed, uint32_t colors, uint32_t each) {
   std::vector<uint64_t> made(colors), wanted(colors);
   uint32_t left = 0;
   const auto color = [](uint64_t c) { return c << 32; };
-  simt::launch_options how{};
-  how.threads = 1;
-  how.seed = seed;
-  simt::launch(1, lanes, how, [&] {
+  launch_seeded(seed, 1, 1, lanes, [&] {
     __shared__ call_table<mix_paint, account, PLACES> table;
     const auto make = [&](uint32_t key, const paint& p) {
       CHECK(key == 5);
@@ -495,10 +488,7 @@ void call_by_tables(uint64_t seed) {
   const auto key_of = [](uint64_t m) { return static_cast<uint32_t>(m >> 20 & 1 ? m >> 32 & 1 : m % keys); };
   rig<gather_up, deposit, Nested...> r(keys, 1 + seed % 2, 32, seed % 3 == 2, seed % 2);
   r.run(seed, [&] {
-    simt::launch_options how{};
-    how.threads = 2;
-    how.seed = seed;
-    simt::launch(blocks, lanes, how, [&] {
+    launch_seeded(seed, 2, blocks, lanes, [&] {
       __shared__ server_sender<2, 4, account, gather_up, deposit, Nested...> out;
       out.begin(r.handle);
       for (uint32_t i = 0; i < each; ++i) {
@@ -706,10 +696,7 @@ TEST_CASE("large records are copied where several of their calls wait") {
     large_enter::slots = reinterpret_cast<uintptr_t>(r.slots.data());
     large_enter::slots_end = reinterpret_cast<uintptr_t>(r.slots.data() + keys);
     r.run(seed, [&] {
-      simt::launch_options how{};
-      how.threads = 2;
-      how.seed = seed;
-      simt::launch(blocks, lanes, how, [&] {
+      launch_seeded(seed, 2, blocks, lanes, [&] {
         for (uint32_t i = 0; i < each; ++i) {
           const uint64_t m = mixed(seed, blockIdx.x * lanes + threadIdx.x, i);
           const uint32_t key = seed == 4 || m >> 62 ? 1 : static_cast<uint32_t>(m % keys);  // most are of key 1
