@@ -37,9 +37,17 @@ class fake_link final : public remote_link {
   explicit fake_link(uint32_t packets, bool prefers_messages = false) : packets_(packets), prefers_messages_(prefers_messages) {}
   bool prefers_messages() const override { return prefers_messages_; }
 
+  /// What is put from slots has been read when put() returns, as where a processor copies it.
+  bool reads_at_once = false;
+
   void put(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, uint32_t* puts) override {
     std::lock_guard lock(mutex_);
     pending_.push_back({{}, {}, local, bytes, region, offset, puts, false});
+    if (!reads_at_once || !puts) return;
+    delivery& d = pending_.back();
+    d.data.assign(static_cast<const std::byte*>(local), static_cast<const std::byte*>(local) + bytes);
+    d.local = d.data.data();
+    --*std::exchange(d.puts, nullptr);
   }
   void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, const plane_header& notice) override {
     std::lock_guard lock(mutex_);

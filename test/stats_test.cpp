@@ -28,6 +28,10 @@ stats_row some_job() {
   row[stat::messages_spilled] = 5;
   row[stat::slots_taken] = 33;
   row[stat::stalls] = 3;
+  row[stat::busy_us] = 4'000'000;
+  row[stat::put_us] = 1'500'000;
+  row[stat::full_us] = 250'000;
+  row[stat::dry_us] = 750'000;
   return row;
 }
 }  // namespace
@@ -51,7 +55,8 @@ TEST_CASE("Table 5: average packet size") {
 TEST_CASE("the text shows both numbers and every cause") {
   const std::string text = stats_text(some_job(), 4, 2);
   for (const char* part : {"4 PEs on 2 nodes", "66.7 %", "2500 bytes", "full 25.0 %", "age 50.0 %", "flush 15.0 %", "idle 10.0 %",
-                           "local ring 40.0 %", "put 55.0 %", "inside the notice 5.0 %", "77 / 5 messages", "3 waits"})
+                           "local ring 40.0 %", "put 55.0 %", "inside the notice 5.0 %", "77 / 5 messages", "3 waits", "worked 4.00 s",
+                           "1.50 s of it in puts", "0.25 s for room", "0.75 s for slots"})
     CHECK_THAT(text, contains_text(part));
 }
 

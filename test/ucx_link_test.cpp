@@ -108,6 +108,25 @@ TEST_CASE("a notice says that what was put before it is there, too, and each suc
   }
 }
 
+TEST_CASE("what has been counted down may be overwritten, also before the notice") {
+  two_workers w;
+  for (uint64_t sequence = 0; sequence < 20; ++sequence) {
+    uint32_t puts = 0;
+    for (uint64_t at = 0; at < bytes; at += bytes / 4) {
+      std::memset(w.slot.data(), static_cast<int>(sequence + 1 + at / 1024), bytes / 4);
+      ++puts;
+      w.link->put(w.slot.data(), bytes / 4, 0, at, &puts);
+      w.until([&] { return puts == 0; });
+      std::memset(w.slot.data(), 0xee, bytes / 4);
+    }
+    w.put(bytes, sequence);
+    w.until([&] { return w.notices.size() == sequence + 1; });
+    for (uint64_t i = 0; i < bytes; ++i)
+      if (w.to[i] != static_cast<std::byte>(sequence + 1 + i / (bytes / 4) * (bytes / 4) / 1024))
+        FAIL("byte " << i << " of packet " << sequence);
+  }
+}
+
 TEST_CASE("puts that are under way when the link goes away count nothing: who counts may be gone before") {
   for (bool progressed : {false, true}) {
     two_workers w;

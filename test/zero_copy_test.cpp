@@ -156,6 +156,17 @@ TEST_CASE("a slot is given back when its puts are done, not before, and not only
   expect_word(*job, 1, 3, 700);
 }
 
+TEST_CASE("a slot that puts have read when they return goes back as soon as it is taken") {
+  const auto job = fake_job::with<>(two_nodes("1K"));
+  job->clock_step = 0;
+  job->node(0).links[0][1]->reads_at_once = true;
+  slot_writer(*job, 0).increments(1, 3, 700);
+  job->step_plane(0, 0);
+  CHECK(given_back(*job) == 1);
+  CHECK(job->stat_of(stat::packets) == 0);
+  expect_word(*job, 1, 3, 700);
+}
+
 TEST_CASE("slots are given back in order, whichever puts are done first") {
   const auto job = fake_job::with<>(two_nodes("1K"));
   job->clock_step = 0;
@@ -207,6 +218,8 @@ TEST_CASE("a producer that waits for a slot gets it when puts are done") {
     fake_shape shape = two_nodes("64");
     shape.seed = seed;
     const auto job = fake_job::with<>(shape);
+    for (auto& of_plane : job->node(0).links)
+      if (of_plane[1]) of_plane[1]->reads_at_once = seed % 2 == 0;
     // Each slot has other words: one that is written too early shows.
     constexpr uint32_t slots = 60;
     for (uint32_t i = 0; i < slots; ++i) slot_writer(*job, 0).increments(1, i, 100 + i);

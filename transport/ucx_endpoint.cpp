@@ -55,8 +55,8 @@ void ucx_endpoint::check_open(const char* what) const {
   if (state_->closing) fail("UCX: {} to {} after its endpoint was closed", what, state_->peer);
 }
 
-void ucx_endpoint::put(const void* local, size_t bytes, const ucx_memory& local_memory, uint64_t remote_address,
-                       const ucx_remote_memory& remote_memory, done_callback done, void* argument) {
+bool ucx_endpoint::put(const void* local, size_t bytes, const ucx_memory& local_memory, uint64_t remote_address,
+                       const ucx_remote_memory& remote_memory, done_callback done, void* argument, put_end end) {
   check_open("put");
   if (!local_memory.contains(local, bytes))
     fail("UCX: put to {} of {} bytes at {}: outside the registered {} bytes at {}", state_->peer, bytes, local, local_memory.bytes(),
@@ -67,7 +67,10 @@ void ucx_endpoint::put(const void* local, size_t bytes, const ucx_memory& local_
          remote_memory.address_);
   ucx_worker& worker = *state_->worker;
   ucx_operation* operation = worker.acquire(state_.get(), done, argument);
-  if (failed()) return worker.event(operation, state_->failure);
+  if (failed()) {
+    worker.event(operation, state_->failure);
+    return false;
+  }
   operation->waits = 2;  // UCX's callback and the flush that progress() posts
   state_->unflushed.push_back(operation);
   if (!state_->listed_dirty) {
@@ -80,7 +83,11 @@ void ucx_endpoint::put(const void* local, size_t bytes, const ucx_memory& local_
   param.user_data = operation;
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   param.memh = local_memory.handle();
-  worker.start(operation, ucp_put_nbx(state_->handle, local, bytes, remote_address, remote_memory.key_, &param));
+  const ucs_status_ptr_t result = ucp_put_nbx(state_->handle, local, bytes, remote_address, remote_memory.key_, &param);
+  const bool is_read = end == put_end::read && UCS_PTR_STATUS(result) == UCS_OK;
+  if (is_read) operation->done = nullptr;  // the record stays: the next flush covers it
+  worker.start(operation, result);
+  return is_read;
 }
 
 void ucx_endpoint::send_am(unsigned id, std::span<const std::byte> header, std::span<const std::byte> data, done_callback done,

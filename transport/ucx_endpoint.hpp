@@ -26,6 +26,9 @@ namespace gravel {
 
 class ucx_endpoint;
 
+/// What `done` of a put says: that its bytes are there, or only that they have been read here.
+enum class put_end { there, read };
+
 /// Memory registered by the peer of one endpoint, for puts through that endpoint. A plain value; usable as
 /// long as the endpoint is.
 class ucx_remote_memory {
@@ -63,10 +66,11 @@ class ucx_endpoint {
   ucx_endpoint& operator=(ucx_endpoint&&) = delete;
 
   /// Copies `bytes` at `local`, inside `local_memory`, to `remote_address`, inside `remote_memory`. `done`
-  /// (or null) is called once the data is visible there and `local` may be reused. Throws gravel::error if a
-  /// range is exceeded.
-  void put(const void* local, size_t bytes, const ucx_memory& local_memory, uint64_t remote_address, const ucx_remote_memory& remote_memory,
-           done_callback done, void* argument);
+  /// (or null) is called once the data is visible there and `local` may be reused; put_end::read: it may
+  /// be called as soon as that is, and is not if that is now: then put() returns true. Throws gravel::error
+  /// if a range is exceeded.
+  bool put(const void* local, size_t bytes, const ucx_memory& local_memory, uint64_t remote_address, const ucx_remote_memory& remote_memory,
+           done_callback done, void* argument, put_end end = put_end::there);
 
   /// Sends an active message, always eagerly (meant for up to 64 KiB; more works, but is copied by the
   /// receiver). The header, up to ucx_worker::max_header(), may be reused at once. So may the data if `done`

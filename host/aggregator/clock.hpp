@@ -5,9 +5,10 @@
 
 namespace gravel {
 
-inline uint64_t now_us() {
+inline uint64_t now_ns() {
   using namespace std::chrono;
-  return static_cast<uint64_t>(duration_cast<microseconds>(steady_clock::now().time_since_epoch()).count());
+  return static_cast<uint64_t>(duration_cast<nanoseconds>(steady_clock::now().time_since_epoch()).count());
 }
+inline uint64_t now_us() { return now_ns() / 1000; }
 
 }  // namespace gravel

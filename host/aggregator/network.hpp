@@ -42,6 +42,13 @@ class plane_network {
     for (const auto& link : links_) pointers.push_back(link.get());
     return pointers;
   }
+  /// Time spent in the calls that put.
+  uint64_t put_ns() const {
+    uint64_t ns = 0;
+    for (const auto& link : links_)
+      if (link) ns += link->put_ns();
+    return ns;
+  }
   /// The connection that broke first, in words, which may be a consequence of something else; and since when (now_us()).
   const std::string& lost() const { return lost_; }
   uint64_t lost_at() const { return lost_at_; }

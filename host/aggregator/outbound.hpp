@@ -49,8 +49,8 @@ static_assert(sizeof(plane_header) == 40);
 class remote_link {
  public:
   virtual ~remote_link() = default;
-  /// Writes into landing memory of the other node. `local` stays untouched: if `puts` is given, until that is counted down by one (not
-  /// before, and not at all if the connection breaks), else until the packet's credit has come back.
+  /// Writes into landing memory of the other node. `local` stays untouched: if `puts` is given, until that is counted down by one (when `local` has
+  /// been read, which may be before this returns; not at all if the connection breaks), else until the packet's credit has come back.
   virtual void put(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, uint32_t* puts) = 0;
   /// The same and, when these bytes and those of all puts before are there, sends the notice. `local` stays untouched until the packet's
   /// credit has come back.

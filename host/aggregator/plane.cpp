@@ -41,6 +41,7 @@ bool plane::step(uint64_t now) {
     }
   }
   bool input = false;
+  is_held_up_ = false;
   for (auto& s : sources_) input |= take_from(*s, now);
   if (input) last_input_ = now;
   moved |= input;
@@ -78,11 +79,14 @@ bool plane::receive(const plane_header& header, std::span<const std::byte> data,
 }
 
 bool plane::take_from(plane_source& s, uint64_t now) {
-  constexpr int most_slots_a_round = 16;  // so that every queue gets its turn, and time is looked at
+  // So that every queue gets its turn, and time is looked at; and so that what large slots filled is announced before more of them come.
+  constexpr int most_slots_a_round = 16;
+  constexpr uint64_t most_units_a_round = 65536 / sizeof(unit);
   bool moved = false;
+  uint64_t units = 0;
   profile_range range;
   s.give_back();
-  for (int i = 0; i < most_slots_a_round; ++i) {
+  for (int i = 0; i < most_slots_a_round && units < most_units_a_round; ++i) {
     slot_header* slot = s.slots.arrived();
     if (!slot) break;
     range.begin("take slots");
@@ -94,8 +98,10 @@ bool plane::take_from(plane_source& s, uint64_t now) {
     store_release(&counts_->taken, taken_);
     if (!whole) {
       ++stats_[stat::stalls];
+      is_held_up_ = true;
       break;
     }
+    units += s.unit_at;
     s.row = s.message = s.unit_at = 0;
     ++stats_[stat::slots_taken];
     s.slots.take();

@@ -5,6 +5,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,7 +22,13 @@ class plane {
 
   /// One round. Returns true if anything moved. Throws gravel::error when the job cannot go on.
   bool step(uint64_t now_us);
-  void count_busy(uint64_t us) { stats_[stat::busy_us] += us; }
+  /// What this thread did for the last `us`: statistics.
+  void count_time(stat what, uint64_t us) { stats_[what] += us; }
+  /// What it waits for, behind a step that moved nothing; nullopt: for nothing.
+  std::optional<stat> waits_for() const {
+    if (is_held_up_) return stat::full_us;
+    return busy() ? std::optional(stat::dry_us) : std::nullopt;
+  }
   /// A message of the same plane of another node. Collective words are not handled here: false.
   bool receive(const plane_header&, std::span<const std::byte> data, uint64_t now_us);
 
@@ -54,6 +61,7 @@ class plane {
   std::vector<std::unique_ptr<plane_source>> sources_;
   uint64_t last_input_ = 0;
   uint64_t taken_ = 0;
+  bool is_held_up_ = false;    ///< in the last round a slot had to stay, at least in part
   uint64_t flush_number_ = 0;  ///< of the flush that began last
   plane_counts* counts_;
   uint64_t* stats_words_;

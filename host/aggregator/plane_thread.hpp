@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -65,7 +66,8 @@ class plane_thread {
     relax wait;
     bool attentive = false;
     profile_wait waiting;
-    uint64_t last_progress = now_us(), busy_since = 0;
+    uint64_t last_progress = now_us(), since = last_progress, put_ns = 0;
+    std::optional<stat> doing;  // since then
     const uint64_t patience = setup_.values.watchdog_s * 1'000'000;
     try {
       while (!job_.stop) {
@@ -73,14 +75,18 @@ class plane_thread {
         const bool awake = network_ && network_->worker().progress();
         if (!heard_.empty()) return job_.fail(heard_, true);
         const uint64_t now = now_us();
-        if (busy_since) plane_.count_busy(now - std::exchange(busy_since, 0));
+        if (doing) plane_.count_time(*doing, now - since);
+        since = now;
         if (has_failed(now)) return;
         if (round(now)) {
           wait.reset();
           waiting.end();
-          last_progress = busy_since = now;
+          last_progress = now;
+          doing = stat::busy_us;
+          if (network_) plane_.count_time(stat::put_us, network_->put_ns() / 1000 - std::exchange(put_ns, network_->put_ns()) / 1000);
           continue;
         }
+        doing = plane_.waits_for();
         const bool busy = plane_.busy();
         if (!busy) {
           last_progress = now;

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "host/aggregator/clock.hpp"
 #include "host/aggregator/outbound.hpp"
 #include "lib/base/error.hpp"
 #include "transport/ucx_endpoint.hpp"
@@ -26,7 +27,8 @@ class ucx_link final : public remote_link {
     const auto count_down = [](void* argument, ucs_status_t status) {
       if (status == UCS_OK) --*static_cast<uint32_t*>(argument);
     };
-    put(local, bytes, region, offset, puts ? count_down : done_callback(nullptr), puts);
+    if (!puts) put(local, bytes, region, offset, put_end::there, nullptr, nullptr);
+    else if (put(local, bytes, region, offset, put_end::read, count_down, puts)) --*puts;
   }
   void put_and_notify(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, const plane_header& notice) override {
     struct pending_notice {  // the callback's
@@ -34,7 +36,7 @@ class ucx_link final : public remote_link {
       plane_header notice;
     };
     put(
-        local, bytes, region, offset,
+        local, bytes, region, offset, put_end::there,
         [](void* argument, ucs_status_t status) {
           const std::unique_ptr<pending_notice> done(static_cast<pending_notice*>(argument));
           // The worker's error handler reports a failed endpoint; here only the notice must not go out.
@@ -53,15 +55,21 @@ class ucx_link final : public remote_link {
                       packet.size() > small ? [](void*, ucs_status_t) {} : done_callback(nullptr), nullptr);
   }
   bool prefers_messages() const override { return endpoint_.prefers_messages(); }
+  /// Time spent in the calls that put.
+  uint64_t put_ns() const { return put_ns_; }
 
  private:
-  void put(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, done_callback done, void* argument) {
+  bool put(const void* local, uint64_t bytes, uint32_t region, uint64_t offset, put_end end, done_callback done, void* argument) {
     const auto memory = std::find_if(local_.begin(), local_.end(), [&](const ucx_memory* m) { return m->contains(local, bytes); });
     if (memory == local_.end()) fail("a put of {} bytes at {}, which are not registered", bytes, local);
-    endpoint_.put(local, bytes, **memory, regions_.at(region).address() + offset, regions_[region], done, argument);
+    const uint64_t begin = now_ns();
+    const bool ended = endpoint_.put(local, bytes, **memory, regions_.at(region).address() + offset, regions_[region], done, argument, end);
+    put_ns_ += now_ns() - begin;
+    return ended;
   }
   // The endpoint comes last: it is destroyed first, and then calls back for every put that is still under way.
   std::vector<const ucx_memory*> local_;
+  uint64_t put_ns_ = 0;
   std::vector<ucx_remote_memory> regions_;
   ucx_endpoint endpoint_;
 };

@@ -27,6 +27,9 @@ enum class stat : uint32_t {
   slots_taken,
   stalls,   ///< times a queue had to wait for a packet to a busy destination
   busy_us,  ///< time of the aggregator's threads in rounds that moved something
+  put_us,   ///< ... of that, in the calls that put bytes into other nodes' memory
+  full_us,  ///< in rounds that moved nothing, with a slot at hand for a destination that had no room
+  dry_us,   ///< in rounds that moved nothing, without a slot, with packets under way
   count
 };
 constexpr uint32_t n_stats = static_cast<uint32_t>(stat::count);

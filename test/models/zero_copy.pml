@@ -7,6 +7,7 @@
 //   close             outbound::close: head and what was copied are put, and with that put goes the notice
 //   nic               reads a put's source and writes the landing slot, when it likes and in any order
 //   done              `puts` of its slot is counted down; or, when all puts before are done (a flush), the notice is sent
+//                     (That UCX may count down what it has read and not written yet is not in the model: here a put is read as it is written.)
 //   give back         plane_source::give_back: in order, slots that are taken and from which no puts are under way
 //   apply             the receiver: in the order of packets; its count is the plane's credit
 //
