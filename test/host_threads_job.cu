@@ -174,10 +174,13 @@ void check_bulk() {
       gravel_copy(got.data(), to[i], room);
       const std::vector<char>& right = i == 2 ? mine : wanted;
       expect(std::memcmp(got.data() + shifts[i], right.data() + shifts[i], bytes) == 0, "gravel_put_bulk from a host thread");
-      bool clean = true;
-      for (uint64_t at = 0; at < room; ++at)
-        if (at < shifts[i] || at >= shifts[i] + bytes) clean &= got[at] == 0;
-      expect(clean, "bytes beside gravel_put_bulk");
+      for (uint64_t at = 0; at < room; ++at) {
+        if ((at >= shifts[i] && at < shifts[i] + bytes) || got[at] == 0) continue;
+        expect(false, "bytes beside gravel_put_bulk");
+        fprintf(stderr, "PE %d: put %d of %llu bytes: byte %llu is %d\n", me, i, static_cast<unsigned long long>(bytes),
+                static_cast<unsigned long long>(at), got[at]);
+        break;
+      }
     }
 #if GRAVEL_CUDA
     char* other = nullptr;
