@@ -3,6 +3,9 @@
 // A call that does not run where it is made waits in shared memory until others have the same way: in a bin for each server of the own PE (gravel_service_sender),
 // or, if it is for a peer, in one for each peer (peer_bins). Calls of one key become one before that: those of a warp, and with a table those of the block.
 #pragma once
+#include <algorithm>
+#include <bit>
+
 #include "device/block_add.hpp"
 #include "device/block_sender.cuh"
 #include "device/peer_bins.cuh"
@@ -17,6 +20,7 @@ template <class Server, uint32_t SERVERS, bool GATHERS>
 struct call_bins : gravel_service_sender<Server, SERVERS> {};
 template <class Server, uint32_t SERVERS>
 struct call_bins<Server, SERVERS, false> {
+  static constexpr uint32_t bytes_of_server = 0;
   GRAVEL_DEVICE void begin(const gravel_service_handle<Server>&, uint32_t, uint32_t) {}
   GRAVEL_DEVICE void end() {}
 };
@@ -27,27 +31,34 @@ constexpr uint32_t gathered_servers(uint64_t bytes, uint64_t room = 40 * 1024) {
   return fit > 32 ? 32 : fit < 1 ? 1 : static_cast<uint32_t>(fit);
 }
 
-/// Of the bins for calls to servers of up to three peers, of calls of any size; with one peer, half of a bin is a chunk.
-constexpr uint32_t far_call_bytes = 12 * 1024;
+/// Of the bins for calls to servers of up to three peers, where the room of bins for servers is lent for them, of which 24 stay if they can; a call has
+/// `bytes`. With one peer, half of a bin is a chunk if it has 4 KiB.
+constexpr uint32_t far_call_bytes(uint32_t bytes, uint32_t servers, uint32_t bytes_of_server) {
+  constexpr uint32_t most = 12 * 1024, usual_servers = 24;
+  const uint32_t least = 6 * std::bit_ceil(32 * (4 + bytes)),
+                 spare = servers > usual_servers ? (servers - usual_servers) * bytes_of_server : 0;
+  return std::min(most, std::max(least, spare));
+}
 /// Bins for calls that go to servers of peers, where they run when they arrive: what the block calls there leaves in whole chunks. FAR: are there any? The
 /// messages lie in memory that bins of the own servers lend.
 template <class Server, bool FAR>
 class far_calls {
  public:
   /// Thread scope: one lane; the block synchronizes behind it.
-  GRAVEL_DEVICE void begin(const gravel_t& g, unit* memory) {
-    bins_.begin(g, far_call_bytes / sizeof(unit));
+  GRAVEL_DEVICE void begin(const gravel_t& g, unit* memory, uint32_t bytes) {
+    bins_.begin(g, bytes / sizeof(unit));
     memory_ = memory;
     ticket_ = 0;
-    sent_ = judged_ = contended_ = 0;
+    sent_ = judged_ = 0;
+    contended_ = 1;
   }
   /// Who calls for keys that many want does not gather: what arrives in heaps for a key that is taken is the servers' there, whose rings are soon full. The keys of the
-  /// own PE tell: of `own` calls of the group `failed` found their keys taken. Thread scope: the leader of a group.
-  GRAVEL_DEVICE void judge(uint32_t own, uint32_t failed) {
-    if (own == 0) return;
-    const uint32_t more = failed << 16 | own, both = block_add_relaxed(&judged_, more) + more, all = both & 0xffff;
+  /// own PE tell, which are as many as those of each other: `failed` of the group's calls found theirs taken. Until that is known keys are contended: a block that calls for
+  /// short would else have sent all when it knows. Thread scope: the leader of a group.
+  GRAVEL_DEVICE void judge(const gravel_t& g, uint32_t calls, uint32_t failed) {
+    const uint32_t more = failed << 16 | calls, both = block_add_relaxed(&judged_, more) + more, all = both & 0xffff;
     if (all < sample) return;
-    store_relaxed<scope::shared>(&contended_, static_cast<uint32_t>((both >> 16) * few >= all));
+    store_relaxed<scope::shared>(&contended_, static_cast<uint32_t>((both >> 16) * few * g.n_pes >= all));
     store_relaxed<scope::shared>(&judged_, 0u);
   }
   GRAVEL_DEVICE bool is_used() const { return bins_.in_use != 0; }
@@ -80,7 +91,7 @@ class far_calls {
   peer_bins bins_;
   unit* memory_;
   uint64_t ticket_;
-  static constexpr uint32_t sample = 256, few = 8;  ///< of calls that are judged together; one of so many may fail
+  static constexpr uint32_t sample = 256, few = 8;  ///< of calls that are judged together; one of so many for own keys may fail
   uint32_t sent_, contended_;
   uint32_t judged_;  ///< calls, and above 16 bits how many of them failed
 };
@@ -88,7 +99,7 @@ template <class Server>
 class far_calls<Server, false> {
  public:
   static constexpr uint32_t bytes = 0;
-  GRAVEL_DEVICE void begin(const gravel_t&, unit*) {}
+  GRAVEL_DEVICE void begin(const gravel_t&, unit*, uint32_t) {}
   GRAVEL_DEVICE static uint32_t bin_of(uint32_t) { return peer_bins::to_self; }
   GRAVEL_DEVICE void add(const gravel_t&, uint32_t, uint32_t, const typename Server::message&) {}
   GRAVEL_DEVICE void end(const gravel_t&, uint32_t, uint32_t) {}
@@ -116,7 +127,7 @@ struct server_sender {
       if (has_begun_ == yes) report_error(to.service.g, message_fault::sender_begun, op::am, to.table.my_pe, 0, 0);
       has_begun_ = yes;
       to_ = to;
-      far_.begin(to.service.g, far_memory());
+      far_.begin(to.service.g, far_memory(), lent * bins_type::bytes_of_server);
     }
     (begin_table<Sections>(), ...);
     bins_.begin(to.service, 0, gathers_far && to.service.g.n_peers > 0 ? lent : 0);
@@ -200,9 +211,8 @@ struct server_sender {
     uint32_t bin = peer_bins::to_self;
     if constexpr (gathers_far)
       if (to_.table.in_place && far_.is_used()) {
-        const bool is_own = calls && to_.table.pe_of(c.keys[0]) == to_.table.my_pe;
-        const uint32_t own = group.ballot(is_own), failed = group.ballot(is_own && !ran);
-        if (group.is_leader()) far_.judge(lane_group::popcount(own), lane_group::popcount(failed));
+        const uint32_t all = group.ballot(calls), failed = group.ballot(calls && !ran && to_.table.pe_of(c.keys[0]) == to_.table.my_pe);
+        if (group.is_leader()) far_.judge(to_.service.g, lane_group::popcount(all), lane_group::popcount(failed));
         if (calls && !ran) bin = far_.bin_of(to_.table.pe_of(c.keys[0]));
       }
     const bool is_far = bin < peer_bins::most;
@@ -246,7 +256,9 @@ struct server_sender {
   /// Of how many servers the bins lend their memory for peers.
   static constexpr uint32_t lent = [] {
     if constexpr (layout::nested) return 0u;
-    else return (far_call_bytes + bins_type::bytes_of_server - 1) / bins_type::bytes_of_server;
+    else
+      return (far_call_bytes(sizeof(typename server::message), SERVERS, bins_type::bytes_of_server) + bins_type::bytes_of_server - 1) /
+             bins_type::bytes_of_server;
   }();
   static constexpr bool gathers_far = !layout::nested && am_message<gravel_service_delivery<server>>::is_compact && lent < SERVERS;
   GRAVEL_DEVICE unit* far_memory() {

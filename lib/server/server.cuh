@@ -54,20 +54,20 @@ struct key_server {
       for (uint32_t i = here.rank(); number(here, i) < own_keys(); i += threads) records()[i] = table.slots[number(here, i)].record;
   }
 
-  /// Calls that a lane looks at together when they come from other PEs: the ways to memory of one are those of all.
+  /// Calls that a lane takes together when they come from other PEs.
   static constexpr uint32_t arrivals = layout::nested ? 0 : 2;
   /// Calls of other PEs have come, and run at once if their keys are free. Nested ones go from server to server.
   GRAVEL_DEVICE uint32_t arrive(const gravel_t& g, const message* calls, uint32_t which) const {
     if (!table.in_place) return 0;
     uint32_t ran = 0;
-    if constexpr (table_type::in_words) {
+    uint64_t told[arrivals] = {};
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < arrivals; ++k)
+      if ((which >> k & 1) && (run_arrived<Sections>(calls[k].word, told[k]) || ...)) ran |= 1u << k;
+    if constexpr (layout::answers) {  // behind all sections: who gives a key back waits for what it has written before
       GRAVEL_UNROLL
       for (uint32_t k = 0; k < arrivals; ++k)
-        if ((which >> k & 1) && (run_arrived<Sections>(g, calls[k].word) || ...)) ran |= 1u << k;
-    } else {
-      // Again, as two may be of one key. No more: who tries often keeps the server from its key.
-      ran = run_arrivals(g, calls, which);
-      if (which & ~ran) ran |= run_arrivals(g, calls, which & ~ran);
+        if (ran >> k & 1) (tell_arrived<Sections>(g, calls[k].word, told[k]), ...);
     }
     return ran;
   }
@@ -381,83 +381,31 @@ struct key_server {
     }
   }
 
-  /// Those whose keys are free at once: returns which.
-  GRAVEL_DEVICE uint32_t run_arrivals(const gravel_t& g, const message* calls, uint32_t which) const {
-    constexpr auto free = static_cast<uint32_t>(key_state::free), client = static_cast<uint32_t>(key_state::client);
-    typename table_type::slot* at[arrivals];
-    uint32_t had[arrivals], has = 0;
-    GRAVEL_UNROLL
-    for (uint32_t k = 0; k < arrivals; ++k) {
-      at[k] = table.slots + (calls[k].word[0] >> layout::bits);
-      had[k] = which >> k & 1 ? swap_acquire_later<scope::device>(&at[k]->lock, free, client) : client;
-    }
-    GRAVEL_UNROLL
-    for (uint32_t k = 0; k < arrivals; ++k) has |= (had[k] == free) << k;
-    if (has == 0) return 0;
-    acquire_now<scope::device>();  // [K1]
-    GRAVEL_UNROLL
-    for (uint32_t k = 0; k < arrivals; ++k)
-      if (has >> k & 1) come_near(at[k]->record);
-    uint64_t told[arrivals] = {};
-    GRAVEL_UNROLL
-    for (uint32_t k = 0; k < arrivals; ++k)
-      if (has >> k & 1) (run_if_is<Sections>(calls[k].word, at[k]->record, told[k]), ...);
-    thread_fence<scope::device>();
-    GRAVEL_UNROLL
-    for (uint32_t k = 0; k < arrivals; ++k)
-      if (has >> k & 1) store_behind_fence<scope::device>(&at[k]->lock, free);  // [K1]
-    if constexpr (layout::answers) {                                            // behind the fence, which would wait for them
-      GRAVEL_UNROLL
-      for (uint32_t k = 0; k < arrivals; ++k)
-        if (has >> k & 1) (tell_if_is<Sections>(g, calls[k].word, told[k]), ...);
-    }
-    return has;
-  }
-  /// A section will read the record: all of its memory is asked for at once, so that a lane waits for several records once.
-  GRAVEL_DEVICE static void come_near([[maybe_unused]] const Record& r) {
-#if GRAVEL_ON_GPU
-    constexpr uint32_t sector = 32;
-    GRAVEL_UNROLL
-    for (uint32_t i = 0; i + sector <= sizeof(Record); i += sector)
-      asm volatile("prefetch.global.L1 [%0];" ::"l"(reinterpret_cast<const char*>(&r) + i));
-#endif
-  }
   template <class S>
   GRAVEL_DEVICE static bool is_of(const uint32_t* call) {
     return (call[0] & layout::kind_mask) == layout::template kind_of<S>();
   }
+  /// A call of another PE, as callers run theirs in place. `told`: the bytes of its answer.
   template <class S>
-  GRAVEL_DEVICE static void run_if_is(const uint32_t* call, Record& r, [[maybe_unused]] uint64_t& told) {
+  GRAVEL_DEVICE bool run_arrived([[maybe_unused]] const uint32_t* call, [[maybe_unused]] uint64_t& told) const {
     if constexpr (section_traits<Record, S>::keys == 1) {
-      if (!is_of<S>(call)) return;
-      if constexpr (section_traits<Record, S>::answers) {
-        const auto answer = run_section<S, layout>(call, r);
-        __builtin_memcpy(&told, &answer, sizeof(answer));
-      } else run_section<S, layout>(call, r);
+      using in_place = section_in_place<S, layout>;
+      typename in_place::answer_type answer;
+      if (!is_of<S>(call) || !in_place::template run_on<scope::device>(table.slots + (call[0] >> layout::bits), call, answer)) return false;
+      if constexpr (in_place::traits::answers) __builtin_memcpy(&told, &answer.value, sizeof(answer.value));
+      return true;
     }
+    return false;
   }
   template <class S>
-  GRAVEL_DEVICE static void tell_if_is([[maybe_unused]] const gravel_t& g, [[maybe_unused]] const uint32_t* call,
-                                       [[maybe_unused]] uint64_t told) {
+  GRAVEL_DEVICE static void tell_arrived([[maybe_unused]] const gravel_t& g, [[maybe_unused]] const uint32_t* call,
+                                         [[maybe_unused]] uint64_t told) {
     using traits = section_traits<Record, S>;
     if constexpr (traits::answers) {
       typename traits::result answer;
       __builtin_memcpy(&answer, &told, sizeof(answer));
       if (is_of<S>(call)) send_answer<layout>(g, call, answer, false);
     }
-  }
-  /// One whose record is a word with its lock.
-  template <class S>
-  GRAVEL_DEVICE bool run_arrived(const gravel_t& g, const uint32_t* call) const {
-    if constexpr (section_traits<Record, S>::keys == 1) {
-      using in_place = section_in_place<S, layout>;
-      if (!is_of<S>(call)) return false;
-      typename in_place::answer_type answer;
-      if (!in_place::template run_on<scope::device>(table.slots + (call[0] >> layout::bits), call, answer)) return false;
-      if constexpr (in_place::traits::answers) send_answer<layout>(g, call, answer.value, false);
-      return true;
-    }
-    return false;
   }
 
   /// Who asked is told what `section` returns.

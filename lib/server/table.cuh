@@ -85,9 +85,8 @@ struct server_table {
   GRAVEL_DEVICE void take_from_clients(uint32_t number) const {
     bool told = false;  // what says `server` is what this lane has written, while a client is inside
     for (relax wait;; wait()) {
-      const key_state found = state_in(load_relaxed<scope::device>(&slots[number].lock));
-      if (found >= key_state::server && !told) return;
-      if (found == key_state::free && take(number, key_state::server) == key_state::free) return;
+      const key_state found = take(number, key_state::server);
+      if (found == key_state::free || (found >= key_state::server && !told)) return;
       if (found == key_state::client)
         told |= compare_swap_acquire<scope::device>(&slots[number].lock, static_cast<uint32_t>(key_state::client),
                                                     static_cast<uint32_t>(key_state::server));
@@ -126,6 +125,11 @@ struct server_table {
   }
 };
 
+/// Not inlined: one copy of all that a put may be, whoever answers.
+template <class T>
+__device__ GRAVEL_NOINLINE void put_answer(const gravel_t& g, T* to, T answer, int pe) {
+  gravel_put(g, to, answer, pe);
+}
 /// To who asked, if anybody did. `here`: it is this PE.
 template <class Layout, class T>
 GRAVEL_DEVICE void send_answer(const gravel_t& g, const uint32_t* call, T answer, bool here) {
@@ -134,7 +138,7 @@ GRAVEL_DEVICE void send_answer(const gravel_t& g, const uint32_t* call, T answer
   if (!slot) return;
   T* const to = reinterpret_cast<T*>(g.heap + (slot & place) - 1);
   if (here) put_in_place(as_numbers(to), as_number<T>(answer));
-  else gravel_put(g, to, answer, static_cast<int>(slot >> 40));
+  else put_answer(g, to, answer, static_cast<int>(slot >> 40));
 }
 
 /// Runs the section with the message's arguments; returns its answer.
