@@ -154,23 +154,32 @@ struct hash_problem {
       if (!again) i += lanes_of_grid();
     }
   }
-  /// What servers have refused is asked for again, one bucket further in each round: each round was refused by one bucket at least, and full ones stay full.
+  /// What was refused by servers, or where it arrived, is asked for again, one bucket further in each round: each round was refused by one bucket at least, and full ones
+  /// stay full. That is little, and by calls that run at once, also in peers' memory: a sender would have each of them wait for the block's others.
   template <class Sender, class Handle>
   GRAVEL_DEVICE static void ask_all(Sender& out, const Handle& to, const input& in) {
     bool some = true;
     for (uint32_t round = 0; some; ++round) {
       uint64_t first_sent = in.n, last_sent = 0;  // what lies between is looked at: mostly nothing, or one item
-      out.begin(to);
-      insert_all(in, round, [&](uint64_t i, uint32_t bucket, const hash_item& item) {
-        const auto answer = out.template ask<hash_insert>(&in.answers[i], bucket, item);
+      const auto take = [&](uint64_t i, const auto& answer) {
         if (answer) {
           if (answer.value == hash_answer::refused) in.answers[i] = hash_answer::none;  // what is there next is the next bucket's
           return answer.value;
         }
         first_sent = first_sent < i ? first_sent : i, last_sent = i;
         return hash_answer::none;
-      });
-      out.end();
+      };
+      if (round == 0) {
+        out.begin(to);
+        insert_all(in, 0, [&](uint64_t i, uint32_t bucket, const hash_item& item) {
+          return take(i, out.template ask<hash_insert>(&in.answers[i], bucket, item));
+        });
+        out.end();
+      } else {
+        insert_all(in, round, [&](uint64_t i, uint32_t bucket, const hash_item& item) {
+          return take(i, gravel_server_ask<hash_insert>(to, &in.answers[i], bucket, item));
+        });
+      }
       bool refused = false;
       for (uint64_t i = first_sent; i <= last_sent && i < in.n; i += lanes_of_grid()) {
         gravel_wait_until(to.service.g, &in.answers[i], GRAVEL_NE, hash_answer::none);

@@ -91,7 +91,8 @@ class far_calls {
   peer_bins bins_;
   unit* memory_;
   uint64_t ticket_;
-  static constexpr uint32_t sample = 256, few = 8;  ///< of calls that are judged together; one of so many for own keys may fail
+  static constexpr uint32_t sample = GRAVEL_CUDA ? 256 : 32,
+                            few = 8;  ///< of calls that are judged together; one of so many for own keys may fail
   uint32_t sent_, contended_;
   uint32_t judged_;  ///< calls, and above 16 bits how many of them failed
 };
