@@ -21,9 +21,9 @@
 using namespace gravel;
 
 constexpr const char* program_name = "sssp";
-/// A vertex with more edges than 2^10 is expanded in pieces, by several warps; or with fewer, if the networking model cannot send so many.
-constexpr uint32_t piece_log2 = 10;
-/// Pieces with as many edges are expanded by all lanes of a warp, shorter ones by one.
+/// A vertex with more edges than 2^5 is expanded in pieces, by several warps; or with fewer, if the networking model cannot send so many.
+constexpr uint32_t piece_log2 = 5;
+/// Pieces with as many edges are expanded by all lanes of a warp together.
 constexpr uint64_t warp_edges = 32;
 constexpr unsigned collect_lanes = GRAVEL_CUDA ? 256 : 32, collect_each = 4;
 /// Steps (a collection, and an expansion of what it found) that are started before a host sees whether there are more to come.
@@ -223,8 +223,18 @@ __global__ void __launch_bounds__(collect_lanes) collect(path_job job, int turn)
     }
     if (!__syncthreads_or(mine != 0)) continue;
     uint32_t at = take_places(mine, &result.pieces);
-    for (unsigned i = 0; i < collect_each; ++i)
-      for (uint32_t k = 0; k < pieces[i]; ++k) job.queue[at++] = {static_cast<uint32_t>(first + i * blockDim.x + threadIdx.x), k};
+    const uint32_t lane = threadIdx.x % 32;
+    for (unsigned i = 0; i < collect_each; ++i) {
+      const auto v = static_cast<uint32_t>(first + i * blockDim.x + threadIdx.x);
+      // A long row's are written by all lanes of the warp.
+      for (unsigned rest = __ballot_sync(~0u, pieces[i] >= 32); rest; rest &= rest - 1) {
+        const int of = __ffs(static_cast<int>(rest)) - 1;
+        const uint32_t to = __shfl_sync(~0u, at, of), count = __shfl_sync(~0u, pieces[i], of);
+        for (uint32_t k = lane; k < count; k += 32) job.queue[to + k] = {v - lane + static_cast<uint32_t>(of), k};
+      }
+      for (uint32_t k = 0; k < pieces[i] && pieces[i] < 32; ++k) job.queue[at + k] = {v, k};
+      at += pieces[i];
+    }
   }
   beyond = __reduce_min_sync(~0u, beyond);
   const bool some = __ballot_sync(~0u, any) != 0;

@@ -183,6 +183,7 @@ void check_bulk() {
       }
     }
 #if GRAVEL_CUDA
+    gravel_barrier_all();  // all have read what lies in to[0]
     char* other = nullptr;
     gravel::cuda_check(cudaMalloc(&other, room), "cudaMalloc");
     gravel_copy(other, mine.data(), room);
