@@ -3,9 +3,6 @@
 // A call that does not run where it is made waits in shared memory until others have the same way: in a bin for each server of the own PE (gravel_service_sender),
 // or, if it is for a peer, in one for each peer (peer_bins). Calls of one key become one before that: those of a warp, and with a table those of the block.
 #pragma once
-#include <algorithm>
-#include <bit>
-
 #include "device/block_add.hpp"
 #include "device/block_sender.cuh"
 #include "device/peer_bins.cuh"
@@ -25,28 +22,24 @@ struct call_bins<Server, SERVERS, false> {
   GRAVEL_DEVICE void end() {}
 };
 
+/// Shared memory of a sender, but for some words and, of a large one, its tables.
+constexpr uint32_t sender_bytes = 40 * 1024;
 /// Of how many servers a sender gathers calls of so many bytes: 64 for each server, in `room` bytes.
-constexpr uint32_t gathered_servers(uint64_t bytes, uint64_t room = 40 * 1024) {
+constexpr uint32_t gathered_servers(uint64_t bytes, uint64_t room = sender_bytes) {
   const uint64_t fit = room / (64 * bytes);
   return fit > 32 ? 32 : fit < 1 ? 1 : static_cast<uint32_t>(fit);
 }
 
-/// Of the bins for calls to servers of up to three peers, where the room of bins for servers is lent for them, of which 24 stay if they can; a call has
-/// `bytes`. With one peer, half of a bin is a chunk if it has 4 KiB.
-constexpr uint32_t far_call_bytes(uint32_t bytes, uint32_t servers, uint32_t bytes_of_server) {
-  constexpr uint32_t most = 12 * 1024, usual_servers = 24;
-  const uint32_t least = 6 * std::bit_ceil(32 * (4 + bytes)),
-                 spare = servers > usual_servers ? (servers - usual_servers) * bytes_of_server : 0;
-  return std::min(most, std::max(least, spare));
-}
+/// Of the bins for calls to servers of up to three peers, of calls of any size; with one peer, half of a bin is a chunk.
+constexpr uint32_t far_call_bytes = 12 * 1024;
 /// Bins for calls that go to servers of peers, where they run when they arrive: what the block calls there leaves in whole chunks. FAR: are there any? The
-/// messages lie in memory that bins of the own servers lend.
+/// messages lie in memory that the sender has for them, or that bins of the own servers lend.
 template <class Server, bool FAR>
 class far_calls {
  public:
   /// Thread scope: one lane; the block synchronizes behind it.
-  GRAVEL_DEVICE void begin(const gravel_t& g, unit* memory, uint32_t bytes) {
-    bins_.begin(g, bytes / sizeof(unit));
+  GRAVEL_DEVICE void begin(const gravel_t& g, unit* memory) {
+    bins_.begin(g, far_call_bytes / sizeof(unit));
     memory_ = memory;
     ticket_ = 0;
     sent_ = judged_ = 0;
@@ -100,11 +93,26 @@ template <class Server>
 class far_calls<Server, false> {
  public:
   static constexpr uint32_t bytes = 0;
-  GRAVEL_DEVICE void begin(const gravel_t&, unit*, uint32_t) {}
+  GRAVEL_DEVICE void begin(const gravel_t&, unit*) {}
   GRAVEL_DEVICE static uint32_t bin_of(uint32_t) { return peer_bins::to_self; }
   GRAVEL_DEVICE void add(const gravel_t&, uint32_t, uint32_t, const typename Server::message&) {}
   GRAVEL_DEVICE void end(const gravel_t&, uint32_t, uint32_t) {}
 };
+
+/// Of how many servers a sender of these sections gathers calls if it has `less` bytes for other things.
+template <class Record, class... Sections>
+constexpr uint32_t servers_with(uint64_t less) {
+  return gathered_servers(sizeof(typename call_layout<Record, Sections...>::message), sender_bytes - less);
+}
+
+/// Shared memory of a combining sender's tables, of all sections together; its bins have so much less. Twice as much where bins of the rest still gather
+/// for half of the servers that there may be.
+template <class Record, class... Sections>
+constexpr uint32_t call_table_bytes = servers_with<Record, Sections...>(12 * 1024) >= 16 ? 12 * 1024 : 6 * 1024;
+
+/// Places of a combining sender's tables.
+template <class Record, class... Sections>
+constexpr uint32_t usual_places = places_in<Record, Sections...>(call_table_bytes<Record, Sections...>);
 
 /// gravel_server_sender. SERVERS: of how many servers of the own PE calls are gathered; of those with nested sections calls leave one by one.
 /// PLACES: keys for which calls of the block become one (lib/server/call_table.cuh), of each section that has `combine`; 0: those of a warp alone do.
@@ -128,7 +136,7 @@ struct server_sender {
       if (has_begun_ == yes) report_error(to.service.g, message_fault::sender_begun, op::am, to.table.my_pe, 0, 0);
       has_begun_ = yes;
       to_ = to;
-      far_.begin(to.service.g, far_memory(), lent * bins_type::bytes_of_server);
+      far_.begin(to.service.g, far_memory());
     }
     (begin_table<Sections>(), ...);
     bins_.begin(to.service, 0, gathers_far && to.service.g.n_peers > 0 ? lent : 0);
@@ -254,16 +262,18 @@ struct server_sender {
 
   using server = key_server<Record, Sections...>;
   using bins_type = call_bins<server, SERVERS, !layout::nested>;
-  /// Of how many servers the bins lend their memory for peers.
+  /// Of calls for peers: have they memory beside bins and tables? Else of how many servers the bins lend theirs.
+  static constexpr bool has_room =
+      SERVERS * bins_type::bytes_of_server + far_call_bytes <=
+      sender_bytes - (PLACES > 0 && PLACES <= usual_places<Record, Sections...> ? call_table_bytes<Record, Sections...> : 0);
   static constexpr uint32_t lent = [] {
-    if constexpr (layout::nested) return 0u;
-    else
-      return (far_call_bytes(sizeof(typename server::message), SERVERS, bins_type::bytes_of_server) + bins_type::bytes_of_server - 1) /
-             bins_type::bytes_of_server;
+    if constexpr (layout::nested || has_room) return 0u;
+    else return (far_call_bytes + bins_type::bytes_of_server - 1) / bins_type::bytes_of_server;
   }();
   static constexpr bool gathers_far = !layout::nested && am_message<gravel_service_delivery<server>>::is_compact && lent < SERVERS;
   GRAVEL_DEVICE unit* far_memory() {
-    if constexpr (gathers_far) return bins_.lent_memory(lent);
+    if constexpr (gathers_far && has_room) return far_memory_;
+    else if constexpr (gathers_far) return bins_.lent_memory(lent);
     else return nullptr;
   }
 
@@ -271,19 +281,9 @@ struct server_sender {
   handle_type to_;
   far_calls<server, gathers_far> far_;
   bins_type bins_;
+  unit far_memory_[gathers_far && has_room ? far_call_bytes / sizeof(unit) : 1];
   call_tables<PLACES, Record, Sections...> tables_;
 };
-
-/// Of how many servers a sender of these sections gathers calls if it has `less` bytes for other things.
-template <class Record, class... Sections>
-constexpr uint32_t servers_with(uint64_t less) {
-  return gathered_servers(sizeof(typename call_layout<Record, Sections...>::message), 40 * 1024 - less);
-}
-
-/// Shared memory of a combining sender's tables, of all sections together; its bins have so much less. Twice as much where bins of the rest still gather
-/// for half of the servers that there may be.
-template <class Record, class... Sections>
-constexpr uint32_t call_table_bytes = servers_with<Record, Sections...>(12 * 1024) >= 16 ? 12 * 1024 : 6 * 1024;
 
 /// Of a large sender: as many places as there is shared memory for beside bins of 40 KiB, and a large cache.
 constexpr uint32_t large_table_bytes = 96 * 1024;
@@ -306,8 +306,7 @@ using gravel_server_sender = gravel::sender_with<0, Record, Sections...>;
 /// shared memory, 12 if calls are short; bins have so much less. What combine() returns may then stand for all calls of a block, and has to hold them. Sections that
 /// nest or answer do not combine: their calls go as a gravel_server_sender's do.
 template <class Record, class... Sections>
-using gravel_server_combining_sender =
-    gravel::sender_with<gravel::places_in<Record, Sections...>(gravel::call_table_bytes<Record, Sections...>), Record, Sections...>;
+using gravel_server_combining_sender = gravel::sender_with<gravel::usual_places<Record, Sections...>, Record, Sections...>;
 
 /// The same for a block that has a multiprocessor for itself, in its dynamic shared memory: with tables of 96 KiB, beside bins of 40. So all lanes of a
 /// multiprocessor have one table, and a key that is called for a few times in ten thousand stays in it.
