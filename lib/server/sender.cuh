@@ -37,9 +37,9 @@ constexpr uint32_t far_call_bytes = 12 * 1024;
 template <class Server, bool FAR>
 class far_calls {
  public:
-  /// Thread scope: one lane; the block synchronizes behind it.
-  GRAVEL_DEVICE void begin(const gravel_t& g, unit* memory) {
-    bins_.begin(g, far_call_bytes / sizeof(unit));
+  /// `in_place`: sections run where their records lie, if nobody is there. Thread scope: one lane; the block synchronizes behind it.
+  GRAVEL_DEVICE void begin(const gravel_t& g, unit* memory, bool in_place) {
+    bins_.begin(g, in_place ? far_call_bytes / sizeof(unit) : 0);
     memory_ = memory;
     ticket_ = 0;
     sent_ = judged_ = 0;
@@ -93,7 +93,7 @@ template <class Server>
 class far_calls<Server, false> {
  public:
   static constexpr uint32_t bytes = 0;
-  GRAVEL_DEVICE void begin(const gravel_t&, unit*) {}
+  GRAVEL_DEVICE void begin(const gravel_t&, unit*, bool) {}
   GRAVEL_DEVICE static uint32_t bin_of(uint32_t) { return peer_bins::to_self; }
   GRAVEL_DEVICE void add(const gravel_t&, uint32_t, uint32_t, const typename Server::message&) {}
   GRAVEL_DEVICE void end(const gravel_t&, uint32_t, uint32_t) {}
@@ -136,7 +136,7 @@ struct server_sender {
       if (has_begun_ == yes) report_error(to.service.g, message_fault::sender_begun, op::am, to.table.my_pe, 0, 0);
       has_begun_ = yes;
       to_ = to;
-      far_.begin(to.service.g, far_memory());
+      far_.begin(to.service.g, far_memory(), to.table.in_place);
     }
     (begin_table<Sections>(), ...);
     bins_.begin(to.service, 0, gathers_far && to.service.g.n_peers > 0 ? lent : 0);
@@ -215,32 +215,43 @@ struct server_sender {
   /// Of the lanes of `group` those that have a call. True: it has run here.
   template <class S>
   GRAVEL_DEVICE bool make(const lane_group& group, bool calls, section_call<S, Record, Sections...>& c) {
+    if constexpr (gathers_far)
+      if (far_.is_used()) {
+        auto sent = c;  // else what is passed by address would be in memory for all that run here, too
+        const bool ran = make_beside_peers(group, calls, sent);
+        c.answer = sent.answer;
+        return ran;
+      }
     bool ran = false;
     if (calls) ran = c.run_in_place(to_);
-    uint32_t bin = peer_bins::to_self;
-    if constexpr (gathers_far)
-      if (to_.table.in_place && far_.is_used()) {
-        const uint32_t all = group.ballot(calls), failed = group.ballot(calls && !ran && to_.table.pe_of(c.keys[0]) == to_.table.my_pe);
-        if (group.is_leader()) far_.judge(to_.service.g, lane_group::popcount(all), lane_group::popcount(failed));
-        if (calls && !ran) bin = far_.bin_of(to_.table.pe_of(c.keys[0]));
-      }
-    const bool is_far = bin < peer_bins::most;
-    if (calls && !ran && !is_far && c.may_run_at_peer(to_)) {
+    if (calls && !ran && c.may_run_at_peer(to_)) {
       auto there = c;
       ran = there.run_at_peer(to_);
       c.answer = there.answer;
     }
     group.sync();  // what did not run here leaves together: calls for other PEs share a chunk
-    if constexpr (gathers_far)
-      if (group.ballot(is_far)) {  // lanes without such a call come along: whole warps are quicker
-        auto sent = c;
-        gather_far(sent, bin);
-      }
-    if (calls && !ran && !is_far) {
-      auto sent = c;  // else what is passed by address would be in memory for all that run here, too
+    if (calls && !ran) {
+      auto sent = c;
       gather(sent);
     }
     group.sync();  // lanes that have called together go on together: their next calls may become one, and leave together
+    return ran;
+  }
+  /// The same where calls for peers are gathered. Apart: a PE without peers need not carry what this needs.
+  template <class S>
+  __device__ GRAVEL_NOINLINE bool make_beside_peers(const lane_group group, bool calls, section_call<S, Record, Sections...>& c) {
+    const uint32_t pe = to_.table.pe_of(c.keys[0]);
+    bool ran = false;
+    if (calls) ran = c.run_in_place(to_);
+    const uint32_t all = group.ballot(calls), failed = group.ballot(calls && !ran && pe == to_.table.my_pe);
+    if (group.is_leader()) far_.judge(to_.service.g, lane_group::popcount(all), lane_group::popcount(failed));
+    const uint32_t bin = calls && !ran ? far_.bin_of(pe) : uint32_t{peer_bins::to_self};
+    const bool is_far = bin < peer_bins::most;
+    if (calls && !ran && !is_far && c.may_run_at_peer(to_)) ran = c.run_at_peer(to_);
+    group.sync();                                  // as in make()
+    if (group.ballot(is_far)) gather_far(c, bin);  // lanes without such a call come along: whole warps are quicker
+    if (calls && !ran && !is_far) gather(c);
+    group.sync();
     return ran;
   }
   /// No part of its callers, whose lanes mostly run their sections: they need half of its registers.
