@@ -79,14 +79,11 @@ bool plane::receive(const plane_header& header, std::span<const std::byte> data,
 }
 
 bool plane::take_from(plane_source& s, uint64_t now) {
-  // So that every queue gets its turn, and time is looked at; and so that what large slots filled is announced before more of them come.
-  constexpr int most_slots_a_round = 16;
-  constexpr uint64_t most_units_a_round = 65536 / sizeof(unit);
+  constexpr int most_slots_a_round = 16;  // so that every queue gets its turn, and time is looked at
   bool moved = false;
-  uint64_t units = 0;
   profile_range range;
   s.give_back();
-  for (int i = 0; i < most_slots_a_round && units < most_units_a_round; ++i) {
+  for (int i = 0; i < most_slots_a_round; ++i) {
     slot_header* slot = s.slots.arrived();
     if (!slot) break;
     range.begin("take slots");
@@ -101,7 +98,6 @@ bool plane::take_from(plane_source& s, uint64_t now) {
       is_held_up_ = true;
       break;
     }
-    units += s.unit_at;
     s.row = s.message = s.unit_at = 0;
     ++stats_[stat::slots_taken];
     s.slots.take();
