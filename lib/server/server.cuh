@@ -54,13 +54,22 @@ struct key_server {
       for (uint32_t i = here.rank(); number(here, i) < own_keys(); i += threads) records()[i] = table.slots[number(here, i)].record;
   }
 
-  /// A call of another PE has come, and runs at once if its key is free. Nested ones go from server to server.
-  static constexpr bool looks_at_arrivals = !layout::nested;
-  GRAVEL_DEVICE bool arrive(const gravel_t& g, const message& call) const {
-    uint64_t told = 0;
-    if (!table.in_place || !(run_arrived<Sections>(call.word, told) || ...)) return false;
-    if constexpr (layout::answers) (tell_arrived<Sections>(g, call.word, told), ...);
-    return true;
+  /// Calls that a lane takes together when they come from other PEs.
+  static constexpr uint32_t arrivals = layout::nested ? 0 : 1;
+  /// Calls of other PEs have come, and run at once if their keys are free. Nested ones go from server to server.
+  GRAVEL_DEVICE uint32_t arrive(const gravel_t& g, const message* calls, uint32_t which) const {
+    if (!table.in_place) return 0;
+    uint32_t ran = 0;
+    uint64_t told[arrivals] = {};
+    GRAVEL_UNROLL
+    for (uint32_t k = 0; k < arrivals; ++k)
+      if ((which >> k & 1) && (run_arrived<Sections>(calls[k].word, told[k]) || ...)) ran |= 1u << k;
+    if constexpr (layout::answers) {  // behind all sections: who gives a key back waits for what it has written before
+      GRAVEL_UNROLL
+      for (uint32_t k = 0; k < arrivals; ++k)
+        if (ran >> k & 1) (tell_arrived<Sections>(g, calls[k].word, told[k]), ...);
+    }
+    return ran;
   }
 
   __device__ void operator()(const here_type& here, const gravel_service_batch<message>& batch) const {
