@@ -134,7 +134,7 @@ struct gravel_service_delivery {
 #endif
   }
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
-  /// A row of them, of which this lane has `first`, `first + step` and so on, less than n: several are looked at together (device/apply.cuh).
+  /// A row of them, of which this lane has `first`, `first + step` and so on, less than n (device/apply.cuh): as many are looked at together as the server says.
   GRAVEL_DEVICE static constexpr uint32_t arrivals() {
     if constexpr (takes_rows) return Server::arrivals;
     else return 1;

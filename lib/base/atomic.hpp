@@ -123,15 +123,6 @@ GRAVEL_BOTH T swap_acquire(T* word, T expected, T desired) {
   return expected;
 #endif
 }
-/// The same, as load_acquire_later: acquire_now() comes behind.
-template <scope S = scope::device, class T>
-GRAVEL_BOTH T swap_acquire_later(T* word, T expected, T desired) {
-#if GRAVEL_ON_GPU
-  return detail::ptx_swap_relaxed<S>(word, expected, desired);
-#else
-  return swap_acquire<S>(word, expected, desired);
-#endif
-}
 /// As compare_swap_acquire, release on success, too.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH bool compare_swap_acq_rel(T* word, T expected, T desired) {

@@ -92,7 +92,6 @@ class far_calls {
 template <class Server>
 class far_calls<Server, false> {
  public:
-  static constexpr uint32_t bytes = 0;
   GRAVEL_DEVICE void begin(const gravel_t&, unit*, bool) {}
   GRAVEL_DEVICE static uint32_t bin_of(uint32_t) { return peer_bins::to_self; }
   GRAVEL_DEVICE void add(const gravel_t&, uint32_t, uint32_t, const typename Server::message&) {}
