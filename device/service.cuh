@@ -11,9 +11,8 @@
 //   };
 //   A server may also have `__device__ void begin(const gravel_server<bank>& here) const`, called by all threads of the block when the kernel starts,
 //   which it does again after each pause: what is to be in shared memory it brings there.
-//   And `static constexpr uint32_t arrivals` with `GRAVEL_DEVICE uint32_t arrive(const gravel_t& g, const message* m, uint32_t which) const`: messages of
-//   another PE have come, up to so many, of which there are those whose bits are set. It is called by the handler that takes them, so on many lanes at once, beside the servers, and must not wait.
-//   Returns, as bits, which are done; the others go to their servers.
+//   And `static constexpr bool looks_at_arrivals` with `GRAVEL_DEVICE bool arrive(const gravel_t& g, const message& m) const`: a message of another PE has
+//   come. It is called by the handler that takes it, so on many lanes at once, beside the servers, and must not wait. True: it is done; else it goes to its server.
 //   gravel_init<gravel_service_delivery<bank>>();
 //   gravel_service<bank> service(bank{...}, {.servers = 32});                     // host/pe/service.hpp
 //   gravel_launch(kernel, grid, block, service.handle());
@@ -68,7 +67,7 @@ struct server_check {
 /// Does this server look at messages of other PEs before they go to one of its blocks?
 template <class Server>
 constexpr bool looks_at_arrivals = [] {
-  if constexpr (requires { Server::arrivals; }) return Server::arrivals > 0;
+  if constexpr (requires { Server::looks_at_arrivals; }) return Server::looks_at_arrivals;
   else return false;
 }();
 
@@ -126,47 +125,28 @@ struct gravel_service_delivery {
     const bool is_fresh = (server & looked_at) == 0;
     server &= ~looked_at;
     bool goes_on = is_known(g, mine->view, server);
-    if constexpr (looks_at_arrivals<Server>) {
-      const message one[arrivals()] = {m};
-      if (goes_on && is_fresh) goes_on = mine->server.arrive(g, one, 1) == 0;
-    }
+    if constexpr (looks_at_arrivals<Server>) goes_on = goes_on && !(is_fresh && mine->server.arrive(g, m));
     pass_on(g, mine->view, lanes, goes_on, server, m);
 #endif
   }
 #if GRAVEL_ON_GPU || !GRAVEL_CUDA
-  /// A row of them, of which this lane has `first`, `first + step` and so on, less than n (device/apply.cuh): as many are looked at together as the server says.
-  GRAVEL_DEVICE static constexpr uint32_t arrivals() {
-    if constexpr (takes_rows) return Server::arrivals;
-    else return 1;
-  }
+  /// A row of them, of which this lane has `first`, `first + step` and so on, less than n (device/apply.cuh).
   static constexpr bool takes_rows = gravel::looks_at_arrivals<Server>;
   GRAVEL_DEVICE static void take_row(const gravel_t& g, const context& mine, const uint32_t* at, uint32_t first, uint32_t step,
                                      uint32_t n) {
     using namespace gravel;
-    constexpr uint32_t words = 1 + sizeof(message) / 4, each = arrivals();
+    constexpr uint32_t words = 1 + sizeof(message) / 4;
     const service_view view = mine.view;
     const Server looks = mine.server;
-    for (uint32_t i = first; i < n; i += each * step) {
-      message m[each];
-      uint32_t server[each] = {}, there = 0, fresh = 0;
-      GRAVEL_UNROLL
-      for (uint32_t k = 0; k < each; ++k) {
-        if (i + k * step >= n) continue;
-        uint32_t word[words];
-        load_message(at + (i + k * step) * words, word);
-        server[k] = word[0] & ~looked_at;
-        fresh |= static_cast<uint32_t>(word[0] == server[k]) << k;
-        __builtin_memcpy(&m[k], word + 1, sizeof(message));
-        there |= 1u << k;
-      }
-      GRAVEL_UNROLL
-      for (uint32_t k = 0; k < each; ++k)
-        if ((there >> k & 1) && !is_known(g, view, server[k])) there &= ~(1u << k);
-      uint32_t left = there;
-      if constexpr (takes_rows) left &= ~looks.arrive(g, m, there & fresh);
-      if (left == 0) continue;
-      GRAVEL_UNROLL
-      for (uint32_t k = 0; k < each; ++k) pass_on(g, view, lane_group::active(), left >> k & 1, server[k], m[k]);
+    for (uint32_t i = first; i < n; i += step) {
+      uint32_t word[words];
+      load_message(at + i * words, word);
+      const uint32_t server = word[0] & ~looked_at;
+      message m;
+      __builtin_memcpy(&m, word + 1, sizeof(message));
+      bool goes_on = is_known(g, view, server);
+      if constexpr (takes_rows) goes_on = goes_on && !(word[0] == server && looks.arrive(g, m));
+      if (goes_on) pass_on(g, view, lane_group::active(), true, server, m);
     }
   }
 

@@ -130,64 +130,94 @@ struct hash_problem {
       out.end();
     }
   }
-  /// Calls `insert(i, bucket, item)` for the items of this lane, in round `round` for those that are not inserted yet. Whose bucket has refused goes on with the
-  /// next bucket while others of the warp go on with their next items: a loop within a loop would have all of them wait for each that is refused.
+  /// Calls `insert(i, bucket, item)` for the items of this lane; true: that bucket is full. Who is refused goes on with the next bucket while others of the warp go
+  /// on with their next items: a loop within a loop would have all of them wait for each that is refused.
   template <class F>
-  GRAVEL_DEVICE static void insert_all(const input& in, uint32_t round, const F& insert) {
+  GRAVEL_DEVICE static void insert_all(const input& in, const F& insert) {
     const auto places = in.places();
     hash_item item{};
     uint64_t place = 0;
     bool again = false;
-    for (uint64_t i = first_of_lane(); i < in.n;) {
-      if (again) {
-        place = places.behind(place);
-      } else {
-        if (round != 0 && in.answers[i] == hash_answer::inserted) {
-          i += lanes_of_grid();
-          continue;
+    for (uint64_t i = first_of_lane(); __any_sync(~0u, i < in.n);) {
+      if (i < in.n) {
+        if (again) {
+          place = places.behind(place);
+        } else {
+          item = in.items[i];
+          place = places.first(item);
         }
-        item = in.items[i];
-        place = places.first(item);
-        if (round != 0) place = (place + round) % places.all;
+        again = insert(i, in.bucket(place), item);
+        if (!again) i += lanes_of_grid();
       }
-      again = insert(i, in.bucket(place), item) == hash_answer::refused;
-      if (!again) i += lanes_of_grid();
+      __syncwarp();  // lanes whose calls went different ways
     }
+  }
+  /// Waits for what is under way of this warp's items, and calls `insert(i)` for each that was refused: 32 lanes at a time, whosever items they are. `i` is in.n
+  /// for lanes without one. Thread scope: warp, converged.
+  template <class F>
+  GRAVEL_DEVICE static void each_refused(const gravel_t& g, const input& in, const F& insert) {
+    const uint32_t lane = threadIdx.x % 32;
+    uint64_t held = in.n;
+    uint32_t n = 0;
+    for (uint64_t of_warp = first_of_lane() - lane; of_warp < in.n; of_warp += lanes_of_grid()) {
+      const uint64_t i = of_warp + lane;
+      bool refused = false;
+      if (i < in.n && in.answers[i] != hash_answer::inserted) {
+        gravel_wait_until(g, &in.answers[i], GRAVEL_NE, hash_answer::none);
+        refused = in.answers[i] == hash_answer::refused;
+      }
+      for (uint32_t rest = __ballot_sync(~0u, refused); rest; rest &= rest - 1) {
+        const uint64_t next = __shfl_sync(~0u, i, __ffs(static_cast<int>(rest)) - 1);
+        if (lane == n) held = next;
+        if (++n < 32) continue;
+        insert(held);
+        held = in.n, n = 0;
+      }
+    }
+    insert(held);
+  }
+  /// Has a bucket of this PE refused item i, which it was asked for? Then the next one is asked, into the same slot. `sent`: the answer is to come.
+  template <class Answer>
+  GRAVEL_DEVICE static bool is_refused(const input& in, uint64_t i, const Answer& answer, bool* sent) {
+    if (!answer) *sent = true;
+    if (!answer || answer.value != hash_answer::refused) return false;
+    in.answers[i] = hash_answer::none;
+    return true;
+  }
+  template <class Sender, class Handle>
+  GRAVEL_DEVICE static void ask_all(Sender& out, const Handle& to, const input& in) {
+    bool sent = false;
+    out.begin(to);
+    insert_all(in, [&](uint64_t i, uint32_t bucket, const hash_item& item) {
+      return is_refused(in, i, out.template ask<hash_insert>(&in.answers[i], bucket, item), &sent);
+    });
+    out.end();
+    if (__syncthreads_or(sent)) ask_again(to, in);
   }
   /// What was refused by servers, or where it arrived, is asked for again, one bucket further in each round: each round was refused by one bucket at least, and full ones
   /// stay full. That is little, and by calls that run at once, also in peers' memory: a sender would have each of them wait for the block's others.
-  template <class Sender, class Handle>
-  GRAVEL_DEVICE static void ask_all(Sender& out, const Handle& to, const input& in) {
-    bool some = true;
-    for (uint32_t round = 0; some; ++round) {
-      uint64_t first_sent = in.n, last_sent = 0;  // what lies between is looked at: mostly nothing, or one item
-      const auto take = [&](uint64_t i, const auto& answer) {
-        if (answer) {
-          if (answer.value == hash_answer::refused) in.answers[i] = hash_answer::none;  // what is there next is the next bucket's
-          return answer.value;
+  /// Not inlined: it needs registers, which the first round has use for.
+  template <class Handle>
+  __device__ GRAVEL_NOINLINE static void ask_again(const Handle& to, const input& in) {
+    const auto places = in.places();
+    bool sent = true;
+    for (uint32_t round = 1; __syncthreads_or(sent); ++round) {
+      sent = false;
+      each_refused(to.service.g, in, [&](uint64_t i) {
+        hash_item item{};
+        uint64_t place = 0;
+        bool again = i < in.n;
+        if (again) {
+          item = in.items[i];
+          place = (places.first(item) + round) % places.all;
+          in.answers[i] = hash_answer::none;
         }
-        first_sent = first_sent < i ? first_sent : i, last_sent = i;
-        return hash_answer::none;
-      };
-      if (round == 0) {
-        out.begin(to);
-        insert_all(in, 0, [&](uint64_t i, uint32_t bucket, const hash_item& item) {
-          return take(i, out.template ask<hash_insert>(&in.answers[i], bucket, item));
-        });
-        out.end();
-      } else {
-        insert_all(in, round, [&](uint64_t i, uint32_t bucket, const hash_item& item) {
-          return take(i, gravel_server_ask<hash_insert>(to, &in.answers[i], bucket, item));
-        });
-      }
-      bool refused = false;
-      for (uint64_t i = first_sent; i <= last_sent && i < in.n; i += lanes_of_grid()) {
-        gravel_wait_until(to.service.g, &in.answers[i], GRAVEL_NE, hash_answer::none);
-        if (in.answers[i] != hash_answer::refused) continue;
-        in.answers[i] = hash_answer::none;
-        refused = true;
-      }
-      some = __syncthreads_or(refused) != 0;
+        while (__any_sync(~0u, again)) {
+          if (again) again = is_refused(in, i, gravel_server_ask<hash_insert>(to, &in.answers[i], in.bucket(place), item), &sent);
+          place = places.behind(place);
+          __syncwarp();
+        }
+      });
     }
   }
   GRAVEL_DEVICE static hash_answer insert_by_lock(locked_record<record>& slot, const hash_item& item, bool backs_off) {
@@ -196,10 +226,10 @@ struct hash_problem {
     return answer;
   }
   GRAVEL_DEVICE static void by_locks(locked_record<record>* table, const input& in, uint32_t n_pes, bool backs_off) {
-    insert_all(in, 0, [&](uint64_t i, uint32_t bucket, const hash_item& item) {
+    insert_all(in, [&](uint64_t i, uint32_t bucket, const hash_item& item) {
       const hash_answer answer = insert_by_lock(table[bucket / n_pes], item, backs_off);
       if (answer == hash_answer::inserted) in.answers[i] = answer;
-      return answer;
+      return answer == hash_answer::refused;
     });
   }
   GRAVEL_DEVICE static void by_atomics(locked_record<record>* table, const input& in, uint32_t n_pes) {

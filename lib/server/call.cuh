@@ -141,7 +141,7 @@ struct section_call {
   /// The answer of a section that has run here goes into the slot when its keys are given back: nobody waits for that.
   GRAVEL_DEVICE bool tell(const handle_type& to, bool ran) const {
     if constexpr (traits::answers)
-      if (ran) send_answer<layout>(to.service.g, m.word, answer.value, true);
+      if (ran) send_answer<layout, answerer::caller>(to.service.g, m.word, answer.value);
     return ran;
   }
   static constexpr bool runs_at_peers = traits::pure && (n == 1 || table_type::in_words);

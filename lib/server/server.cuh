@@ -54,22 +54,10 @@ struct key_server {
       for (uint32_t i = here.rank(); number(here, i) < own_keys(); i += threads) records()[i] = table.slots[number(here, i)].record;
   }
 
-  /// Calls that a lane takes together when they come from other PEs.
-  static constexpr uint32_t arrivals = layout::nested ? 0 : 1;
-  /// Calls of other PEs have come, and run at once if their keys are free. Nested ones go from server to server.
-  GRAVEL_DEVICE uint32_t arrive(const gravel_t& g, const message* calls, uint32_t which) const {
-    if (!table.in_place) return 0;
-    uint32_t ran = 0;
-    uint64_t told[arrivals] = {};
-    GRAVEL_UNROLL
-    for (uint32_t k = 0; k < arrivals; ++k)
-      if ((which >> k & 1) && (run_arrived<Sections>(calls[k].word, told[k]) || ...)) ran |= 1u << k;
-    if constexpr (layout::answers) {  // behind all sections: who gives a key back waits for what it has written before
-      GRAVEL_UNROLL
-      for (uint32_t k = 0; k < arrivals; ++k)
-        if (ran >> k & 1) (tell_arrived<Sections>(g, calls[k].word, told[k]), ...);
-    }
-    return ran;
+  /// A call of another PE has come, and runs at once if its key is free. Nested ones go from server to server.
+  static constexpr bool looks_at_arrivals = !layout::nested;
+  GRAVEL_DEVICE bool arrive(const gravel_t& g, const message& call) const {
+    return table.in_place && (run_arrived<Sections>(g, call.word) || ...);
   }
 
   __device__ void operator()(const here_type& here, const gravel_service_batch<message>& batch) const {
@@ -385,33 +373,23 @@ struct key_server {
   GRAVEL_DEVICE static bool is_of(const uint32_t* call) {
     return (call[0] & layout::kind_mask) == layout::template kind_of<S>();
   }
-  /// A call of another PE, as callers run theirs in place. `told`: the bytes of its answer.
+  /// As callers run theirs in place.
   template <class S>
-  GRAVEL_DEVICE bool run_arrived([[maybe_unused]] const uint32_t* call, [[maybe_unused]] uint64_t& told) const {
+  GRAVEL_DEVICE bool run_arrived([[maybe_unused]] const gravel_t& g, [[maybe_unused]] const uint32_t* call) const {
     if constexpr (section_traits<Record, S>::keys == 1) {
       using in_place = section_in_place<S, layout>;
       typename in_place::answer_type answer;
       if (!is_of<S>(call) || !in_place::template run_on<scope::device>(table.slots + (call[0] >> layout::bits), call, answer)) return false;
-      if constexpr (in_place::traits::answers) __builtin_memcpy(&told, &answer.value, sizeof(answer.value));
+      if constexpr (in_place::traits::answers) send_answer<layout, answerer::arrival>(g, call, answer.value);
       return true;
     }
     return false;
-  }
-  template <class S>
-  GRAVEL_DEVICE static void tell_arrived([[maybe_unused]] const gravel_t& g, [[maybe_unused]] const uint32_t* call,
-                                         [[maybe_unused]] uint64_t told) {
-    using traits = section_traits<Record, S>;
-    if constexpr (traits::answers) {
-      typename traits::result answer;
-      __builtin_memcpy(&answer, &told, sizeof(answer));
-      if (is_of<S>(call)) send_answer<layout>(g, call, answer, false);
-    }
   }
 
   /// Who asked is told what `section` returns.
   template <class S, class F>
   GRAVEL_DEVICE static void answer([[maybe_unused]] const here_type& here, [[maybe_unused]] const uint32_t* call, const F& section) {
-    if constexpr (section_traits<Record, S>::answers) send_answer<layout>(here.g, call, section(), false);
+    if constexpr (section_traits<Record, S>::answers) send_answer<layout, answerer::server>(here.g, call, section());
     else section();
   }
 

@@ -125,19 +125,22 @@ struct server_table {
   }
 };
 
-/// Not inlined: one copy of all that a put may be, whoever answers.
+/// Not inlined: what arrives answers in many places of one kernel.
 template <class T>
 __device__ GRAVEL_NOINLINE void put_answer(const gravel_t& g, T* to, T answer, int pe) {
   gravel_put(g, to, answer, pe);
 }
-/// To who asked, if anybody did. `here`: it is this PE.
-template <class Layout, class T>
-GRAVEL_DEVICE void send_answer(const gravel_t& g, const uint32_t* call, T answer, bool here) {
+/// Who answers. A caller: its own PE, at once. A server: anybody; the calls of a key wait for this one after the other, so all of a put is in line.
+enum class answerer { caller, server, arrival };
+/// To who asked, if anybody did.
+template <class Layout, answerer WHO, class T>
+GRAVEL_DEVICE void send_answer(const gravel_t& g, const uint32_t* call, T answer) {
   const uint64_t slot = call[Layout::at_slot] | uint64_t{call[Layout::at_slot + 1]} << 32;
   constexpr uint64_t place = (uint64_t{1} << 40) - 1;
   if (!slot) return;
   T* const to = reinterpret_cast<T*>(g.heap + (slot & place) - 1);
-  if (here) put_in_place(as_numbers(to), as_number<T>(answer));
+  if constexpr (WHO == answerer::caller) put_in_place(as_numbers(to), as_number<T>(answer));
+  else if constexpr (WHO == answerer::server) gravel_put(g, to, answer, static_cast<int>(slot >> 40));
   else put_answer(g, to, answer, static_cast<int>(slot >> 40));
 }
 
