@@ -129,6 +129,12 @@ GRAVEL_BOTH bool compare_swap_acq_rel(T* word, T expected, T desired) {
   GRAVEL_ATOMIC((detail::ptx_swap_acq_rel<S>(word, expected, desired) == expected),
                 __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 }
+/// Compare and swap, release on success, by who has called thread_fence() behind all that is to be seen: on the GPU that was the release already.
+template <scope S = scope::device, class T>
+GRAVEL_BOTH bool compare_swap_behind_fence(T* word, T expected, T desired) {
+  GRAVEL_ATOMIC((detail::ptx_swap_relaxed<S>(word, expected, desired) == expected),
+                __atomic_compare_exchange_n(word, &expected, desired, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+}
 /// *word = max(*word, value), release; returns the larger of the two.
 template <scope S = scope::device, class T>
 GRAVEL_BOTH T raise_to(T* word, T value) {

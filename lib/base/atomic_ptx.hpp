@@ -91,6 +91,7 @@ __device__ __forceinline__ uint64_t place(const T* at) {
   GRAVEL_PTX_UPDATE(ptx_add_acq_rel, "atom.add.acq_rel", word, "u" type, letter) \
   GRAVEL_PTX_UPDATE(ptx_max_relaxed, "atom.max.relaxed", word, "u" type, letter) \
   GRAVEL_PTX_UPDATE(ptx_max_acq_rel, "atom.max.acq_rel", word, "u" type, letter) \
+  GRAVEL_PTX_SWAP(ptx_swap_relaxed, "atom.cas.relaxed", word, "b" type, letter)  \
   GRAVEL_PTX_SWAP(ptx_swap_acquire, "atom.cas.acquire", word, "b" type, letter)  \
   GRAVEL_PTX_SWAP(ptx_swap_acq_rel, "atom.cas.acq_rel", word, "b" type, letter)
 GRAVEL_PTX_WORD(uint64_t, "64", "l")

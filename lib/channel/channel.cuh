@@ -3,15 +3,16 @@
 // are a structure of arrays; a warp, or a block, reserves, commits and takes for all its lanes at once.
 //
 //   producer                                              consumer
-//   room for n, all or nothing        [K1]                if something is offered: offered -= n       [K7] acquire
+//   room for n, all or nothing        [K1]                if something is offered: offered -= n       [K7]
 //   n tickets from the tail           [K2]                were there fewer: offered += what is amiss  [K7]
-//   writes the elements                                   n tickets from the head                     [K8] acq_rel
-//   committed count of each chunk     [K4] release        reads the elements
+//   writes the elements                                   n tickets from the head                     [K8]
+//   committed count of each chunk     [K4] release        sees that ready has reached the end of them [K9] acquire
+//                                                         reads the elements
 //                                                         done count of each chunk                    [K3] release
 //   who publishes, and who finds nothing offered
 //   reads how many of the chunk are committed             [K4] acquire
-//   ready: r -> behind those that are, by compare and swap [K9] acq_rel
-//   offered += so many, but for those that it takes       [K7] release
+//   ready: r -> behind those that are, by compare and swap [K9] release
+//   offered += so many, but for those that it takes       [K7]
 //
 // An element is: available, reserved (ticket drawn), ready (committed, and so are all before it), taken, done. A chunk is 32 tickets, and has
 // one word that counts commits and one that counts what is done. Room comes back in the order of tickets; who finds too little looks for
@@ -23,10 +24,10 @@
 // before the tail, which only grows: were it read behind it, later tickets could stand for an earlier one that is not committed. What was
 // ready stays ready, so the compare and swap of `ready`, which only grows, may come behind that look (no ABA).
 //
-// What is taken is seen: whoever makes elements ready has acquired them, by [K4], and those before, by [K9]. As many were offered as tickets have been
-// drawn from the head, and the last of those who took them has acquired, by [K7], all that was ready up to there; [K8] hands that on to
-// whoever draws later tickets. What is given back of `offered` needs no release: it is an addition, so that who acquires it later acquires from
-// all who added before, too, and who gives back has written nothing that others are to see.
+// What is taken is seen: whoever makes elements ready wrote them, or has acquired them by [K4]; and who reads a later `ready` by [K9] acquires from all
+// who moved it before (a release sequence, as all do so by compare and swap). What is offered and the head are counts without an order. No more
+// tickets are drawn from the head than `ready` has passed: so [K9] waits at most until that is seen, and its load is under way together with the addition
+// to the head.
 //
 // Who publishes: a producer may offer what it has committed, once for all that it put there, so that consumers find it by one addition. It need
 // not succeed: where others were faster, or tickets before are not committed yet, nothing is lost, as consumers who find nothing offered look
@@ -80,13 +81,19 @@ struct channel_words : slots_words {
 
   /// Up to n of those that are offered. Thread scope: lane.
   GRAVEL_BOTH uint32_t claim_offered(uint32_t n) {
-    const auto there = static_cast<int32_t>(fetch_add_acquire<scope::device>(&offered, 0u - n));  // [K7]
+    const auto there = static_cast<int32_t>(fetch_add<scope::device>(&offered, 0u - n));  // [K7]
     const uint32_t got = there <= 0 ? 0 : static_cast<uint32_t>(there) < n ? static_cast<uint32_t>(there) : n;
     if (got < n) fetch_add<scope::device>(&offered, n - got);  // [K7]
     return got;
   }
   /// The first of n tickets, where so many have been claimed. Thread scope: lane.
-  GRAVEL_BOTH uint64_t take_claimed(uint32_t n) { return fetch_add_acq_rel<scope::device>(&head, uint64_t{n}); }  // [K8]
+  GRAVEL_BOTH uint64_t take_claimed(uint32_t n) {
+    const uint64_t first = fetch_add<scope::device>(&head, uint64_t{n});  // [K8]
+    // [K9] It has got there. That may not be seen yet.
+    while (static_cast<int64_t>(load_acquire<scope::device>(&ready) - first - n) < 0) {
+    }
+    return first;
+  }
 };
 
 /// Plain data, passed to kernels by value. `Word`: of the sequence words; a narrow one is for tests.
@@ -166,12 +173,12 @@ struct channel {
   GRAVEL_BOTH bool commit_and_offer(const Group& group, const channel_reservation& r) const {
     group.sync();
     if (!r.granted || r.total == 0) return true;
-    acquire_now<scope::device>();                     // on the GPU one fence is the release of both [K4] and [K9]
+    acquire_now<scope::device>();                     // on the GPU this fence is the release of both [K4] and [K9]
     count<true>(group, committed, r.first, r.total);  // [K4]
     uint32_t offers = 0;
     if (group.is_leader()) {
-      offers = make_ready(r.first, r.first + r.total);                          // [K9]
-      if (offers) fetch_add_release<scope::device>(&state().offered, r.total);  // [K7]
+      offers = compare_swap_behind_fence<scope::device>(&state().ready, r.first, r.first + r.total);  // [K9]
+      if (offers) fetch_add<scope::device>(&state().offered, r.total);                                // [K7]
     }
     return group.from_leader(offers) != 0;
   }
@@ -240,14 +247,6 @@ struct channel {
       else of.add(c, static_cast<uint32_t>(to - from));
     }
   }
-  /// Those from `at` to `end`, if all before are. By who has called acquire_now() behind what he wrote: on the GPU that was the release. Thread scope: lane.
-  GRAVEL_BOTH bool make_ready(uint64_t at, uint64_t end) const {
-#if GRAVEL_ON_GPU
-    return compare_swap_acquire<scope::device>(&state().ready, at, end);
-#else
-    return compare_swap_acq_rel<scope::device>(&state().ready, at, end);
-#endif
-  }
   /// Offers what has become ready, but for `most` of them at most, which it takes: so many. 0: nothing has, or others were faster. A warp
   /// looks at 32 chunks at once. Thread scope: the group, converged.
   template <class Group>
@@ -263,7 +262,7 @@ struct channel {
       if (end > at && compare_swap_acq_rel<scope::device>(&state().ready, at, end)) {  // [K9]
         const auto n = static_cast<uint32_t>(end - at);
         mine = n < most ? n : most;
-        if (n > mine) fetch_add_release<scope::device>(&state().offered, n - mine);  // [K7]
+        if (n > mine) fetch_add<scope::device>(&state().offered, n - mine);  // [K7]
       }
     }
     return group.from_leader(mine);

@@ -41,7 +41,7 @@ struct task_admission {
     const uint32_t frames = settle_frames(continuations(), warp, here, promised);
     if (warp.is_leader()) {
       const uint64_t change = uint64_t{spawned} - uint64_t{promised} * facts::spawns - finished;
-      if (change) fetch_add<scope::device>(&view.words->live, spawned ? change + graph_words::arrival : change);
+      if (change) fetch_add<scope::device>(&view.words->live, spawned && !here.told() ? change + graph_words::arrival : change);
     }
     return frames;
   }

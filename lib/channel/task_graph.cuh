@@ -106,7 +106,7 @@ class gravel_task_graph {
     constexpr uint64_t most = staging_bytes / sizeof(U);
     for (uint64_t done = 0; done < tasks.size();) {
       const auto n = static_cast<uint32_t>(std::min<uint64_t>(most, tasks.size() - done));
-      push_some(&tasks[done], n, push_stream_);
+      push_some(&tasks[done], n, false, push_stream_);
       gravel_stream_synchronize(push_stream_);
       uint32_t pushed = 0;
       gravel_copy(&pushed, staging_, sizeof(pushed));
@@ -179,22 +179,22 @@ class gravel_task_graph {
       gravel::fail_text("task graph: " + std::to_string(pushed + tasks.size()) + " tasks '" + U::name +
                         "' before a run; its channel has room for " + std::to_string(options_.capacity));
     pushed += tasks.size();
-    if (tasks.size() == 1) return push_some(&tasks[0], 1, run_stream_);
+    if (tasks.size() == 1) return push_some(&tasks[0], 1, true, run_stream_);
     constexpr uint64_t most = staging_bytes / sizeof(U);
     for (uint64_t done = 0; done < tasks.size(); done += most) {
       if (staged_) gravel_stream_synchronize(run_stream_);  // they have been read
       staged_ = true;
-      push_some(&tasks[done], static_cast<uint32_t>(std::min<uint64_t>(most, tasks.size() - done)), run_stream_);
+      push_some(&tasks[done], static_cast<uint32_t>(std::min<uint64_t>(most, tasks.size() - done)), true, run_stream_);
     }
   }
   /// A single one goes with the kernel's arguments.
   template <class U>
-  void push_some(const U* tasks, uint32_t n, gravel_stream_t stream) {
+  void push_some(const U* tasks, uint32_t n, bool before_run, gravel_stream_t stream) {
     auto* const staged = reinterpret_cast<U*>(staging_ + 128);
     if (n != 1) gravel_copy(staged, tasks, n * sizeof(U));
     const uint32_t step = std::min(options_.capacity, GRAVEL_CUDA ? 256u : 64u);
     launch(gravel::push_tasks<view, U>, 1, (step + 31) / 32 * 32, 0, stream, view_, *tasks, static_cast<const U*>(staged), n, step,
-           reinterpret_cast<uint32_t*>(staging_));
+           before_run, reinterpret_cast<uint32_t*>(staging_));
   }
 
   static constexpr uint64_t staging_bytes = 64 << 10;
@@ -311,7 +311,8 @@ class gravel_task_graph {
       gravel_copy(&view_.idle.state().room, &room, sizeof(room));
     }
     spare_ = GRAVEL_CUDA && held && options_.blocks == 0 && blocks_ > 1;
-    launch(gravel::begin_run<view>, 1, 32, 0, run_stream_, view_, held);
+    // What was pushed before has begun the run, too: one kernel less between that and the workers.
+    if (held || pushed_ == decltype(pushed_){}) launch(gravel::begin_run<view>, 1, 32, 0, run_stream_, view_, held);
     if (held) gravel_stream_synchronize(run_stream_);  // before anybody lets go, or pushes more
     pushed_ = {};
     staged_ = false;

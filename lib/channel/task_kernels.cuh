@@ -32,19 +32,25 @@ __global__ void run_scheduled_tasks(const __grid_constant__ View view) {
   worker_of_warp(view, &block).work_scheduled();
 }
 
-/// Before each run: what it counts and how it is told to end. `live` says what has been pushed already.
+/// Before each run: what it counts and how it is told to end. `live` says what has been pushed already. Thread scope: a lane of one block.
 template <class View>
-__global__ void begin_run(const View view, uint64_t held) {
-  if (threadIdx.x != 0) return;
+GRAVEL_DEVICE void reset_words(const View& view, uint64_t held) {
   graph_words& words = *view.words;
   words.held = held;
   words.fault = words.arrived = words.starving = 0;
   words.counts = {};
 }
 
+template <class View>
+__global__ void begin_run(const View view, uint64_t held) {
+  if (threadIdx.x == 0) reset_words(view, held);
+}
+
 /// One block: pushes `n` tasks at depth 0, `step` at once, at most one for each thread: those from `from` on, or, if there is only one, `only`. *pushed: how many found room.
+/// `before_run`: it does what begin_run does, too.
 template <class View, class T>
-__global__ void push_tasks(const View view, const T only, const T* from, uint32_t n, uint32_t step, uint32_t* pushed) {
+__global__ void push_tasks(const View view, const T only, const T* from, uint32_t n, uint32_t step, bool before_run, uint32_t* pushed) {
+  if (before_run && threadIdx.x == 0) reset_words(view, 0);
   __shared__ channel_block block;
   const auto to = view.template channel_of<T>(0);
   uint32_t done = 0;

@@ -234,7 +234,7 @@ class task_here {
     const auto to = view_.template channel_of<U>(depth_ + 1);
     const channel_reservation r = to.draw(all, spawns);
     if (spawns) to.write(r.mine, child);
-    if (!to.commit_and_offer(all, r)) unoffered_ |= 1u << index<U>;
+    offer<U>(to, all, r);
   }
   /// As spawn, of a task of 32 lanes: children child(0) to child(n - 1), each of which one lane makes. One reservation. Thread scope: all lanes
   /// of the task, converged.
@@ -255,7 +255,7 @@ class task_here {
       level_for(one);  // tells an error
       to.write(r.first + i, one);
     }
-    if (!to.commit_and_offer(all, r)) unoffered_ |= 1u << index<U>;
+    offer<U>(to, all, r);
   }
   /// wait_together and spawn_each in one, for children that bring results to the frame: child(i, frame). It asks for the frame and for the places of
   /// children at the same time. Thread scope: all lanes of the task, converged.
@@ -287,7 +287,7 @@ class task_here {
       level_for(one);  // tells an error
       to.write(first + i, one);
     }
-    if (!to.commit_and_offer(all, {first, first, n, true})) unoffered_ |= 1u << index<U>;
+    offer<U>(to, all, {first, first, n, true});
   }
   /// As wait_for, of a task of 32 lanes: all get the frame. Thread scope: all lanes of the task, converged.
   template <class C>
@@ -329,6 +329,8 @@ class task_here {
   GRAVEL_DEVICE bool unoffered() const {
     return unoffered_ >> index<U> & 1;
   }
+  /// Have workers that wait been told of all that it spawned?
+  GRAVEL_DEVICE bool told() const { return told_ && unoffered_ == 0; }
   template <class C>
   GRAVEL_DEVICE bool framed() const {
     return framed_ >> index<C> & 1;
@@ -351,6 +353,13 @@ class task_here {
   GRAVEL_DEVICE uint32_t ready() const { return ready_; }
 
  private:
+  /// Of a task of 32 lanes. Workers that wait are told at once; of what has to be looked for, behind the task.
+  template <class U, class Channel>
+  GRAVEL_DEVICE void offer(const Channel& to, const lane_group& all, const channel_reservation& r) {
+    told_ = to.commit_and_offer(all, r);
+    if (!told_) unoffered_ |= 1u << index<U>;
+    else if (rank_ == 0 && r.total != 0) fetch_add<scope::device>(&view_.words->live, +graph_words::arrival);
+  }
   GRAVEL_DEVICE uint32_t count() const {
     uint32_t sum = 0;
     GRAVEL_UNROLL
@@ -417,6 +426,7 @@ class task_here {
   uint32_t level_;
   uint32_t spawned_[View::n_types] = {};
   uint32_t framed_ = 0, unoffered_ = 0;
+  bool told_ = false;
   uint32_t next_type_ = none, next_row_ = 0;
   // LOCAL
   static constexpr uint32_t kept = LOCAL && facts::spawns ? facts::spawns : 1;

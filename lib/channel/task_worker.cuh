@@ -285,7 +285,9 @@ class task_worker {
       }
       if (others == 0 && waiting > most && !hands_out_) leave_looking();
     }
-    if (!admission.promise(warp_, most)) return count(&counts_.refusals, 1), false;
+    const bool refused = !admission.promise(warp_, most, room_was_short_);
+    room_was_short_ = refused;
+    if (refused) return count(&counts_.refusals, 1), false;
     const auto from = view_.template channel_of<T>(depth);
     const uint32_t n = from.claim(warp_, most + others, offered);
     found_.promised = most;
@@ -482,13 +484,14 @@ class task_worker {
   uint32_t next_type_ = none, next_row_ = 0;
   uint32_t arguments_[View::most_words] = {};  ///< of the frame that is found_
   block_looker* const block_;
-  bool looks_ = false;          ///< this one is who looks
-  bool was_given_ = false;      ///< found_ is what another one has left
-  bool ended_ = false;          ///< nothing is left, or a task has done something wrong
-  bool starves_ = false;        ///< and it is counted as one that found nothing
-  bool hands_out_ = false;      ///< a scheduler
-  bool found_nothing_ = false;  ///< when the channels were last looked at
-  uint32_t seen_ = 0;           ///< arrivals, then
+  bool looks_ = false;           ///< this one is who looks
+  bool was_given_ = false;       ///< found_ is what another one has left
+  bool ended_ = false;           ///< nothing is left, or a task has done something wrong
+  bool starves_ = false;         ///< and it is counted as one that found nothing
+  bool hands_out_ = false;       ///< a scheduler
+  bool room_was_short_ = false;  ///< for the last that was to start: so the next one looks for room before it takes some
+  bool found_nothing_ = false;   ///< when the channels were last looked at
+  uint32_t seen_ = 0;            ///< arrivals, then
   uint32_t skipped_ = 0;
 };
 

@@ -10,11 +10,14 @@
 //   publish         channel::publish: a producer's offer, of which it takes nothing
 //   offer_own       channel::commit_and_offer: behind one fence the counts [K4], the compare and swap of `ready` [K9], and then [K7]; on the GPU others
 //                   may see the counts later than the rest
-//   head            channel::take_claimed: [K8]
+//   head            channel::take_claimed: [K8], and then [K9]
 //   read, free      channel::read, free: [K3]; what a consumer took may lie in two chunks
 //
 // Claims: nobody touches a slot that another holds; what is read was written; each element is taken once, all are taken; elements that are
-// reserved and not done are never more than the capacity; in the end all room is back.
+// reserved and not done are never more than the capacity; tickets are taken only as far as `ready` has got, so that [K9] waits for nobody; in
+// the end all room is back.
+//
+// LAG=1: what `ready` has become is seen some time later, as by loads on a GPU; the compare and swap knows it. Who reads a slot must have seen that it is ready.
 //
 // BROKEN=1: commits before it writes.
 // BROKEN=2: frees before it reads.
@@ -30,6 +33,7 @@
 // BROKEN=12: a producer offers up to what it has committed, whether what is before that is committed or not.
 // BROKEN=13: a producer offers what it has committed, and does not move `ready`: others offer it again.
 // BROKEN=14: a producer offers its own, and moves `ready` behind it, whether what is before it is ready or not.
+// BROKEN=15: reads before it has seen that `ready` has got there.
 #ifndef BROKEN
 #define BROKEN 0
 #endif
@@ -51,6 +55,9 @@
 #ifndef PUBLISH
 #define PUBLISH 0     /* 1: producers do; 2: they offer their own */
 #endif
+#ifndef LAG
+#define LAG 0
+#endif
 #define CHUNK 2
 #ifndef CHUNKS
 #define CHUNKS 2
@@ -68,6 +75,17 @@
 #define START(t) (((t) / CHUNK) * CHUNK)
 
 byte tail, head, ready, freed;
+#if LAG
+byte shown;                  /* what is seen of ready */
+active proctype sight() {
+end:
+  do
+  :: shown != ready -> shown = ready
+  od
+}
+#else
+#define shown ready
+#endif
 short offered;               /* below 0 while one who was too late has not given back what he took */
 short room = CAPACITY;       /* below 0 while one who was too late has not given back what he took */
 byte committed[CHUNKS], done[CHUNKS];
@@ -109,7 +127,7 @@ inline refresh() {
 
 /* What has become ready, but for `most`, which the caller gets. h, n, e, t, got: the caller's. What only these see needs no step of its own. */
 inline offer(most) {
-  h = ready;
+  h = shown;
 #if BROKEN == 3
   t = tail;
   atomic { n = committed[WORD(h)] - BEFORE(h); e = START(h) + n };
@@ -284,7 +302,10 @@ end:
      atomic { h = 0; n = 0; e = 0; t = 0; seen = 0 };
      if
      :: got > 0 ->
-        atomic { h = head; head = head + got; e = h + got };  /* [K8] */
+        atomic { h = head; head = head + got; e = h + got; assert(e <= ready) };  /* [K8] */
+#if LAG && BROKEN != 15
+        e <= shown;  /* [K9] */
+#endif
 #if BROKEN == 2
         d_step { k = h; do :: k == e -> break :: else -> done[WORD(k)]++; k++ od; live = live - got };
 #endif
@@ -292,7 +313,7 @@ end:
         do
         :: k == e -> break
         :: else -> atomic {
-             assert(element[ROW(k)] == k + 1 && holder[ROW(k)] == k + 1);
+             assert(element[ROW(k)] == k + 1 && holder[ROW(k)] == k + 1 && k < shown);
              holder[ROW(k)] = 0;
              assert(!taken[k]);
              taken[k] = true;
