@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -72,10 +71,7 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
   std::string why;
   try {
     memory_ = static_cast<char*>(device.allocate(bytes, "rings of a service"));
-    mail_ = static_cast<service_mail*>(std::aligned_alloc(4096, 4096));  // a page of its own: pages are pinned
-    if (!mail_) fail("no memory");
-    std::memset(static_cast<void*>(mail_), 0, 4096);
-    device.pin(mail_, 4096);
+    mail_ = {device, 1, "mail of a service"};
   } catch (const std::exception& e) {
     why = e.what();
   }
@@ -87,7 +83,7 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
     if (!why.empty()) fail("service '{}': {}", what_.name, why);
     fail("service '{}': it cannot be opened at another PE", what_.name);
   }
-  view_ = {memory_, mail_, what_.shape};
+  view_ = {memory_, mail_.data(), what_.shape};
   life_ = reinterpret_cast<service_life*>(memory_ + rings);
   for (uint32_t s = 0; s < what_.shape.servers; ++s) device.store_word(&view_.server(s).room, what_.shape.far_messages());
   std::vector<char> context(what_.context_bytes);
@@ -106,7 +102,7 @@ open_service::open_service(const service_description& what) : job_(&waiting_runt
 gravel_t open_service::handle() const { return job_->memory().of_kernels(); }
 
 void open_service::start(std::function<void(void*, uint64_t)> run) {
-  kernel_ = {what_.name, what_.shape.servers, what_.threads, life_, mail_, what_.kernel, std::move(run)};
+  kernel_ = {what_.name, what_.shape.servers, what_.threads, life_, mail_.data(), what_.kernel, std::move(run)};
   if (what_.handler) job_->memory().set_context(what_.handler, what_.name.c_str(), sink_kind::device, life_ + 1);
   job_->services().add(*this);
   try {
@@ -148,12 +144,8 @@ void open_service::forget() {
   if (opening_) store_relaxed(&open_now[opening_ % opening_places], 0u);
   opening_ = 0;
   if (memory_) job_->device().release(memory_);
-  if (mail_) {
-    job_->device().unpin(mail_);
-    std::free(mail_);
-  }
   memory_ = nullptr;
-  mail_ = nullptr;
+  mail_ = {};
 }
 
 open_service::~open_service() {

@@ -6,6 +6,7 @@
 
 #include "device/handle.cuh"
 #include "host/node/collective_call.hpp"
+#include "host/pe/pinned_array.hpp"
 #include "host/pe/resident_kernel.hpp"
 
 namespace gravel {
@@ -63,7 +64,7 @@ class open_service {
   service_description what_;
   char* memory_ = nullptr;  ///< of the device: rings, then a service_life, then the handler's context
   service_life* life_ = nullptr;
-  service_mail* mail_ = nullptr;  ///< pinned
+  pinned_array<service_mail> mail_;
   service_view view_{};
   uint32_t opening_ = 0;
   resident_kernel kernel_{};

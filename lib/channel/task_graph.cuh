@@ -13,6 +13,7 @@
 #include "host/launch_alone.cuh"
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
+#include "host/pe/pinned_array.hpp"
 #include "lib/base/error.hpp"
 #include "lib/channel/task_kernels.cuh"
 
@@ -167,6 +168,7 @@ class gravel_task_graph {
     ((bytes_ += facts<T>::is_continuation ? frame_bytes<T>() * view_.depths : 0), ...);
     memory_ = static_cast<char*>(device.allocate(bytes_, "the channels of a task graph"));
     open();
+    last_ = {device, 1, "the counts of a task graph"};
     run_stream_ = gravel_stream_create();
     push_stream_ = gravel_stream_create();
   }
@@ -338,8 +340,9 @@ class gravel_task_graph {
         gravel_copy(&words, view_.words, sizeof(words));
       } while ((words.live & gravel::graph_words::live_mask) != 0 && words.fault == 0);
     }
-    gravel::current_backend().copy_in_stream(run_stream_, &words, view_.words, sizeof(words));
+    gravel::current_backend().copy_in_stream(run_stream_, last_.data(), view_.words, sizeof(words));
     gravel_stream_synchronize(run_stream_);
+    words = *last_.data();
     running_ = false;
     const gravel::work_counts<uint64_t>& c = words.counts;
     counts_ = {c.tasks, c.batches, c.local_tasks, c.local_batches, c.continuations, c.refusals, c.handed_out};
@@ -427,6 +430,7 @@ class gravel_task_graph {
   gravel_task_options options_;
   view view_{};
   char *memory_ = nullptr, *staging_ = nullptr;
+  gravel::pinned_array<gravel::graph_words> last_;  ///< how the last run ended
   uint64_t bytes_ = 0;
   unsigned blocks_ = 0;
   bool spare_ = false;  ///< a run with one block less: so there is room for a kernel that pushes

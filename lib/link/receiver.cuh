@@ -1,12 +1,12 @@
 // gravel_receiver: the receiving end of a link, or an output of a router, as its host sees it.
 #pragma once
 #include <algorithm>
-#include <cstdlib>
 #include <deque>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "host/pe/pinned_array.hpp"
 #include "lib/link/ring_set.cuh"
 #include "lib/link/segment.hpp"
 
@@ -53,10 +53,6 @@ class gravel_receiver {
       gravel_launch(gravel::free_for_ever<>, gravel_launch_config{.grid = 1, .block = 32, .stream = stream}, gravel_handle(),
                     rings_.device_ring(e), rings_.shape().channels);
     gravel_stream_destroy(own_);
-    for (char* const at : host_) {
-      gravel::current_backend().unpin(at);
-      std::free(at);
-    }
   }
   gravel_receiver(const gravel_receiver&) = delete;
   gravel_receiver& operator=(const gravel_receiver&) = delete;
@@ -172,12 +168,8 @@ class gravel_receiver {
   /// Its buffer goes back at once.
   void bring_to_host(gravel_segment& s) {
     if (free_host_.empty()) {
-      const uint64_t bytes = (uint64_t{rings_.shape().packet_bytes} + 4095) / 4096 * 4096;  // whole pages: pages are pinned
-      auto* const at = static_cast<char*>(std::aligned_alloc(4096, bytes));
-      if (!at) gravel::fail_text("gravel_receiver: no memory for a packet of " + std::to_string(bytes) + " bytes");
-      gravel::current_backend().pin(at, bytes);
-      host_.push_back(at);
-      free_host_.push_back(at);
+      host_.emplace_back(gravel::current_backend(), rings_.shape().packet_bytes, "gravel_receiver: a packet for the host");
+      free_host_.push_back(host_.back().data());
     }
     char* const at = free_host_.back();
     free_host_.pop_back();
@@ -204,7 +196,8 @@ class gravel_receiver {
   std::vector<held_packet> held_;       ///< got, and not released
   std::deque<found_segment> found_;     ///< of tickets from first_ on
   uint64_t first_ = 0;
-  std::vector<char*> host_, free_host_;  ///< of a host endpoint: packets in its memory, and those that are free
+  std::vector<gravel::pinned_array<char>> host_;  ///< of a host endpoint: packets in its memory
+  std::vector<char*> free_host_;                  ///< those of them that are free
   bool direct_ = true, handed_over_ = false;
   gravel_stream_t own_ = nullptr;
   std::unordered_map<gravel_stream_t, gravel_event> releases_;  ///< the last one of each stream

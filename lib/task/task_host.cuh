@@ -1,7 +1,6 @@
 // The host's part in running tasks: a thread that waits for letters of the workers, launches kernels for some tasks and runs others itself.
 #pragma once
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -11,6 +10,7 @@
 #include "host/gravel.cuh"
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
+#include "host/pe/pinned_array.hpp"
 #include "lib/base/error.hpp"
 #include "lib/task/task_worker.cuh"
 
@@ -42,25 +42,19 @@ class task_host {
   /// Starts or runs the task of a letter; false: it is not one of the queue's.
   using runner = std::function<bool(task_host&, const task_letter&)>;
 
-  task_host(const task_hosting& where, runner run) : where_(where), run_(std::move(run)) {
-    const uint64_t bytes = (where_.letters * sizeof(task_letter) + 4095) / 4096 * 4096;  // pages of its own: pages are pinned
-    letters_ = static_cast<task_letter*>(std::aligned_alloc(4096, bytes));
-    if (!letters_) fail_text("task queue: no memory for " + std::to_string(bytes) + " bytes of letters");
-    std::memset(static_cast<void*>(letters_), 0, bytes);
-    current_backend().pin(letters_, bytes);
+  task_host(const task_hosting& where, runner run)
+      : where_(where), run_(std::move(run)), letters_(current_backend(), where_.letters, "letters of a task queue") {
     where_.host.in_worker = where_.kernels.in_worker = where_.kernels.fenced = true;
     thread_ = std::thread([this] { serve(); });
   }
   ~task_host() {
     store_release(&stop_, uint64_t{1});
     thread_.join();
-    current_backend().unpin(letters_);
-    std::free(letters_);
   }
   task_host(const task_host&) = delete;
   task_host& operator=(const task_host&) = delete;
 
-  task_letter* letters() const { return letters_; }
+  task_letter* letters() const { return letters_.data(); }
   /// Tasks that have ended on the host. Thread: any.
   uint64_t ended() const { return load_acquire(&ended_); }
 
@@ -79,7 +73,7 @@ class task_host {
       uint64_t next = 0;
       for (relax wait; load_acquire(&stop_) == 0; wait.attentively()) {
         for (;; ++next, wait.reset()) {
-          task_letter& letter = letters_[next % where_.letters];
+          task_letter& letter = letters()[next % where_.letters];
           if (load_acquire(&letter.number) != next + 1) break;  // [T4]
           const task_letter now = letter;
           if (!run_(*this, now))
@@ -137,7 +131,7 @@ class task_host {
 
   task_hosting where_;
   runner run_;
-  task_letter* letters_ = nullptr;
+  pinned_array<task_letter> letters_;
   gravel_stream_t stream_ = nullptr;
   uint64_t ended_ = 0, stop_ = 0;
   std::thread thread_;

@@ -1,0 +1,53 @@
+// An array in host memory that kernels and copy engines of this PE's GPU reach: pinned, in pages of its own, as pages are what is pinned.
+#pragma once
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "host/pe/backend.hpp"
+#include "lib/base/error.hpp"
+
+namespace gravel {
+
+template <class T>
+class pinned_array {
+ public:
+  pinned_array() = default;
+  /// `count` items of zeros. Throws gravel::error, which says for `what` there is no memory. Valid as long as `device`.
+  pinned_array(backend& device, uint64_t count, const char* what) : device_(&device) {
+    constexpr uint64_t page = 4096;
+    const uint64_t bytes = (count * sizeof(T) + page - 1) / page * page;
+    data_ = static_cast<T*>(std::aligned_alloc(page, bytes));
+    if (!data_) fail_text("no memory for " + std::to_string(bytes) + " bytes: " + what);
+    std::memset(static_cast<void*>(data_), 0, bytes);
+    try {
+      device.pin(data_, bytes);
+    } catch (...) {
+      std::free(data_);
+      throw;
+    }
+  }
+  pinned_array(pinned_array&& other) noexcept : device_(other.device_), data_(std::exchange(other.data_, nullptr)) {}
+  pinned_array& operator=(pinned_array&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(data_, other.data_);
+    return *this;
+  }
+  pinned_array(const pinned_array&) = delete;
+  pinned_array& operator=(const pinned_array&) = delete;
+  ~pinned_array() {
+    if (!data_) return;
+    device_->unpin(data_);
+    std::free(data_);
+  }
+
+  T* data() const { return data_; }
+
+ private:
+  backend* device_ = nullptr;
+  T* data_ = nullptr;
+};
+
+}  // namespace gravel
