@@ -345,7 +345,8 @@ class gravel_task_graph {
     words = *last_.data();
     running_ = false;
     const gravel::work_counts<uint64_t>& c = words.counts;
-    counts_ = {c.tasks, c.batches, c.local_tasks, c.local_batches, c.continuations, c.refusals, c.handed_out};
+    counts_ = {
+        c.tasks + c.local_tasks, c.batches + c.local_batches, c.local_tasks, c.local_batches, c.continuations, c.refusals, c.handed_out};
     std::string wrong = text_of(words.fault);
     if (wrong.empty() && c.begun != c.continuations)
       wrong = std::to_string(c.begun - c.continuations) + " of " + std::to_string(c.begun) +

@@ -9,14 +9,31 @@ template <class View>
 GRAVEL_BOTH uint32_t worker_bytes(uint32_t local_levels) {
   return sizeof(work_counts<uint32_t>) + (local_levels ? View::store::bytes(local_levels) : 0);
 }
+template <class View>
+GRAVEL_DEVICE work_counts<uint32_t>* counts_of(const View& view, uint32_t warp) {
+  char* const own = reinterpret_cast<char*>(gravel_dynamic_shared()) + warp * worker_bytes<View>(view.local_levels);
+  return reinterpret_cast<work_counts<uint32_t>*>(own);
+}
 /// A worker for each warp.
 template <class View>
 GRAVEL_DEVICE task_worker<View> worker_of_warp(const View& view, block_looker* block) {
   if (threadIdx.x == 0) *block = {};
   __syncthreads();
-  char* const own = reinterpret_cast<char*>(gravel_dynamic_shared()) + threadIdx.x / 32 * worker_bytes<View>(view.local_levels);
-  auto* const counts = reinterpret_cast<work_counts<uint32_t>*>(own);
+  auto* const counts = counts_of(view, threadIdx.x / 32);
   return {view, {reinterpret_cast<uint32_t*>(counts + 1), view.local_levels}, counts, block, lane_group::of(~0u)};
+}
+
+/// Adds what the block's workers have done, a lane for each kind. All blocks end at about the same time, and the kernel with the last addition: of each worker's, one
+/// by one, they would be sixteen times as many. Thread scope: block.
+template <class View>
+GRAVEL_DEVICE void tell_counts(const View& view) {
+  constexpr uint32_t kinds = sizeof(work_counts<uint32_t>) / sizeof(uint32_t);
+  __syncthreads();
+  const uint32_t kind = threadIdx.x;
+  if (kind >= kinds) return;
+  uint64_t sum = 0;
+  for (uint32_t warp = 0; warp < blockDim.x / 32; ++warp) sum += reinterpret_cast<const uint32_t*>(counts_of(view, warp))[kind];
+  if (sum) fetch_add<scope::device>(reinterpret_cast<uint64_t*>(&view.words->counts) + kind, sum);
 }
 
 /// `batches`: of each worker; ~0: until the end.
@@ -24,12 +41,14 @@ template <class View>
 __global__ void run_tasks(const __grid_constant__ View view, uint32_t batches) {
   __shared__ block_looker block;
   worker_of_warp(view, &block).work(batches);
+  tell_counts(view);
 }
 /// The same with schedulers.
 template <class View>
 __global__ void run_scheduled_tasks(const __grid_constant__ View view) {
   __shared__ block_looker block;
   worker_of_warp(view, &block).work_scheduled();
+  tell_counts(view);
 }
 
 /// Before each run: what it counts and how it is told to end. `live` says what has been pushed already. Thread scope: a lane of one block.

@@ -11,10 +11,10 @@
 
 namespace gravel {
 
-/// What a worker has done, and, wider, all of them.
+/// What a worker has done, and, wider, all of them. Nothing but counts, as an array of them is added up.
 template <class Count>
 struct work_counts {
-  Count tasks, local_tasks;    ///< run; those of them out of shared memory
+  Count tasks, local_tasks;    ///< run, out of channels and out of shared memory
   Count begun, continuations;  ///< frames that were begun, and those of them that have run
   Count batches, local_batches;
   Count refusals;    ///< batches that did not start because a channel had no room
@@ -32,7 +32,7 @@ struct graph_words {
   alignas(128) uint64_t held;                 ///< not 0: the host may still push; written by the host
   alignas(128) uint64_t fault;                ///< first one wins: task_fault | type << 8 | number << 32
   alignas(128) uint64_t arrived;              ///< workers that have begun
-  alignas(128) work_counts<uint64_t> counts;  ///< of all; each worker adds once, at its end
+  alignas(128) work_counts<uint64_t> counts;  ///< of all; each block adds once, at its end
 };
 
 GRAVEL_DEVICE uint32_t highest_of(uint32_t bits) { return 31 - static_cast<uint32_t>(__clz(static_cast<int>(bits))); }

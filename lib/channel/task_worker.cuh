@@ -94,7 +94,6 @@ class task_worker {
       if (small) warp_.wait_together([&] { found_nothing_ ? idle.closely() : idle(); });
     }
     leave_looking();
-    tell();
   }
 
   /// As one of those that wait for a scheduler, or as a scheduler.
@@ -116,7 +115,7 @@ class task_worker {
       relax wait;
       while (posted_to(mailbox) == posted) {
         const run_state now = live_now();
-        if ((now.live & graph_words::live_mask) == 0 || now.faulty) return tell();
+        if ((now.live & graph_words::live_mask) == 0 || now.faulty) return;
         wait();
       }
       warp_.sync();  // the leader has acquired for all
@@ -451,21 +450,6 @@ class task_worker {
   GRAVEL_DEVICE void count(uint32_t* of, uint32_t n) const {
     if (warp_.is_leader()) fetch_add<scope::shared>(of, n);
   }
-  GRAVEL_DEVICE void tell() {
-    if (!warp_.is_leader()) return;
-    work_counts<uint64_t>& all = view_.words->counts;
-    const auto add = [](uint64_t* to, uint64_t n) {
-      if (n) fetch_add<scope::device>(to, n);
-    };
-    add(&all.tasks, uint64_t{counts_.tasks} + counts_.local_tasks);
-    add(&all.local_tasks, counts_.local_tasks);
-    add(&all.begun, counts_.begun);
-    add(&all.continuations, counts_.continuations);
-    add(&all.batches, uint64_t{counts_.batches} + counts_.local_batches);
-    add(&all.local_batches, counts_.local_batches);
-    add(&all.refusals, counts_.refusals);
-    add(&all.handed_out, counts_.handed_out);
-  }
 
   static constexpr uint32_t none = ~0u;
   /// A batch that was taken out of a channel, or one frame whose inputs have come.
@@ -478,7 +462,7 @@ class task_worker {
   const View& view_;
   const store own_store_;
   const lane_group warp_;
-  work_counts<uint32_t>& counts_;  ///< in shared memory; `tasks` and `batches`: without those that were local
+  work_counts<uint32_t>& counts_;  ///< in shared memory
   local_worker<View> own_;
   found found_{};
   uint32_t next_type_ = none, next_row_ = 0;
