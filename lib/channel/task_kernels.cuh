@@ -24,7 +24,7 @@ GRAVEL_DEVICE task_worker<View> worker_of_warp(const View& view, block_looker* b
 }
 
 /// Adds what the block's workers have done, a lane for each kind. All blocks end at about the same time, and the kernel with the last addition: of each worker's, one
-/// by one, they would be sixteen times as many. Thread scope: block.
+/// by one, they would be as many times more as a block has warps. Thread scope: block.
 template <class View>
 GRAVEL_DEVICE void tell_counts(const View& view) {
   constexpr uint32_t kinds = sizeof(work_counts<uint32_t>) / sizeof(uint32_t);
