@@ -1,4 +1,5 @@
-"""The layers of the source tree: what files of each folder may include, and that what installed headers include is installed. Usage: layers_test.py"""
+"""The layers of the source tree: what files of each folder may include, that what installed headers include is installed, and that
+tests see Catch2 through test/catch.hpp alone. Usage: layers_test.py"""
 
 import re
 import sys
@@ -76,6 +77,15 @@ def not_installed(headers, text_of):
                 yield f"cmake/meson.build: {name} is installed, \"{header}\", which it includes, is not"
 
 
+def catch_names(name, text):
+    """Names that Catch2 2 and 3 do not share: those of its namespace, its headers, its settings. Macros are the same in both."""
+    if name in ("test/catch.hpp", "test/main.cpp"):
+        return
+    for number, line in enumerate(text.splitlines(), 1):
+        if found := re.search(r"\bCatch::\w*|\bnamespace\s+Catch\b|\bcatch2/[\w.]*|\bCATCH_\w+|\bANON_TEST_CASE\b", line):
+            yield f"{name}:{number}: {found[0]} is not the same in Catch2 2 and 3: use what test/catch.hpp has, or add it there"
+
+
 def installed_headers():
     lists = re.findall(r"'([\w/]+)': \[(.*?)\]", (ROOT / "cmake/meson.build").read_text(), re.S)
     return {f"{folder}/{name}" for folder, names in lists for name in re.findall(r"'([^']+)'", names)}
@@ -89,9 +99,13 @@ def main():
     assert not list(faults_in("host/pe/backend.hpp", '#include "device/handle.cuh"'))
     assert list(not_installed({"device/put.cuh"}, lambda name: '#include "device/send.cuh"')), "it includes another"
     assert not list(not_installed({"device/put.cuh", "device/send.cuh"}, lambda name: '#include "device/send.cuh"'))
+    for line in ("Catch::Contains(text)", "using namespace Catch;", "#include <catch2/catch.hpp>", "#define CATCH_CONFIG_MAIN"):
+        assert list(catch_names("test/server_test.cpp", line)), line
+    assert not list(catch_names("test/server_test.cpp", 'catch (...) { CHECK_THROWS_WITH(f(), contains_text("a")); }'))
     names = sources()
     assert len(names) > 200, f"only {len(names)} source files found"
     faults = [fault for name in names for fault in faults_in(name, (ROOT / name).read_text())]
+    faults += [fault for name in names for fault in catch_names(name, (ROOT / name).read_text())]
     installed = installed_headers()
     assert len(installed) > 100, f"only {len(installed)} installed headers found"
     faults += not_installed(installed, lambda name: (ROOT / name).read_text())

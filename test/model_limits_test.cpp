@@ -11,7 +11,6 @@
 #include "test/error_of.hpp"
 
 using namespace gravel;
-using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -128,9 +127,9 @@ TEST_CASE("launches are as large as shared memory and queues allow") {
 TEST_CASE("what cannot fit is refused") {
   const auto refused = [](const network_work& work) { return error_of([&] { blocks_that_fit(work, 1); }); };
   CHECK_THAT(refused({.of_item = most_of_lane + 1}),
-             StartsWith("the networking model sends a block's messages together, 1024 at most, but 32 lanes"));
+             starts_with_text("the networking model sends a block's messages together, 1024 at most, but 32 lanes"));
   CHECK_THAT(refused({.of_block = 1025}),
-             StartsWith("the networking model sends a block's messages together, 1024 at most, but a block here"));
+             starts_with_text("the networking model sends a block's messages together, 1024 at most, but a block here"));
   CHECK_THAT(error_of([] { items_for_queue({.of_item_to_one = 9}, 8); }),
-             StartsWith("coprocessor: a queue has room for 8 messages, but one item"));
+             starts_with_text("coprocessor: a queue has room for 8 messages, but one item"));
 }
