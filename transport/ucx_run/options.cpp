@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "lib/base/closest_name.hpp"
 #include "lib/base/error.hpp"
 
 namespace gravel {
@@ -58,12 +59,26 @@ bool takes_value(const CLI::App& app, const std::string& name) {
   return option && option->get_expected_min() > 0;
 }
 
+/// CLI11 names an option that it does not know, but not the one that may be meant.
+void check_known(const CLI::App& app, const std::string& argument) {
+  const bool is_long = argument[1] == '-';
+  const std::string name = argument.substr(0, is_long ? argument.find('=') : 2);  // "-n4" holds its value itself
+  if (app.get_option_no_throw(name)) return;
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const auto& known : option->get_lnames()) names.push_back("--" + known);
+  const std::string given = is_long ? name : argument.substr(0, argument.find('='));
+  fail("unknown option {}{}", given, did_you_mean((is_long ? "" : "-") + given, names));
+}
+
 /// Index of the first of `arguments` that is neither an option nor its value: "--", or the program. Options get their modern spelling.
+/// Throws gravel::error if there is no such option.
 size_t end_of_options(const CLI::App& app, std::vector<std::string>& arguments) {
   size_t i = 0;
   for (; i < arguments.size(); ++i) {
     const std::string& argument = arguments[i] = modern_spelling(arguments[i]);
     if (argument == "--" || argument.size() < 2 || argument[0] != '-') return i;
+    check_known(app, argument);
     const bool is_long = argument[1] == '-';
     // "--name=value" and "-n4" hold their value themselves.
     if (argument.find('=') == std::string::npos && (is_long || argument.size() == 2) && takes_value(app, argument)) ++i;
@@ -144,14 +159,15 @@ parsed_options parse_options(std::vector<std::string> arguments) {
   app.add_flag("-q,--quiet", run.quiet, "No messages about failing PEs");
   app.add_flag("--oversubscribe,--allow-run-as-root", accepted, "Accepted for mpirun's sake: always allowed");
 
-  const auto end = arguments.begin() + static_cast<ptrdiff_t>(end_of_options(app, arguments));
+  auto end = arguments.begin();
   try {
+    end += static_cast<ptrdiff_t>(end_of_options(app, arguments));
     app.parse(std::vector<std::string>(std::reverse_iterator(end), arguments.rend()));
   } catch (const CLI::CallForHelp&) {
     return {std::nullopt, app.help(), 0};
   } catch (const CLI::CallForVersion&) {
     return {std::nullopt, version, 0};
-  } catch (const CLI::ParseError& e) {
+  } catch (const std::exception& e) {  // CLI::ParseError and gravel::error
     return {std::nullopt, with_advice(e.what()), 2};
   }
 
