@@ -204,6 +204,18 @@ void hand_over_slot(const std::function<void(const gravel::queue&, gravel::slot_
   gravel_barrier_all();
 }
 
+/// A kernel, or a host thread, that claims a slot and never publishes it; `mark`: what is written where `published` belongs.
+__global__ void claim_slot(gravel::queue q, uint64_t mark) { q.slot(q.claim())->published = mark; }
+void lose_slot(const gravel::queue& q, uint64_t mark) {
+  if (mine() && !q.state) gravel_abort("there is no such queue");
+  if (mine()) gravel_launch(claim_slot, 1, 1, q, mark);
+  gravel_barrier_all();
+}
+void lose_slot_on_host() {
+  if (mine()) gravel_host_handle().direct.claim();
+  gravel_barrier_all();
+}
+
 void traffic() {
   uint64_t* cell = new_cell();
   ready();
@@ -415,6 +427,10 @@ const std::map<std::string, void (*)()> faults = {
          std::copy_n(index, 3, gravel::words_at(q.payload(s)));
        });
      }},
+    {"lost-slot", [] { lose_slot(gravel_handle().direct, 0); }},
+    {"lost-block-slot", [] { lose_slot(gravel_handle().block, 0); }},
+    {"overwritten-slot", [] { lose_slot(gravel_handle().direct, 12345); }},
+    {"lost-host-slot", lose_slot_on_host},
     {"corrupt-row-of-handler",
      [] {
        hand_over_slot([](const gravel::queue& q, gravel::slot_header* s) {

@@ -604,6 +604,15 @@ class Corruption(FailureTest):
             with self.subTest(fault):
                 self.assert_failed(self.start(fault, "--pe", 3), "PE 3 handed over a corrupt slot in its host queue")
 
+    def test_slot_that_is_never_published(self):
+        """The aggregator does not see it: the PE's monitor does."""
+        for fault, queue, mark in (("lost-slot", "warp", 0), ("lost-block-slot", "block", 0), ("lost-host-slot", "host", 0),
+                                   ("overwritten-slot", "warp", 12345)):
+            with self.subTest(fault):
+                self.assert_failed(self.start(fault, "--pe", 3, GRAVEL_WATCHDOG_S=1),
+                                   rf"PE 3: error: {queue} queue: the slot of ticket \d+ was claimed and has not been published for 1 s "
+                                   rf"\(GRAVEL_WATCHDOG_S\); \d+ tickets are claimed, and the slot says {mark} instead of \d+")
+
     def test_message(self):
         for fault, cause in (("corrupt-message", "gravel_put with an address outside the symmetric heap"),
                              ("corrupt-operation", "unknown operation"),

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "host/pe/queue_watch.hpp"
 #include "test/catch.hpp"
 #include "test/error_of.hpp"
 #include "test/shared_pes.hpp"
@@ -147,4 +148,34 @@ TEST_CASE("all memory is given back, and what does not fit is named") {
   CHECK(p.device.live.empty());
   p.device.refused = "reply cells";
   CHECK(error_of([&] { p.memory.emplace(p.device, p.segment, p.values, 1, 2); }) == "reply cells does not fit");
+}
+
+TEST_CASE("a slot that is claimed and not published is found, in whatever queue") {
+  pe p;
+  queue_watch watch(p.segment, *p.memory);
+  const auto look_for_long = [&] {
+    for (int i = 1; i < 2 * heartbeat_looks; ++i)
+      if (std::string found = watch.look(5); !found.empty()) return found;
+    return std::string();
+  };
+  for (const gravel_t* g :
+       {&p.memory->of_kernels(), &p.memory->of_host(), &p.memory->of_device_handlers(), &p.memory->of_host_handlers()}) {
+    const queue& q = g->direct;
+    CHECK(look_for_long() == "");
+    const uint64_t ticket = q.claim();
+    CHECK_THAT(look_for_long(), contains_text("the slot of ticket 0 was claimed and has not been published for 5 s"));
+    q.publish(ticket, q.slot(ticket), 0, 0);
+    CHECK(look_for_long() == "");  // from now on it is the aggregator's
+  }
+  const queue& q = p.memory->of_kernels().direct;
+  // Another plane's slot, behind one that is published, is looked at when its turn has come.
+  const uint64_t lost = q.claim();
+  CHECK(look_for_long() == "");
+  q.control->plane[0].consumed = 1;
+  CHECK_THAT(look_for_long(), contains_text("warp queue: the slot of ticket " + std::to_string(lost)));
+  q.publish(lost, q.slot(lost), 0, 0);
+  q.control->plane[1].consumed = 1;
+  CHECK(look_for_long() == "");
+  q.control->plane[0].consumed = q.control->plane[1].consumed = 7;
+  CHECK_THAT(look_for_long(), contains_text("14 slots are consumed, but only 2 were claimed"));
 }

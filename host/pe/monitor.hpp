@@ -13,6 +13,7 @@
 #include "host/node/stall_watch.hpp"
 #include "host/pe/job_end.hpp"
 #include "host/pe/peers.hpp"
+#include "host/pe/queue_watch.hpp"
 #include "host/pe/service_watch.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
@@ -31,7 +32,8 @@ class monitor {
 
   /// All is set up: watches these as well, of which the aggregator knows nothing. `describe`: how the PE stands, for who
   /// looks into a job that does not go on. All are used until stop().
-  void watch(peers& rings, service_watch& services, std::function<std::string()> describe) {
+  void watch(queue_watch& queues, peers& rings, service_watch& services, std::function<std::string()> describe) {
+    queues_ = &queues;
     rings_ = &rings;
     services_ = &services;
     describe_ = std::move(describe);
@@ -82,11 +84,12 @@ class monitor {
     job_end::end_process(1);
   }
   /// The aggregator's next word. Meanwhile looks whether the aggregator runs at all (one that is stopped cannot tell), shows
-  /// that this process does, and watches services and the rings of the route peer.
+  /// that this process does, and watches what is queued: slots that are claimed, services, the rings of the route peer.
   std::optional<frame> wait_for_word() {
     const uint64_t limit_s = job_.values.watchdog_s;
     if (limit_s == 0) return link_.channel().receive();
-    stall_watch aggregator, rings;
+    stall_watch aggregator;
+    std::vector<stall_watch> rings;  // by rank of the destination
     for (;;) {
       pollfd watched{link_.channel().descriptor(), POLLIN, 0};
       if (poll(&watched, 1, static_cast<int>(limit_s * 1000 / heartbeat_looks)) != 0) return link_.channel().receive();
@@ -94,13 +97,17 @@ class monitor {
       if (aggregator.look(true, load_relaxed(&shared_.aggregator_heartbeat)))
         fail("the aggregator of node {} has not run for {} s (GRAVEL_WATCHDOG_S); is it stopped?", job_.node, limit_s);
       if (!watching_) continue;
+      if (const std::string missing = queues_->look(limit_s); !missing.empty()) fail("{}\n{}", missing, describe());
       if (const std::string stopped = services_->look(limit_s); !stopped.empty()) fail("{}\n{}", stopped, describe());
-      const peers::counts pushed = rings_->read();
-      if (rings.look(pushed.applied != pushed.tickets, pushed.applied))
-        fail(
-            "no progress for {} s (GRAVEL_WATCHDOG_S) on the route peer; a peer may be stopped, or its kernels may leave no room for its "
-            "resolver:\n{}",
-            limit_s, describe());
+      const std::vector<peers::counts> pushed = rings_->read_each();
+      rings.resize(pushed.size());
+      for (uint32_t rank = 0; rank < pushed.size(); ++rank)
+        if (rings[rank].look(pushed[rank].applied != pushed[rank].tickets, pushed[rank].applied))
+          fail(
+              "no progress for {} s (GRAVEL_WATCHDOG_S) on the route peer to PE {}; that PE may be stopped, its kernels may leave no room "
+              "for its "
+              "resolver, or the kernel that claimed a chunk has ended:\n{}",
+              limit_s, rings_->pe_of(rank), describe());
     }
   }
   std::string describe() const { return watching_ ? describe_() : "the job was still starting"; }
@@ -109,7 +116,8 @@ class monitor {
   aggregator_link& link_;
   job_end& end_;
   pe_control& shared_;
-  peers* rings_ = nullptr;  ///< these three written before watching_
+  queue_watch* queues_ = nullptr;  ///< these four written before watching_
+  peers* rings_ = nullptr;
   service_watch* services_ = nullptr;
   std::function<std::string()> describe_;
   std::atomic<bool> watching_{false};

@@ -18,6 +18,7 @@ peers::peers(backend& device, const peers_setup& s, const exchange& all) : devic
   const auto rank_of = [&](uint32_t pe) { return static_cast<uint32_t>(std::find(local.begin(), local.end(), pe) - local.begin()); };
   const uint32_t n_pes = s.nodes->n_pes();
   me_ = rank_of(s.pe);
+  local_ = local;
   n_local_ = static_cast<uint32_t>(local.size());
   const uint64_t chunks = s.values->peer_chunks ? s.values->peer_chunks : usual_peer_chunks(n_local_);
   shape_ = {n_local_, static_cast<uint32_t>(chunks), static_cast<uint32_t>(s.values->peer_chunk_size / sizeof(unit))};
@@ -153,17 +154,24 @@ std::vector<uint64_t> peers::read_done(uint32_t rank) {
 }
 
 peers::counts peers::read() {
-  counts c;
-  if (n_sources_ == 0) return c;
-  if (own_chunks_) c.applied = read_lines()[me_].applied;
+  counts all;
+  for (const counts& ring : read_each()) all.applied += ring.applied, all.tickets += ring.tickets;
+  return all;
+}
+
+std::vector<peers::counts> peers::read_each() {
+  std::vector<counts> rings(n_sources_);
+  if (n_sources_ == 0) return rings;
+  if (own_chunks_) rings[me_].applied = read_lines()[me_].applied;
   if (n_mapped_) {
     std::vector<uint64_t> done(uint64_t{n_local_} * shape_.chunks);
     device_.read_words(done.data(), reinterpret_cast<const uint64_t*>(area_ + shape_.done_at(0)), done.size());
     for (uint32_t rank = 0; rank < n_local_; ++rank)
-      c.applied += done_words<>{&done[uint64_t{rank} * shape_.chunks], shape_.chunks}.count();
+      if (rank != me_) rings[rank].applied = done_words<>{&done[uint64_t{rank} * shape_.chunks], shape_.chunks}.count();
   }
-  for (const ring_line& line : read_lines()) c.tickets += line.tickets;
-  return c;
+  const std::vector<ring_line> lines = read_lines();
+  for (uint32_t rank = 0; rank < n_local_; ++rank) rings[rank].tickets = lines[rank].tickets;
+  return rings;
 }
 
 std::vector<uint64_t> peers::tickets() {

@@ -79,6 +79,10 @@ class peers {
   };
   /// `applied` is read before `tickets`: what is missing from the second is in neither.
   counts read();
+  /// The same of each ring, by rank of its destination.
+  std::vector<counts> read_each();
+  /// The PE of the node with that rank.
+  uint32_t pe_of(uint32_t rank) const { return local_[rank]; }
   /// Tickets claimed so far, by rank on the node.
   std::vector<uint64_t> tickets();
   /// True if all tickets below these are applied. If not, wakes the receivers.
@@ -96,6 +100,7 @@ class peers {
   std::vector<uint64_t> read_done(uint32_t rank);
 
   backend& device_;
+  std::vector<uint32_t> local_;  ///< PEs of the node, by rank
   peer_area shape_;
   uint32_t own_chunks_ = 0, n_local_, me_ = 0;
   uint32_t n_mapped_ = 0, n_sources_ = 0;

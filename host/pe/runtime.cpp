@@ -20,7 +20,8 @@ runtime::runtime(std::unique_ptr<backend> device) : device_(std::move(device)) {
   monitor_.emplace(job_, *link_, *end_, *segment_->control());
   set_up_messages();
   start_receiver();
-  monitor_->watch(*peers_, services_, [this] { return describe(); });
+  queues_.emplace(*segment_, *memory_);
+  monitor_->watch(*queues_, *peers_, services_, [this] { return describe(); });
   receiver_.emplace(
       *device_, [this] { check_errors(); }, [this](const std::string& text) { end_->abort(text, 1); });
   job_.boot->on_abort([this](const std::string& text) { monitor_->hear_of_launcher(text); });

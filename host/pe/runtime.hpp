@@ -14,6 +14,7 @@
 #include "host/pe/monitor.hpp"
 #include "host/pe/pe_memory.hpp"
 #include "host/pe/peers.hpp"
+#include "host/pe/queue_watch.hpp"
 #include "host/pe/receiver_thread.hpp"
 #include "host/pe/service_watch.hpp"
 #include "host/pe/symmetric_heap.hpp"
@@ -64,6 +65,7 @@ class runtime {
   std::optional<pe_memory> memory_;
   std::optional<peers> peers_;
   std::optional<symmetric_heap> symmetric_;
+  std::optional<queue_watch> queues_;
   service_watch services_{job_.pe};
   std::optional<completion> completion_;
   std::optional<receiver_thread> receiver_;

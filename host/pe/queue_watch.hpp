@@ -1,0 +1,58 @@
+// The queues of this PE, and whether their producers hand over what they claim. The aggregator sees a slot only once it is published: of one that never is,
+// because its kernel died or something wrote into it, only the PE's own tickets tell.
+#pragma once
+#include <array>
+#include <string>
+
+#include "host/node/stall_watch.hpp"
+#include "host/pe/pe_memory.hpp"
+#include "lib/base/error.hpp"
+
+namespace gravel {
+
+class queue_watch {
+ public:
+  queue_watch(const pe_segment& segment, const pe_memory& memory) : segment_(segment), memory_(memory) {}
+
+  /// One of the looks of a stall_watch, in `limit_s` seconds. Returns what is missing, in words; nothing if all is well. Thread: any one.
+  std::string look(uint64_t limit_s) {
+    std::array<head, n_queue_kinds> heads;
+    for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) heads[kind] = read_head(segment_.queue_of(kind));
+    queue_state states[n_queue_kinds];
+    memory_.read_queue_states(states);  // after the heads: no ticket is consumed that is not counted here
+    for (uint32_t kind = 0; kind < n_queue_kinds; ++kind) {
+      const auto& [ticket, published] = heads[kind];
+      // All slots before it are free again, so its producer waits for nobody: it has only to write and to publish.
+      const bool is_missing = ticket != states[kind].tickets && published != ticket + 1;
+      if (watches_[kind].look(is_missing, ticket)) return describe(kind, heads[kind], states[kind].tickets, limit_s);
+    }
+    return {};
+  }
+
+ private:
+  /// The lowest ticket that is not consumed, and what stands in its slot.
+  struct head {
+    uint64_t ticket, published;
+  };
+  static head read_head(const queue& q) {
+    const uint64_t ticket = q.read_consumed();
+    return {ticket, load_acquire(&q.slot(ticket)->published)};
+  }
+  std::string describe(uint32_t kind, const head& found, uint64_t tickets, uint64_t limit_s) const {
+    const char* const name = name_of(static_cast<queue_kind>(kind));
+    if (found.ticket > tickets)
+      return fmt::format("{}: {} slots are consumed, but only {} were claimed: something has written over the counts of the queue", name,
+                         found.ticket, tickets);
+    return fmt::format(
+        "{}: the slot of ticket {} was claimed and has not been published for {} s (GRAVEL_WATCHDOG_S); {} tickets are claimed, and the "
+        "slot says "
+        "{} instead of {}: the kernel or thread that claimed it has ended or does not go on, or something has written over the slot",
+        name, found.ticket, limit_s, tickets, found.published, found.ticket + 1);
+  }
+
+  const pe_segment& segment_;
+  const pe_memory& memory_;
+  std::array<stall_watch, n_queue_kinds> watches_;
+};
+
+}  // namespace gravel
