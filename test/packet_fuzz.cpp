@@ -1,5 +1,5 @@
 // check_packet against arbitrary bytes. With libFuzzer: link with -fsanitize=fuzzer, which brings a main of its own.
-// Elsewhere this program feeds mutations of valid packets to the same function, from a fixed seed, and fails if packets as they were made are
+// Elsewhere this program feeds mutations of valid packets to the same function, from a seed, and fails if packets as they were made are
 // refused, or if rows of some form were never let through, whole or changed.
 //
 // The bytes lie right before a page that may not be read, so any access past the end ends the program.
@@ -12,6 +12,7 @@
 #include <cstring>
 #include <vector>
 
+#include "test/fuzz_options.hpp"
 #include "test/packet_samples.hpp"
 
 namespace {
@@ -49,11 +50,12 @@ size_t form_of(const gravel::row_kind& kind) {
 
 }  // namespace
 
-int main() {
-  gravel::random_bits draw(20261121);
+int main(int argc, char** argv) {
+  const fuzz_options options = fuzz_options::parse(argc, argv);
+  gravel::random_bits draw(options.seed);
   const uint8_t tail[4] = {0, 5, 6, 7};
   uint64_t rows[2][std::size(forms)] = {}, refused[2] = {};  // [0]: of packets as they were made, [1]: of changed ones
-  for (int i = 0; i < 100'000; ++i) {
+  for (uint64_t i = 0; i < options.inputs; ++i) {
     std::vector<uint8_t> bytes = gravel::sample_packet(draw, 4096, 5, 3, 8);
     const bool changed = i % 100 != 0;
     if (changed) gravel::mutate(bytes, draw);
@@ -63,13 +65,14 @@ int main() {
                         gravel::packet_fault::fine;
   }
   bool good = refused[0] == 0 && refused[1] != 0;
-  std::printf("of 1000 packets %llu were refused, of 99000 changed ones %llu; rows of the others:\n",
+  std::printf("of packets as they were made %llu were refused, of changed ones %llu; rows of the others:\n",
               static_cast<unsigned long long>(refused[0]), static_cast<unsigned long long>(refused[1]));
   for (size_t f = 0; f < std::size(forms); ++f) {
     good = good && rows[0][f] != 0 && rows[1][f] != 0;
     std::printf("%8llu %8llu  %s\n", static_cast<unsigned long long>(rows[0][f]), static_cast<unsigned long long>(rows[1][f]), forms[f]);
   }
   if (!good) std::printf("a packet was refused as it was made, none that was changed, or a form never came through\n");
+  options.print_done();
   return good ? 0 : 1;
 }
 #endif
