@@ -85,7 +85,7 @@ graph_part load_part(const graph_input& input, const graph_wish& wish, int part,
   {
     edge_list list = input.edges(wish, blocks ? graph_share{.part = part, .parts = parts} : graph_share{});
     vertices = list.vertices;
-    mine.original_ids = std::move(list.original_ids);
+    mine.ids = std::move(list.ids);
     mine.rows = blocks ? make_csr(list, part, parts) : make_csr(list);
     if (input.division == "degrees") by = by_degrees(list, parts);
   }

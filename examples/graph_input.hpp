@@ -44,11 +44,11 @@ struct graph_part {
   partition by;
   csr rows;  ///< in the numbers of `by`
   vertex_code codes{1};
-  std::vector<uint64_t> original_ids;  ///< see edge_list
+  vertex_ids ids;  ///< see edge_list
   /// The graph's own number of this PE's vertices.
   std::vector<uint64_t> old_numbers;
 };
-/// Fills all but `rows` and `original_ids`.
+/// Fills all but `rows` and `ids`.
 void name_part(graph_part& mine, partition by, int part);
 /// Throws gravel::error. Division by edges or by METIS takes the memory of the whole graph for a while.
 graph_part load_part(const graph_input& input, const graph_wish& wish, int part, int parts);

@@ -87,7 +87,7 @@ void print_best(const std::vector<ranked<uint64_t>>& best, const edge_list& grap
     if (!graph.names.empty()) std::printf("%12llu  %s\n", static_cast<unsigned long long>(r.score), graph.names[r.vertex].c_str());
     else
       std::printf("%12llu  vertex %llu\n", static_cast<unsigned long long>(r.score),
-                  static_cast<unsigned long long>(graph.original_ids.empty() ? r.vertex : graph.original_ids[r.vertex]));
+                  static_cast<unsigned long long>(graph.ids.of(r.vertex)));
   }
 }
 

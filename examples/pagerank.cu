@@ -344,9 +344,7 @@ pagerank_result rank_vertices(const pagerank_options& o) {
                 result.seconds, static_cast<double>(edges) * result.steps / result.seconds / 1e6, result.change, result.residual,
                 result.sum);
     if (result.serial) std::printf("distance to a serial power iteration: %.3g\n", result.distance);
-    for (const auto& r : best)
-      std::printf("%12.9f  vertex %llu\n", r.score,
-                  static_cast<unsigned long long>(part.original_ids.empty() ? r.vertex : part.original_ids[r.vertex]));
+    for (const auto& r : best) std::printf("%12.9f  vertex %llu\n", r.score, static_cast<unsigned long long>(part.ids.of(r.vertex)));
     if (!o.json.empty())
       write_json(o.json, {{"program", program_name},
                           {"backend", gravel_backend()},

@@ -47,7 +47,7 @@ TEST_CASE("SNAP edge list: ids are numbered in ascending order, repetitions and 
   const edge_list list = read_graph(data + "graph.txt");
   CHECK(list.vertices == 6);
   CHECK(list.total_edges == 8);
-  CHECK(list.original_ids == snap_ids);
+  CHECK(list.ids.listed == snap_ids);
   CHECK(list.names.empty());
   CHECK(list.edges == snap_edges);
 }
@@ -56,7 +56,7 @@ TEST_CASE("Matrix Market: entry (i, j) is the edge i-1 -> j-1") {
   const edge_list list = read_graph(data + "graph.mtx");
   CHECK(list.vertices == 5);
   CHECK(list.total_edges == 6);
-  CHECK(list.original_ids.empty());
+  CHECK(list.ids.listed.empty());
   CHECK(list.edges == edges{{0, 0}, {0, 1}, {1, 2}, {4, 0}, {3, 4}, {0, 1}});
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("gzip, CRLF and a missing last line end change nothing") {
       const edge_list list = read_graph(path);
       CHECK(list.vertices == plain.vertices);
       CHECK(list.edges == plain.edges);
-      CHECK(list.original_ids == plain.original_ids);
+      CHECK(list.ids.listed == plain.ids.listed);
     }
   }
 }
@@ -102,12 +102,12 @@ TEST_CASE("names: the lines of the names file are the vertices") {
   const edge_list list = read_graph(data + "packages.txt", {}, {.names = names_path_of(data + "packages.txt")});
   REQUIRE(list.vertices == 6);  // also hermit, which has no edges
   CHECK(list.names == std::vector<std::string>{"aquarium", "base-files", "hermit", "libanimal", "libfish", "zoo"});
-  CHECK(list.original_ids.empty());
+  CHECK(list.ids.listed.empty());
   CHECK(list.edges == edges{{0, 1}, {0, 3}, {0, 4}, {3, 1}, {4, 3}, {5, 1}, {5, 3}});
 
   const edge_list without = read_graph(data + "packages.txt");
   CHECK(without.vertices == 5);
-  CHECK(without.original_ids == std::vector<uint64_t>{0, 1, 3, 4, 5});
+  CHECK(without.ids.listed == std::vector<uint64_t>{0, 1, 3, 4, 5});
 
   const scratch files;
   const std::string names = files.write_gzip("a\nb\nc\nd\ne\n", "names");
@@ -277,7 +277,7 @@ TEST_CASE("round trip of a random graph with scattered ids") {
     text += std::to_string(ids[expected.back().source]) + (i % 2 ? "\t" : "  ") + std::to_string(ids[expected.back().target]) + "\n";
   }
   const edge_list list = read_graph(files.write_gzip(text));
-  CHECK(list.original_ids == ids);
+  CHECK(list.ids.listed == ids);
   CHECK(list.edges == expected);
 }
 
@@ -317,7 +317,7 @@ TEST_CASE("the parts of a file or a generated graph are together the whole") {
         const edge_list share = get(part, parts);
         CHECK(share.vertices == whole.vertices);
         CHECK(share.total_edges == whole.total_edges);
-        CHECK(share.original_ids == whole.original_ids);
+        CHECK(share.ids.listed == whole.ids.listed);
         CHECK(share.names == whole.names);
         for (const edge& e : share.edges) REQUIRE(distribution.owner(e.source) == part);
         together.insert(together.end(), share.edges.begin(), share.edges.end());
@@ -359,9 +359,9 @@ TEST_CASE("block distribution covers every vertex once, in order") {
 }
 
 TEST_CASE("csr errors") {
-  const edge_list foreign{.vertices = 4, .total_edges = 1, .edges = {{3, 0}}, .weights = {}, .names = {}, .original_ids = {}};
+  const edge_list foreign{.vertices = 4, .total_edges = 1, .edges = {{3, 0}}, .weights = {}, .names = {}, .ids = {}};
   CHECK_THROWS_WITH(make_csr(foreign, 0, 2), contains_text("edge 3 -> 0 does not belong to part 0 of 2"));
-  const edge_list outside{.vertices = 4, .total_edges = 1, .edges = {{4, 0}}, .weights = {}, .names = {}, .original_ids = {}};
+  const edge_list outside{.vertices = 4, .total_edges = 1, .edges = {{4, 0}}, .weights = {}, .names = {}, .ids = {}};
   CHECK_THROWS_WITH(make_csr(outside), contains_text("edge 4 -> 0 does not belong"));
 }
 
@@ -381,6 +381,26 @@ TEST_CASE("id index: numbers ids in ascending order and knows no others") {
     if (!std::binary_search(ids.begin(), ids.end(), ids[i] + 1)) wrong += index.find(ids[i] + 1, number);
   }
   CHECK(wrong == 0);
+}
+
+TEST_CASE("vertex ids: those of the file, both ways") {
+  const scratch files;
+  const edge_list few = read_graph(files.write("10 20\n20 30\n30 40\n2 1\n"));
+  CHECK(few.ids.of(0) == 1);
+  CHECK(few.ids.of(5) == 40);
+  CHECK(few.ids.find(40, few.vertices) == 5);
+  CHECK_FALSE(few.ids.find(0, few.vertices));
+  CHECK_FALSE(few.ids.find(41, few.vertices));
+  const edge_list matrix = read_graph(data + "graph.mtx");
+  CHECK(matrix.ids.of(0) == 1);
+  CHECK(matrix.ids.find(5, matrix.vertices) == 4);
+  CHECK_FALSE(matrix.ids.find(0, matrix.vertices));
+  CHECK_FALSE(matrix.ids.find(6, matrix.vertices));
+  CHECK(read_graph(files.write("2 1\n2\n1\n", "x.graph")).ids.of(0) == 1);
+  const edge_list named = read_graph(data + "packages.txt", {}, {.names = data + "packages.names"});
+  CHECK(named.ids.of(5) == 5);
+  CHECK(named.ids.find(0, named.vertices) == 0);
+  CHECK_FALSE(named.ids.find(6, named.vertices));
 }
 
 TEST_CASE("rmat: a function of its arguments, with the skew of its parameters") {

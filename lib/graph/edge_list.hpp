@@ -11,6 +11,7 @@
 #include "lib/base/mix.hpp"
 #include "lib/base/platform.hpp"
 #include "lib/graph/block_distribution.hpp"
+#include "lib/graph/vertex_ids.hpp"
 
 namespace gravel {
 
@@ -31,12 +32,12 @@ void check_share(const graph_share& share);
 
 /// One part's share of a graph.
 struct edge_list {
-  uint64_t vertices = 0;               ///< of the whole graph, numbered from 0; the same on all parts
-  uint64_t total_edges = 0;            ///< of the whole graph, in directed edges; the same on all parts
-  std::vector<edge> edges;             ///< those whose source this part owns, in the order of the file
-  std::vector<double> weights;         ///< of each of `edges`, if the graph has weights; else empty
-  std::vector<std::string> names;      ///< of all vertices of the whole graph, if a names file was read
-  std::vector<uint64_t> original_ids;  ///< the file's ids of all vertices; when it is empty says read_graph
+  uint64_t vertices = 0;           ///< of the whole graph, numbered from 0; the same on all parts
+  uint64_t total_edges = 0;        ///< of the whole graph, in directed edges; the same on all parts
+  std::vector<edge> edges;         ///< those whose source this part owns, in the order of the file
+  std::vector<double> weights;     ///< of each of `edges`, if the graph has weights; else empty
+  std::vector<std::string> names;  ///< of all vertices of the whole graph, if a names file was read
+  vertex_ids ids;                  ///< what the file calls the vertices: see read_graph
 };
 
 /// Fills an edge_list with what a share keeps of all edges.

@@ -64,6 +64,7 @@ void read_matrix_market(line_reader& reader, const graph_share& share, const rea
     reader.fail_here("the matrix has {} rows, but the names file has {} lines", header.size, list.vertices);
   if (options.weights && header.field == matrix_field::pattern) reader.fail_here("a pattern has no weights: expected integer or real");
   list.vertices = header.size;
+  list.ids.first = 1;
   edge_keeper keeper(list, share);
   if (options.weights) keeper.with_weights();
   uint64_t entries = 0;

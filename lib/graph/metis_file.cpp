@@ -45,6 +45,7 @@ void read_metis(line_reader& reader, const graph_share& share, const read_option
   if (list.vertices && list.vertices != h.vertices)
     reader.fail_here("the graph has {} vertices, but the names file has {} lines", h.vertices, list.vertices);
   list.vertices = h.vertices;
+  list.ids.first = 1;
   // The file has both directions of each edge.
   edge_keeper keeper(list, {share.part, share.parts, false, share.reversed});
   if (options.weights) keeper.with_weights();

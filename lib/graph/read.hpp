@@ -24,10 +24,13 @@ struct read_options {
 /// - **METIS** (named *.graph or *.metis, before a .gz): line i of neighbours is vertex i-1. Weights of vertices are read past.
 /// - **Galois** (begins with the binary word 1 or 2): a .gr file of version 1 or 2.
 /// - **SNAP**, all others: lines "source<blanks>target", with weights "source<blanks>target<blanks>weight"; comments begin with '#'. Ids
-///   are any 64-bit numbers. The vertices are the ids that occur, in ascending order; `original_ids` has them (of no other format).
+///   are any 64-bit numbers. The vertices are the ids that occur, in ascending order.
 ///
 /// With `names` the vertices are the lines of that file: an id in a SNAP file is a line number from 0 and stays the vertex's
-/// number, vertices without edges are kept, `original_ids` stays empty. All parts must pass the same files.
+/// number, and vertices without edges are kept. All parts must pass the same files.
+///
+/// `ids` of the result has what the file calls the vertices: the ids of SNAP; indices from 1 of Matrix Market and METIS; numbers from 0
+/// of Galois and of files with names.
 ///
 /// Memory: the share of edges; for SNAP 8 bytes per vertex of the whole graph, and while reading the table of id_index; for Galois while
 /// reading the whole file. Throws gravel::error with file, line (of text) and what was expected there.

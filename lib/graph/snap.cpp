@@ -50,8 +50,8 @@ void read_snap(line_reader& reader, const graph_share& share, const read_options
     index.insert(e.source);
     index.insert(e.target);
   });
-  list.original_ids = index.number();
-  list.vertices = list.original_ids.size();
+  list.ids.listed = index.number();
+  list.vertices = list.ids.listed.size();
   if (list.vertices == 0) fail("{} has no edges, only comments or empty lines", reader.path());
   edge_keeper keeper(list, share);
   if (options.weights) keeper.with_weights();

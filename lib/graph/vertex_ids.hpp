@@ -1,0 +1,25 @@
+// What a file calls the vertices of a graph, which are numbered from 0 in memory.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace gravel {
+
+/// The ids of vertices. By default they are the numbers.
+struct vertex_ids {
+  uint64_t first = 0;            ///< the id of vertex 0; vertex i has the id first + i, unless `listed` has the ids
+  std::vector<uint64_t> listed;  ///< of all vertices of the whole graph, in ascending order; or empty
+
+  /// The id of a vertex of the graph.
+  uint64_t of(uint64_t vertex) const { return listed.empty() ? first + vertex : listed[vertex]; }
+  /// The vertex that has this id, if any of the `vertices` of the whole graph has it.
+  std::optional<uint64_t> find(uint64_t id, uint64_t vertices) const {
+    if (listed.empty()) return id >= first && id - first < vertices ? std::optional(id - first) : std::nullopt;
+    const auto at = std::lower_bound(listed.begin(), listed.end(), id);
+    return at != listed.end() && *at == id ? std::optional(static_cast<uint64_t>(at - listed.begin())) : std::nullopt;
+  }
+};
+
+}  // namespace gravel
