@@ -91,7 +91,7 @@ BAD = {
         ("", "", "--genome 1000 --reference x.fa", "--reference is for reads of files"),
         ("a.fa", ">a\nACGT\n", "a.fa --reference absent.fa", "absent.fa: No such file"),
         ("cut.fq", "@a\nACGT\n+\n", "cut.fq", "cut.fq:1: the record is cut off"),
-        ("bad.fa", ">a\nAC*T\n", "bad.fa", "bad.fa:2: '*' is no letter"),
+        ("bad.fa", ">a\nACET\n", "bad.fa", "bad.fa:2: 'E' is no letter"),
     ],
     "pagerank": BAD_GRAPHS + [("", "", "--rmat 5 --damping 1", "damping"), ("", "", "--rmat 5 --tolerance 0", "tolerance"),
                               ("", "", "--rmat 5 --tolerance nan", "'nan' is not a number from 1e-07 to 1")],

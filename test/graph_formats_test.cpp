@@ -96,6 +96,10 @@ TEST_CASE("Galois: what is wrong is said") {
              contains_text("the weight -1 of edge 0"));
   CHECK_THAT(said(galois(1, {1}, {0}, std::vector<float>{NAN}), {.weights = true, .real_weights = true}),
              contains_text("of edge 0 of vertex 0"));
+  CHECK_THAT(said(galois(1, {1}, {0}, std::vector<uint32_t>{16777217}), weighted), contains_text("the weight 16777217 of edge 0"));
+  CHECK_THAT(said(galois(1, {1}, {0}, std::vector<uint64_t>{(uint64_t{1} << 53) + 1}), weighted), contains_text("of edge 0 of vertex 0"));
+  CHECK_THAT(said(galois(1, {1}, {0}, std::vector<double>{1e39}), {.weights = true, .real_weights = true}),
+             contains_text("the weight 1e+39"));
   std::string many = galois(1, {1}, {0});
   many[16 + 5] = 1;  // 2^40 vertices in a file of some bytes: no reason to ask for the memory
   CHECK_THAT(said(many), contains_text("within its ends of rows"));
@@ -109,7 +113,21 @@ TEST_CASE("weights and METIS: errors name the file, the line, and what was expec
       {"x", "1 2 3\n1 2 -0.5\n", "x:2: the weight -0.5 is not a finite number from 0 on"},
       {"x", "1 2 nan\n", "x:1: the weight nan"},
       {"x", "1 2 inf\n", "x:1: the weight inf"},
-      {"x", "1 2 1e999\n", "x:1: expected a weight"},
+      {"x", "1 2 1e999\n", "x:1: the weight 1e999 is above 3.4028234663852886e+38, the largest that a float holds"},
+      {"x", "1 2 1e39\n", "x:1: the weight 1e39 is above"},
+      {"x", "1 2 3.4028236e38\n", "x:1: the weight 3.4028236e38 is above"},
+      {"x", "1 2 1" + std::string(50, '0') + "\n", "x:1: the weight 1000"},
+      {"x", "1 2 16777216\n1 2 16777217\n", "x:2: the weight 16777217 is a whole number that a float (24 bits) does not hold"},
+      {"x", "1 2 16777217.0\n", "x:1: the weight 16777217.0 is a whole number"},
+      {"x", "1 2 1.6777217e7\n", "x:1: the weight 1.6777217e7 is a whole number"},
+      {"x", "1 2 18446744073709551617\n", "x:1: the weight 18446744073709551617 is a whole number"},
+      {"x", "1 2 9007199254740993\n", "x:1: the weight 9007199254740993 is a whole number"},
+      {"x", "1 2 -1e-400\n", "x:1: the weight -1e-400 is not a finite number from 0 on"},
+      {"x", "1 2 1e5e5\n", "x:1: expected a weight"},
+      {"x", matrix + "1 2 1e300\n", "x:3: the weight 1e300 is above"},
+      {"x", "%%MatrixMarket matrix coordinate integer general\n2 2 1\n1 2 16777217\n", "x:3: the weight 16777217 is a whole number"},
+      {"x", "%%MatrixMarket matrix coordinate integer general\n2 2 1\n1 2 99999999999999999999\n", "x:3: the weight 99999999999999999999"},
+      {"x.graph", "2 1 1\n2 16777217\n1 16777217\n", "x.graph:2: the weight 16777217"},
       {"x", "1 2 3 4\n", "x:1: expected the end of the line after two vertex ids and a weight"},
       {"x", matrix + "1 2 -1\n", "x:3: the weight -1"},
       {"x", matrix + "1 2\n", "x:3: expected 'row column real-number'"},
@@ -135,7 +153,16 @@ TEST_CASE("weights and METIS: errors name the file, the line, and what was expec
       {header + "3\n1\n", "x.graph:2: neighbour 3 of vertex 1 does not exist"},
       {header + "0\n1\n", "x.graph:2: neighbour 0 of vertex 1 does not exist"},
       {header + "2\nx\n", "x.graph:3: expected neighbours of vertex 2, found 'x'"},
-      {header + "2\n\n", "x.graph has 1 neighbours in all, but promises 1 edges, which are 2"},
+      {header + "2\n\n", "x.graph:2: vertex 1 has the neighbour 2, but vertex 2 has not the neighbour 1"},
+      {"% c\n3 2\n2\n1\n% c\n2\n", "x.graph:6: vertex 3 has the neighbour 2, but vertex 2 has not the neighbour 3"},
+      {"% c\n2 2\n2\n1\n", "x.graph:2: 2 edges are promised, which are 4 neighbours, but there are 2"},
+      {"2 9223372036854775809\n2\n1\n", "x.graph:1: the graph has 9223372036854775809 edges, more than"},
+      {"2 1 11 18446744073709551615\n2 1\n1 1\n", "x.graph:1: 18446744073709551615 weights of a vertex are more than"},
+      {"2 1 110 18446744073709551615\n2\n1\n", "x.graph:1: 18446744073709551615 weights of a vertex are more than"},
+      {"2 1 1 2\n2 1\n1 1\n", "x.graph:1: 2 weights of a vertex, but the format 1 says that vertices have none"},
+      {"2 2\n1 2\n1\n", "x.graph:2: vertex 1 is its own neighbour"},
+      {"2 2\n2 2\n1 1\n", "x.graph:2: vertex 1 has the neighbour 2 twice"},
+      {"2 1 1\n2 5\n1 6\n", "x.graph:2: the edge of vertices 1 and 2 has the weight 5 here and 6 in line 3"},
       {header + "2\n1\n1\n", "x.graph:4: expected the end of the file"},
       {"2 1 1\n2 5\n1\n", "x.graph:3: expected pairs of neighbour and weight of vertex 2"},
       {"2 1 10\n\n1 1\n", "x.graph:2: expected 1 numbers for vertex 1 first"},
@@ -155,6 +182,36 @@ TEST_CASE("weights of Matrix Market and SNAP") {
   const edge_list snap = read_graph(files.write("7 9 +2.5\n9 9 0\n"), {}, weighted);
   CHECK(snap.edges == edges{{0, 1}, {1, 1}});
   CHECK(snap.weights == numbers{2.5, 0});
+}
+
+TEST_CASE("weights that float holds, or that are rounded as decimals are") {
+  const scratch files;
+  const edge_list list = read_graph(files.write("1 2 1e-400\n1 2 1.0D+05\n1 2 0.1\n1 2 16777216\n1 2 18446744073709551616\n1 2 -0\n"
+                                                "1 2 340282346638528859811704183484516925440\n1 2 2.5d-1\n1 2 0." +
+                                                std::string(400, '0') + "1\n1 2 1.23456789e20\n1 2 33554436\n1 2 +000\n"),
+                                    {}, weighted);
+  CHECK(list.weights == numbers{0, 1e5, 0.1, 16777216, 18446744073709551616.0, 0, largest_weight, 0.25, 0, 1.23456789e20, 33554436, 0});
+  CHECK_FALSE(std::signbit(list.weights[5]));
+  // Values that are not asked for are not looked at.
+  CHECK(read_graph(files.write("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 2 1e999\n2 1 16777217\n")).edges.size() == 2);
+}
+
+TEST_CASE("METIS: rows of many vertices, shuffled") {
+  // A ring and its chords; what is left out at one end is found with its line.
+  const scratch files;
+  constexpr uint64_t n = 3000;
+  const auto text = [](uint64_t without) {
+    std::string rows = std::to_string(n) + " " + std::to_string(2 * n) + "\n";
+    for (uint64_t v = 0; v < n; ++v) {
+      for (const uint64_t step : {uint64_t{7}, n - 1, n - 7, uint64_t{1}})
+        if (v != without || step != 7) rows += std::to_string((v + step) % n + 1) + " ";
+      rows += "\n";
+    }
+    return rows;
+  };
+  CHECK(read_graph(files.write(text(n), "x.graph")).total_edges == 4 * n);
+  CHECK_THROWS_WITH(read_graph(files.write(text(1000), "x.graph")),
+                    contains_text("x.graph:1009: vertex 1008 has the neighbour 1001, but vertex 1001 has not the neighbour 1008"));
 }
 
 TEST_CASE("shares: undirected and reversed, in parts") {

@@ -14,6 +14,7 @@
 #include "lib/graph/line_reader.hpp"
 #include "test/catch.hpp"
 #include "test/error_of.hpp"
+#include "test/gzip_samples.hpp"
 #include "test/scratch.hpp"
 
 using namespace gravel;
@@ -152,8 +153,10 @@ TEST_CASE("errors name the file, the line, and what was expected") {
       {"1 18446744073709551616\n", "graph:1: expected two vertex ids", "0 to 2^64-1"},
       {"1 2\n1 2 5\n", "graph:2: expected the end of the line", "found '1 2 5'"},
       {"% KONECT\n1 2\n", "graph:1: expected '%%MatrixMarket", "found '% KONECT'"},
-      {garbage, "graph:1: expected two vertex ids", "found '\\x7fELF\\x02\\x00\\x01'"},
-      {std::string(5000, '\0'), "graph:1: expected two vertex ids", "\\x00...'"},
+      {garbage, "graph: byte 5 is 0", "binary data, expected text"},
+      {std::string(5000, '\0'), "graph: byte 0 is 0", "binary data"},
+      {"1 2\n" + std::string(600, '#') + "\n1 \x01\n", "graph:3: expected two vertex ids", "'1 \\x01'"},
+      {"\n%%MatrixMarket matrix coordinate real general\n", "graph:2: a Matrix Market file begins with the banner", "in its first line"},
       {"%%MatrixMarket tensor coordinate real general\n", "graph:1: expected", "the object 'tensor'"},
       {"%%MatrixMarket matrix array real general\n", "graph:1: expected", "'array': a dense matrix"},
       {"%%MatrixMarket matrix coordinate complex general\n", "graph:1: expected", "the field 'complex'"},
@@ -166,6 +169,12 @@ TEST_CASE("errors name the file, the line, and what was expected") {
       {header + "3 4 1\n1 1\n", "graph:2: the matrix is 3 x 4", "square"},
       {header + "0 0 0\n", "graph:2: the matrix has no rows", "at least one vertex"},
       {header + "999999999999999999 999999999999999999 0\n", "graph:2: the matrix has 999999999999999999 rows", "more"},
+      {header + "99999999999999999999 99999999999999999999 1\n", "graph:2: expected the size line", "'99999999999999999999"},
+      {header + "3 3 -1\n", "graph:2: expected the size line", "'3 3 -1'"},
+      {header + "3 3 1\n1 -1\n", "graph:3: expected 'row column'", "found '1 -1'"},
+      {header + "3 3 18446744073709551615\n1 1\n", "graph ends after 1 entries", "promises 18446744073709551615"},
+      {replaced(header, "general", "symmetric") + "3 3 2\n2 1\n1 2\n", "graph:4: entry (1, 2) is above the diagonal", "lower triangle"},
+      {replaced(header, "pattern", "integer") + "3 3 1\n1 1 5.0\n", "graph:3: expected 'row column whole-number'", "5.0"},
       {header + "3 3 1\n4 1\n", "graph:3: entry (4, 1) is outside the matrix", "from 1 to 3"},
       {header + "3 3 1\n1 4\n", "graph:3: entry (1, 4) is outside the matrix", "from 1 to 3"},
       {header + "3 3 1\n0 1\n", "graph:3: entry (0, 1) is outside the matrix", "from 1 to 3"},
@@ -227,16 +236,130 @@ TEST_CASE("damaged gzip data are an error") {
   }
 }
 
-TEST_CASE("a line may have 1 MiB, and no more") {
+TEST_CASE("behind a gzip member are zeros or another member, or the file is refused") {
   const scratch files;
-  const std::string longest(line_reader::longest_line - 1, 'x'), start = "1 2\n", end = "\n2 3\n";
-  CHECK(read_graph(files.write(start + "#" + longest + end)).total_edges == 2);
-  CHECK(read_graph(files.write(start + "#" + longest)).total_edges == 1);
-  for (const std::string& text :
-       {start + "#x" + longest + end, start + "#x" + longest, start + std::string(5 * line_reader::longest_line, '1')}) {
-    CHECK_THROWS_WITH(read_graph(files.write(text)), contains_text("graph:2: the line is longer than 1048576 bytes"));
-    CHECK_THROWS_WITH(read_graph(files.write_gzip(text)), contains_text("gz:2: the line is longer"));
+  std::string one = "1 2\n", two = "2 3\n";
+  for (int i = 0; i < 300; ++i) two += std::to_string(i) + " 7\n";
+  const std::string first = gzip_member(one), second = gzip_member(two);
+  for (const std::string& whole :
+       {first + second, first + gzip_member("") + second, gzip_member("") + first + second, block_gzip(one + two),
+        first + second + std::string(100'000, '\0'), first + std::string(1000, '\0') + second, block_gzip(one) + block_gzip(two)})
+    CHECK(read_graph(files.write(whole)).total_edges == 302);
+
+  std::string flipped = second;
+  flipped[1] ^= 0x1b;
+  for (const auto& [behind, said] : std::vector<std::pair<std::string, std::string>>{
+           {flipped, "damaged at byte "},
+           {"5 6\n", "gzip member at byte 27, found '5 6\\x0a'"},
+           {std::string(10, '\0') + "5 6\n", "gzip member at byte 37, found '5 6"},
+           {"\x1f", "cut off at byte 28"},
+           {second.substr(0, 9), "cut off at byte 36"},
+           {second.substr(0, second.size() - 1), "cut off"},
+           {"\n", "gzip member at byte 27"},
+       }) {
+    INFO(said);
+    CHECK_THROWS_WITH(read_graph(files.write(first + behind)), contains_text("graph: ") && contains_text(said));
   }
+  std::string checksum = first, length = first;
+  checksum[checksum.size() - 5] ^= 1;
+  length[length.size() - 1] ^= 1;
+  CHECK_THROWS_WITH(read_graph(files.write(checksum + second)), contains_text("damaged") && contains_text("(incorrect data check)"));
+  CHECK_THROWS_WITH(read_graph(files.write(length + second)), contains_text("damaged") && contains_text("(incorrect length check)"));
+}
+
+TEST_CASE("what begins with one byte of gzip's magic is text") {
+  const scratch files;
+  CHECK_THROWS_WITH(read_graph(files.write("\x1f 2\n")), contains_text("graph:1: expected two vertex ids") && contains_text("\\x1f 2"));
+  CHECK_THROWS_WITH(read_graph(files.write("\x1f")), contains_text("graph:1: expected two vertex ids"));
+}
+
+TEST_CASE("a mark of UTF-8 is skipped, and what is no text is named") {
+  const scratch files;
+  CHECK(read_graph(files.write("\xef\xbb\xbf# c\n1 2\n")).total_edges == 1);
+  CHECK(read_graph(files.write_gzip("\xef\xbb\xbf" + content(data + "graph.mtx"), "x.mtx.gz")).total_edges == 6);
+  CHECK(read_graph(files.write("\xef\xbb\xbf"
+                               "1 2\n2 3\n"))
+            .ids.listed == std::vector<uint64_t>{1, 2, 3});
+  std::string tar(512, '\0');
+  tar.replace(0, 5, "x.mtx").replace(257, 5, "ustar");
+  for (const auto& [text, said] : std::vector<std::pair<std::string, std::string>>{
+           {"PK\3\4....", "is a zip archive"},
+           {"BZh91AY&SY..", "is bzip2 data"},
+           {std::string("\xfd"
+                        "7zXZ\0",
+                        6),
+            "is xz data"},
+           {"\x28\xb5\x2f\xfd..", "is zstd data"},
+           {"BAM\1..", "is alignments in BAM"},
+           {"CRAM\3", "is alignments in CRAM"},
+           {tar, "is a tar archive"},
+           {"\n <!DOCTYPE HTML>\n<html>", "is a web page"},
+           {"<html><body>404", "is a web page"},
+           {std::string("\xff\xfe"
+                        "1\0 \0",
+                        6),
+            "is text in UTF-16"},
+           {std::string("\xfe\xff\0"
+                        "1\0 ",
+                        6),
+            "is text in UTF-16"},
+           {gzip_member("1 2\n"), "is gzip data within gzip data"},
+           {std::string("\x00\x01\x02", 3), "byte 0 is 0: these are binary data"},
+       }) {
+    INFO(said);
+    CHECK_THROWS_WITH(read_graph(files.write_gzip(text)), contains_text("graph.gz") && contains_text(said));
+    if (text[0] != '\x1f') CHECK_THROWS_WITH(read_graph(files.write(text)), contains_text("graph") && contains_text(said));
+  }
+}
+
+TEST_CASE("a file named *.mtx begins with the banner") {
+  const scratch files;
+  for (const auto& [text, line] : std::vector<std::pair<std::string, std::string>>{
+           {"100 100 3\n1 2 1\n2 3 1\n3 4 1\n", "'100 100 3'"},
+           {"\n%%MatrixMarket matrix coordinate real general\n3 3 1\n2 1 1.0\n", "''"},
+           {" %%MatrixMarket matrix coordinate real general\n3 3 1\n2 1 1.0\n", "' %%MatrixMarket"},
+           {"% a comment\n3 3 1\n", "'% a comment'"},
+       })
+    for (const char* name : {"x.mtx", "x.MTX"})
+      for (const bool weights : {false, true})
+        CHECK_THROWS_WITH(read_graph(files.write(text, name), {}, {.weights = weights}),
+                          contains_text(std::string(name) + ":1: a Matrix Market file begins with the banner") && contains_text(line));
+  CHECK_THROWS_WITH(read_graph(files.write("x\n"), {}, {.format = graph_format::matrix_market}), contains_text("begins with the banner"));
+}
+
+TEST_CASE("comments may be indented") {
+  const scratch files;
+  CHECK(read_graph(files.write("  # c\n1 2\n\t# d\n")).total_edges == 1);
+  CHECK(read_graph(files.write("%%MatrixMarket matrix coordinate pattern general\n  % c\n2 2 1\n\t% d\n1 2\n")).total_edges == 1);
+  CHECK(read_graph(files.write(" % c\n2 1\n2\n  % d\n1\n", "x.graph")).total_edges == 2);
+}
+
+TEST_CASE("many vertices and few edges take little memory to read, and a text where rows do not fit") {
+  const scratch files;
+  const edge_list list =
+      read_graph(files.write("%%MatrixMarket matrix coordinate pattern general\n1000000000000 1000000000000 1\n1 1000000000000\n"));
+  CHECK(list.vertices == 1000000000000);
+  CHECK(list.edges == edges{{0, 999999999999}});
+  CHECK_THROWS_WITH(make_csr(list), contains_text("1000000000000 vertices and 1 edges") && contains_text("GiB"));
+}
+
+TEST_CASE("lines of more than a MiB are read, and there is a limit") {
+  const scratch files;
+  const std::string longest(3 << 20, 'x'), start = "1 2\n", end = "\n2 3\n";
+  CHECK(read_graph(files.write(start + "#" + longest + end)).total_edges == 2);
+  CHECK(read_graph(files.write_gzip(start + "#" + longest)).total_edges == 1);
+  const auto lines_of = [](const std::string& text, size_t limit) {
+    byte_source source("text", text);
+    line_reader reader(source, limit);
+    std::string_view line;
+    while (reader.next(line)) {
+    }
+    return reader.line_number();
+  };
+  CHECK(lines_of(start + longest + end, longest.size()) == 3);
+  CHECK(lines_of(start + longest, longest.size()) == 2);
+  for (const std::string& text : {start + longest + "x" + end, start + longest + "x", start + longest + longest})
+    CHECK_THROWS_WITH(lines_of(text, longest.size()), contains_text("text:2: the line is longer than 3145728 bytes"));
 }
 
 TEST_CASE("lines across the reader's chunks arrive whole") {
@@ -249,7 +372,8 @@ TEST_CASE("lines across the reader's chunks arrive whole") {
     text += lines.back() + "\n";
   }
   for (const std::string& path : {files.write(text), files.write_gzip(text)}) {
-    line_reader reader(path);
+    byte_source source(path);
+    line_reader reader(source);
     for (int pass = 0; pass < 2; ++pass) {
       std::string_view line;
       size_t wrong = 0;

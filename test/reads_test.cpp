@@ -6,6 +6,7 @@
 #include "lib/reads/reference.hpp"
 
 #include "test/error_of.hpp"
+#include "test/gzip_samples.hpp"
 #include "test/scratch.hpp"
 
 using namespace gravel;
@@ -18,7 +19,7 @@ std::string text_of(const read_set& set) {
   return text;
 }
 
-const std::string fasta = ">one a name\r\nACg\r\nTT\r\n\r\n>two\nNNAC-\n";
+const std::string fasta = ">one a name\r\nACg\r\nTT\r\n\r\n>two\nNNAC!\n";
 const std::string fastq = "@a\nACGT\n+\n@@@@\n@b\nGNnA\n+b\n!!!!\n\n";
 
 }  // namespace
@@ -51,12 +52,12 @@ TEST_CASE("cut and malformed files are refused with file and line") {
   CHECK(said("") == files.path("x") + " is empty");
   CHECK(said("\n\n").find("x is empty") != std::string::npos);
   CHECK(said("ACGT\n").find("x:1: expected a record of FASTA ('>') or FASTQ ('@'), not 'ACGT'") != std::string::npos);
-  CHECK(said(fasta).find("x:6: '-' is no letter of a sequence") != std::string::npos);
-  CHECK(said(">a\nAC\n>b\n").find("x:3: the record has no letters") != std::string::npos);
-  CHECK(said(">a\n>b\nA\n").find("x:1: the record has no letters") != std::string::npos);
+  CHECK(said(fasta).find("x:6: '!' is no letter of a sequence") != std::string::npos);
   CHECK(said("@a\nACGT\n+\n").find("x:1: the record is cut off") != std::string::npos);
   CHECK(said("@a\nA\n+\nI\n@b\nAC\n").find("x:5: the record is cut off") != std::string::npos);
-  CHECK(said("@a\n\n+\n\n").find("x:2: the record has no letters") != std::string::npos);
+  CHECK(said("@a\n\n+\nI\n").find("x:4: 1 characters of quality for 0 letters") != std::string::npos);
+  CHECK(said(">a\nAC GT\n").find("x:2: ' ' is no letter") != std::string::npos);
+  CHECK(said(">a\nMEL\n").find("x:2: 'E' is no letter") != std::string::npos);
   CHECK(said("@a\nAC\nGT\n+\n").find("x:3: expected '+'") != std::string::npos);
   CHECK(said("@a\nACGT\n+\nIII\n").find("x:4: 3 characters of quality for 4 letters") != std::string::npos);
   CHECK(said("@a\nA\n+\nI\n>b\nA\n").find("x:5: expected a record that begins with '@'") != std::string::npos);
@@ -64,6 +65,45 @@ TEST_CASE("cut and malformed files are refused with file and line") {
   const std::string whole = files.write_gzip(fastq, "cut.gz");
   std::filesystem::resize_file(whole, std::filesystem::file_size(whole) - 10);
   CHECK(error_of([&] { read_reads(whole); }).find("the gzip data are cut off") != std::string::npos);
+}
+
+TEST_CASE("records without letters are reads too") {
+  const scratch files;
+  for (const char* text :
+       {"@a\n\n+\n\n@b\nAC\n+\nII\n@c\n\n+\n", "@a\n \n+\n\n\n@b\nAC\n+\nII\n@c\n\n+\n\n", ">a\n>b\nAC\n>c\n", ">a\n\n>b\nA\nC\n\n>c"}) {
+    INFO(text);
+    const std::string path = files.write(text);
+    const read_set set = read_reads(path);
+    CHECK(set.reads == 3);
+    CHECK(text_of(set) == "|AC|");
+    CHECK(read_reads(path, {1, 2}).bases == 2);
+    CHECK(read_reads(path, {0, 2}).reads == 2);
+    CHECK(read_sequences(path) == std::vector<std::string>{"", "AC", ""});
+  }
+}
+
+TEST_CASE("letters: RNA, gaps, stops, all of IUPAC's; blanks at line ends; a mark of UTF-8; long lines") {
+  const scratch files;
+  CHECK(text_of(read_reads(files.write("\xef\xbb\xbf>a\nAUu \t\nG-C*\n>b  \r\nacgu.A\r\n"))) == "|ATTG|C|ACGT|A|");
+  CHECK(text_of(read_reads(files.write("@a\nAC \n+\nII\n"))) == "|AC|");
+  CHECK(read_reads(files.write(">a\nRYSWKMBDHVNXryswkmbdhvnx-*.\n")).unknown == 27);
+  CHECK(read_sequences(files.write(">a\nACU-\n")) == std::vector<std::string>{"ACTN"});
+  const std::string chromosome(3 << 20, 'A');
+  CHECK(read_reads(files.write_gzip(">a\n" + chromosome + "\n>b\nC\n")).bases == chromosome.size() + 1);
+  CHECK(read_reads(files.write("@a\n" + chromosome + "\n+\n" + chromosome + "\n")).bases == chromosome.size());
+}
+
+TEST_CASE("a gzip file of reads is read to its end, or refused") {
+  const scratch files;
+  std::string second = gzip_member(fastq);
+  CHECK(read_reads(files.write(gzip_member(fastq) + second)).reads == 4);
+  CHECK(read_reads(files.write(block_gzip(fastq + fastq))).reads == 4);
+  second[1] ^= 0x1b;
+  CHECK(error_of([&] { read_reads(files.write(gzip_member(fastq) + second)); }).find("graph: the gzip data are damaged at byte") !=
+        std::string::npos);
+  CHECK(error_of([&] { read_reads(files.write(gzip_member(fastq) + fastq)); }).find("found '@a\\x0aACGT") != std::string::npos);
+  CHECK(error_of([&] { read_reads(files.write_gzip(std::string("BAM\1\0\0", 6))); }).find("alignments in BAM") != std::string::npos);
+  CHECK(error_of([&] { read_reads(files.write("@HD\tVN:1.6\n")); }).find("alignments in SAM") != std::string::npos);
 }
 
 TEST_CASE("reads of a genome") {

@@ -1,16 +1,35 @@
 #include "lib/graph/csr.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <fstream>
 #include <stdexcept>
 #include <utility>
 
 #include "lib/base/error.hpp"
 
 namespace gravel {
+namespace {
+
+/// Bytes that this process may have: those of the machine, or of its control group if these are fewer.
+uint64_t memory_limit() {
+  uint64_t bytes = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)), of_group;
+  if (std::ifstream("/sys/fs/cgroup/memory.max") >> of_group) bytes = std::min(bytes, of_group);
+  return bytes;
+}
+
+}  // namespace
 
 csr make_csr(const edge_list& list, int part, int parts) {
   const block_distribution distribution(list.vertices, parts);
   csr rows;
+  // Asked first: the system hands out more memory than there is, and ends the process later.
+  const uint64_t needed = 8 * (distribution.count(part) + 1 + list.edges.size() + list.weights.size());
+  if (needed > memory_limit())
+    fail("part {} of {} has {} vertices and {} edges, whose rows take {:.1f} GiB, but there are {:.1f} GiB of memory: use more machines",
+         part, parts, distribution.count(part), list.edges.size(), static_cast<double>(needed) * 0x1p-30,
+         static_cast<double>(memory_limit()) * 0x1p-30);
   try {
     rows.offsets.assign(distribution.count(part) + 1, 0);
     rows.targets.resize(list.edges.size());

@@ -1,7 +1,8 @@
 // The readers of single formats, and what those of text share. Not for programs: these read graphs by read.hpp.
 #pragma once
 #include <charconv>
-#include <cmath>
+#include <limits>
+#include <string>
 #include <string_view>
 
 #include "lib/graph/line_reader.hpp"
@@ -13,12 +14,14 @@ void read_snap(line_reader&, const graph_share&, const read_options&, edge_list&
 void read_matrix_market(line_reader&, const graph_share&, const read_options&, edge_list&);
 void read_metis(line_reader&, const graph_share&, const read_options&, edge_list&);
 /// By its first word.
-bool is_galois(const std::string& path);
-void read_galois(const std::string& path, const graph_share&, const read_options&, edge_list&);
+bool is_galois(const byte_source&);
+void read_galois(byte_source&, const graph_share&, const read_options&, edge_list&);
 
 // Far above any real graph; keeps sizes in bytes and products with PE numbers away from overflow.
 constexpr uint64_t most_vertices = 1ull << 48;
 constexpr std::string_view matrix_market_banner = "%%MatrixMarket";
+/// Throws: a Matrix Market file does not begin with its banner, but this line is there.
+[[noreturn]] void fail_banner(const line_reader& reader, std::string_view line);
 
 inline bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
@@ -61,9 +64,25 @@ inline bool same_word(std::string_view a, std::string_view b) {
   return true;
 }
 
-/// Throws if `weight`, which the line just read says, cannot be one.
-inline void check_weight(const line_reader& reader, double weight) {
-  if (!std::isfinite(weight) || weight < 0) reader.fail_here("the weight {} is not a finite number from 0 on", weight);
+inline bool is_comment(std::string_view line, char mark) {
+  skip_blanks(line);
+  return line.starts_with(mark);
 }
+
+/// A real number, and how the file writes it.
+struct written_real {
+  std::string_view text;
+  double value = 0;
+
+  /// Has it neither a point nor an exponent?
+  bool is_digits() const { return text.find_first_not_of("0123456789", text.find_first_of("+-") == 0) == text.npos; }
+};
+
+/// Takes a real number off the front, with Fortran's exponent too (1.0D+05). What is too large for a double is inf, what is too small 0 (with
+/// a minus the next number below 0). False if there is none.
+bool take_real(std::string_view& rest, written_real& number);
+
+/// The number as a weight. Throws if it cannot be one: see weight.hpp.
+double checked_weight(const line_reader& reader, const written_real& number);
 
 }  // namespace gravel

@@ -1,30 +1,26 @@
 // Galois's .gr files: four 64-bit words (version, bytes of an edge's weight, vertices, edges), the end of each vertex's edges as 64-bit
 // words, the targets (32-bit in version 1, filled up to 8 bytes; 64-bit in version 2), the weights. Little-endian.
-#include <zlib.h>
-
 #include <algorithm>
 #include <cstring>
-#include <memory>
+#include <type_traits>
 
 #include "lib/graph/formats.hpp"
+#include "lib/graph/weight.hpp"
 
 namespace gravel {
 namespace {
 
 class binary_reader {
  public:
-  explicit binary_reader(const std::string& path) : path_(path), file_(gzopen(path.c_str(), "rb")) {
-    if (!file_) fail_errno("cannot open " + path);
-    gzbuffer(file_.get(), 256 << 10);
-  }
+  explicit binary_reader(byte_source& source) : source_(source) {}
   void read(void* to, uint64_t bytes, const char* what) {
     auto* at = static_cast<char*>(to);
     while (bytes > 0) {
-      const int got = gzread(file_.get(), at, static_cast<unsigned>(std::min<uint64_t>(bytes, 1 << 30)));
-      if (got <= 0) cut_off(what);
+      const size_t got = source_.read(at, bytes);
+      if (got == 0) fail("{} ends at byte {}, within its {}: is it complete?", source_.name(), at_, what);
       at += got;
-      bytes -= static_cast<uint64_t>(got);
-      at_ += static_cast<uint64_t>(got);
+      bytes -= got;
+      at_ += got;
     }
   }
   /// In pieces, so that a size that the file does not have is no reason to take the memory for it.
@@ -32,7 +28,7 @@ class binary_reader {
   std::vector<T> read_all(uint64_t count, const char* what) {
     std::vector<T> all;
     for (uint64_t done = 0; done < count;) {
-      const uint64_t piece = std::min<uint64_t>(count - done, (64 << 20) / sizeof(T));
+      const uint64_t piece = std::min(count - done, std::max<uint64_t>(done, 1024));
       all.resize(done + piece);
       read(all.data() + done, piece * sizeof(T), what);
       done += piece;
@@ -40,40 +36,30 @@ class binary_reader {
     return all;
   }
   /// The end of the file, perhaps behind `filling` more bytes.
-  void expect_end(unsigned filling) {
+  void expect_end(uint64_t filling) {
     char more[8];
-    int got = gzread(file_.get(), more, filling + 1);
-    if (filling != 0 && got == static_cast<int>(filling)) got = 0;
-    if (got > 0) fail("{}: expected the end of the file at byte {}", path_, at_);
-    if (got < 0) cut_off("end");
+    uint64_t rest = 0, got;
+    while (rest <= filling && (got = source_.read(more, sizeof(more))) != 0) rest += got;
+    if (rest != 0 && rest != filling) fail("{}: expected the end of the file at byte {}", source_.name(), at_);
   }
 
  private:
-  [[noreturn]] void cut_off(const char* what) {
-    int code = Z_OK;
-    const char* text = gzerror(file_.get(), &code);
-    if (code == Z_ERRNO) fail_errno("cannot read " + path_);
-    if (code != Z_OK && code != Z_BUF_ERROR) fail("{}: the gzip data are damaged at byte {} ({})", path_, at_, text);
-    fail("{} ends at byte {}, within its {}: is it complete?", path_, at_, what);
-  }
-  struct closer {
-    void operator()(gzFile file) const { gzclose(file); }
-  };
-  std::string path_;
-  std::unique_ptr<gzFile_s, closer> file_;
+  byte_source& source_;
   uint64_t at_ = 0;
 };
 
 }  // namespace
 
-bool is_galois(const std::string& path) {
-  const std::unique_ptr<gzFile_s, int (*)(gzFile)> file(gzopen(path.c_str(), "rb"), gzclose);
+bool is_galois(const byte_source& source) {
   uint64_t version = 0;
-  return file && gzread(file.get(), &version, sizeof(version)) == sizeof(version) && (version == 1 || version == 2);
+  if (source.head().size() >= sizeof(version)) std::memcpy(&version, source.head().data(), sizeof(version));
+  return version == 1 || version == 2;
 }
 
-void read_galois(const std::string& path, const graph_share& share, const read_options& options, edge_list& list) {
-  binary_reader file(path);
+void read_galois(byte_source& source, const graph_share& share, const read_options& options, edge_list& list) {
+  refuse_foreign_format(source);
+  const std::string& path = source.name();
+  binary_reader file(source);
   uint64_t head[4];
   file.read(head, sizeof(head), "first four words");
   const auto [version, weight_bytes, vertices, edges] = head;
@@ -102,11 +88,16 @@ void read_galois(const std::string& path, const graph_share& share, const read_o
   // Some writers fill up the targets also where nothing follows.
   file.expect_end(version == 1 && edges % 2 == 1 && weight_bytes == 0 ? 4 : 0);
 
-  const auto weight_of = [&](uint64_t e) -> double {
+  struct read_weight {
+    double value;
+    bool fits;
+  };
+  const auto weight_of = [&](uint64_t e) -> read_weight {
     const char* at = words.data() + e * weight_bytes;
-    const auto as = [&](auto value) {
+    const auto as = [&]<class T>(T value) -> read_weight {
       std::memcpy(&value, at, sizeof(value));
-      return static_cast<double>(value);
+      if constexpr (std::is_integral_v<T>) return {static_cast<double>(value), fits_weight(uint64_t{value})};
+      return {value + 0.0, fits_weight(static_cast<double>(value))};  // + 0.0: of -0 0
     };
     if (weight_bytes == 8) return options.real_weights ? as(double{}) : as(uint64_t{});
     return options.real_weights ? as(float{}) : as(uint32_t{});
@@ -117,9 +108,13 @@ void read_galois(const std::string& path, const graph_share& share, const read_o
       if (target >= vertices) fail("{}: edge {} of vertex {} leads to vertex {}, but there are {}", path, e, v, target, vertices);
       double weight = 0;
       if (options.weights) {
-        weight = weight_of(e);
-        if (!std::isfinite(weight) || weight < 0)
-          fail("{}: the weight {} of edge {} of vertex {} is not a finite number from 0 on", path, weight, e, v);
+        const read_weight found = weight_of(e);
+        if (!found.fits)
+          fail(
+              "{}: the weight {} of edge {} of vertex {} is not a number from 0 to {}, or is a whole number that a float (24 bits) does "
+              "not hold",
+              path, found.value, e, v, largest_weight);
+        weight = found.value;
       }
       keeper.add({v, target}, weight);
     }

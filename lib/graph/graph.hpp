@@ -6,3 +6,4 @@
 #include "lib/graph/ghosts.hpp"
 #include "lib/graph/partition.hpp"
 #include "lib/graph/read.hpp"
+#include "lib/graph/weight.hpp"

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/base/mix.hpp"
+
 namespace gravel {
 
 /// Use: insert() all ids, number() once, then find(). For use by one thread while it is filled.
@@ -62,7 +64,7 @@ class id_index {
   // The entry that holds the key, or the free one where it belongs. Ends because the table is never full.
   size_t slot_of(uint64_t key) const {
     const size_t mask = groups_.size() - 1;
-    size_t slot = static_cast<size_t>((key * 0x9e3779b97f4a7c15ull) >> 32) & mask;
+    size_t slot = static_cast<size_t>(mix(key)) & mask;
     while (groups_[slot].present && groups_[slot].key != key) slot = (slot + 1) & mask;
     return slot;
   }

@@ -1,47 +1,37 @@
 #include "lib/graph/line_reader.hpp"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <cstring>
+#include <new>
 
 namespace gravel {
 namespace {
-constexpr size_t chunk = 256 << 10;
+constexpr size_t chunk = 64 << 10;  // at least so many bytes are read at once
 }
 
-line_reader::line_reader(std::string path) : path_(std::move(path)), buffer_(longest_line + chunk) {
-  // O_NONBLOCK: opening a pipe that nobody writes to must not hang; it has no effect on regular files.
-  const int fd = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) fail_errno("cannot open " + path_);
-  struct stat status;
-  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-    close(fd);
-    fail("{} is not a regular file: every PE reads it by itself, so a pipe or a directory will not do", path_);
-  }
-  file_.reset(gzdopen(fd, "rb"));
-  if (!file_) {
-    close(fd);
-    fail("cannot read {}: out of memory", path_);
-  }
-  gzbuffer(file_.get(), chunk);
+line_reader::line_reader(byte_source& source, size_t longest) : source_(source), longest_(longest) {
+  refuse_foreign_format(source);
+  if (const size_t zero = source.head().find('\0'); zero != std::string_view::npos)
+    fail("{}: byte {} is 0: these are binary data, expected text", path(), zero);
+  start();
 }
 
 bool line_reader::next(std::string_view& line) {
   for (;;) {
-    const char* begin = buffer_.data() + begin_;
-    const size_t size = end_ - begin_;
-    const char* line_end = size ? static_cast<const char*>(std::memchr(begin, '\n', size)) : nullptr;
-    if (!line_end && !at_end_) {
+    const char* const begin = buffer_.get() + begin_;
+    const char* const found =
+        searched_ < end_ ? static_cast<const char*>(std::memchr(buffer_.get() + searched_, '\n', end_ - searched_)) : nullptr;
+    searched_ = end_;
+    if (!found && !at_end_) {
       fill();
       continue;
     }
-    if (!line_end && size == 0) return false;
+    size_t length = found ? static_cast<size_t>(found - begin) : end_ - begin_;
+    if (!found && length == 0) return false;
     ++line_number_;
-    size_t length = line_end ? static_cast<size_t>(line_end - begin) : size;
-    begin_ += line_end ? length + 1 : length;
-    if (length > longest_line) fail_here("the line is longer than {} bytes; is this a text file?", longest_line);
+    begin_ += found ? length + 1 : length;
+    searched_ = begin_;
+    if (length > longest_) fail_here("the line is longer than {} bytes; is this a text file?", longest_);
     if (length && begin[length - 1] == '\r') --length;
     line = {begin, length};
     return true;
@@ -49,44 +39,46 @@ bool line_reader::next(std::string_view& line) {
 }
 
 void line_reader::fill() {
-  std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
-  end_ -= begin_;
+  if (end_ - begin_ > longest_) fail_at(line_number_ + 1, "the line is longer than {} bytes; is this a text file?", longest_);
+  make_room();
+  const size_t got = source_.read(buffer_.get() + end_, capacity_ - end_);
+  end_ += got;
+  at_end_ = got == 0;
+}
+
+/// For a chunk behind end_. What is not given out moves to the front, or to twice as much memory.
+void line_reader::make_room() {
+  if (capacity_ - end_ >= chunk) return;
+  const size_t size = end_ - begin_;
+  if (size + chunk <= capacity_) {
+    std::memmove(buffer_.get(), buffer_.get() + begin_, size);
+  } else {
+    const size_t larger = std::max(2 * chunk, 2 * size + chunk);
+    try {
+      auto fresh = std::make_unique_for_overwrite<char[]>(larger);
+      if (size) std::memcpy(fresh.get(), buffer_.get() + begin_, size);
+      buffer_ = std::move(fresh);
+    } catch (const std::bad_alloc&) {
+      fail_at(line_number_ + 1, "there is no memory for a line of more than {} bytes", size);
+    }
+    capacity_ = larger;
+  }
   begin_ = 0;
-  if (end_ > longest_line) {
-    ++line_number_;
-    fail_here("the line is longer than {} bytes; is this a text file?", longest_line);
-  }
-  const int got = gzread(file_.get(), buffer_.data() + end_, chunk);
-  if (got > 0) {
-    end_ += static_cast<size_t>(got);
-    return;
-  }
-  int code = Z_OK;
-  const char* text = gzerror(file_.get(), &code);
-  // zlib gives out all it can decompress before it reports that the end is missing, here and not earlier.
-  if (code == Z_BUF_ERROR) fail("{}: the gzip data are cut off after line {}; fetch or write the file again", path_, line_number_);
-  if (code == Z_ERRNO) fail_errno("cannot read " + path_);
-  if (got < 0 || code != Z_OK)
-    fail("{}: the gzip data are damaged after line {} ({}); fetch or write the file again", path_, line_number_, text);
-  at_end_ = true;
+  end_ = searched_ = size;
 }
 
 void line_reader::rewind() {
-  if (gzrewind(file_.get()) != 0) fail("cannot read {} a second time", path_);
-  begin_ = end_ = 0;
-  at_end_ = false;
-  line_number_ = 0;
+  source_.rewind();
+  start();
 }
 
-std::string quoted(std::string_view text) {
-  constexpr size_t most = 60;
-  std::string out = "'";
-  for (const char c : text.substr(0, most)) {
-    if (c >= ' ' && c <= '~') out += c;
-    else if (c == '\t') out += "\\t";
-    else out += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-  }
-  return out + (text.size() > most ? "...'" : "'");
+void line_reader::start() {
+  begin_ = searched_ = end_ = 0;
+  at_end_ = false;
+  line_number_ = 0;
+  constexpr std::string_view mark = "\xef\xbb\xbf";
+  char skipped[mark.size()];
+  for (size_t n = source_.head().starts_with(mark) ? mark.size() : 0; n > 0;) n -= source_.read(skipped, n);
 }
 
 }  // namespace gravel

@@ -15,8 +15,8 @@ struct matrix_header {
 matrix_header read_matrix_header(line_reader& reader) {
   std::string_view line;
   reader.next(line);
-  std::string_view rest = line;
-  rest.remove_prefix(matrix_market_banner.size());
+  if (!same_word(line.substr(0, matrix_market_banner.size()), matrix_market_banner)) fail_banner(reader, line);
+  std::string_view rest = line.substr(matrix_market_banner.size());
   const std::string_view object = take_word(rest), format = take_word(rest), field = take_word(rest), symmetry = take_word(rest);
   matrix_header header{};
   const char* expected = "expected '%%MatrixMarket matrix coordinate pattern|integer|real general|symmetric'";
@@ -32,7 +32,7 @@ matrix_header read_matrix_header(line_reader& reader) {
   if (!at_end(rest)) reader.fail_here("{}, found more words: {}", expected, quoted(rest));
 
   while (reader.next(line)) {
-    if (at_end(line) || line[0] == '%') continue;
+    if (at_end(line) || is_comment(line, '%')) continue;
     rest = line;
     uint64_t columns;
     if (!take_number(rest, header.size) || !take_number(rest, columns) || !take_number(rest, header.entries) || !at_end(rest))
@@ -47,16 +47,19 @@ matrix_header read_matrix_header(line_reader& reader) {
 }
 
 // Where weights are not asked for values do not matter, but a line without a proper one means that the file is not what it says.
-bool take_value(std::string_view& rest, matrix_field field, double& value) {
-  int64_t whole = 0;
+bool take_value(std::string_view& rest, matrix_field field, written_real& value) {
   if (field == matrix_field::pattern) return true;
-  if (field == matrix_field::real) return take_number(rest, value);
-  const bool found = take_number(rest, whole);
-  value = static_cast<double>(whole);
-  return found;
+  return take_real(rest, value) && (field == matrix_field::real || value.is_digits());
 }
 
 }  // namespace
+
+void fail_banner(const line_reader& reader, std::string_view line) {
+  reader.fail_here(
+      "a Matrix Market file begins with the banner '%%MatrixMarket matrix coordinate ...' in its first line, found {}; mend the "
+      "file, or name an edge list otherwise than *.mtx",
+      quoted(line));
+}
 
 void read_matrix_market(line_reader& reader, const graph_share& share, const read_options& options, edge_list& list) {
   const matrix_header header = read_matrix_header(reader);
@@ -70,22 +73,27 @@ void read_matrix_market(line_reader& reader, const graph_share& share, const rea
   uint64_t entries = 0;
   std::string_view line;
   while (reader.next(line)) {
-    if (at_end(line) || line[0] == '%') continue;
+    if (at_end(line) || is_comment(line, '%')) continue;
     if (entries == header.entries)
       reader.fail_here("expected the end of the file after the {} entries that the size line promises", entries);
     std::string_view rest = line;
     uint64_t row, column;
-    double value = 0;
+    written_real value;
     if (!take_number(rest, row) || !take_number(rest, column) || !take_value(rest, header.field, value) || !at_end(rest)) {
       constexpr const char* line_of[] = {"row column", "row column whole-number", "row column real-number"};
       reader.fail_here("expected '{}', found {}", line_of[static_cast<int>(header.field)], quoted(line));
     }
     if (row < 1 || row > header.size || column < 1 || column > header.size)
       reader.fail_here("entry ({}, {}) is outside the matrix: indices go from 1 to {}", row, column, header.size);
+    if (header.symmetric && row < column)
+      reader.fail_here(
+          "entry ({}, {}) is above the diagonal: of a symmetric matrix a file has the lower triangle alone; leave the entry out, or "
+          "write 'general' into the banner",
+          row, column);
     ++entries;
-    if (options.weights) check_weight(reader, value);
-    keeper.add({row - 1, column - 1}, value);
-    if (header.symmetric && row != column && !share.undirected) keeper.add({column - 1, row - 1}, value);
+    const double weight = options.weights ? checked_weight(reader, value) : 0;
+    keeper.add({row - 1, column - 1}, weight);
+    if (header.symmetric && row != column && !share.undirected) keeper.add({column - 1, row - 1}, weight);
   }
   if (entries != header.entries)
     fail("{} ends after {} entries, but its size line promises {}: is it complete?", reader.path(), entries, header.entries);

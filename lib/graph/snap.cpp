@@ -12,19 +12,20 @@ void each_edge(line_reader& reader, bool weights, Visit&& visit) {
     std::string_view rest = line;
     skip_blanks(rest);
     if (rest.empty() || rest[0] == '#') continue;
+    if (rest.starts_with(matrix_market_banner)) fail_banner(reader, line);
     edge e;
-    double weight = 0;
+    written_real weight;
     if (!take_number(rest, e.source) || !take_number(rest, e.target))
       reader.fail_here("expected two vertex ids (whole numbers from 0 to 2^64-1), 'source target', found {}", quoted(line));
     if (weights) {
-      if (!take_number(rest, weight))
+      if (!take_real(rest, weight))
         reader.fail_here("expected a weight behind two vertex ids, 'source target weight', found {}", quoted(line));
-      check_weight(reader, weight);
+      weight.value = checked_weight(reader, weight);
     }
     if (!at_end(rest))
       reader.fail_here("expected the end of the line after two vertex ids{}, found {}; cut further columns off",
                        weights ? " and a weight" : "", quoted(line));
-    visit(e, weight);
+    visit(e, weight.value);
   }
 }
 

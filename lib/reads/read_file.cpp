@@ -9,11 +9,16 @@ namespace {
 template <class Letters, class Ended>
 void for_each_record(line_reader& lines, Letters&& letters, Ended&& ended) {
   std::string_view line;
+  // Blanks at the end of a line do not count, of no line.
+  const auto next = [&] {
+    if (!lines.next(line)) return false;
+    line = line.substr(0, line.find_last_not_of(" \t\r") + 1);
+    return true;
+  };
   const auto next_filled = [&] {
-    bool found;
-    while ((found = lines.next(line)) && line.empty()) {
-    }
-    return found;
+    while (next())
+      if (!line.empty()) return true;
+    return false;
   };
   if (!next_filled()) fail("{} is empty", lines.path());
   const char mark = line[0];
@@ -22,23 +27,18 @@ void for_each_record(line_reader& lines, Letters&& letters, Ended&& ended) {
     const uint64_t begin = lines.line_number();
     if (line[0] != mark) lines.fail_here("expected a record that begins with '{}', not {}", mark, quoted(line));
     if (mark == '>') {
-      uint64_t length = 0;
-      while ((more = next_filled()) && line[0] != '>') {
-        letters(line);
-        length += line.size();
-      }
-      if (length == 0) fail("{}:{}: the record has no letters", lines.path(), begin);
+      while ((more = next_filled()) && line[0] != '>') letters(line);
     } else {
       const auto need_line = [&] {
-        if (!lines.next(line)) fail("{}:{}: the record is cut off: a record of FASTQ has four lines", lines.path(), begin);
+        if (!next()) lines.fail_at(begin, "the record is cut off: a record of FASTQ has four lines");
       };
       need_line();
       const size_t length = line.size();
-      if (length == 0) lines.fail_here("the record has no letters");
       letters(line);
       need_line();
       if (line.empty() || line[0] != '+') lines.fail_here("expected '+' (a record of FASTQ has four lines), not {}", quoted(line));
-      need_line();
+      if (length != 0) need_line();
+      else if (!next()) line = {};  // the file may end before the end of an empty line
       if (line.size() != length) lines.fail_here("{} characters of quality for {} letters", line.size(), length);
       more = next_filled();
     }
@@ -52,8 +52,8 @@ void for_each_record(line_reader& lines, Letters&& letters, Ended&& ended) {
 
 }  // namespace
 
-read_set read_reads(const std::string& path, read_share share) {
-  line_reader lines(path);
+read_set read_reads(byte_source& source, read_share share) {
+  line_reader lines(source);
   read_set set, others;
   uint64_t record = 0;
   for_each_record(
@@ -68,8 +68,13 @@ read_set read_reads(const std::string& path, read_share share) {
   return set;
 }
 
-std::vector<std::string> read_sequences(const std::string& path) {
-  line_reader lines(path);
+read_set read_reads(const std::string& path, read_share share) {
+  byte_source source(path);
+  return read_reads(source, share);
+}
+
+std::vector<std::string> read_sequences(byte_source& source) {
+  line_reader lines(source);
   std::vector<std::string> all(1);
   read_set check;
   for_each_record(
@@ -82,6 +87,11 @@ std::vector<std::string> read_sequences(const std::string& path) {
       [&] { all.emplace_back(); });
   all.pop_back();
   return all;
+}
+
+std::vector<std::string> read_sequences(const std::string& path) {
+  byte_source source(path);
+  return read_sequences(source);
 }
 
 }  // namespace gravel

@@ -11,8 +11,9 @@ constexpr uint8_t foreign = 255;
 constexpr std::array<uint8_t, 256> code_table = [] {
   std::array<uint8_t, 256> table{};
   table.fill(foreign);
-  for (const char* letter = "RYSWKMBDHVNXU"; *letter; ++letter) table[static_cast<uint8_t>(*letter)] = no_base;
+  for (const char* letter = "RYSWKMBDHVNX-.*"; *letter; ++letter) table[static_cast<uint8_t>(*letter)] = no_base;
   for (uint8_t b = 0; b < 4; ++b) table[static_cast<uint8_t>("ACGT"[b])] = b;
+  table['U'] = table['T'];
   for (unsigned c = 'A'; c <= 'Z'; ++c) table[c + 32] = table[c];
   return table;
 }();

@@ -9,6 +9,8 @@
 
 namespace gravel {
 
+class byte_source;
+
 /// Bases of many reads. `codes` is no_base, then each piece of a read without unknown letters, followed by no_base.
 struct read_set {
   std::vector<uint8_t> codes{no_base};
@@ -16,8 +18,8 @@ struct read_set {
   uint64_t bases = 0;    ///< A, C, G and T in `codes`
   uint64_t unknown = 0;  ///< letters at which a read was split
 
-  /// Appends letters to the read that is being added: ACGT in either case; other letters of IUPAC's code split it. Returns the first byte
-  /// that is none of these, 0: there is none.
+  /// Appends letters to the read that is being added: ACGT in either case, and U as T. Other letters of IUPAC's code, gaps (- and .) and stops
+  /// (*) split it. Returns the first byte that is none of these, 0: there is none.
   char add_letters(std::string_view letters);
   /// Ends a read.
   void end_read();
@@ -30,13 +32,16 @@ struct read_share {
   uint64_t number = 0, of = 1;
 };
 
-/// Reads a FASTA or FASTQ file (the first byte tells which), plain or gzip. FASTQ has four lines a record; FASTA any number, of up to 1 MiB
-/// each. The whole file is read and checked, and the records of `share` are kept. Throws gravel::error with file and line for what is cut
-/// off, empty or malformed, and what line_reader throws.
+/// Reads a FASTA or FASTQ file (the first byte tells which), plain or gzip. FASTQ has four lines a record, FASTA any number. A record may have
+/// no letters, and counts. Blanks at the end of lines do not. The whole file is read and checked, and the records of `share` are kept. Throws
+/// gravel::error with file and line for what is cut off or malformed, for an empty file, and what line_reader throws.
 read_set read_reads(const std::string& path, read_share share = {});
+/// The same from bytes in memory, or from an open file: see byte_source.hpp.
+read_set read_reads(byte_source& source, read_share share = {});
 
 /// The sequences of a FASTA or FASTQ file as text of ACGT, others as N, in the file's order. Throws as read_reads.
 std::vector<std::string> read_sequences(const std::string& path);
+std::vector<std::string> read_sequences(byte_source& source);
 
 struct genome_shape {
   uint64_t length = 0;         ///< bases
@@ -58,7 +63,7 @@ read_set make_reads(const std::string& genome, const genome_shape& shape, read_s
 /// Text of ACGT, backwards and complemented; other letters become N.
 std::string reverse_complement(std::string_view text);
 
-/// The code of a letter; no_base for what is none of ACGTacgt.
+/// The code of a letter; no_base for what is none of ACGTUacgtu.
 uint8_t base_code(char letter);
 
 }  // namespace gravel
