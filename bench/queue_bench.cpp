@@ -112,11 +112,12 @@ double gravel_seconds(const shape& s, uint32_t slot_bytes) {
   // As a plane does: the tickets of its class, in order, alone.
   const auto consume = [&](uint32_t plane) {
     uint64_t sum = 0;
+    slot_table table(sizes.max_rows);
     for (queue_consumer taken(q, plane); taken.next() < total; taken.release()) {
-      slot_header* slot;
-      for (relax wait; !(slot = taken.arrived());) wait();
-      const auto* from = reinterpret_cast<const message<UNITS>*>(q.payload(slot));
-      for (uint32_t i = 0; i < q.rows(slot)[0].messages; ++i) sum += digest(from[i]);
+      for (relax wait; !taken.arrived();) wait();
+      if (!taken.read(taken.next(), {1, UNITS}, table)) fail("a corrupt slot arrived");
+      const auto* from = reinterpret_cast<const message<UNITS>*>(taken.payload(taken.next()));
+      for (uint32_t i = 0; i < table.rows[0].messages; ++i) sum += digest(from[i]);
     }
     return sum;
   };

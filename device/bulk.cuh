@@ -190,9 +190,10 @@ GRAVEL_BOTH void get_bulk_by(const gravel_t& g, const copy_team& team, void* des
   team.sync();
 }
 
-/// Applies a bulk message that arrived with data; `g` is the handlers' handle. Thread scope: the team, of the receiver.
-GRAVEL_BOTH void finish_bulk(const gravel_t& g, const copy_team& team, const unit* m) {
-  const uint64_t w0 = m->word[0], w1 = m->word[1];
+/// Applies a bulk message that arrived with data at `m`; `g` is the handlers' handle, `head` its first two units as they were checked. Thread
+/// scope: the team, of the receiver.
+GRAVEL_BOTH void finish_bulk(const gravel_t& g, const copy_team& team, const unit (&head)[2], const unit* m) {
+  const uint64_t w0 = head[0].word[0], w1 = head[0].word[1];
   const op o = op_of(w0);
   const uint32_t n_head = o == op::put_signal ? 2 : 1;
   copy_bytes(team, g.heap + offset_of(w0), reinterpret_cast<const char*>(m + n_head), w1);
@@ -200,7 +201,7 @@ GRAVEL_BOTH void finish_bulk(const gravel_t& g, const copy_team& team, const uni
   team.sync();
   if (!team.is_leader()) return;
   if (o == op::bulk_reply) finish_gets(g, type_byte(w0), bulk_units(w1));
-  else raise_signal(reinterpret_cast<uint64_t*>(g.heap + m[1].word[0]), m[1].word[1], static_cast<gravel_signal_op>(type_byte(w0)));
+  else raise_signal(reinterpret_cast<uint64_t*>(g.heap + head[1].word[0]), head[1].word[1], static_cast<gravel_signal_op>(type_byte(w0)));
 }
 
 }  // namespace gravel

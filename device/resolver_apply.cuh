@@ -173,8 +173,14 @@ template <class Handlers, uint32_t TEAM>
 __device__ __forceinline__ void resolve_large(const gravel_t& g, const unit* at, uint32_t messages, uint32_t units, uint64_t from) {
   for (uint32_t i = threadIdx.x % TEAM; i < messages; i += TEAM) {
     unit held[max_small_units];
-    if (units > max_small_units) {  // a handler's arguments, which it reads where they lie
+    if (units > max_small_units) {  // a handler's arguments, which on a GPU it reads where they lie
+#if GRAVEL_ON_GPU
       resolve_one<Handlers>(g, at + i * units, units, from);
+#else
+      unit whole[max_am_units];  // may_hold() has refused more
+      copy_once(whole, at + i * units, units * sizeof(unit));
+      resolve_one<Handlers>(g, whole, units, from);
+#endif
       continue;
     }
     for (uint32_t u = 0; u < units; ++u) held[u] = load_unit(at + i * units + u);
@@ -191,7 +197,7 @@ __device__ __noinline__ inline message_fault resolve_bulk(const gravel_t& g, con
   if (fault != message_fault::fine) return fault;
   if (op_of(head[0].word[0]) == op::get_bulk)  // each warp sends pieces of its own
     return answer_get_bulk(g, copy_team::whole_warp(), head, threadIdx.x / 32, resolver_warps);
-  finish_bulk(g, copy_team::block_of<resolver_threads>(), at);
+  finish_bulk(g, copy_team::block_of<resolver_threads>(), head, at);
   return message_fault::fine;
 }
 #endif

@@ -136,10 +136,9 @@ inline void queue_rig::consume(uint32_t plane, const send_job& job, consume_mode
   std::unique_ptr<char[]> packets(mode == consume_mode::append ? new char[packet_bytes * destinations_] : nullptr);
   std::vector<uint32_t> filled(destinations_, 0);
   for (queue_consumer slots(q, plane);; slots.release()) {
-    slot_header* slot;
-    for (relax wait; !(slot = slots.arrived()); wait.briefly())
+    for (relax wait; !slots.arrived(); wait.briefly())
       if (slots.next() >= end_.load(std::memory_order_acquire)) return;
-    take(slot, job, mode, totals, packets.get(), filled);
+    take(q.slot(slots.next()), job, mode, totals, packets.get(), filled);
     ++totals.slots;
   }
 }

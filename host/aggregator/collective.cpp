@@ -37,12 +37,24 @@ void collective::check_call(const collective_call& call) {
   if (const std::string why = mismatch(*same, call); !why.empty()) fail("{}", why);
 }
 
+/// What a PE of this node contributes to sequence_ + 1, copied out of its memory and checked.
+collective_words collective::contributed_by(size_t local) const {
+  const pe_segment& segment = *setup_.local[local];
+  const collective_words in = copy_once(segment.control()->collective_in);
+  if (in.bytes > segment.collective_in_data().size())
+    fail("PE {} contributed {} bytes to a collective; {} fit", pe_of(local), in.bytes, segment.collective_in_data().size());
+  if (in.call.kind >= collective_kind::count || (in.call.number != 0 && in.call.pe != pe_of(local)))
+    fail("PE {} contributed to a collective that there is not: call {} of PE {}, kind {}", pe_of(local), in.call.number, in.call.pe,
+         static_cast<uint32_t>(in.call.kind));
+  return in;
+}
+
 /// Of those that have begun, without waiting for the others: these may be waiting for each other.
 void collective::look_for_mismatches() {
   calls_.clear();
   for (size_t i = 0; i < setup_.local.size(); ++i) {
     const pe_control& control = *setup_.local[i]->control();
-    if (load_acquire(&control.collective_in.sequence) == sequence_ + 1) check_call(control.collective_in.call);  // [C1]
+    if (load_acquire(&control.collective_in.sequence) == sequence_ + 1) check_call(contributed_by(i).call);  // [C1]
     if (const uint64_t word = load_acquire(&control.waiting)) check_call(call_of_waiting_word(word, pe_of(i)));
   }
 }
@@ -54,13 +66,11 @@ bool collective::step() {
   for (const pe_segment* segment : setup_.local)
     if (load_acquire(&segment->control()->collective_in.sequence) != next) return false;  // [C1]
   contribution mine{neutral(next), {}, {}};
-  for (const pe_segment* segment : setup_.local) {
-    const collective_words in = segment->control()->collective_in;
-    const uint64_t room = segment->collective_in_data().size();
-    if (in.bytes > room) fail("PE {} contributed {} bytes to a collective; {} fit", in.call.pe, in.bytes, room);
+  for (size_t i = 0; i < setup_.local.size(); ++i) {
+    const collective_words in = contributed_by(i);
     combine(mine.words, in);
     mine.sizes.push_back(static_cast<uint32_t>(in.bytes));
-    const auto data = segment->collective_in_data().first(in.bytes);
+    const auto data = setup_.local[i]->collective_in_data().first(in.bytes);
     mine.data.insert(mine.data.end(), data.begin(), data.end());
   }
   if (mine.words.bytes == 0) mine.sizes.clear();
@@ -142,7 +152,8 @@ std::string why_not_leave(const std::vector<pe_segment*>& local, const std::vect
   for (size_t i = 0; i < local.size(); ++i) {
     const pe_control& control = *local[i]->control();
     collective_call call = call_of_waiting_word(load_acquire(&control.waiting), pes[i]);
-    if (load_acquire(&control.collective_in.sequence) != load_acquire(&control.collective_out.sequence)) call = control.collective_in.call;
+    if (load_acquire(&control.collective_in.sequence) != load_acquire(&control.collective_out.sequence))
+      call = copy_once(control.collective_in.call);
     if (i != leaver && call.number) return fmt::format("PE {} waits in {}, PE {} has left the job", pes[i], text_of(call), pes[leaver]);
   }
   return fmt::format("PE {} has left the job before its end", pes[leaver]);

@@ -49,6 +49,7 @@ class collective {
  private:
   void look_for_mismatches();
   void check_call(const collective_call&);
+  collective_words contributed_by(size_t local) const;
   uint32_t pe_of(size_t local) const { return setup_.nodes.pes_of(setup_.node)[local]; }
   void contribute(uint32_t node, const contribution&);
   void deliver(const result&);

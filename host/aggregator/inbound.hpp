@@ -20,25 +20,28 @@ namespace gravel {
 class inbound {
  public:
   inbound(landing ring, uint32_t channel, uint64_t* arrivals, uint32_t source_node, remote_link& back)
-      : ring_(ring), channel_(channel), arrivals_(arrivals), source_node_(source_node), back_(&back), early_(ring.packets) {}
+      : ring_(ring),
+        channel_(channel),
+        arrivals_(arrivals),
+        source_node_(source_node),
+        back_(&back),
+        early_(ring.packets),
+        to_forward_(is_transit() ? ring.packets : 0) {}
 
   /// The packet of this sequence is in the slot, put there by the sender. Checks it and publishes it to the receiver.
   void on_notice(uint64_t sequence, uint64_t bytes) {
     check_arrival(sequence);
-    const packet_header* packet = ring_.packet(channel_, sequence);
-    const packet_fault fault = check_packet(packet, bytes, ring_.expectation(sequence));
-    if (fault != packet_fault::fine) fail("corrupt packet from node {} for {}: {}", source_node_, destination(), name_of(fault));
-    early_[sequence % ring_.packets] = 1;
-    while (early_[expected_ % ring_.packets]) publish_next();
+    check_contents(sequence, ring_.packet(channel_, sequence), bytes);
+    arrive(sequence);
   }
   /// The packet came inside a message: checks it, copies it into the slot, publishes it.
   void on_packet(uint64_t sequence, std::span<const std::byte> bytes) {
     check_arrival(sequence);
-    // The transport's buffer need not be aligned for the header: check the copy, before it is published.
     if (bytes.size() < packet_payload_offset || bytes.size() > ring_.packet_size)
       fail("corrupt packet from node {} for {}: {} bytes", source_node_, destination(), bytes.size());
+    check_contents(sequence, bytes.data(), bytes.size());
     std::memcpy(static_cast<void*>(ring_.packet(channel_, sequence)), bytes.data(), bytes.size());
-    on_notice(sequence, bytes.size());
+    arrive(sequence);
   }
 
   /// Sink channels: reads the receiver's done words and reports progress to the sender. True if there was any.
@@ -58,7 +61,10 @@ class inbound {
   bool listed = false;
 
   // Transit channels: the plane forwards packets in order and says so here.
-  const packet_header* next_to_forward() const { return freed_ != expected_ ? ring_.packet(channel_, freed_) : nullptr; }
+  /// Header and table as they were checked; nullptr: there is none.
+  const packet_table* next_to_forward() const { return freed_ != expected_ ? &to_forward_[freed_ % ring_.packets] : nullptr; }
+  /// Its messages, in the slot, which the sender may still write.
+  const unit* payload_to_forward() const { return payload_of(ring_.packet(channel_, freed_)); }
   struct cursor {
     uint32_t row = 0, message = 0, unit = 0;
   } at;
@@ -98,6 +104,17 @@ class inbound {
     if (sequence < expected_ || early_[sequence % ring_.packets])
       fail("node {} sent packet {} for {} twice", source_node_, sequence, destination());
   }
+  /// A receiver reads the packet once more by itself; what is forwarded is forwarded by the table that was checked here.
+  void check_contents(uint64_t sequence, const void* packet, uint64_t bytes) {
+    packet_table table;
+    const packet_fault fault = read_packet(packet, bytes, ring_.expectation(sequence), table);
+    if (fault != packet_fault::fine) fail("corrupt packet from node {} for {}: {}", source_node_, destination(), name_of(fault));
+    if (is_transit()) to_forward_[sequence % ring_.packets] = table;
+  }
+  void arrive(uint64_t sequence) {
+    early_[sequence % ring_.packets] = 1;
+    while (early_[expected_ % ring_.packets]) publish_next();
+  }
   std::string destination() const {
     return ring_.sink == transit_sink ? std::string("other nodes") : fmt::format("PE {}", pe_of_sink(ring_.sink));
   }
@@ -128,6 +145,7 @@ class inbound {
   remote_link* back_;
   uint64_t expected_ = 0, freed_ = 0, applied_ = 0, reported_freed_ = 0, reported_applied_ = 0;
   std::vector<char> early_;                    ///< by sequence modulo packets: arrived, not yet published
+  std::vector<packet_table> to_forward_;       ///< the same: of those to be forwarded
   uint64_t flush_below_ = 0, hurried_ = 0;     ///< waited for; of these, below which all were hurried
   std::deque<std::vector<position>> waiting_;  ///< of packets applied_ .. freed_ - 1
 };

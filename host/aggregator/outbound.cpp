@@ -163,29 +163,30 @@ void outbound::close(close_cause cause) {
   const profile_range range("send packet");
   counts_[sequence_ % c_.packets] = writer_.messages();
   const bool flush = cause == close_cause::flush;
+  const uint64_t whole = writer_.bytes(), n_rows = writer_.rows();
   packet_header* packet = writer_.close(sequence_, sink_, c_.node, c_.plane, flush);
   if (c_.fault && c_.fault->corrupts_packet_for(pe_of_sink(sink_))) rows_of(packet)->kind.words ^= 0x5555;
   stats_row& s = *c_.stats;
   ++s[stat::packets];
-  s[stat::packet_bytes] += packet->bytes;
+  s[stat::packet_bytes] += whole;
   ++s[static_cast<stat>(static_cast<uint32_t>(stat::packets_full) + static_cast<uint32_t>(cause))];
 
   if (is_local()) {
     ring_.publish(channel_, sequence_);
     fetch_add_release<scope::system>(arrivals_, uint64_t{1});  // [L1]
     ++s[stat::packets_local];
-  } else if (head_ == 0 && (packet->bytes <= c_.eager_size || link_->prefers_messages())) {
-    link_->send_packet({plane_word::packet, c_.node, sink_, c_.plane, sequence_, packet->bytes, 0},
-                       {reinterpret_cast<const std::byte*>(packet), packet->bytes});
+  } else if (head_ == 0 && (whole <= c_.eager_size || link_->prefers_messages())) {
+    link_->send_packet({plane_word::packet, c_.node, sink_, c_.plane, sequence_, whole, 0},
+                       {reinterpret_cast<const std::byte*>(packet), whole});
     ++s[stat::packets_eager];
   } else {
-    uint64_t bytes = packet->bytes;
+    uint64_t bytes = whole;
     if (head_ != 0) {
       put_copied();
-      bytes = std::max(head_, sizeof(packet_header) + packet->n_rows * sizeof(message_row));
+      bytes = std::max(head_, sizeof(packet_header) + n_rows * sizeof(message_row));
     }
     link_->put_and_notify(packet, bytes, remote_.region, landing_at(0),
-                          {plane_word::notice, c_.node, sink_, c_.plane, sequence_, packet->bytes, 0});
+                          {plane_word::notice, c_.node, sink_, c_.plane, sequence_, whole, 0});
     ++s[stat::packets_put];
   }
   ++sequence_;

@@ -14,12 +14,13 @@ plane::plane(const node_setup& setup, uint32_t index, std::vector<remote_link*> 
       routes_(setup, index, links, staging, transit, stats_),
       counts_(&setup.local[0]->control()->counts[index]),
       stats_words_(setup.local[0]->control()->stats[index]) {
+  const slot_limits limits{routes_.n_sinks(), packet_capacity_units(setup.values.packet_size)};
   // Handlers' queues first: what they hold must never wait behind new work.
   for (uint32_t order = 0; order < n_queue_kinds; ++order) {
     const uint32_t kind = n_queue_kinds - 1 - order;
     for (size_t i = 0; i < setup.local.size(); ++i) {
       const uint32_t pe = setup.nodes.pes_of(setup.node)[i];
-      sources_.push_back(std::make_unique<plane_source>(pe, kind, setup.local[i]->queue_of(kind), index, routes_.n_sinks()));
+      sources_.push_back(std::make_unique<plane_source>(pe, kind, setup.local[i]->queue_of(kind), index, limits));
     }
   }
 }
@@ -84,12 +85,10 @@ bool plane::take_from(plane_source& s, uint64_t now) {
   profile_range range;
   s.give_back();
   for (int i = 0; i < most_slots_a_round; ++i) {
-    slot_header* slot = s.slots.arrived();
-    if (!slot) break;
+    if (!s.slots.arrived()) break;
     range.begin("take slots");
-    if (s.row == 0 && s.message == 0) s.check(slot, setup_.values.packet_size);
     const uint64_t before = taken_;
-    const bool whole = take_slot(s, slot, now);
+    const bool whole = take_slot(s, now);
     moved |= taken_ != before || whole;
     // Published before `consumed`, which comes with or after this: a sample that sees the slot consumed sees its messages taken.
     store_release(&counts_->taken, taken_);
@@ -98,21 +97,20 @@ bool plane::take_from(plane_source& s, uint64_t now) {
       is_held_up_ = true;
       break;
     }
-    s.row = s.message = s.unit_at = 0;
     ++stats_[stat::slots_taken];
-    s.slots.take();
+    s.take();
     s.give_back();
   }
   s.notice_flush_target();
   return moved;
 }
 
-bool plane::take_slot(plane_source& s, slot_header* slot, uint64_t now) {
-  const message_row* rows = s.q.rows(slot);
-  const unit* payload = s.q.payload(slot);
+bool plane::take_slot(plane_source& s, uint64_t now) {
+  const slot_table& table = s.at_hand();
+  const unit* const payload = s.slots.payload(s.slots.next());
   uint32_t* const puts = s.kind == static_cast<uint32_t>(queue_kind::kernel_block) ? &s.puts() : nullptr;  // others' slots are small
-  for (; s.row < slot->n_rows; ++s.row) {
-    const message_row row = rows[s.row];
+  for (; s.row < table.n_rows; ++s.row) {
+    const message_row row = table.rows[s.row];
     outbound& to = routes_.to(row.sink);
     const uint32_t* const from = words_at(payload + s.unit_at) + uint64_t{s.message} * row.kind.words;
     uint32_t took = row.messages - s.message;
@@ -172,16 +170,15 @@ void plane::spill_exhausted(const plane_source& s, const row_kind& kind, const u
 bool plane::forward(inbound& in, uint64_t now) {
   bool moved = false;
   profile_range range;
-  while (const packet_header* packet = in.next_to_forward()) {
+  while (const packet_table* packet = in.next_to_forward()) {
     range.begin("forward packets");
-    const message_row* table = rows_of(packet);
-    for (; in.at.row < packet->n_rows; ++in.at.row) {
-      const message_row row = table[in.at.row];
+    for (; in.at.row < packet->header.n_rows; ++in.at.row) {
+      const message_row row = packet->rows[in.at.row];
       outbound& to = routes_.to(row.sink);
       const uint32_t node = setup_.nodes.node_of(pe_of_sink(row.sink));
       if (setup_.nodes.next_hop(setup_.node, node) != node) fail("a packet for PE {} came by a third node", pe_of_sink(row.sink));
       mark_busy(to);
-      const uint32_t* const from = words_at(payload_of(packet) + in.at.unit) + uint64_t{in.at.message} * row.kind.words;
+      const uint32_t* const from = words_at(in.payload_to_forward() + in.at.unit) + uint64_t{in.at.message} * row.kind.words;
       const uint32_t rest = row.messages - in.at.message;
       // Behind what local queues have put aside, which may never end.
       const uint32_t took =
@@ -198,8 +195,8 @@ bool plane::forward(inbound& in, uint64_t now) {
     // Only where this packet's messages went, and these are final destinations: waiting for what other intermediate
     // nodes do would let two nodes wait for each other.
     std::vector<position> until;
-    for (uint32_t i = 0; i < packet->n_rows; ++i) until.push_back(routes_.to(table[i].sink).last());
-    if (packet->flush) in.ask_flush(packet->sequence + 1);
+    for (uint32_t i = 0; i < packet->header.n_rows; ++i) until.push_back(routes_.to(packet->rows[i].sink).last());
+    if (packet->header.flush) in.ask_flush(packet->header.sequence + 1);
     in.forwarded(std::move(until));
     moved = true;
   }

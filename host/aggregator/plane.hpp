@@ -39,7 +39,7 @@ class plane {
 
  private:
   bool take_from(plane_source&, uint64_t now);
-  bool take_slot(plane_source&, slot_header*, uint64_t now);
+  bool take_slot(plane_source&, uint64_t now);
   uint32_t wait_or_put_aside(plane_source&, outbound&, const message_row&, const uint32_t* from, uint32_t messages, uint64_t now);
   [[noreturn]] void spill_exhausted(const plane_source&, const row_kind&, const uint32_t* message) const;
   bool forward(inbound&, uint64_t now);

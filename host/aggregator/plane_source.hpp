@@ -16,8 +16,17 @@ namespace gravel {
 
 class plane_source {
  public:
-  plane_source(uint32_t of_pe, uint32_t of_kind, const queue& from, uint32_t plane, uint32_t n_sinks)
-      : pe(of_pe), kind(of_kind), q(from), slots(from, plane), plane_(plane), puts_(from.shape.slots), is_touched_(n_sinks) {}
+  plane_source(uint32_t of_pe, uint32_t of_kind, const queue& from, uint32_t plane, const slot_limits& limits)
+      : pe(of_pe),
+        kind(of_kind),
+        q(from),
+        slots(from, plane),
+        plane_(plane),
+        limits_(limits),
+        at_hand_(from.shape.max_rows),
+        later_(from.shape.max_rows),
+        puts_(from.shape.slots),
+        is_touched_(limits.n_sinks) {}
 
   const uint32_t pe, kind;
   const queue q;
@@ -26,6 +35,20 @@ class plane_source {
   uint64_t freed_seen = ~0ull, freed_at = 0;   ///< of a channel that alone has rows waiting: packets freed, and when that last changed
   uint64_t waits_since = 0;                    ///< time at which the row at hand began to wait for credits; 0: it does not
 
+  /// Header and table of the slot at hand, which has arrived: read once. Throws gravel::error if the PE has filled it with what is none.
+  const slot_table& at_hand() {
+    if (!has_read_ && !slots.read(slots.next(), limits_, at_hand_))
+      fail("PE {} handed over a corrupt slot in its {}: {} rows, {} units", pe, name_of(static_cast<queue_kind>(kind)), at_hand_.n_rows,
+           at_hand_.n_units);
+    has_read_ = true;
+    return at_hand_;
+  }
+  /// Goes on to the next slot; this one was taken as a whole.
+  void take() {
+    row = message = unit_at = 0;
+    has_read_ = false;
+    slots.take();
+  }
   /// Puts under way from the slot at hand; it is not given back before they are done.
   uint32_t& puts() { return puts_[slots.next() & (q.shape.slots - 1)]; }
   /// Gives slots back to the producers, in order, up to the first from which puts are under way.
@@ -35,33 +58,17 @@ class plane_source {
 
   /// Does anything that goes by another channel than `to` wait behind the row at hand? Looks at each slot once as long as there is nothing.
   bool holds_more_than(const outbound& to, const plane_routes& routes) {
-    const uint64_t at_hand = slots.next();
-    if (std::exchange(alike_, &to) != &to || alike_below_ < at_hand) alike_below_ = at_hand;
-    for (; slot_header* const slot = slots.arrived(alike_below_); alike_below_ += q.shape.n_planes) {
-      // Not checked yet: what is unsound counts as something else, and is found when its turn comes.
-      if (slot->n_rows > q.shape.max_rows) return true;
-      for (uint32_t r = alike_below_ == at_hand ? row + 1 : 0; r < slot->n_rows; ++r)
-        if (const uint32_t sink = q.rows(slot)[r].sink; sink >= routes.n_sinks() || &routes.to(sink) != &to) return true;
+    const uint64_t now = slots.next();
+    if (std::exchange(alike_, &to) != &to || alike_below_ < now) alike_below_ = now;
+    for (; slots.arrived(alike_below_); alike_below_ += q.shape.n_planes) {
+      const bool is_later = alike_below_ != now;
+      // What is unsound counts as something else, and is an error when its turn comes.
+      if (is_later && !slots.read(alike_below_, limits_, later_)) return true;
+      const slot_table& table = is_later ? later_ : at_hand();
+      for (uint32_t r = is_later ? 0 : row + 1; r < table.n_rows; ++r)
+        if (&routes.to(table.rows[r].sink) != &to) return true;
     }
     return false;
-  }
-
-  /// Throws gravel::error if the PE has filled the slot with what is none.
-  void check(const slot_header* slot, uint64_t packet_size) const {
-    uint64_t units = 0;
-    bool sound = slot->n_rows <= q.shape.max_rows && slot->n_units <= q.shape.payload_units;
-    const unit* const payload = q.payload(const_cast<slot_header*>(slot));
-    for (uint32_t r = 0; sound && r < slot->n_rows; ++r) {
-      const message_row& row = q.rows(const_cast<slot_header*>(slot))[r];
-      const uint64_t at = units;
-      units += row.units();
-      sound = row.sink < is_touched_.size() && is_sound(row.kind) && units_for(row.kind, 1) <= packet_capacity_units(packet_size) &&
-              units <= slot->n_units;
-      if (sound && row.messages > 1) sound = row.kind.units() <= max_am_units && !is_bulk_message(row.kind, words_at(payload + at));
-    }
-    if (!sound || units != slot->n_units)
-      fail("PE {} handed over a corrupt slot in its {}: {} rows, {} units", pe, name_of(static_cast<queue_kind>(kind)), slot->n_rows,
-           slot->n_units);
   }
   /// Messages for this sink were taken.
   void touch(uint32_t sink) {
@@ -98,7 +105,7 @@ class plane_source {
   size_t flushes_pending() const { return flushes_.size(); }
   /// Empty if there is nothing to say.
   std::string describe() const {
-    const bool waiting = slots.arrived() != nullptr;
+    const bool waiting = slots.arrived();
     if (!slots.taken() && !waiting && !flush_seen_) return {};
     return fmt::format("  PE {} {}: {} slots taken, {} of them being sent, {}, flush asked below ticket {}\n", pe,
                        name_of(static_cast<queue_kind>(kind)), slots.taken(), slots.held(),
@@ -126,6 +133,9 @@ class plane_source {
   }
 
   uint32_t plane_;
+  slot_limits limits_;
+  slot_table at_hand_, later_;       ///< of the slot at hand; of one behind it, for a look
+  bool has_read_ = false;            ///< at_hand_ is of the slot at hand
   std::vector<uint32_t> puts_;       ///< by slot
   const outbound* alike_ = nullptr;  ///< slots at hand hold nothing but for this channel, those of tickets below `alike_below_`
   uint64_t alike_below_ = 0;

@@ -66,13 +66,19 @@ class collective_member {
     in.bytes = data.size();
     publish(segment_.control()->collective_in, in);  // [C1]
   }
-  bool has_result() const { return load_acquire(&result().sequence) == sequence_; }  // [C2]
+  bool has_result() const { return load_acquire(&segment_.control()->collective_out.sequence) == sequence_; }  // [C2]
   void wait_for_result() const {
     for (relax wait; !has_result(); wait.attentively()) {
     }
     packets_applied.load(std::memory_order_acquire);
   }
-  const collective_words& result() const { return segment_.control()->collective_out; }
+  /// Copied out of memory that the aggregator writes. Throws gravel::error if it has written what is no result.
+  collective_words result() const {
+    const collective_words words = copy_once(segment_.control()->collective_out);
+    if (words.bytes > segment_.shape().collective_bytes())
+      fail("the aggregator says that a collective has {} bytes of data; {} fit", words.bytes, segment_.shape().collective_bytes());
+    return words;
+  }
   std::span<const std::byte> result_data() const { return segment_.collective_out_data().first(result().bytes); }
 
  private:

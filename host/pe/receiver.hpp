@@ -36,9 +36,9 @@ class host_receiver {
       if (!ring_.arrived(channel, sequence)) continue;
       range.begin("apply packets");
       const packet_header* packet = ring_.packet(channel, sequence);
-      const packet_fault fault = check_packet(packet, ring_.packet_size, ring_.expectation(sequence));
+      const packet_fault fault = read_packet(packet, ring_.packet_size, ring_.expectation(sequence), table_);
       if (fault != packet_fault::fine) fail_text(std::string("a corrupt packet arrived: ") + name_of(fault));
-      apply(packet, apply_message);
+      apply(payload_of(packet), apply_message);
       packets_applied.fetch_add(1, std::memory_order_release);
       ring_.mark_done(channel, sequence);
       ++next_[channel];
@@ -49,21 +49,25 @@ class host_receiver {
   }
 
  private:
+  /// The packet whose header and table were read. Of its messages each is copied, then checked, and applied as it was checked: other processes
+  /// may write where it lies.
   template <class Apply>
-  void apply(const packet_header* packet, Apply apply_message) {
-    const unit* at = payload_of(packet);
-    for (uint32_t i = 0; i < packet->n_rows; ++i) {
-      const message_row row = rows_of(packet)[i];
+  void apply(const unit* at, Apply apply_message) {
+    for (uint32_t i = 0; i < table_.header.n_rows; ++i) {
+      const message_row row = table_.rows[i];
       const uint32_t units = row.kind.units();
       if (!row.kind.is_wide()) {
-        apply_compact(*packet, row, words_at(at), apply_message);
-      } else if (is_bulk_message(row.kind, words_at(at))) {
-        if (row.messages != 1) reject(*packet, at, message_fault::bad_size);
-        apply_bulk(*packet, at, units);
+        apply_compact(row, words_at(at), apply_message);
+      } else if (units > max_am_units) {
+        apply_bulk(at, units);  // alone in its row, or check_packet would have refused it
       } else {
         for (uint32_t m = 0; m < row.messages; ++m) {
           if (units == 1 && m + ahead < row.messages) prefetch(offset_of(at[m + ahead].word[0]));
-          apply_one(*packet, at + m * units, units, apply_message);
+          unit message[max_am_units];
+          copy_once(message, at + m * units, units * sizeof(unit));
+          if (units <= max_small_units || !is_bulk(op_of(message->word[0]))) apply_one(message, units, apply_message);
+          else if (row.messages == 1) apply_bulk(at, units);
+          else reject(message, message_fault::bad_size);
         }
       }
       at += row.units();
@@ -77,26 +81,27 @@ class host_receiver {
   }
 
   template <class Apply>
-  void apply_compact(const packet_header& packet, const message_row& row, const uint32_t* at, Apply apply_message) {
+  void apply_compact(const message_row& row, const uint32_t* at, Apply apply_message) {
     const row_kind kind = row.kind;
     if (kind.operation == op::am) {
       for (uint32_t m = 0; m < row.messages; ++m) {
         unit whole[max_small_units];
         const uint32_t units = widen(kind, at + m * kind.words, whole);
         if (units > max_small_units) __builtin_unreachable();  // check_packet has refused such kinds
-        apply_one(packet, whole, units, apply_message);
+        apply_one(whole, units, apply_message);
       }
       return;
     }
-    if (kind_ != sink_kind::device) reject(packet, kind, 0, message_fault::bad_op);
+    if (kind_ != sink_kind::device) reject(kind, 0, message_fault::bad_op);
     const auto type = static_cast<value_type>(kind.type);
     const uint64_t bytes = bytes_of(type), words_there = handle_.heap_bytes / bytes;
     const op o = kind.operation == op::inc ? op::add : kind.operation;
     const auto each = [&](auto&& update) {
       for (uint32_t m = 0; m < row.messages; ++m, at += kind.words) {
         if (m + ahead < row.messages) prefetch(at[ahead * kind.words] * bytes);
-        if (*at >= words_there) reject(packet, kind, *at * bytes, message_fault::outside_heap);
-        update(handle_.heap + *at * bytes);
+        const uint32_t index = copy_once(*at);
+        if (index >= words_there) reject(kind, index * bytes, message_fault::outside_heap);
+        update(handle_.heap + index * bytes);
       }
     };
     if (kind == update_kind(op::inc, value_type::u64))
@@ -108,31 +113,35 @@ class host_receiver {
   }
 
   template <class Apply>
-  void apply_one(const packet_header& packet, const unit* message, uint32_t units, Apply apply_message) {
+  void apply_one(const unit* message, uint32_t units, Apply apply_message) {
     const message_fault fault = apply_message(handle_, kind_, message, units);
-    if (fault != message_fault::fine) reject(packet, message, fault);
+    if (fault != message_fault::fine) reject(message, fault);
   }
 
-  void apply_bulk(const packet_header& packet, const unit* message, uint32_t units) {
-    message_fault fault = check_message(message, units, handle_.heap_bytes, handle_.n_pes, handle_.n_cells);
-    if (fault == message_fault::fine && kind_ != sink_kind::device) fault = message_fault::bad_op;
-    if (fault != message_fault::fine) reject(packet, message, fault);
-    if (op_of(message->word[0]) != op::get_bulk) return finish_bulk(handle_, copy_team::alone(), message);
-    const unit head[2] = {message[0], message[1]};
-    fault = answer_get_bulk(handle_, copy_team::alone(), head, 0, 1);
-    if (fault != message_fault::fine) reject(packet, message, fault);
+  /// Of a bulk message, and of what is too large for any other, the first two units say all; the rest are data.
+  void apply_bulk(const unit* message, uint32_t units) {
+    unit head[2];
+    copy_once(head, message, sizeof(head));
+    message_fault fault = check_message(head, units, handle_.heap_bytes, handle_.n_pes, handle_.n_cells);
+    if (fault == message_fault::fine && (kind_ != sink_kind::device || !is_bulk(op_of(head->word[0])))) fault = message_fault::bad_op;
+    if (fault == message_fault::fine) {
+      if (op_of(head->word[0]) != op::get_bulk) return finish_bulk(handle_, copy_team::alone(), head, message);
+      fault = answer_get_bulk(handle_, copy_team::alone(), head, 0, 1);
+    }
+    if (fault != message_fault::fine) reject(head, fault);
   }
 
-  [[noreturn]] void reject(const packet_header& packet, const row_kind& kind, uint64_t offset, message_fault fault) const {
+  [[noreturn]] void reject(const row_kind& kind, uint64_t offset, message_fault fault) const {
     const unit wide{{make_word0(kind.operation, kind.type, offset), 0}};
-    reject(packet, &wide, fault);
+    reject(&wide, fault);
   }
-  [[noreturn]] void reject(const packet_header& packet, const unit* message, message_fault fault) const {
+  [[noreturn]] void reject(const unit* message, message_fault fault) const {
+    const uint32_t node = table_.header.source_node;
     const uint64_t w0 = message->word[0];
     if (fault == message_fault::bad_handler)
-      fail_text("an active message arrived from node " + std::to_string(packet.source_node) + " whose handler (id " +
-                std::to_string(handler_of(w0)) + ") was not given to gravel_init here, or takes other arguments");
-    fail_text("a corrupt message arrived from node " + std::to_string(packet.source_node) + ": " + gravel::name_of(op_of(w0)) + " with " +
+      fail_text("an active message arrived from node " + std::to_string(node) + " whose handler (id " + std::to_string(handler_of(w0)) +
+                ") was not given to gravel_init here, or takes other arguments");
+    fail_text("a corrupt message arrived from node " + std::to_string(node) + ": " + gravel::name_of(op_of(w0)) + " with " +
               gravel::name_of(fault) + " (offset " + std::to_string(offset_of(w0)) + ")");
   }
 
@@ -141,6 +150,7 @@ class host_receiver {
   gravel_t handle_;
   std::vector<uint64_t> next_;  ///< by channel: sequence of the packet to apply next
   uint64_t taken_ = 0;
+  packet_table table_;  ///< of the packet at hand
 };
 
 }  // namespace gravel

@@ -4,7 +4,9 @@
 // On the host every call is also an interleaving point: a test may install `interleave_hook` to switch to another
 // lane there, so that lock-free code is explored under seeded schedules (device/cpu/simt_cpu.hpp).
 #pragma once
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "lib/base/atomic_ptx.hpp"
 #include "lib/base/platform.hpp"
@@ -196,5 +198,20 @@ GRAVEL_BOTH void full_fence() {
 }
 
 #undef GRAVEL_ATOMIC
+
+#if !GRAVEL_ON_GPU
+/// Copies what another process may write at any time into memory of this process's own. The caller checks the copy, and uses nothing but the copy:
+/// the compiler reads the original once.
+inline void copy_once(void* to, const void* from, size_t bytes) {
+  std::memcpy(to, from, bytes);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+template <class T>
+T copy_once(const T& from) {
+  T copy;
+  copy_once(&copy, &from, sizeof(T));
+  return copy;
+}
+#endif
 
 }  // namespace gravel

@@ -2,27 +2,36 @@
 
 #include <algorithm>
 
+#include "lib/base/atomic.hpp"
+
 namespace gravel {
 
+packet_fault read_packet(const void* packet, uint64_t available, const packet_expectation& expect, packet_table& to) {
+  if (available < packet_payload_offset) return packet_fault::bad_magic;
+  copy_once(&to.header, packet, sizeof(to.header));
+  const uint32_t n_rows = std::min(to.header.n_rows, max_packet_rows);  // of more nothing is used
+  copy_once(to.rows, static_cast<const char*>(packet) + sizeof(packet_header), n_rows * sizeof(message_row));
+  return check_packet(reinterpret_cast<const packet_header*>(&to), available, expect);
+}
+
 packet_writer::place packet_writer::reserve(uint32_t sink, const row_kind& kind, const uint32_t* first, uint32_t messages) {
-  message_row* const table = rows_of(packet_);
-  message_row* const last = n_rows_ ? &table[n_rows_ - 1] : nullptr;
   // A bulk message is a row of its own: receivers move it with a whole block.
   const bool bulk = is_bulk_message(kind, first);
-  const bool extends = last && last->sink == sink && last->kind == kind && !bulk && !last_is_bulk_;
+  const bool extends = n_rows_ != 0 && last_.sink == sink && last_.kind == kind && !bulk && !last_is_bulk_;
   if (!extends && n_rows_ == max_packet_rows) return {};
-  const uint32_t begin = extends ? last_begin_ : n_units_, before = extends ? last->messages : 0;
+  const uint32_t begin = extends ? last_begin_ : n_units_, before = extends ? last_.messages : 0;
   const uint32_t room = (capacity_ - begin) * row_kind::words_of_unit / kind.words - before;
   const uint32_t taken = std::min(messages, room);
   if (taken == 0) return {};
   if (!extends) {
-    table[n_rows_++] = {kind, sink, 0};
+    ++n_rows_;
+    last_ = {kind, sink, 0};
     last_begin_ = begin;
     last_is_bulk_ = bulk;
   }
-  message_row& row = table[n_rows_ - 1];
-  row.messages += taken;
-  n_units_ = begin + static_cast<uint32_t>(row.units());
+  last_.messages += taken;
+  rows_of(packet_)[n_rows_ - 1] = last_;
+  n_units_ = begin + static_cast<uint32_t>(last_.units());
   n_messages_ += taken;
   return {words_at(payload_of(packet_) + begin) + uint64_t{before} * kind.words, taken};
 }
@@ -31,7 +40,7 @@ packet_header* packet_writer::close(uint64_t sequence, uint32_t sink, uint32_t s
   packet_header* p = packet_;
   *p = {};
   p->magic = packet_magic;
-  p->bytes = static_cast<uint32_t>(packet_payload_offset + uint64_t{n_units_} * sizeof(unit));
+  p->bytes = bytes();
   p->sequence = sequence;
   p->sink = sink;
   p->source_node = source_node;

@@ -84,7 +84,19 @@ GRAVEL_BOTH packet_fault check_packet(const packet_header* p, uint64_t available
   return units == p->n_units && messages == p->n_messages ? packet_fault::fine : packet_fault::bad_total;
 }
 
-/// Appends messages to an open packet. Plain data: the aggregator keeps one beside each open packet.
+/// Header and table of a packet, copied.
+struct packet_table {
+  packet_header header;
+  message_row rows[max_packet_rows];
+};
+static_assert(sizeof(packet_table) == packet_payload_offset);
+
+/// How a host reads a packet that lies where others may write, at any address: copies header and table once, and checks the copy, which alone is
+/// used from then on. `available` and the result as for check_packet. Any value of the payload is harmless to who moves whole rows; who applies a
+/// message copies that message, too, before checking it.
+packet_fault read_packet(const void* packet, uint64_t available, const packet_expectation&, packet_table& to);
+
+/// Appends messages to an open packet. The packet may lie where others write: it is written here, and never read.
 class packet_writer {
  public:
   void open(void* at, uint64_t packet_size) {
@@ -98,6 +110,9 @@ class packet_writer {
   /// A bulk message came last, and at least a quarter is used.
   bool has_large() const { return last_is_bulk_ && 4 * n_units_ >= capacity_; }
   packet_header* packet() const { return packet_; }
+  uint32_t rows() const { return n_rows_; }
+  /// Header, table and payload, as they are now.
+  uint32_t bytes() const { return packet_payload_offset + n_units_ * static_cast<uint32_t>(sizeof(unit)); }
 
   /// Where messages shall lie, and how many.
   struct place {
@@ -113,8 +128,9 @@ class packet_writer {
  private:
   packet_header* packet_ = nullptr;
   uint32_t capacity_ = 0, n_rows_ = 0, n_units_ = 0, n_messages_ = 0;  ///< n_units_: with the last row's rest of a unit
-  bool last_is_bulk_ = false;                                          ///< of the last row
-  uint32_t last_begin_ = 0;                                            ///< unit at which it begins
+  message_row last_{};                                                 ///< the last row
+  bool last_is_bulk_ = false;
+  uint32_t last_begin_ = 0;  ///< unit at which it begins
 };
 
 }  // namespace gravel

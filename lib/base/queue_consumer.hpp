@@ -1,10 +1,28 @@
 // The aggregator's side of a queue (queue.hpp): one plane takes the tickets of its class, in order, alone.
+//
+// The producers are other processes, which may write into a slot at any time, also while it is taken. So header and table of rows are
+// copied once, the copy is checked, and only the copy is used (read()). The messages stay where they are: whoever moves rows looks at
+// no value of them on which memory depends, and who applies a message checks it there.
 #pragma once
 #include <algorithm>
+#include <vector>
 
 #include "lib/base/queue.hpp"
 
 namespace gravel {
+
+/// Header and table of rows of a slot, copied.
+struct slot_table {
+  explicit slot_table(uint32_t max_rows) : rows(max_rows) {}
+  std::vector<message_row> rows;  ///< room for as many as a slot may have
+  uint32_t n_rows = 0, n_units = 0;
+};
+
+/// What a producer may hand over, beside what the queue's shape says.
+struct slot_limits {
+  uint32_t n_sinks;
+  uint32_t message_units;  ///< of the largest message
+};
 
 class queue_consumer {
  public:
@@ -16,13 +34,29 @@ class queue_consumer {
   uint64_t taken() const { return taken_; }
   /// The lowest ticket that this plane has not taken: it and all higher ones of its class are still to come.
   uint64_t next() const { return next_ticket(taken_, plane_, q_.shape.n_planes); }
-  /// The slot of that ticket if it was published, else nullptr. What the producer wrote into it may be read then.
-  slot_header* arrived() const { return arrived(next()); }
-  /// The same of any ticket from there on.
-  slot_header* arrived(uint64_t ticket) const {
-    slot_header* slot = q_.slot(ticket);
-    return ring<>::arrived(&slot->published, ticket) ? slot : nullptr;
+  /// Was the slot of this ticket, next() or a later one, published? What the producer wrote into it may be read then.
+  bool arrived(uint64_t ticket) const { return ring<>::arrived(&q_.slot(ticket)->published, ticket); }
+  bool arrived() const { return arrived(next()); }
+  /// Copies header and table of a slot that has arrived, and checks them. False: no producer may hand that over.
+  bool read(uint64_t ticket, const slot_limits& limits, slot_table& to) const {
+    slot_header* const slot = q_.slot(ticket);
+    to.n_rows = load_relaxed(&slot->n_rows);
+    to.n_units = load_relaxed(&slot->n_units);
+    if (to.n_rows > q_.shape.max_rows || to.n_units > q_.shape.payload_units) return false;
+    copy_once(to.rows.data(), q_.rows(slot), to.n_rows * sizeof(message_row));
+    uint64_t units = 0;
+    for (uint32_t r = 0; r < to.n_rows; ++r) {
+      const message_row& row = to.rows[r];
+      const uint64_t at = units;
+      units += row.units();
+      if (row.sink >= limits.n_sinks || !is_sound(row.kind) || units_for(row.kind, 1) > limits.message_units || units > to.n_units)
+        return false;
+      if (row.messages > 1 && (row.kind.units() > max_am_units || is_bulk_message(row.kind, words_at(payload(ticket) + at)))) return false;
+    }
+    return units == to.n_units;
   }
+  /// The messages of a slot that has arrived, where the producer has written them.
+  const unit* payload(uint64_t ticket) const { return q_.payload(q_.slot(ticket)); }
   /// Goes on to the next ticket; the slot stays as it is until it is given back.
   void take() {
     ++taken_;
@@ -50,8 +84,8 @@ class queue_consumer {
     constexpr uint64_t ahead = 3, lines = 3, line = 64;
     const uint64_t ticket = next_ticket(taken_ + ahead, plane_, q_.shape.n_planes);
     __builtin_prefetch(q_.slot(next_ticket(taken_ + 2 * ahead, plane_, q_.shape.n_planes)));
-    slot_header* const slot = arrived(ticket);
-    if (!slot) return;
+    if (!arrived(ticket)) return;
+    slot_header* const slot = q_.slot(ticket);
     for (uint64_t l = 0; l < lines; ++l) {
       __builtin_prefetch(reinterpret_cast<const char*>(slot + 1) + l * line);
       __builtin_prefetch(reinterpret_cast<const char*>(q_.payload(slot)) + l * line);
