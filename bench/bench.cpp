@@ -11,6 +11,8 @@
 #include <string_view>
 
 #include "lib/base/error.hpp"
+#include "lib/base/output.hpp"
+#include "lib/base/parse_error.hpp"
 
 namespace gravel {
 namespace {
@@ -63,17 +65,21 @@ std::string shown(const nlohmann::ordered_json& value) {
 }  // namespace
 
 bench::bench(std::string name, const std::string& description, std::vector<column> columns)
-    : app(description.c_str()), columns_(std::move(columns)) {
+    : app(description.c_str(), name.c_str()), columns_(std::move(columns)) {
   report_["name"] = std::move(name);
   app.add_option("--repeat", repeat, "times that each row is measured; the median counts").range(1u, 1000u).capture_default_str();
   app.add_option("--json", json_, "file for the results");
 }
 
 void bench::parse(int argc, char** argv) {
+  check_output_at_exit(app.parser().get_name());
   try {
     app.parser().parse(argc, argv);
+  } catch (const CLI::Success& e) {  // --help
+    std::exit(app.parser().exit(e));
   } catch (const CLI::ParseError& e) {
-    std::exit(app.parser().exit(e) ? 2 : 0);
+    std::fputs(text_of(app.parser(), e).c_str(), stderr);
+    std::exit(2);
   }
   report_["date"] = today();
   report_["hardware"] = hardware();
@@ -97,8 +103,7 @@ void bench::row(const std::vector<nlohmann::ordered_json>& values) {
 
 void bench::finish() const {
   if (json_.empty()) return;
-  std::ofstream out(json_);
-  if (!(out << report_.dump(2) << '\n') || !out.flush()) fail_errno(json_);
+  write_file(json_, report_.dump(2) + '\n');
 }
 
 bench_memory::bench_memory(size_t bytes)

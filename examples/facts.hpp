@@ -17,6 +17,7 @@ void write_json(const std::string& path, const fact_list& facts);
 struct column {
   std::string name;
   std::vector<double> values;
+  std::vector<uint64_t> numbers = {};  ///< instead of `values`: what double cannot hold, as ids of vertices
 };
 /// A line of names, then a line for each row, with commas. Columns are of one length. Throws gravel::error if the file cannot be written.
 void write_columns(const std::string& path, const std::vector<column>& columns);

@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "lib/base/error.hpp"
+#include "lib/base/output.hpp"
 
 namespace gravel {
 namespace {
@@ -112,8 +111,7 @@ void gups_report::write_json(const std::string& path) const {
   }
   for (const rule& r : rules_of(*this))
     all["hpcc_rules"][r.name] = r.kept == rule::open ? ordered_json(nullptr) : ordered_json(r.kept == rule::yes);
-  std::ofstream out(path);
-  if (!(out << all.dump(2) << '\n') || !out.flush()) fail_errno(path);
+  write_file(path, all.dump(2) + '\n');
 }
 
 }  // namespace gravel

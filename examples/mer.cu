@@ -2,7 +2,6 @@
 // is spread over the PEs: a k-mer is sent to its owner, where a handler inserts it. Phase 2 (contigs.hpp) follows unique extensions.
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <map>
 
 #include "examples/contigs.hpp"
@@ -17,6 +16,7 @@
 #include "examples/together.hpp"
 #include "gravel.cuh"
 #include "host/device_array.hpp"
+#include "lib/base/output.hpp"
 
 using namespace gravel;
 
@@ -344,10 +344,11 @@ bool solve(const mer_options& o) {
       wrong += in.look(o.reads.reference_sequences(), o.k, counted, o.min_count, all.contigs,
                        o.reads.files.empty() && o.reads.genome.errors == 0);
     if (!o.contigs.empty()) {
-      std::ofstream out(o.contigs + '.' + std::to_string(me));
+      output_file out(o.contigs + '.' + std::to_string(me));
       for (size_t i = 0; i < all.contigs.size(); ++i)
-        out << ">contig_" << me << '_' << i << " length=" << all.contigs[i].size() << '\n' << all.contigs[i] << '\n';
-      if (!out.flush()) fail_text("cannot write " + o.contigs + '.' + std::to_string(me));
+        out.write(">contig_" + std::to_string(me) + '_' + std::to_string(i) + " length=" + std::to_string(all.contigs[i].size()) + '\n' +
+                  all.contigs[i] + '\n');
+      out.finish();
     }
   });
   in.combine();

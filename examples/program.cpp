@@ -11,6 +11,8 @@
 #include <fstream>
 
 #include "lib/base/error.hpp"
+#include "lib/base/output.hpp"
+#include "lib/base/parse_error.hpp"
 #include "lib/base/settings.hpp"
 
 namespace gravel {
@@ -40,6 +42,7 @@ uint64_t default_symmetric_size() {
 
 void parse_or_exit(command_line& line, int argc, char** argv, const std::function<void()>& check) {
   CLI::App& app = line.parser();
+  check_output_at_exit(app.get_name());
   app.set_version_flag("--version", app.get_name() + " of Gravel " GRAVEL_VERSION);
   app.get_formatter()->column_width(34);
   try {
@@ -48,7 +51,7 @@ void parse_or_exit(command_line& line, int argc, char** argv, const std::functio
     if (is_first_process()) app.exit(e);
     std::exit(0);
   } catch (const CLI::ParseError& e) {
-    leave(fmt::format("{}: {}\n({} --help tells all options)\n", app.get_name(), e.what(), app.get_name()));
+    leave(text_of(app, e));
   }
   if (!check) return;
   try {

@@ -12,10 +12,10 @@ namespace gravel {
 /// Exit statuses of the examples.
 constexpr int exit_wrong_result = 1, exit_bad_usage = 2;
 
-/// Parses the command line, then calls `check`, which throws gravel::error for values that do not go
-/// together. Adds
+/// Parses the command line, then calls `check`, which throws gravel::error for values that do not go together. Adds
 /// --version. To be called before gravel_init: --help, --version and errors end the process here (status 0
-/// and exit_bad_usage), and of all processes of the job only the first one prints.
+/// and exit_bad_usage), and of all processes of the job only the first one prints. From here on the process ends with
+/// a status other than 0 if standard output could not be written.
 void parse_or_exit(command_line& line, int argc, char** argv, const std::function<void()>& check = {});
 
 /// The option --dump PREFIX, for dump_columns() of together.hpp.

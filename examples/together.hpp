@@ -43,19 +43,24 @@ inline void dump_columns(const char* program, const std::string& prefix, const s
   if (prefix.empty()) return;
   const auto n_pes = static_cast<size_t>(gravel_n_pes());
   std::vector<uint64_t> rows(n_pes);
-  gravel_allgather(rows.data(), static_cast<uint64_t>(mine.front().values.size()));
+  gravel_allgather(rows.data(), static_cast<uint64_t>(std::max(mine.front().values.size(), mine.front().numbers.size())));
   const uint64_t most = *std::max_element(rows.begin(), rows.end());
+  const auto gather = [&](const auto& here, auto& all) {
+    auto padded = here, table = here;
+    padded.resize(most), table.resize(most * n_pes);
+    if (most) gravel_allgather(table.data(), padded.data(), most);
+    for (size_t pe = 0; pe < n_pes; ++pe) {
+      const auto from = table.begin() + static_cast<std::ptrdiff_t>(pe * most);
+      all.insert(all.end(), from, from + static_cast<std::ptrdiff_t>(rows[pe]));
+    }
+  };
   std::vector<column> all{{"pe", {}}};
   for (size_t pe = 0; pe < n_pes; ++pe) all[0].values.insert(all[0].values.end(), rows[pe], static_cast<double>(pe));
   for (const column& c : mine) {
-    std::vector<double> padded = c.values, table(most * n_pes);
-    padded.resize(most);
-    if (most) gravel_allgather(table.data(), padded.data(), most);
     all.push_back({c.name, {}});
-    for (size_t pe = 0; pe < n_pes; ++pe) {
-      const auto from = table.begin() + static_cast<std::ptrdiff_t>(pe * most);
-      all.back().values.insert(all.back().values.end(), from, from + static_cast<std::ptrdiff_t>(rows[pe]));
-    }
+    // The same at all PEs, also at those that have no rows.
+    if (gravel_max_all(uint64_t{!c.numbers.empty()}) != 0) gather(c.numbers, all.back().numbers);
+    else gather(c.values, all.back().values);
   }
   all_succeed(program, [&] {
     if (gravel_my_pe() == 0) write_columns(prefix + '-' + what + ".csv", all);

@@ -49,7 +49,8 @@ void gravel_init() {
 #endif
   }
 }
-/// Leaves the job. Collective. All symmetric memory is freed; statistics are printed if GRAVEL_STATS asks for them.
+/// Leaves the job. Collective. All symmetric memory is freed; statistics are printed if GRAVEL_STATS asks for them. Throws
+/// gravel::error on PE 0, when all have left, if the file of GRAVEL_STATS_JSON cannot be written: the old one is as it was.
 void gravel_finalize();
 /// `Handler`, which has `using context = T;`, is given this pointer at this PE from now on. Device handlers read memory of the
 /// device there (symmetric or not), host handlers memory of the host. Not collective, any thread: messages that are being

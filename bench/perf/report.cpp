@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/error.hpp"
+#include "lib/base/output.hpp"
 
 namespace gravel::perf {
 namespace {
@@ -110,8 +111,7 @@ void report::row(std::vector<cell> cells, verified v) {
 
 void report::finish() const {
   if (!speaks_ || state_->json.empty()) return;
-  std::ofstream file(state_->json);
-  if (!(file << state_->out.dump(2) << '\n') || !file.flush()) fail_errno(state_->json);
+  write_file(state_->json, state_->out.dump(2) + '\n');
 }
 
 }  // namespace gravel::perf

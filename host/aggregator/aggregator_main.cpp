@@ -10,6 +10,7 @@
 #include "host/aggregator/aggregator.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/parse_error.hpp"
 #include "lib/base/settings.hpp"
 
 namespace {
@@ -29,7 +30,8 @@ void raise_descriptor_limit(uint64_t pes) {
 int main(int argc, char** argv) {
   CLI::App app{
       "gravel-aggregator: combines the messages of a node's PEs into packets and moves them.\n"
-      "Started by Gravel itself: one per node, by the node's first PE. See ucx-run."};
+      "Started by Gravel itself: one per node, by the node's first PE. See ucx-run.",
+      "gravel-aggregator"};
   int listener = -1;
   unsigned pes = 0, local_pes = 0;
   int parent = getppid();
@@ -38,7 +40,14 @@ int main(int argc, char** argv) {
   app.add_option("--pes", pes, "number of PEs of this node that will connect")->required();
   app.add_option("--host-pes", local_pes, "number of PEs on this host");
   app.add_option("--parent", parent, "process that started this one");
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& e) {  // --help, --version
+    return app.exit(e);
+  } catch (const CLI::ParseError& e) {
+    std::fputs(gravel::text_of(app, e).c_str(), stderr);
+    return 2;
+  }
   gravel::set_log_name("aggregator");
   // Its PEs' sockets tell when to end; a terminal's ^C goes to the launcher and the PEs.
   std::signal(SIGINT, SIG_IGN);

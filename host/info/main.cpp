@@ -12,6 +12,8 @@
 #include "host/info/variables.hpp"
 #include "host/node/aggregator_process.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/output.hpp"
+#include "lib/base/parse_error.hpp"
 #include "lib/base/settings.hpp"
 
 extern char** environ;
@@ -101,12 +103,16 @@ int main(int argc, char** argv) {
   app.footer(
       "Exit status: 0; 1 if --check finds that no job can run here, or -c a value that cannot be used; 2 for\n"
       "wrong options.");
+  check_output_at_exit(app.get_name());
   try {
     app.parse(argc, argv);
     if (markdown && !variables) throw CLI::RequiresError("--markdown", "-c");
     if (markdown && (json || check)) throw CLI::ExcludesError("--markdown", json ? "--json" : "--check");
+  } catch (const CLI::Success& e) {  // --help, --version
+    return app.exit(e);
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : 2;
+    std::fputs(text_of(app, e).c_str(), stderr);
+    return 2;
   }
   try {
     output();

@@ -1,13 +1,13 @@
 #include "host/pe/runtime.hpp"
 
 #include <cstdio>
-#include <fstream>
 
 #include "host/node/stats.hpp"
 #include "host/pe/describe_error.hpp"
 #include "host/pe/program.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/output.hpp"
 
 namespace gravel {
 
@@ -122,7 +122,8 @@ std::string runtime::describe() {
 }
 
 /// GRAVEL_STATS and GRAVEL_STATS_JSON: the job's statistics, added up when it ends. Collective, as part of `call`. PE 0 writes them.
-static void report_stats(const membership& job, const pe_segment& segment, const pe_memory& memory, collective_member::call& call) {
+/// Returns why the file could not be written, or nothing.
+static std::string report_stats(const membership& job, const pe_segment& segment, const pe_memory& memory, collective_member::call& call) {
   stats_row mine;
   if (job.is_leader())
     for (uint32_t p = 0; p < segment.shape().n_planes; ++p)
@@ -137,22 +138,20 @@ static void report_stats(const membership& job, const pe_segment& segment, const
     const collective_words sums = call.combine(words);
     for (uint32_t j = 0; j < 4 && i + j < n_stats; ++j) all.value[i + j] = sums.sum[j];
   }
-  if (job.pe != 0) return;
+  if (job.pe != 0) return {};
   if (job.values.stats) std::fputs(stats_text(all, job.nodes.n_pes(), job.nodes.n_nodes()).c_str(), stderr);
-  if (const std::string& path = job.values.stats_json; !path.empty()) {
-    std::ofstream out(path);
-    if (!(out << stats_json(all, job.nodes.n_pes(), job.nodes.n_nodes())) || !out.flush())
-      log_warning("GRAVEL_STATS_JSON: '{}' could not be written", path);
-  }
+  if (job.values.stats_json.empty()) return {};
+  return text_of_error([&] { write_file(job.values.stats_json, stats_json(all, job.nodes.n_pes(), job.nodes.n_nodes())); });
 }
 
-void runtime::finalize() {
+std::string runtime::finalize() {
   if (!services_.open().empty()) fail("gravel_finalize: service '{}' is still open", services_.open().front()->name());
   completion_->quiet();
   auto call = begin_collective(collective_kind::finalize);
   collective_words mine{};
   mine.most = job_.values.stats || !job_.values.stats_json.empty();  // if one PE wants them, all take part
-  if (call.combine(mine).most) report_stats(job_, *segment_, *memory_, call);
+  std::string unwritten;                                             // an error of this PE's call alone: all leave as always
+  if (call.combine(mine).most) unwritten = report_stats(job_, *segment_, *memory_, call);
   // Owners free their memory after the last collective: by then nobody has it mapped.
   receiver_->stop();
   check_errors();
@@ -162,6 +161,7 @@ void runtime::finalize() {
   end_->leave();  // until our goodbye the aggregator stays
   link_->leave();
   job_.boot->finalize();
+  return unwritten;
 }
 
 }  // namespace gravel

@@ -40,8 +40,8 @@ class runtime {
     return collectives_->begin(kind, argument, another);
   }
 
-  /// Collective: the PE leaves the job.
-  void finalize();
+  /// Collective: the PE leaves the job. Returns why the file of GRAVEL_STATS_JSON could not be written, or nothing.
+  std::string finalize();
   /// In a process that was forked from this PE, which is no PE: lets go of what belongs to the PE. Signal-safe.
   void forget_in_child() { link_->forget_in_child(); }
   /// Prints the text, tells the others, ends this process. Thread: any.

@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "lib/base/error.hpp"
+#include "lib/base/output.hpp"
 #include "transport/ucx_run/child.hpp"
 #include "transport/ucx_run/delegate.hpp"
 #include "transport/ucx_run/job.hpp"
@@ -64,7 +65,7 @@ int main(int argc, char** argv) {
   const auto parsed = gravel::parse_options({argv + 1, argv + argc});
   if (!parsed.run) {
     std::fputs(parsed.text.c_str(), parsed.status == 0 ? stdout : stderr);
-    return parsed.status;
+    return gravel::flush_output("ucx-run") ? parsed.status : 1;
   }
   int status = 1;
   try {
@@ -75,6 +76,6 @@ int main(int argc, char** argv) {
   } catch (const std::exception& e) {
     std::fprintf(stderr, "ucx-run: %s\n", e.what());
   }
-  std::fflush(nullptr);
+  if (!gravel::flush_output("ucx-run") && status == 0) status = 1;
   _exit(status);  // run_job leaves PMIx's thread running
 }
