@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "lib/base/packet.hpp"
@@ -117,8 +118,11 @@ inline std::vector<uint8_t> sample_packet(random_bits& draw, uint64_t packet_siz
   for (uint32_t i = draw.below(transit ? max_packet_rows + 10 : 20); i > 0; --i) {
     const uint32_t to = transit ? draw.below(n_sinks) : sink;
     const uint32_t* const from = words_at(messages.data());
-    if (draw.below(8) == 0) append_to(writer, to, wide_kind(5 + draw.below(100)), from, 1);
-    else if (draw.below(8) == 0) append_to(writer, to, wide_kind(5 + draw.below(max_am_units - 4)), from, 1 + draw.below(6));
+    if (draw.below(8) == 0) {  // as a bulk message, which never shares a row
+      const uint64_t first = std::exchange(messages[0].word[0], static_cast<uint64_t>(op::put_bulk));
+      append_to(writer, to, wide_kind(5 + draw.below(100)), from, 1);
+      messages[0].word[0] = first;
+    } else if (draw.below(8) == 0) append_to(writer, to, wide_kind(5 + draw.below(max_am_units - 4)), from, 1 + draw.below(6));
     else append_to(writer, to, sample_kind(draw), from, 1 + draw.below(transit ? 3 : 40));
   }
   const packet_header* p = writer.close(sequence, sink, 1, 0, draw.below(2));

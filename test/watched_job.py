@@ -31,7 +31,7 @@ def read(path):
 
 def shared_state():
     """What a job might leave outside its own TMPDIR: files, and System V segments that nobody is attached to."""
-    found = {f"{d}/{name}" for d in ("/tmp", "/dev/shm") for name in os.listdir(d) if OURS.search(name)}
+    found = {f"{d}/{name}" for d in ("/tmp", "/dev/shm") for name in os.listdir(d) if OURS.search(name) and "-test-" not in name}  # tests make some
     rows = [line.split() for line in read("/proc/sysvipc/shm").decode().splitlines()]
     return found | {"shmid " + row[1] for row in rows[1:] if row[6] == "0"}
 
