@@ -2,6 +2,8 @@
 // none.
 #include <unistd.h>
 
+#include <map>
+
 #include "test/catch.hpp"
 #include "test/ucx_run_test_command.hpp"
 
@@ -65,16 +67,34 @@ TEST_CASE("a PE that does not come to a fence is an error after the time limit")
 }
 
 TEST_CASE("several processes without PMIx are an error, not several jobs") {
-  launched it;
-  it.options.environment["SLURM_PROCID"] = "0";
-  it.options.environment["SLURM_STEP_NUM_TASKS"] = "4";
-  auto result = it.run({}, {"exchange", "0", "1"});
-  CHECK(result.status == 1);
-  CHECK_THAT(result.err, contains_text("--mpi=pmix"));
-  it.options.environment = {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}};
-  result = it.run({}, {"exchange", "0", "1"});
-  CHECK(result.status == 1);
-  CHECK_THAT(result.err, contains_text("needs PMIx"));
+  using variables = std::map<std::string, std::string>;
+  const auto run_with = [](const variables& environment) {
+    launched it;
+    it.options.environment.insert(environment.begin(), environment.end());
+    return it.run({}, {"exchange", "0", "1"});
+  };
+  const std::pair<const char*, const char*> launchers[] = {{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
+                                                           {"FLUX_TASK_RANK", "FLUX_JOB_SIZE"},
+                                                           {"PALS_RANKID", "PALS_NRANKS"},
+                                                           {"ALPS_APP_PE", "ALPS_APP_NRANKS"},
+                                                           {"JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE"},
+                                                           {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE"},
+                                                           {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+                                                           {"PMI_RANK", "PMI_SIZE"},
+                                                           {"HOROVOD_RANK", "HOROVOD_SIZE"},
+                                                           {"RANK", "WORLD_SIZE"}};
+  for (const auto& [rank, size] : launchers) {
+    INFO(rank << " " << size);
+    const auto result = run_with({{rank, "0"}, {size, "4"}});
+    CHECK(result.status == 1);
+    CHECK_THAT(result.err, contains_text("started 4 processes without PMIx") && contains_text("ucx-run -n 4") &&
+                               contains_text(std::string("env -u ") + rank));
+  }
+  CHECK(run_with({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).status == 0);  // one process is a job of one PE
+  CHECK(run_with({{"WORLD_SIZE", "4"}}).status == 0);                 // nobody's process
+  CHECK_THAT(run_with({{"ALPS_APP_PE", "1"}}).err, contains_text("several processes"));
+  CHECK_THAT(run_with({{"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "4"}}).err, contains_text("--mpi=pmix"));
+  CHECK_THAT(run_with({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}).err, contains_text("needs PMIx"));
 }
 
 TEST_CASE("a launcher that is gone is an error") {
@@ -95,11 +115,6 @@ std::vector<std::string> mpirun(uint32_t n) { return {TEST_MPIRUN, "--oversubscr
 TEST_CASE("PEs exchange values under mpirun") {
   check_exchange(mpirun(1), 1, "300000");
   check_exchange(mpirun(4), 4, "300000");
-}
-
-TEST_CASE("mpirun's PEs share a private directory, too") {
-  launched it;
-  CHECK(it.run(mpirun(4), {"directory"}).status == 0);
 }
 
 TEST_CASE("a PE that fails ends the job under mpirun") {

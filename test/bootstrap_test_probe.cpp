@@ -214,16 +214,6 @@ int run(const std::string& what, uint32_t who, int value) {
     job->fence();
     print("PE {} waits", job->rank());
     stay();
-  } else if (what == "directory") {
-    const std::string path = job->session_directory();
-    struct stat found {};
-    require(!path.empty() && stat(path.c_str(), &found) == 0 && (found.st_mode & 0777) == 0700, "a private directory");
-    std::ofstream(fmt::format("{}/file of {}", path, job->rank())) << "text";
-    job->fence();
-    for (uint32_t pe = 0; pe < job->size(); ++pe)
-      require(stat(fmt::format("{}/file of {}", path, pe).c_str(), &found) == 0, "the directory is shared");
-    job->fence();
-    print("{}", path);
   } else if (what == "echo") {
     std::string line;
     while (std::getline(std::cin, line)) print("PE {} read {}", job->rank(), line);

@@ -1,7 +1,6 @@
 // host/aggregator/gathering.*: the PEs of a node come to their aggregator, as they should and otherwise. PEs are threads here.
 #include "host/aggregator/gathering.hpp"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <optional>
@@ -43,17 +42,15 @@ hello hello_of(uint32_t pe) {
 struct gathered {
   std::optional<local_pes> here;
   std::string error;
-  bool name_is_gone = false;
 };
 gathered gather(const std::vector<hello>& coming, bool leaves = false, pid_t parent = getppid(), uint64_t timeout_s = 20) {
   gathered result;
-  node_listener made("");
-  const std::string path = made.path();
+  const node_listener listener;
   std::vector<node_channel> channels;
   std::jthread pes([&] {
     for (const hello& h : coming) try {
         const pe_segment segment = pe_segment::create(h.shape, h.pe);
-        channels.push_back(node_channel::connect(path));
+        channels.push_back(node_channel::connect(listener.name()));
         channels.back().send(h, segment.descriptor());
       } catch (const error&) {
         // The aggregator has given up already.
@@ -63,12 +60,9 @@ gathered gather(const std::vector<hello>& coming, bool leaves = false, pid_t par
   result.error = error_of([&] {
     settings s = values();
     s.connect_timeout_s = timeout_s;
-    const inherited_listener listener(dup(made.descriptor()));
-    result.here.emplace(gather_pes(listener, 2, parent, s));
+    result.here.emplace(gather_pes(listener.descriptor(), 2, parent, s));
   });
   pes.join();
-  struct stat found {};
-  result.name_is_gone = stat(path.c_str(), &found) != 0;
   return result;
 }
 
@@ -77,7 +71,6 @@ gathered gather(const std::vector<hello>& coming, bool leaves = false, pid_t par
 TEST_CASE("PEs that come in any order are there in the order of PEs") {
   const gathered g = gather({hello_of(1), hello_of(0)});
   REQUIRE(g.error == "no error");
-  CHECK(g.name_is_gone);
   CHECK(g.here->node == 0);
   CHECK(g.here->nodes.n_pes() == 3);
   CHECK(g.here->pes == std::vector<uint32_t>{0, 1});
@@ -94,9 +87,7 @@ TEST_CASE("PEs that do not fit together are refused") {
   CHECK(gather({hello_of(0), hello_of(2)}).error == "PE 2 of node 1 connected to the aggregator of node 0");
   hello other = hello_of(1);
   other.shape.slots = 16;
-  const gathered g = gather({hello_of(0), other});
-  CHECK(g.error == "PE 1 has other GRAVEL_* settings than its aggregator");
-  CHECK(g.name_is_gone);
+  CHECK(gather({hello_of(0), other}).error == "PE 1 has other GRAVEL_* settings than its aggregator");
 }
 
 TEST_CASE("one that ends before all have come, a parent that is gone, and a time that is over are errors") {

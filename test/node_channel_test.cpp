@@ -3,12 +3,9 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <thread>
@@ -16,6 +13,7 @@
 #include "host/node/hello.hpp"
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
+#include "test/error_of.hpp"
 
 using namespace gravel;
 namespace fs = std::filesystem;
@@ -25,13 +23,6 @@ namespace {
 struct pair_of_channels {
   int ends[2] = {-1, -1};
   pair_of_channels() { REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0); }
-};
-
-struct test_directory {
-  std::string path = (fs::temp_directory_path() / "gravel-test-XXXXXX").string();
-  test_directory() { REQUIRE(mkdtemp(path.data())); }
-  ~test_directory() { fs::remove_all(path); }
-  bool empty() const { return fs::is_empty(path); }
 };
 
 std::vector<std::byte> pattern(size_t n) {
@@ -44,12 +35,6 @@ size_t open_descriptors() {
   size_t n = 0;
   for ([[maybe_unused]] const auto& entry : fs::directory_iterator("/proc/self/fd")) ++n;
   return n;
-}
-
-mode_t mode_of(const std::string& path) {
-  struct stat s {};
-  REQUIRE(lstat(path.c_str(), &s) == 0);
-  return s.st_mode & 07777;
 }
 
 wiring large(size_t n) { return {{pattern(n)}, {}}; }
@@ -185,46 +170,22 @@ TEST_CASE("memory that comes with a word other than hello is refused, and not lo
   CHECK(open_descriptors() == before);
 }
 
-TEST_CASE("the socket is private, and gone when asked") {
-  const test_directory parent;
-  std::string path, directory;
+TEST_CASE("a listener has a name of its own, in no file system, and the name goes with the socket") {
+  std::string name;
   {
-    node_listener listener(parent.path);
-    path = listener.path();
-    directory = fs::path(path).parent_path();
-    CHECK(mode_of(directory) == 0700);
-    CHECK(mode_of(path) == 0600);
-    CHECK(fs::is_socket(path));
-    node_channel client = node_channel::connect(path);
+    const node_listener listener, another;
+    name = listener.name();
+    CHECK(name.size() == std::string("gravel-node-").size() + 32);
+    CHECK(name != another.name());
+    CHECK_FALSE(fs::exists(name));
+    node_channel client = node_channel::connect(name);
     node_channel server(accept(listener.descriptor(), nullptr, nullptr));
     CHECK(server.check_peer() == getpid());
-    listener.unlink();
-    CHECK(parent.empty());
-    client.send(abort_word{"still here"});
-    CHECK(server.receive()->as<abort_word>("client").why == "still here");
-    listener.unlink();  // twice does no harm
+    client.send(abort_word{"here"});
+    CHECK(server.receive()->as<abort_word>("client").why == "here");
   }
-  CHECK(parent.empty());
-}
-
-TEST_CASE("a listener leaves nothing behind when it ends") {
-  const test_directory parent;
-  { node_listener listener(parent.path); }
-  CHECK(parent.empty());
-}
-
-TEST_CASE("connecting where nobody listens names the path") {
-  CHECK_THROWS_WITH(node_channel::connect("/nonexistent/socket"), contains_text("/nonexistent/socket"));
-  CHECK_THROWS_WITH(node_channel::connect(std::string(200, 'x')), contains_text("TMPDIR"));
-  CHECK_THROWS_WITH(node_listener("/nonexistent"), contains_text("/nonexistent"));
-}
-
-TEST_CASE("a path too long for a socket leaves no directory behind") {
-  const test_directory parent;
-  const std::string deep = parent.path + "/" + std::string(100, 'd');
-  fs::create_directory(deep);
-  CHECK_THROWS_WITH(node_listener(deep), contains_text("TMPDIR"));
-  CHECK(fs::is_empty(deep));
+  CHECK_THROWS_WITH(node_channel::connect(name), contains_text("@" + name) && contains_text("refused"));
+  CHECK_THROWS_WITH(node_channel::connect(std::string(200, 'x')), contains_text("longer than 107"));
 }
 
 TEST_CASE("a process of another user is refused") {
@@ -232,22 +193,14 @@ TEST_CASE("a process of another user is refused") {
     WARN("not root: cannot become another user, so this is not tested");
     return;
   }
-  // A listener that anybody may reach, as the real one is not.
-  const test_directory parent;
-  REQUIRE(chmod(parent.path.c_str(), 0755) == 0);
-  node_listener listener(parent.path);
-  REQUIRE(chmod(fs::path(listener.path()).parent_path().c_str(), 0755) == 0);
-  REQUIRE(chmod(listener.path().c_str(), 0666) == 0);
+  const node_listener listener;
   const pid_t child = fork();
   if (child == 0) {
-    const int s = socket(AF_UNIX, SOCK_STREAM, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::strncpy(address.sun_path, listener.path().c_str(), sizeof(address.sun_path) - 1);
-    const bool connected = setuid(65534) == 0 && connect(s, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+    std::optional<node_channel> channel;
+    const bool connected = setuid(65534) == 0 && error_of([&] { channel.emplace(node_channel::connect(listener.name())); }) == "no error";
     char byte;
     if (connected) [[maybe_unused]]
-      const auto n = read(s, &byte, 1);
+      const auto n = read(channel->descriptor(), &byte, 1);
     _exit(connected ? 0 : 1);
   }
   {

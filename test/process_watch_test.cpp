@@ -42,6 +42,15 @@ void* wait_for_end(process_watch& watch) {
 
 }  // namespace
 
+TEST_CASE("one host is one boot of one machine, and one container there") {
+  const process_identity self = this_process();
+  CHECK(on_one_host(self, {self.boot, self.pid_namespace, 1, 0}));
+  CHECK_FALSE(on_one_host(self, {self.boot + 1, self.pid_namespace, self.pid, self.start}));
+  CHECK_FALSE(on_one_host(self, {self.boot, self.pid_namespace + 1, self.pid, self.start}));
+  CHECK_FALSE(on_one_host({0, 1, 2, 3}, {0, 1, 2, 3}));  // unknown
+  CHECK_FALSE(on_one_host({1, 0, 2, 3}, {1, 0, 2, 3}));
+}
+
 TEST_CASE("the end of a process is told once, even before it is reaped") {
   sleeper first, second;
   process_watch watch;

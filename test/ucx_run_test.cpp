@@ -298,18 +298,6 @@ TEST_CASE("a job does not take away the directory of another one") {
   CHECK(it.finish(first).status == 128 + SIGTERM);
 }
 
-TEST_CASE("the PEs share a private directory that goes with the job") {
-  job it;
-  const auto result = it.run({"-n", "4"}, {"directory"});
-  CHECK(result.status == 0);
-  const auto lines = lines_of(result.out);
-  REQUIRE(lines.size() == 4);
-  for (const auto& line : lines) {
-    CHECK(line == lines[0]);
-    CHECK(line.starts_with(it.temporary.path() + "/gravel-" + std::to_string(geteuid()) + "-"));
-  }
-}
-
 TEST_CASE("a program that cannot be started is an error that says why") {
   job it;
   write_file(it.temporary.path() + "/plain", "no program", 0644);

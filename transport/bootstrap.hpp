@@ -32,7 +32,6 @@ struct launched_job {
   std::string name;  ///< PMIx's; empty: no launcher has started this process
   uint32_t rank = 0, size = 1, local_rank = 0, local_size = 1;
   std::vector<uint32_t> host_of{0};
-  std::string session_directory;
 };
 
 /// This process's membership in its job. At most one at a time in a process. Its functions are called by one
@@ -56,10 +55,6 @@ class bootstrap {
   const std::vector<uint32_t>& host_of() const { return job_.host_of; }
   uint32_t local_rank() const { return job_.local_rank; }  ///< this PE's number among the PEs of its host
   uint32_t local_size() const { return job_.local_size; }  ///< number of PEs on its host
-  /// A directory of the job on this host, private to the user (mode 0700), that the launcher removes when the
-  /// job ends however it ends; short enough for sockets with names of up to 25 characters. Empty if the
-  /// launcher has none; the same for all PEs of a host. (ucx-run and Open MPI 4 have one.)
-  const std::string& session_directory() const { return job_.session_directory; }
 
   /// Stages a value; others (and this PE) can get it after the next fence(). The last value put under a key
   /// counts.

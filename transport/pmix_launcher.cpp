@@ -1,7 +1,6 @@
 #include "transport/pmix_launcher.hpp"
 
 #include <pmix.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,13 +50,26 @@ std::string launcher_text(const pmix_proc_t& proc, const char* key) {
   return value && value->type == PMIX_STRING && value->data.string ? value->data.string : "";
 }
 
-/// Only a directory that nobody else can write to may hold sockets of the job.
-bool is_private_directory(const std::string& path) {
-  struct stat found {};
-  constexpr size_t longest = 80;  // of the 108 characters of a socket's address
-  return !path.empty() && path.size() <= longest && lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) &&
-         found.st_uid == geteuid() && (found.st_mode & 022) == 0 && access(path.c_str(), W_OK | X_OK) == 0;
-}
+/// Launchers whose processes can be told, and their variables for the number of a process and of all processes. `size`: some
+/// do not tell.
+struct other_launcher {
+  const char *name, *rank, *size, *advice;
+};
+constexpr other_launcher launchers_without_pmix[] = {
+    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "`srun --mpi=list` shows whether this Slurm has pmix; if so, add --mpi=pmix. "},
+    {"Flux", "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "If Flux has its PMIx plugin, add -o pmi=pmix. "},
+    {"PALS", "PALS_RANKID", "PALS_NRANKS", "If this mpiexec knows it, add --pmi=pmix. "},
+    {"aprun", "ALPS_APP_PE", "ALPS_APP_NRANKS", ""},
+    {"jsrun", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_SIZE", ""},
+    {"MVAPICH's launcher", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", ""},
+    {"MVAPICH's launcher", "MVP_COMM_WORLD_RANK", "MVP_COMM_WORLD_SIZE", ""},
+    {"a launcher of Open MPI's kind", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", ""},
+    {"POE", "MP_CHILD", "MP_PROCS", ""},
+    {"the launcher (MPICH's mpiexec?)", "PMI_RANK", "PMI_SIZE", "It speaks PMI, but Gravel needs PMIx. "},
+    {"the launcher (MPICH's mpiexec?)", "PMI_ID", "PMI_SIZE", "It speaks PMI, but Gravel needs PMIx. "},
+    {"horovodrun", "HOROVOD_RANK", "HOROVOD_SIZE", ""},
+    {"torchrun, or a launcher like it,", "RANK", "WORLD_SIZE", ""},
+};
 
 void find_hosts(launched_job& job) {
   std::map<std::string, uint32_t> number;
@@ -76,39 +88,24 @@ void find_hosts(launched_job& job) {
   job.local_size = static_cast<uint32_t>(std::count(job.host_of.begin(), job.host_of.end(), *mine));
 }
 
-std::string find_session_directory(std::string name) {
-  for (const char* key : {PMIX_NSDIR, PMIX_TMPDIR}) {
-    std::string path = launcher_text(process_of(name, PMIX_RANK_WILDCARD), key);
-    if (is_private_directory(path)) return path;
-  }
-  // Open MPI names only the directory of its PMIx server. That server may have several jobs, hence a part
-  // of our own, made by whoever comes first; it goes with the rest.
-  if (!has("PMIX_SERVER_TMPDIR") || !is_private_directory(std::getenv("PMIX_SERVER_TMPDIR"))) return {};
-  std::replace(name.begin(), name.end(), '/', '-');
-  const std::string path = fmt::format("{}/gravel-{}", std::getenv("PMIX_SERVER_TMPDIR"), name);
-  const bool made = mkdir(path.c_str(), 0700) == 0 || errno == EEXIST;
-  return made && is_private_directory(path) ? path : std::string();
-}
-
 }  // namespace
 
 bool has_pmix_launcher() { return has("PMIX_NAMESPACE") && has("PMIX_RANK"); }
 
 void refuse_other_launchers() {
-  const auto more_than_one = [](const char* variable) {
-    const char* value = std::getenv(variable);
-    return value && std::atol(value) > 1;
-  };
-  if (has("SLURM_PROCID") && more_than_one("SLURM_STEP_NUM_TASKS"))
+  for (const auto& launcher : launchers_without_pmix) {
+    if (!has(launcher.rank)) continue;
+    const bool tells_size = has(launcher.size);
+    const std::string n = tells_size ? std::getenv(launcher.size) : "several";
+    // Who does not tell how many there are started more than one if this one is not the first.
+    if (tells_size ? std::atol(n.c_str()) <= 1 : std::atol(std::getenv(launcher.rank)) <= 0) continue;
     fail(
-        "srun started {} processes without PMIx, so they cannot find each other: add --mpi=pmix (`srun --mpi=list` shows whether this "
-        "Slurm has it), or start them with ucx-run",
-        std::getenv("SLURM_STEP_NUM_TASKS"));
-  if (has("PMI_RANK") && more_than_one("PMI_SIZE"))
-    fail(
-        "the launcher (MPICH's mpiexec?) started {} processes with PMI, but Gravel needs PMIx: start them with ucx-run, Open MPI's mpirun, "
-        "prterun or srun --mpi=pmix",
-        std::getenv("PMI_SIZE"));
+        "{} started {} processes without PMIx ({}={}), so they cannot find each other and would be jobs of one PE each. {}Start them with "
+        "ucx-run{}, Open MPI's mpirun, prterun or srun --mpi=pmix. For a job of one PE all the same take the variable out of its "
+        "environment: env -u {} ./program",
+        launcher.name, n, tells_size ? launcher.size : launcher.rank, std::getenv(tells_size ? launcher.size : launcher.rank),
+        launcher.advice, tells_size ? " -n " + n : "", launcher.rank);
+  }
 }
 
 launched_job join_launcher(uint64_t limit_s) {
@@ -137,7 +134,6 @@ launched_job join_launcher(uint64_t limit_s) {
     fail("the launcher does not tell the number of PEs of the job (PMIX_JOB_SIZE; this PE is {})", job.rank);
   job.size = static_cast<uint32_t>(*n_pes);
   find_hosts(job);
-  job.session_directory = find_session_directory(job.name);
   return job;
 }
 

@@ -101,7 +101,8 @@ void death_notices::start() {
                            PMIX_ERR_PROC_KILLED_BY_CMD, PMIX_ERR_PROC_ABORTED_BY_SIG,  PMIX_ERR_EXIT_NONZERO_TERM,
                            PMIX_ERR_LOST_CONNECTION,    PMIX_EVENT_NODE_DOWN};
   const pmix_status_t code = PMIx_Register_event_handler(codes, std::size(codes), nullptr, 0, event_arrived, nullptr, nullptr);
-  if (code < 0) log_warning("the launcher does not report the death of PEs ({})", PMIx_Error_string(code));
+  // Slurm's does not; aggregators see the ends of their PEs anyway, and srun ends the others.
+  if (code < 0) log_info("the launcher does not report the death of PEs ({})", PMIx_Error_string(code));
   else the_notices().handler = static_cast<size_t>(code);
 }
 

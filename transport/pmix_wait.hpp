@@ -38,7 +38,7 @@ pmix_outcome wait_for_pmix(const std::shared_ptr<pmix_call>& call, uint64_t seco
 /// Reports of deaths, from when it starts until stop(). Any thread.
 namespace death_notices {
 
-/// Asks the launcher for them; warns if there will be none.
+/// Asks the launcher for them; GRAVEL_LOG=info says so if there will be none.
 void start();
 /// From now on they are no news: this process is leaving.
 void stop();

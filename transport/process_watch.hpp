@@ -4,25 +4,12 @@
 // best, and a process that was killed keeps its entry until its parent reaps it, maybe for ever. A pidfd
 // tells the end at once.
 #pragma once
-#include <cstdint>
 #include <map>
 
 #include "lib/base/descriptor.hpp"
+#include "lib/base/process_identity.hpp"
 
 namespace gravel {
-
-/// Names a process so that another can tell whether it is visible to it, and watch it. Plain data, to be
-/// sent.
-struct process_identity {
-  uint64_t boot;           ///< which boot of which machine (hash of the kernel's boot_id)
-  uint64_t pid_namespace;  ///< in which `pid` counts
-  uint64_t pid;
-  uint64_t start;  ///< when it started, in clock ticks since the boot: a number may be given to a later process; 0: unknown
-};
-
-process_identity this_process();
-/// When a process of this machine and container started, as in process_identity; 0: it is gone, or /proc does not tell.
-uint64_t start_of_process(uint64_t pid);
 
 /// A set of processes to watch; for one thread.
 class process_watch {

@@ -16,7 +16,7 @@ bool in_environment(std::initializer_list<const char*> names) {
   return false;
 }
 
-ucp_context_h make_context(const ucp_params_t& params, bool shared_memory_reports_death) {
+ucp_context_h make_context(const ucp_params_t& params, bool one_host, bool shared_memory_reports_death) {
   ucp_config_t* raw = nullptr;
   ucx_check(ucp_config_read(nullptr, nullptr, &raw), "UCX: cannot read its configuration (UCX_* variables)");
   const std::unique_ptr<ucp_config_t, void (*)(ucp_config_t*)> config(raw, ucp_config_release);
@@ -24,7 +24,8 @@ ucp_context_h make_context(const ucp_params_t& params, bool shared_memory_report
     ucx_check(ucp_config_modify(raw, "KEEPALIVE_INTERVAL", "2s"), "UCX: cannot set KEEPALIVE_INTERVAL");
   // A process that is killed while it makes a System V segment leaves it behind. POSIX segments are as fast, and in the
   // aggregator they have no name that could be left (transport/ucx_quirks.hpp).
-  if (!in_environment({"UCX_TLS"})) ucx_check(ucp_config_modify(raw, "TLS", "^sysv"), "UCX: cannot set TLS");
+  // Over TCP UCX listens on every network, and whoever connects can write into this process: not where nobody needs it.
+  if (!in_environment({"UCX_TLS"})) ucx_check(ucp_config_modify(raw, "TLS", one_host ? "^sysv,tcp" : "^sysv"), "UCX: cannot set TLS");
   if (shared_memory_reports_death) ucx_check(ucp_config_modify(raw, "MM_ERROR_HANDLING", "y"), "UCX: cannot set MM_ERROR_HANDLING");
   ucp_context_h context = nullptr;
   const char* transports = std::getenv("UCX_TLS");
@@ -35,7 +36,7 @@ ucp_context_h make_context(const ucp_params_t& params, bool shared_memory_report
 
 }  // namespace
 
-ucx_context::ucx_context(unsigned workers, size_t peers, const std::string& name) {
+ucx_context::ucx_context(unsigned workers, size_t peers, const std::string& name, bool one_host) {
   const no_end_meanwhile guard;
   ucp_params_t params{};
   params.field_mask =
@@ -45,12 +46,12 @@ ucx_context::ucx_context(unsigned workers, size_t peers, const std::string& name
   params.estimated_num_eps = peers;
   params.name = name.c_str();
   const bool may_set = !in_environment({"UCX_MM_ERROR_HANDLING", "UCX_POSIX_ERROR_HANDLING", "UCX_SYSV_ERROR_HANDLING"});
-  handle_ = make_context(params, may_set);
+  handle_ = make_context(params, one_host, may_set);
   // Each worker would warn about a setting that no transport in use knows; so without shared memory it is not
   // set.
   if (may_set && !seen_in(printed(handle_), uses_shared_memory, true)) {
     ucp_cleanup(handle_);
-    handle_ = make_context(params, false);
+    handle_ = make_context(params, one_host, false);
   }
 }
 

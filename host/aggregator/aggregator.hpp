@@ -28,6 +28,7 @@ class aggregator {
     spill_.limit = values.spill_size;
     setup_.nodes = here_.nodes;
     setup_.node = here_.node;
+    setup_.one_host = here_.one_host;
     setup_.values = values;
     for (auto& segment : here_.segments) setup_.local.push_back(&segment);
     setup_.spill = &spill_;

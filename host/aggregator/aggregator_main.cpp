@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "host/aggregator/aggregator.hpp"
+#include "lib/base/descriptor.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/parse_error.hpp"
@@ -59,9 +60,9 @@ int main(int argc, char** argv) {
   try {
     raise_descriptor_limit(pes);
     const gravel::settings values = gravel::resolved_settings(std::max(local_pes, pes));
-    std::optional<gravel::inherited_listener> door(std::in_place, listener);
-    gravel::local_pes here = gravel::gather_pes(*door, pes, parent, values);
-    door.reset();
+    std::optional<gravel::owned_descriptor> door(std::in_place, listener);
+    gravel::local_pes here = gravel::gather_pes(door->get(), pes, parent, values);
+    door.reset();  // once all PEs are connected nobody needs it
     return gravel::aggregator(std::move(here), values).run();
   } catch (const std::exception& e) {
     gravel::log_error("{}", e.what());

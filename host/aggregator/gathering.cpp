@@ -2,11 +2,9 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 
 #include "host/aggregator/clock.hpp"
@@ -27,8 +25,8 @@ using arrivals_by_pe = std::map<uint32_t, arrival>;
 
 /// Waits for somebody to connect, a moment at most. Watches those that are here already, and who started this: one that ends now
 /// would leave everybody waiting.
-bool somebody_connects(const inherited_listener& listener, const arrivals_by_pe& here, pid_t parent, uint64_t limit_us) {
-  std::vector<pollfd> watched{{listener.descriptor(), POLLIN, 0}};
+bool somebody_connects(int listener, const arrivals_by_pe& here, pid_t parent, uint64_t limit_us) {
+  std::vector<pollfd> watched{{listener, POLLIN, 0}};
   for (const auto& [pe, a] : here) watched.push_back({a.channel.descriptor(), POLLIN, 0});
   poll(watched.data(), watched.size(), static_cast<int>(std::min<uint64_t>(limit_us / 1000 + 1, 200)));
   for (size_t i = 1; const auto& [pe, a] : here)
@@ -71,17 +69,7 @@ std::string local_pes::name_of_handler(uint32_t id) const {
   return {};
 }
 
-inherited_listener::~inherited_listener() {
-  sockaddr_un address{};
-  socklen_t length = sizeof(address);
-  if (getsockname(descriptor(), reinterpret_cast<sockaddr*>(&address), &length) == 0 && address.sun_path[0] == '/') {
-    unlink(address.sun_path);
-    *std::strrchr(address.sun_path, '/') = 0;
-    rmdir(address.sun_path);
-  }
-}
-
-local_pes gather_pes(const inherited_listener& listener, uint32_t n_pes, pid_t parent, const settings& values) {
+local_pes gather_pes(int listener, uint32_t n_pes, pid_t parent, const settings& values) {
   arrivals_by_pe here;
   const uint64_t deadline = now_us() + values.connect_timeout_s * 1'000'000;
   while (here.size() < n_pes) {
@@ -89,7 +77,7 @@ local_pes gather_pes(const inherited_listener& listener, uint32_t n_pes, pid_t p
     if (now >= deadline)
       fail("only {} of {} PEs connected within {} s (GRAVEL_CONNECT_TIMEOUT_S)", here.size(), n_pes, values.connect_timeout_s);
     if (!somebody_connects(listener, here, parent, deadline - now)) continue;
-    if (const int accepted = accept4(listener.descriptor(), nullptr, nullptr, SOCK_CLOEXEC); accepted >= 0)
+    if (const int accepted = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC); accepted >= 0)
       welcome(node_channel(accepted), values.connect_timeout_s, here);
   }
 
@@ -97,6 +85,7 @@ local_pes gather_pes(const inherited_listener& listener, uint32_t n_pes, pid_t p
   local_pes all;
   all.nodes = topology(first.node_of_pe, values.two_hop_nodes);
   all.node = first.node;
+  all.one_host = first.one_host;
   all.handlers = first.handlers;
   set_log_name(fmt::format("aggregator of node {}", all.node));
   const segment_shape expected = make_segment_shape(values, all.nodes, all.node);

@@ -15,6 +15,7 @@ namespace gravel {
 struct local_pes {
   topology nodes;  ///< of the job
   uint32_t node;
+  bool one_host;  ///< all nodes of the job are on one host
   std::vector<uint32_t> pes;
   std::vector<pid_t> processes;
   std::vector<node_channel> channels;
@@ -25,22 +26,9 @@ struct local_pes {
   std::string name_of_handler(uint32_t id) const;
 };
 
-/// The socket on which an aggregator was told to listen. When it ends its name is gone: once all PEs are connected nobody needs
-/// it, and the PE that made it may be dead.
-class inherited_listener {
- public:
-  explicit inherited_listener(int descriptor) : socket_(descriptor) {}
-  ~inherited_listener();
-
-  int descriptor() const { return socket_.get(); }
-
- private:
-  owned_descriptor socket_;
-};
-
-/// Waits for `n_pes` PEs. `parent`: the process that started this one. Throws gravel::error if not all come in time, if one that
+/// Waits for `n_pes` PEs to connect to the socket `listener`. `parent`: the process that started this one. Throws gravel::error if not all come in time, if one that
 /// has come or the parent ends, or if they do not fit together.
-local_pes gather_pes(const inherited_listener&, uint32_t n_pes, pid_t parent, const settings&);
+local_pes gather_pes(int listener, uint32_t n_pes, pid_t parent, const settings&);
 
 /// For what is only a consequence: a process of this node is gone, and what its launcher or itself says about it comes first.
 [[noreturn]] void fail_second_hand(const std::string& text);

@@ -76,7 +76,7 @@ class network {
  public:
   /// `staging`: of each plane, in as many pieces; `transit`: packets for others that pass through this node, may be empty.
   network(const node_setup& setup, const std::vector<std::span<char>>& staging, std::span<char> transit)
-      : setup_(setup), context_(static_cast<unsigned>(staging.size()), setup.nodes.n_nodes() - 1, log_name()) {
+      : setup_(setup), context_(static_cast<unsigned>(staging.size()), setup.nodes.n_nodes() - 1, log_name(), setup.one_host) {
     for (const pe_segment* segment : setup.local) {
       const auto memory = segment->landing_memory();
       // Emulated nodes are on one machine.

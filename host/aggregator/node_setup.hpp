@@ -16,6 +16,7 @@ namespace gravel {
 struct node_setup {
   topology nodes;
   uint32_t node = 0;
+  bool one_host = false;           ///< all nodes are on one host
   settings values;                 ///< aggregator_threads resolved
   std::vector<pe_segment*> local;  ///< segments of the node's PEs, in order of PE
   spill_budget* spill = nullptr;

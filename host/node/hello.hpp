@@ -16,11 +16,12 @@ struct hello {
   static constexpr wire_kind kind = wire_kind::hello;
   uint32_t pe = 0;
   uint32_t node = 0;
+  bool one_host = false;  ///< all PEs of the job run on one host: its aggregators need no network
   segment_shape shape{};
   std::string bus_id;  ///< of its device, see backend::bus_id
   std::vector<uint32_t> node_of_pe;
   std::vector<std::pair<uint32_t, std::string>> handlers;  ///< id, name
-  static auto fields(auto& m) { return std::tie(m.pe, m.node, m.shape, m.bus_id, m.node_of_pe, m.handlers); }
+  static auto fields(auto& m) { return std::tie(m.pe, m.node, m.one_host, m.shape, m.bus_id, m.node_of_pe, m.handlers); }
 };
 
 /// One node's addresses and keys, for all others. Aggregator -> first PE of its node.

@@ -1,29 +1,31 @@
 #include "host/node/node_channel.hpp"
 
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
+#include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/random_name.hpp"
 
 namespace gravel {
 namespace {
 
 constexpr uint64_t most_bytes = 1ull << 30;
 
-sockaddr_un address_of(const std::string& path) {
+/// Of a name in the abstract namespace, and its length.
+std::pair<sockaddr_un, socklen_t> address_of(const std::string& name) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path))
-    fail("the socket path '{}' is longer than the system's {} bytes; set TMPDIR to a shorter one", path, sizeof(address.sun_path) - 1);
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
+  constexpr size_t longest = sizeof(address.sun_path) - 1;  // behind the zero that tells such a name from a path
+  if (name.size() > longest) fail("'{}' is no name of a node's socket: it is longer than {} characters", name, longest);
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  return {address, static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size())};
 }
 
 void set_limit(int descriptor, int option, uint64_t seconds, const char* name) {
@@ -64,12 +66,12 @@ bool read_all(int from, std::byte* to, size_t n, owned_descriptor& came) {
 
 }  // namespace
 
-node_channel node_channel::connect(const std::string& path) {
+node_channel node_channel::connect(const std::string& name) {
+  const auto [address, length] = address_of(name);
   node_channel channel(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (!channel.socket_) fail_errno("socket");
-  const sockaddr_un address = address_of(path);
-  while (::connect(channel.descriptor(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
-    if (errno != EINTR) fail_errno("connecting to the aggregator at '" + path + "'");
+  while (::connect(channel.descriptor(), reinterpret_cast<const sockaddr*>(&address), length) != 0)
+    if (errno != EINTR) fail_errno("connecting to the aggregator at '@" + name + "'");
   return channel;
 }
 
@@ -127,31 +129,11 @@ pid_t node_channel::check_peer() const {
 
 void node_channel::shut_down() { shutdown(descriptor(), SHUT_RDWR); }
 
-node_listener::node_listener(const std::string& parent) {
-  const char* tmpdir = std::getenv("TMPDIR");
-  directory_ = (parent.empty() ? std::string(tmpdir && *tmpdir ? tmpdir : "/tmp") : parent) + "/gravel-node-XXXXXX";
-  address_of(directory_ + "/s");  // too long? Then before anything is made.
-  if (!mkdtemp(directory_.data())) fail_errno("making a directory for the node's socket under '" + directory_ + "'");
-  path_ = directory_ + "/s";
-  const sockaddr_un address = address_of(path_);
+node_listener::node_listener() : name_("gravel-node-" + random_name()) {
+  const auto [address, length] = address_of(name_);
   socket_ = owned_descriptor(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (!socket_ || bind(descriptor(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      chmod(path_.c_str(), 0600) != 0 || listen(descriptor(), 4096) != 0) {
-    const int code = errno;
-    const std::string path = path_;
-    unlink();
-    errno = code;
-    fail_errno("listening at '" + path + "'");
-  }
-}
-
-node_listener::~node_listener() { unlink(); }
-
-void node_listener::unlink() {
-  if (path_.empty()) return;
-  ::unlink(path_.c_str());
-  rmdir(directory_.c_str());
-  path_.clear();
+  if (!socket_ || bind(descriptor(), reinterpret_cast<const sockaddr*>(&address), length) != 0 || listen(descriptor(), 4096) != 0)
+    fail_errno("listening at '@" + name_ + "'");
 }
 
 }  // namespace gravel

@@ -1,5 +1,6 @@
 // The Unix socket between a PE and its node's aggregator: it carries messages (lib/base/wire.hpp), those of host/node/hello.hpp;
-// hello brings the PE's memfd along. The socket lives in a directory only the user can enter, and both ends check who is at the other.
+// hello brings the PE's memfd along. Its name is in the abstract namespace, where it goes with the last who holds the socket, whoever
+// dies; both ends check who is at the other.
 #pragma once
 #include <sys/types.h>
 
@@ -32,8 +33,8 @@ class node_channel {
  public:
   explicit node_channel(int descriptor) : socket_(descriptor) {}
 
-  /// Connects; throws gravel::error naming the path.
-  static node_channel connect(const std::string& path);
+  /// Connects to a node_listener of this name; throws gravel::error naming it.
+  static node_channel connect(const std::string& name);
 
   /// Throws gravel::error if the other end is gone.
   template <wire_message T>
@@ -57,24 +58,18 @@ class node_channel {
   owned_descriptor socket_;
 };
 
-/// A listening socket, mode 0600, in a directory of mode 0700.
+/// A listening socket under a name that nobody can guess. Nothing of it is in a file system. Others of this host may see the
+/// name and connect; check_peer() tells them from this user's.
 class node_listener {
  public:
-  /// Makes the directory under `parent` (empty: TMPDIR or /tmp).
-  explicit node_listener(const std::string& parent);
-  ~node_listener();
+  node_listener();
   node_listener(const node_listener&) = delete;
   node_listener& operator=(const node_listener&) = delete;
-  const std::string& path() const { return path_; }
+  const std::string& name() const { return name_; }
   int descriptor() const { return socket_.get(); }
-  /// Another process has the descriptor and is the one that listens: only if it alone holds it, connections end when
-  /// it ends.
-  void leave_listening_to_child() { socket_.reset(); }
-  /// Removes socket and directory from the file system; connections stay.
-  void unlink();
 
  private:
-  std::string directory_, path_;
+  std::string name_;
   owned_descriptor socket_;
 };
 

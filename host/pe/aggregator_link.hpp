@@ -24,15 +24,15 @@ class aggregator_link {
   explicit aggregator_link(const membership& job) : job_(job) {
     if (!job.is_leader()) return;
     const std::string program = find_aggregator(job.values.aggregator);
-    listener_.emplace(job.boot->session_directory());
-    process_ = spawn_aggregator(program, listener_->descriptor(), job.local_size, job.boot->local_size());
-    listener_->leave_listening_to_child();
-    path_ = listener_->path();
+    // Only the aggregator keeps it: so connections end when it ends.
+    const node_listener listener;
+    process_ = spawn_aggregator(program, listener.descriptor(), job.local_size, job.boot->local_size());
+    socket_name_ = listener.name();
   }
 
   /// Where the PEs of the node connect. The others hear it from the first.
-  const std::string& path() const { return path_; }
-  void set_path(std::string path) { path_ = std::move(path); }
+  const std::string& socket_name() const { return socket_name_; }
+  void set_socket_name(std::string name) { socket_name_ = std::move(name); }
   /// Introduces this PE, with the descriptor of its segment; returns when messages may flow. Collective. Throws gravel::error.
   void connect(const hello& h, int segment) {
     introduce(h, segment);
@@ -41,7 +41,6 @@ class aggregator_link {
     if (answer && answer->kind == wire_kind::abort) fail("{}", answer->as<abort_word>("the aggregator").why);
     if (!answer || answer->kind != wire_kind::ready) fail_without();
     channel_->limit_waits(0);
-    listener_.reset();  // all PEs of the node have connected
   }
 
   template <wire_message T>
@@ -81,7 +80,7 @@ class aggregator_link {
  private:
   void introduce(const hello& h, int segment) {
     try {
-      channel_.emplace(node_channel::connect(path_));
+      channel_.emplace(node_channel::connect(socket_name_));
       channel_->limit_waits(2 * job_.values.connect_timeout_s);
       channel_->limit_sends(2 * job_.values.connect_timeout_s);
       channel_->check_peer();
@@ -115,8 +114,7 @@ class aggregator_link {
 
   const membership& job_;
   pid_t process_ = -1;  ///< if this PE has started it
-  std::string path_;
-  std::optional<node_listener> listener_;  ///< of the first PE, until its node has connected
+  std::string socket_name_;
   std::optional<node_channel> channel_;
 };
 

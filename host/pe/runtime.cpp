@@ -1,6 +1,7 @@
 #include "host/pe/runtime.hpp"
 
 #include <cstdio>
+#include <cstring>
 
 #include "host/node/stats.hpp"
 #include "host/pe/describe_error.hpp"
@@ -8,6 +9,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/output.hpp"
+#include "lib/base/process_identity.hpp"
 
 namespace gravel {
 
@@ -43,13 +45,28 @@ void runtime::agree_on_program() {
   const program_description mine = describe_program(*device_, job_.values);
   bootstrap& boot = *job_.boot;
   boot.put("gravel.program", to_wire(mine));
-  if (job_.is_leader()) boot.put("gravel.socket", std::as_bytes(std::span(link_->path())));
+  const process_identity self = this_process();
+  boot.put("gravel.process", std::as_bytes(std::span(&self, 1)));
+  if (job_.is_leader()) boot.put("gravel.socket", std::as_bytes(std::span(link_->socket_name())));
   boot.fence();
   const auto at_0 = from_wire<program_description>(boot.get(0, "gravel.program"), "PE 0");
   if (const std::string what = difference(mine, at_0); !what.empty()) fail("{}", what);
   if (job_.is_leader()) return;
-  const auto path = boot.get(job_.leader(), "gravel.socket");
-  link_->set_path({reinterpret_cast<const char*>(path.data()), path.size()});
+  const auto name = boot.get(job_.leader(), "gravel.socket");
+  link_->set_socket_name({reinterpret_cast<const char*>(name.data()), name.size()});
+}
+
+/// Does every node run where this PE runs? Not a matter of its launcher, who may know hosts by their names alone.
+bool runtime::is_on_one_host() {
+  const process_identity self = this_process();
+  for (uint32_t node = 0; node < job_.nodes.n_nodes(); ++node) {
+    const auto bytes = job_.boot->get(job_.nodes.pes_of(node)[0], "gravel.process");
+    process_identity theirs{};
+    if (bytes.size() != sizeof(theirs)) fail("PE {} says of itself {} bytes", job_.nodes.pes_of(node)[0], bytes.size());
+    std::memcpy(&theirs, bytes.data(), sizeof(theirs));
+    if (!on_one_host(theirs, self)) return false;
+  }
+  return true;
 }
 
 void runtime::connect() {
@@ -60,6 +77,7 @@ void runtime::connect() {
   hello h;
   h.pe = job_.pe;
   h.node = job_.node;
+  h.one_host = is_on_one_host();
   h.shape = shape;
   h.bus_id = device_->bus_id();
   for (uint32_t pe = 0; pe < job_.nodes.n_pes(); ++pe) h.node_of_pe.push_back(job_.nodes.node_of(pe));

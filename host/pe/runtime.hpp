@@ -49,6 +49,7 @@ class runtime {
 
  private:
   void agree_on_program();
+  bool is_on_one_host();
   void connect();
   void set_up_messages();
   void start_receiver();
