@@ -92,7 +92,7 @@ class DocsTest(unittest.TestCase):
                 target = (page.parent / path).resolve() if path else page
                 with self.subTest(page=page.name, link=link):
                     self.assertTrue(target.exists(), "no such file")
-                    if anchor:
+                    if anchor and target.suffix == ".md":  # keys of result files: numbers_test.py
                         self.assertIn(anchor, list(anchors(target)))
 
     def test_file_names(self):
