@@ -8,6 +8,7 @@
 #pragma once
 #include "device/copy_team.cuh"
 #include "device/wait.cuh"
+#include "device/watched_wait.cuh"
 #include "lib/base/block_scratch.hpp"
 
 namespace gravel {
@@ -25,11 +26,11 @@ GRAVEL_DEVICE void meet(const gravel_t& g, other_call what) {
     gravel_max(g, &mine->flag[k], epoch << 8 | static_cast<uint64_t>(what), static_cast<int>((g.my_pe + distance) % g.n_pes));
     gravel_flush(g);
     uint64_t seen;
-    for (relax wait; (seen = look_at(g, &mine->flag[k])) >> 8 < epoch; wait.attentively()) {
-    }
+    const uint32_t other = (g.my_pe + g.n_pes - distance) % g.n_pes;
+    for (watched_wait wait; (seen = look_at(g, &mine->flag[k])) >> 8 < epoch;)
+      wait.attentively(g, [&] { return wait_subject{.what = awaited::collective, .pe = other}; });
     if (seen >> 8 == epoch && static_cast<other_call>(seen & 0xff) != what)
-      report_error(g, message_fault::other_collective, op::none, (g.my_pe + g.n_pes - distance) % g.n_pes, static_cast<uint64_t>(what),
-                   seen & 0xff);
+      report_error(g, message_fault::other_collective, op::none, other, static_cast<uint64_t>(what), seen & 0xff);
   }
 }
 
@@ -57,8 +58,8 @@ GRAVEL_DEVICE void join_blocks(const gravel_t& g, F last) {
       last();
       store_release<scope::device>(&mine->grids_met, before + 1);  // [M2]
     } else {
-      for (relax wait; load_acquire<scope::device>(&mine->grids_met) == before; wait.attentively()) {  // [M2]
-      }
+      for (watched_wait wait; load_acquire<scope::device>(&mine->grids_met) == before;)  // [M2]
+        wait.attentively(g, [] { return wait_subject{.what = awaited::grid}; });
     }
   }
   __syncthreads();

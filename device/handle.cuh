@@ -7,6 +7,7 @@
 #include "lib/base/get_window.hpp"
 #include "lib/base/peer_ring.hpp"
 #include "lib/base/queue.hpp"
+#include "lib/base/wait_report.hpp"
 #if GRAVEL_CUDA
 #include "device/simt.hpp"
 #endif
@@ -89,6 +90,7 @@ struct gravel_t {
   gravel::reply_cell* cells;
   uint64_t n_cells;  ///< also the most gets that may be under way, of kernels and of host threads each
   gravel::device_error* error;
+  gravel::lane_waits* waits;       ///< of kernels: reports of waits that last
   void* const* contexts;           ///< in a handler's handle: what gravel_set_context gave to each handler of the list
   const gravel::peer_link* peers;  ///< by PE; nullptr: route `peer` is not used from here
   const uint32_t* peer_pes;        ///< [n_peers]: PEs that have a ring, in the order of their bins

@@ -3,6 +3,7 @@
 #pragma once
 #include "device/caller.cuh"
 #include "device/put.cuh"
+#include "device/watched_wait.cuh"
 
 namespace gravel {
 /// Reads from the device which gets of host threads have been answered (host/pe/runtime.cpp).
@@ -109,22 +110,25 @@ GRAVEL_BOTH void gravel_flush(const gravel_t& g) {
 }
 
 enum gravel_compare { GRAVEL_EQ, GRAVEL_NE, GRAVEL_GT, GRAVEL_GE, GRAVEL_LT, GRAVEL_LE };
+static_assert(GRAVEL_LE == static_cast<int>(gravel::comparison::le));
 
 /// Waits until `*address compare value` holds for this PE's own memory (OpenSHMEM 1.5, section 9.12); on the host also for a
 /// variable of the program. What other PEs wrote before the write that ended the wait, with a fence between, is visible after
-/// it (to the host: by gravel_copy).
+/// it (to the host: by gravel_copy). A wait that lasts for GRAVEL_WATCHDOG_S is reported on stderr, and goes on.
 template <class T>
 GRAVEL_BOTH void gravel_wait_until(const gravel_t& g, const T* address, gravel_compare compare, gravel::same<T> value) {
   using namespace gravel;
   if (forbidden_in_handler(g, op::none, other_call::wait_until)) return;
-  for (relax wait;; wait.attentively()) {
-    const T seen = look_at(g, address);
-    const bool holds = compare == GRAVEL_EQ   ? seen == value
-                       : compare == GRAVEL_NE ? seen != value
-                       : compare == GRAVEL_GT ? seen > value
-                       : compare == GRAVEL_GE ? seen >= value
-                       : compare == GRAVEL_LT ? seen < value
-                                              : seen <= value;
-    if (holds) return;
-  }
+  T seen;
+  const auto holds = [&] {
+    seen = look_at(g, address);
+    return compare == GRAVEL_EQ   ? seen == value
+           : compare == GRAVEL_NE ? seen != value
+           : compare == GRAVEL_GT ? seen > value
+           : compare == GRAVEL_GE ? seen >= value
+           : compare == GRAVEL_LT ? seen < value
+                                  : seen <= value;
+  };
+  for (watched_wait wait; !holds();)
+    wait.attentively(g, [&] { return subject_of_word(g, awaited::word, address, static_cast<comparison>(compare), value, seen); });
 }

@@ -10,6 +10,7 @@
 #pragma once
 #include <vector>
 
+#include "device/watched_wait.cuh"
 #include "host/device_array.hpp"
 #include "host/mapped_sender.cuh"
 #include "host/pe/collectives.hpp"
@@ -34,8 +35,8 @@ __global__ void meet_others(const __grid_constant__ gravel_t g, const __grid_con
     store_release<scope::system>(others.at(&m.came[g.my_pe], static_cast<int>(pe)), number);  // [Y1]
   }
   for (uint32_t pe = threadIdx.x; pe < g.n_pes; pe += blockDim.x)
-    for (relax wait; load_acquire<scope::system>(&m.came[pe]) < number; wait.attentively()) {  // [Y1]
-    }
+    for (watched_wait wait; load_acquire<scope::system>(&m.came[pe]) < number;)  // [Y1]
+      wait.attentively(g, [&] { return wait_subject{.what = awaited::meeting, .pe = pe, .wanted = number, .found = m.came[pe]}; });
 }
 
 /// All members are collective, and all PEs make the same calls in the same order.

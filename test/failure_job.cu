@@ -164,6 +164,12 @@ __global__ void collectives_that_differ(gravel_t g, uint64_t* cell, int pe) {
 }
 __global__ void broadcast_from(gravel_t g, uint64_t* cell, int root) { gravel_broadcast_block(g, cell, 1, root); }
 
+/// One lane of many waits for what another PE is to write, and is told to at last.
+__global__ void wait_for(gravel_t g, const int64_t* cell, int64_t value) {
+  if (blockIdx.x == 1 && threadIdx.x == 3) gravel_wait_until(g, cell, GRAVEL_GE, value);
+}
+__global__ void wait_for_others(gravel_t g) { gravel_barrier_block(g); }
+
 // --- faults
 // ---------------------------------------------------------------------------------------------------------
 void ready() {
@@ -208,13 +214,38 @@ void hand_over_slot(const std::function<void(const gravel::queue&, gravel::slot_
 __global__ void claim_slot(gravel::queue q, uint64_t mark) { q.slot(q.claim())->published = mark; }
 void lose_slot(const gravel::queue& q, uint64_t mark) {
   if (mine() && !q.state) gravel_abort("there is no such queue");
-  if (mine()) gravel_launch(claim_slot, 1, 1, q, mark);
+  if (mine()) {
+    gravel_launch(claim_slot, 1, 1, q, mark);
+    sleep_forever();  // it asks for no flush, so nobody else misses the slot
+  }
   gravel_barrier_all();
 }
 void lose_slot_on_host() {
-  if (mine()) gravel_host_handle().direct.claim();
+  if (mine()) {
+    gravel_host_handle().direct.claim();
+    sleep_forever();
+  }
   gravel_barrier_all();
 }
+
+/// A PE waits for what PE 0 does when it gets a signal.
+void wait_long(bool waits, void (*wait)(uint64_t* cell), void (*end_waits)(uint64_t* cell)) {
+  static volatile std::sig_atomic_t told = 0;
+  std::signal(SIGUSR1, [](int) { told = 1; });
+  uint64_t* cell = new_cell();
+  ready();
+  if (waits) wait(cell);
+  if (gravel_my_pe() == 0) {
+    while (!told) usleep(10'000);
+    end_waits(cell);
+  }
+  gravel_barrier_all();
+}
+void put_five(uint64_t* cell) {
+  gravel_put(gravel_host_handle(), cell, uint64_t{5}, victim);
+  gravel_quiet();
+}
+void meet_in_kernel(uint64_t*) { gravel_launch(wait_for_others, 1, 32, gravel_handle()); }
 
 void traffic() {
   uint64_t* cell = new_cell();
@@ -427,6 +458,18 @@ const std::map<std::string, void (*)()> faults = {
          std::copy_n(index, 3, gravel::words_at(q.payload(s)));
        });
      }},
+    {"wait-kernel",
+     [] {
+       wait_long(
+           mine(), [](uint64_t* c) { gravel_launch(wait_for, 2, 32, gravel_handle(), reinterpret_cast<int64_t*>(c), int64_t{5}); },
+           put_five);
+     }},
+    {"wait-host",
+     [] {
+       wait_long(
+           mine(), [](uint64_t* c) { gravel_wait_until(gravel_host_handle(), c, GRAVEL_EQ, 5); }, put_five);
+     }},
+    {"wait-collective", [] { wait_long(gravel_my_pe() != 0, meet_in_kernel, meet_in_kernel); }},
     {"lost-slot", [] { lose_slot(gravel_handle().direct, 0); }},
     {"lost-block-slot", [] { lose_slot(gravel_handle().block, 0); }},
     {"overwritten-slot", [] { lose_slot(gravel_handle().direct, 12345); }},

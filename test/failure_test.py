@@ -303,6 +303,38 @@ class Stopped(FailureTest):
                 self.assert_failed(job, "GRAVEL_CONNECT_TIMEOUT_S|GRAVEL_WATCHDOG_S", limit_s=LIMIT_S + 5)
 
 
+class Waits(FailureTest):
+    """For what does not come: they are reported again and again, and go on until it does come."""
+
+    def assert_reported(self, fault, sentence, **environment):
+        job = self.start(fault, "--pe", 1, GRAVEL_WATCHDOG_S=1, **environment)
+        ready = job.ready(self.n)
+        self.assertEqual(len(ready), self.n, job.text)
+        wait_for(lambda: len(re.findall(sentence, job.text)) >= 2 or job.process.poll() is not None, START_S)
+        os.kill(ready[0], signal.SIGUSR1)
+        self.assert_fine(job)
+        times = [int(s) for s in re.findall(sentence, job.text)]
+        self.assertGreaterEqual(len(times), 2, job.text)
+        self.assertGreaterEqual(times[0], 1)
+        self.assertGreaterEqual(times[1], 2 * times[0])
+        self.assertLess(job.text.count("It goes on waiting"), 10, job.text)
+
+    def test_of_a_kernel(self):
+        for routes in ("net", "peer"):
+            with self.subTest(routes=routes):
+                self.assert_reported(
+                    "wait-kernel", r"PE 1: warning: a kernel has waited (\d+) s \(GRAVEL_WATCHDOG_S\) for the word at offset 0x0 of the symmetric heap "
+                    r"to be >= 5 \(gravel_wait_until\); it is 0; block \(1,0,0\), thread \(3,0,0\)\. It goes on waiting", GRAVEL_ROUTES=routes)
+
+    def test_of_a_host_thread(self):
+        self.assert_reported("wait-host", r"PE 1: warning: a thread of the host has waited (\d+) s \(GRAVEL_WATCHDOG_S\) for the word at offset 0x0 of "
+                             r"the symmetric heap to be == 5 \(gravel_wait_until\); it is 0\. It goes on waiting")
+
+    def test_of_a_collective_of_kernels(self):
+        self.assert_reported("wait-collective", r"PE 1: warning: a kernel has waited (\d+) s \(GRAVEL_WATCHDOG_S\) for PE \d to call a collective of "
+                             r"kernels \(gravel_barrier_block and the like\), too; block \(0,0,0\), thread \(0,0,0\)")
+
+
 class Handlers(FailureTest):
     def test_that_throws(self):
         for fault, name in (("throw", "thrower"), ("throw-host", "host_thrower")):
@@ -610,8 +642,8 @@ class Corruption(FailureTest):
                                    ("overwritten-slot", "warp", 12345)):
             with self.subTest(fault):
                 self.assert_failed(self.start(fault, "--pe", 3, GRAVEL_WATCHDOG_S=1),
-                                   rf"PE 3: error: {queue} queue: the slot of ticket \d+ was claimed and has not been published for 1 s "
-                                   rf"\(GRAVEL_WATCHDOG_S\); \d+ tickets are claimed, and the slot says {mark} instead of \d+")
+                                   rf"PE 3: error: {queue} queue: the slot of ticket \d+ was claimed and has not been published for 0.75 s "
+                                   rf"\(three quarters of GRAVEL_WATCHDOG_S\); \d+ tickets are claimed, and the slot says {mark} instead of \d+")
 
     def test_message(self):
         for fault, cause in (("corrupt-message", "gravel_put with an address outside the symmetric heap"),

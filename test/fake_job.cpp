@@ -51,6 +51,8 @@ uint16_t valid_stamp = handle_stamp::valid;
 void refuse_handle(const gravel_t&, const char* call) { fail("{} with a bad handle", call); }
 void refuse_handle(const gravel_t& g, op o) { refuse_handle(g, name_of(o)); }
 void refuse_handle(const gravel_t& g, other_call call) { refuse_handle(g, name_of(call)); }
+void note_host_wait(host_wait&, const std::function<std::string()>&) {}
+void note_host_wait(host_wait&, const wait_subject&) {}
 void update_host_gets(const gravel_t& g) { fake_job::current().pe(g.my_pe).memory->update_host_gets(); }
 
 settings settings_with(const std::map<std::string, std::string>& values) {

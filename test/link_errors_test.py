@@ -1,6 +1,7 @@
 """What kernels do wrong with a link ends the job with a message that says what, and which ends; and so does the death of a PE that others wait for, and an
-exception that passes an open link. Usage: link_errors_test.py UCX_RUN LINK_JOB"""
+exception that passes an open link. What waits for ever is reported. Usage: link_errors_test.py UCX_RUN LINK_JOB"""
 import os
+import re
 import subprocess
 import sys
 
@@ -24,5 +25,27 @@ for what, (sentence, of_routes) in ERRORS.items():
                               env=dict(os.environ, GRAVEL_ROUTES=routes))
         if done.returncode in (0, 124) or sentence not in done.stderr:
             wrong.append(f"{what}, {routes}: status {done.returncode}, expected '{sentence}', got:\n{done.stderr}")
-print("\n".join(wrong) or f"{len(ERRORS)} mistakes are told")
+
+FULL = r"what was sent on the link from device 1 of PE 0 to device 0 of PE 0 to leave: its 2 buffers at a destination are full until segments are received"
+NO_BUFFER = r"a kernel has waited \d+ s \(GRAVEL_WATCHDOG_S\) for a free buffer for packet 2 of the link to PE 0: what was sent before has not been released there"
+HOST = r"PE 0: warning: a thread of the host has waited \d+ s \(GRAVEL_WATCHDOG_S\) for "
+WAITS = {  # how one thread waits for itself: sentences
+    "event": (NO_BUFFER, HOST + "the word at offset 0x[0-9a-f]+ of the symmetric heap to be >= 1"),
+    "sends": (NO_BUFFER, HOST + FULL),
+    "host": (HOST + r"a segment on the router's output at device 0 of PE 0, by gravel_pending_segment::get\(\): nothing comes, and 2 of its 2 sources "
+             "have not shut down; 1 segments are pending, 0 not released",),
+}
+for how, sentences in WAITS.items():
+    job = subprocess.Popen([UCX_RUN, "-n", "2", "--timeout", "60", JOB, "waits", how], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                           env=dict(os.environ, GRAVEL_WATCHDOG_S="1"))
+    text = ""
+    for line in job.stderr:
+        text += line
+        if all(re.search(sentence, text) for sentence in sentences):
+            break
+    else:
+        wrong.append(f"waits {how}: expected {sentences}, got:\n{text}")
+    job.terminate()
+    job.communicate()
+print("\n".join(wrong) or f"{len(ERRORS)} mistakes and {len(WAITS)} waits are told")
 sys.exit(bool(wrong))

@@ -654,6 +654,17 @@ __global__ void receive_packets(gravel_link_handle h, uint32_t packets) {
   gravel_packet_receiver receiver(h, 0);
   for (uint32_t i = 0; i < packets; ++i) receiver.receive();
 }
+/// One thread feeds a gather and drains it, and waits for what it has sent before it receives: for ever. "event": for
+/// the event of a send; "sends": in send() itself; "host": for a segment, before it has sent any.
+[[noreturn]] void wait_for_oneself(const std::string& how) {
+  device_bytes memory(1000);
+  gravel_router gather({gravel_device(0, 1), gravel_device(1)}, {gravel_device(0)}, GRAVEL_GATHER, {.packet_bytes = 64, .buffers = 2});
+  if (me == 0 && how == "event") gravel_wait(gather.input().send(memory.get(), 1000));
+  if (me == 0 && how == "sends")
+    for (;;) gather.input().send(memory.get(), 100);
+  if (me == 0 && how == "host") gather.output().receive().get();
+  for (;;) gravel_barrier_all();
+}
 /// "closed", "channel", "held": what a kernel does wrong. "thrown": an exception passes an open link, and is caught. "dies-WHAT": PE 0 is killed while PE 1
 /// waits: its host, a stream or a kernel for a packet, its kernels or copies for a buffer.
 int go_wrong(const std::string& what) {
@@ -698,6 +709,7 @@ int main(int argc, char** argv) {
   gravel_init<>();
   me = gravel_my_pe(), n = gravel_n_pes();
   const bool is_short = argc > 1 && std::strcmp(argv[1], "short") == 0;  // for PEs that take turns on a GPU
+  if (argc > 2 && std::strcmp(argv[1], "waits") == 0) wait_for_oneself(argv[2]);
   if (argc > 1 && !is_short) return go_wrong(argv[1]);
   for (const uint32_t buffers : is_short ? std::vector<uint32_t>{2} : std::vector<uint32_t>{1, 2, 3}) {
     for (const uint32_t packet_bytes : {48u, 1000u}) by_hosts(gravel_device(0), gravel_device(n - 1, 1), packet_bytes, buffers);

@@ -17,6 +17,7 @@
 #include "lib/base/queue.hpp"
 #include "lib/base/settings.hpp"
 #include "lib/base/topology.hpp"
+#include "lib/base/wait_report.hpp"
 
 namespace gravel {
 
@@ -88,6 +89,7 @@ struct pe_control {
   /// what it was doing before; the aggregator acquires it, and compares it with what others call under that number.
   alignas(64) uint64_t waiting;
   device_error error;                                 ///< device
+  wait_report long_wait;                              ///< device; `read`: PE
   alignas(64) uint64_t aggregator_heartbeat;          ///< aggregator: changes while it runs
   alignas(64) uint64_t pe_heartbeat;                  ///< PE: changes while it runs
   alignas(64) uint64_t attention;                     ///< PE: its kernels run, so messages may come any moment

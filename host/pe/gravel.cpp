@@ -92,6 +92,16 @@ backend& current_backend() { return waiting_runtime("gravel_launch").device(); }
 void set_context(uint32_t handler, const char* name, sink_kind kind, void* context) {
   waiting_runtime("gravel_set_context").memory().set_context(handler, name, kind, context);
 }
+void note_host_wait(host_wait& wait, const std::function<std::string()>& describe) {
+  const uint64_t now = globaltimer_ns(), patience = the_runtime ? the_runtime->values().watchdog_s * 1'000'000'000 : 0;
+  if (wait.since_ns == 0) wait.since_ns = now;
+  if (patience && wait.times.is_due(now - wait.since_ns, patience))
+    log_warning("a thread of the host has waited {} s (GRAVEL_WATCHDOG_S) for {}. It goes on waiting",
+                (now - wait.since_ns) / 1'000'000'000, describe());
+}
+void note_host_wait(host_wait& wait, const wait_subject& subject) {
+  note_host_wait(wait, [&] { return text_of(subject); });
+}
 void warn(const char* text) { log_warning("{}", text); }
 void* create_stream() { return waiting_runtime("gravel_stream_create").device().create_stream(); }
 void destroy_stream(void* stream) { waiting_runtime("gravel_stream_destroy").device().destroy_stream(stream); }

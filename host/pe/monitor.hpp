@@ -15,6 +15,7 @@
 #include "host/pe/peers.hpp"
 #include "host/pe/queue_watch.hpp"
 #include "host/pe/service_watch.hpp"
+#include "host/pe/wait_reports.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/profile.hpp"
@@ -89,6 +90,7 @@ class monitor {
     const uint64_t limit_s = job_.values.watchdog_s;
     if (limit_s == 0) return link_.channel().receive();
     stall_watch aggregator;
+    wait_reports waits(shared_.long_wait, limit_s * 1'000'000'000);
     std::vector<stall_watch> rings;  // by rank of the destination
     for (;;) {
       pollfd watched{link_.channel().descriptor(), POLLIN, 0};
@@ -96,6 +98,7 @@ class monitor {
       store_relaxed(&shared_.pe_heartbeat, shared_.pe_heartbeat + 1);
       if (aggregator.look(true, load_relaxed(&shared_.aggregator_heartbeat)))
         fail("the aggregator of node {} has not run for {} s (GRAVEL_WATCHDOG_S); is it stopped?", job_.node, limit_s);
+      if (const auto waits_long = waits.look()) log_warning("{}", *waits_long);
       if (!watching_) continue;
       if (const std::string missing = queues_->look(limit_s); !missing.empty()) fail("{}\n{}", missing, describe());
       if (const std::string stopped = services_->look(limit_s); !stopped.empty()) fail("{}\n{}", stopped, describe());

@@ -56,6 +56,9 @@ void pe_memory::make_handles(const peers& routes) {
   on_device.counters = &device_words_->counters;
   on_device.cells = device_cells_;
   on_device.error = &segment_.control()->error;
+  on_device.waits = &device_words_->waits;
+  const lane_waits waits{values_.watchdog_s * 1'000'000'000, 0, 0, &segment_.control()->long_wait};
+  device_.copy(&device_words_->waits, &waits, sizeof(waits));
   on_device.peers = routes.links();
   on_device.peer_pes = routes.pes();
   on_device.n_peers = routes.n_mapped();

@@ -47,6 +47,7 @@ class pe_memory {
   struct producer_words {
     queue_state queues[n_queue_kinds];
     device_counters counters;
+    lane_waits waits;  ///< of kernels
   };
   queue queue_for(queue_kind, queue_state*) const;
 

@@ -12,7 +12,13 @@ namespace gravel {
 
 class queue_watch {
  public:
-  queue_watch(const pe_segment& segment, const pe_memory& memory) : segment_(segment), memory_(memory) {}
+  /// Less patient than the aggregator, to which a flush behind the missing slot looks like no progress: this PE knows
+  /// the reason.
+  static constexpr int patience = heartbeat_looks * 3 / 4;
+
+  queue_watch(const pe_segment& segment, const pe_memory& memory) : segment_(segment), memory_(memory) {
+    watches_.fill(stall_watch(patience));
+  }
 
   /// One of the looks of a stall_watch, in `limit_s` seconds. Returns what is missing, in words; nothing if all is well. Thread: any one.
   std::string look(uint64_t limit_s) {
@@ -44,10 +50,10 @@ class queue_watch {
       return fmt::format("{}: {} slots are consumed, but only {} were claimed: something has written over the counts of the queue", name,
                          found.ticket, tickets);
     return fmt::format(
-        "{}: the slot of ticket {} was claimed and has not been published for {} s (GRAVEL_WATCHDOG_S); {} tickets are claimed, and the "
-        "slot says "
-        "{} instead of {}: the kernel or thread that claimed it has ended or does not go on, or something has written over the slot",
-        name, found.ticket, limit_s, tickets, found.published, found.ticket + 1);
+        "{}: the slot of ticket {} was claimed and has not been published for {} s (three quarters of GRAVEL_WATCHDOG_S); {} tickets are "
+        "claimed, and the slot says {} instead of {}: the kernel or thread that claimed it has ended or does not go on, or something has "
+        "written over the slot",
+        name, found.ticket, static_cast<double>(limit_s) * patience / heartbeat_looks, tickets, found.published, found.ticket + 1);
   }
 
   const pe_segment& segment_;

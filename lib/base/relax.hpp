@@ -68,6 +68,15 @@ class relax {
     attentively();
   }
 
+  /// Now and then, once the wait is long: on the host when it sleeps, on the GPU about every half millisecond.
+  GRAVEL_BOTH bool is_long() const {
+#if GRAVEL_ON_GPU
+    return rounds_ % 1024 == 1023;
+#else
+    return rounds_ >= sleeps_from && rounds_ % 64 == 63;
+#endif
+  }
+
   /// To be called when the wait made progress.
   GRAVEL_BOTH void reset() { rounds_ = brief_ = attentive_ = 0; }
 

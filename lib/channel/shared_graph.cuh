@@ -6,7 +6,7 @@
 //   if (gravel_my_pe() == 0) t.push(queens{{}, t.result<uint64_t>()});
 //   t.run();                                                          // collective
 #pragma once
-#include "lib/base/relax.hpp"
+#include "device/watched_wait.cuh"
 #include "lib/channel/shared_tasks.cuh"
 #include "lib/channel/task_graph.cuh"
 
@@ -129,7 +129,9 @@ class gravel_shared_task_graph : public gravel_task_graph<gravel::shared_constan
     if (direct_) gravel::launch_alone(gravel::exchange_tasks<view, Root>, how, base::view_, state_, run_);
     else gravel_launch(gravel::exchange_tasks<view, Root>, how, base::view_, state_, run_);
     uint64_t begun = 0;
-    for (gravel::relax wait; gravel_copy(&begun, &state_.words->begun, sizeof(begun)), begun != run_;) wait.attentively();
+    for (gravel::watched_wait wait; gravel_copy(&begun, &state_.words->begun, sizeof(begun)), begun != run_;)
+      wait.attentively(
+          [] { return "the kernel that exchanges tasks with other PEs to start: other kernels may leave it no room on the device"; });
   }
   bool reaches_all_directly() const {
     if (!state_.g.peers) return false;

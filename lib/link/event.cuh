@@ -3,6 +3,7 @@
 // Source: Groute, section 4.1 (event pool, event futures).
 #pragma once
 #include "device/wait.cuh"
+#include "device/watched_wait.cuh"
 #include "host/launch_alone.cuh"
 #include "lib/base/error.hpp"
 
@@ -18,14 +19,15 @@ namespace gravel {
 GRAVEL_DEVICE void raise_event(const gravel_event& e) {
   if (e.word) store_release(e.word, e.value);  // [L6]
 }
-GRAVEL_DEVICE void await_event(const gravel_event& e) {
+GRAVEL_DEVICE void await_event(const gravel_t& g, const gravel_event& e) {
   if (!e.word) return;
-  for (relax wait; load_acquire(e.word) < e.value; wait.attentively()) {  // [L6]
-  }
+  uint64_t seen;
+  for (watched_wait wait; (seen = load_acquire(e.word)) < e.value;)  // [L6]
+    wait.attentively(g, [&] { return subject_of_word(g, awaited::event, e.word, comparison::ge, e.value, seen); });
 }
 template <int = 0>
-__global__ void __launch_bounds__(32) await_event_in_stream(gravel_event e) {
-  await_event(e);
+__global__ void __launch_bounds__(32) await_event_in_stream(const __grid_constant__ gravel_t g, gravel_event e) {
+  await_event(g, e);
 }
 template <int = 0>
 __global__ void __launch_bounds__(32) raise_event_in_stream(gravel_event e) {
@@ -46,10 +48,18 @@ inline void gravel_wait(const gravel_event& e) {
 inline bool gravel_has_happened(const gravel_event& e) { return !e.word || gravel::look_at(gravel_host_handle(), e.word) >= e.value; }
 /// Host: what is put into the stream from now on begins when it has happened.
 inline void gravel_wait(const gravel_event& e, gravel_stream_t stream) {
-  if (e.word) gravel_launch(gravel::await_event_in_stream<>, gravel_launch_config{.stream = stream}, e);
+  if (e.word) gravel_launch(gravel::await_event_in_stream<>, gravel_launch_config{.stream = stream}, gravel_handle(), e);
 }
 
 namespace gravel {
+
+/// Host: as gravel_wait, by a call that says in words what it waits for: `describe()`.
+template <class Describe>
+void await_event_as(const gravel_event& e, const Describe& describe) {
+  if (!e.word) return;
+  const gravel_t g = gravel_host_handle();
+  for (watched_wait wait; look_at(g, e.word) < e.value;) wait.attentively(describe);  // [L6]
+}
 
 /// Words of events of one kind, used again and again. Thread: one of the host.
 class event_pool {
@@ -58,12 +68,13 @@ class event_pool {
   /// Symmetric memory, zeroed: [words].
   explicit event_pool(uint64_t* memory = nullptr) : memory_(memory) {}
 
-  /// The next event. Waits for the one whose word it takes over.
-  gravel_event take() {
+  /// The next event. Waits for the one whose word it takes over; `describe()` says in words what that is.
+  template <class Describe>
+  gravel_event take(const Describe& describe) {
     const uint64_t number = taken_++;
     uint64_t* const word = &memory_[number % words];
     const gravel_event e{word, number / words + 1};
-    if (e.value > 1) gravel_wait(gravel_event{word, e.value - 1});
+    if (e.value > 1) await_event_as(gravel_event{word, e.value - 1}, describe);
     return e;
   }
 

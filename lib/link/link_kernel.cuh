@@ -84,7 +84,7 @@ class basic_packet_sender {
 
  private:
   GRAVEL_DEVICE void await_buffer() {
-    if (threadIdx.x == 0) gravel::await_credit(ring_, next_);
+    if (threadIdx.x == 0) gravel::await_credit(g_, ring_, next_);
     __syncthreads();
   }
   const gravel_t& g_;

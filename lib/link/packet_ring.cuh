@@ -22,6 +22,7 @@
 #pragma once
 #include "device/bulk.cuh"
 #include "device/wait.cuh"
+#include "device/watched_wait.cuh"
 #include "lib/link/packet_word.hpp"
 
 namespace gravel {
@@ -109,9 +110,9 @@ struct received_packet {
 GRAVEL_BOTH bool has_credit(const packet_ring& r, uint64_t number) {
   return number < r.buffers || load_acquire(&r.credit(number)->freed) >= number - r.buffers + 1;  // [L5]
 }
-GRAVEL_DEVICE void await_credit(const packet_ring& r, uint64_t number) {
-  for (relax wait; !has_credit(r, number); wait.attentively()) {
-  }
+GRAVEL_DEVICE void await_credit(const gravel_t& g, const packet_ring& r, uint64_t number) {
+  for (watched_wait wait; !has_credit(r, number);)
+    wait.attentively(g, [&] { return wait_subject{.what = awaited::buffer, .pe = r.destination, .wanted = number}; });
 }
 /// A word of another PE by a message, at once. What travels as messages is not inlined: it is long, and who stores shall not pay for it with registers.
 __device__ GRAVEL_NOINLINE inline void put_word(const gravel_t& g, uint64_t* at, uint64_t value, uint32_t pe) {
@@ -241,8 +242,8 @@ GRAVEL_BOTH bool look_for_packet(const gravel_t& g, const packet_ring& r, uint64
 }
 GRAVEL_BOTH received_packet await_packet(const gravel_t& g, const packet_ring& r, uint64_t number) {
   received_packet found;
-  for (relax wait; !look_for_packet(g, r, number, &found); wait.attentively()) {
-  }
+  for (watched_wait wait; !look_for_packet(g, r, number, &found);)
+    wait.attentively(g, [&] { return wait_subject{.what = awaited::packet, .pe = r.source, .wanted = number}; });
   return found;
 }
 GRAVEL_BOTH uint64_t metadata_of(const gravel_t& g, const packet_ring& r, const received_packet& p) {

@@ -112,7 +112,7 @@ class path_sender {
     if (is_one_ && threadIdx.x == 0) ring_.origin()->sent = next_;
   }
   GRAVEL_DEVICE void await_buffer() {
-    if (threadIdx.x == 0) await_credit(ring_, next_);
+    if (threadIdx.x == 0) await_credit(g_, ring_, next_);
     __syncthreads();
   }
   /// The buffer in the destination's memory, where that is mapped.

@@ -47,7 +47,7 @@ class gravel_receiver {
   /// What nobody has received is dropped: sources do not wait for it.
   ~gravel_receiver() noexcept(false) {
     if (handed_over_) return;
-    for (const auto& [stream, event] : releases_) gravel_wait(event);
+    for (const auto& [stream, event] : releases_) gravel::await_event_as(event, [&] { return awaited_release(); });
     const gravel_stream_t stream = own();
     for (const size_t e : edges_)
       gravel_launch(gravel::free_for_ever<>, gravel_launch_config{.grid = 1, .block = 32, .stream = stream}, gravel_handle(),
@@ -85,8 +85,7 @@ class gravel_receiver {
   gravel_segment get(uint64_t ticket) {
     if (ticket < first_ || (ticket < first_ + found_.size() && found_[ticket - first_].is_taken))
       gravel::fail_text("gravel_pending_segment::get: the segment was taken before, on " + text());
-    for (gravel::relax wait; !is_ready(ticket); wait.attentively()) {
-    }
+    for (gravel::watched_wait wait; !is_ready(ticket);) wait.attentively([&] { return awaited_segment(); });
     gravel_segment found = found_[ticket - first_];
     found_[ticket - first_].is_taken = true;
     while (!found_.empty() && found_.front().is_taken) found_.pop_front(), ++first_;
@@ -133,6 +132,13 @@ class gravel_receiver {
     const gravel::link_edge& e = rings_.edges()[edges_[0]];
     return edges_.size() == 1 ? gravel::text_of(e.source, e.destination) : "the router's output at " + gravel::text_of(e.destination);
   }
+  std::string awaited_segment() const {
+    return "a segment on " + text() + ", by gravel_pending_segment::get(): nothing comes, and " + std::to_string(ended_.size() - n_ended_) +
+           " of its " + std::to_string(ended_.size()) + " sources have not shut down; " + std::to_string(pending_) +
+           " segments are pending, " + std::to_string(held_.size()) +
+           " not released. A thread that also sends, or releases, must not wait here for itself: use two threads, or poll is_ready()";
+  }
+  std::string awaited_release() const { return "a segment of " + text() + " to be released, behind what is in its stream"; }
   gravel_stream_t own() { return own_ ? own_ : own_ = gravel_stream_create(); }
 
   /// Looks once at each source, whether its next packet is there, until ticket `ticket` has its segment.
@@ -180,7 +186,7 @@ class gravel_receiver {
   void start_release(size_t input, const gravel::received_packet& p, gravel_stream_t stream) {
     if (!stream) stream = own();
     const gravel_arrival a{gravel_handle(), rings_.ring(edges_[input]), p.number};
-    const gravel_event done = releases_[stream] = events_.take();
+    const gravel_event done = releases_[stream] = events_.take([&] { return awaited_release(); });
     const gravel_launch_config config{.stream = stream};
     if (rings_.reaches(static_cast<int>(a.ring.source))) gravel::launch_alone(gravel::free_packet_in_stream<>, config, a, p.word, done);
     else gravel_launch(gravel::free_packet_in_stream<>, config, a, p.word, done);

@@ -51,8 +51,8 @@ struct path_end {
   uint64_t* blocks_done;
   gravel_event after, done;
 };
-GRAVEL_DEVICE void begin_path(const path_end& e) {
-  if (threadIdx.x == 0) await_event(e.after);
+GRAVEL_DEVICE void begin_path(const gravel_t& g, const path_end& e) {
+  if (threadIdx.x == 0) await_event(g, e.after);
   __syncthreads();
 }
 GRAVEL_DEVICE void end_path(const path_end& e) {
@@ -64,7 +64,7 @@ GRAVEL_DEVICE void end_path(const path_end& e) {
 template <gravel_reduction HOW, class T, class Handle>
 __global__ void __launch_bounds__(512)
     reduce_on_path(const __grid_constant__ Handle h, T* to, const T* from, uint64_t count, const __grid_constant__ path_end e) {
-  begin_path(e);
+  begin_path(h.g, e);
   if (h.policy == GRAVEL_RING) allreduce_along<HOW>(h, to, from, count);
   else reduce_along<HOW>(h, to, from, count);
   end_path(e);
@@ -72,7 +72,7 @@ __global__ void __launch_bounds__(512)
 template <class Handle>
 __global__ void __launch_bounds__(512)
     broadcast_on_path(const __grid_constant__ Handle h, char* data, uint64_t bytes, uint32_t root, const __grid_constant__ path_end e) {
-  begin_path(e);
+  begin_path(h.g, e);
   if (h.n > 1) broadcast_along(h, data, bytes, root);
   end_path(e);
 }
@@ -83,7 +83,10 @@ gravel_event start_on_path(gravel_router& router, Direct direct, Any any, uint64
   const gravel_path_handle h = router.path();
   const uint32_t blocks = path_blocks(bytes, h.channels);
   const gravel_launch_config config{.grid = blocks, .block = path_threads, .stream = how.stream, .cooperative = blocks > 1};
-  const path_end end{&router.rings().state(router.rings().edges().size())->blocks_done, how.after, router.path_events().take()};
+  const path_end end{&router.rings().state(router.rings().edges().size())->blocks_done, how.after, router.path_events().take([&] {
+                       return "one of its last " + std::to_string(gravel::event_pool::words) +
+                              " reductions to end, on the path of a router";
+                     })};
   // Who waits for other PEs' kernels alone needs no resolver; what the event is about may.
   if (!h.directly) gravel_launch(any, config, h, arguments..., end);
   else if (how.after.word) gravel_launch(direct, config, gravel_direct_path_handle{h}, arguments..., end);

@@ -14,7 +14,8 @@ namespace gravel {
 class stored_results {
  public:
   GRAVEL_DEVICE stored_results(const gravel_path_handle& h)
-      : out_(h.rings[h.position * h.channels + blockIdx.x]),
+      : g_(h.g),
+        out_(h.rings[h.position * h.channels + blockIdx.x]),
         in_(h.rings[(h.position + h.n - 1) % h.n * h.channels + blockIdx.x]),
         there_(stored_heap::of(h.g, out_.destination)),
         sent_(out_.origin()->results),
@@ -38,12 +39,13 @@ class stored_results {
   GRAVEL_DEVICE void await(uint64_t n) {
     taken_ += n;
     if (threadIdx.x == 0)
-      for (relax wait; load_acquire(&in_.sink()->results) < taken_; wait.attentively()) {  // [L8]
-      }
+      for (watched_wait wait; load_acquire(&in_.sink()->results) < taken_;)  // [L8]
+        wait.attentively(g_, [&] { return wait_subject{.what = awaited::path, .pe = in_.source}; });
     __syncthreads();
   }
 
  private:
+  const gravel_t& g_;
   const packet_ring out_, in_;
   const stored_heap there_;
   uint64_t sent_, taken_;

@@ -66,13 +66,14 @@ GRAVEL_DEVICE uint64_t choose_output(const send_end& e, const send_job& job, sen
   if (threadIdx.x == 0) {
     if (blockIdx.x == 0) {
       uint32_t output = static_cast<uint32_t>(s.turn % e.n_outputs);
-      for (relax wait;; wait.attentively()) {
+      for (watched_wait wait;;) {
         bool found = false;
         for (uint32_t i = 0; i < e.n_outputs && !found; ++i) {
           output = (output + 1) % e.n_outputs;
           found = (job.outputs >> output & 1) && has_credit(e.rings[output], out.next[output]);
         }
         if (found) break;
+        wait.attentively(e.g, [&] { return wait_subject{.what = awaited::outputs, .wanted = e.n_outputs}; });
       }
       s.turn = output;
       out.chosen = uint64_t{output} << 48 | out.next[output];
@@ -100,7 +101,7 @@ GRAVEL_DEVICE void send_packet_to(const send_end& e, const send_job& job, uint32
                                   uint64_t p, bool is_last) {
   const packet_ring& r = e.rings[output];
   const There there = There::of(e.g, r.destination);
-  if (threadIdx.x == 0) await_credit(r, number);
+  if (threadIdx.x == 0) await_credit(e.g, r, number);
   __syncthreads();
   if (gridDim.x == 1) put_packet(e.g, r, there, number, r.data(number), job.from + cut.begin(p), cut.size(p), is_last, job.metadata);
   else put_packet_part(e.g, r, there, number, job.from + cut.begin(p), cut.size(p), is_last, job.metadata, blockIdx.x, gridDim.x);
@@ -150,7 +151,7 @@ GRAVEL_DEVICE void send_packets(const send_end& e, const send_job& job, send_out
 template <class There>
 __global__ void __launch_bounds__(512) send_segment(const __grid_constant__ send_end e, const __grid_constant__ send_job job) {
   __shared__ send_outputs out;
-  if (threadIdx.x == 0) await_event(job.after);
+  if (threadIdx.x == 0) await_event(e.g, job.after);
   for (uint32_t i = threadIdx.x; i < e.n_outputs; i += blockDim.x) out.next[i] = e.rings[i].origin()->sent;
   __syncthreads();
   send_packets<There>(e, job, out);
@@ -174,7 +175,7 @@ template <int = 0>
 __global__ void __launch_bounds__(32) between_copies(const __grid_constant__ gravel_t g, const __grid_constant__ copied_packet copied,
                                                      const __grid_constant__ copied_packet next, gravel_event after, gravel_event done) {
   if (threadIdx.x != 0) return;
-  await_event(after);
+  await_event(g, after);
   if (copied.ring) {
     const packet_ring& r = *copied.ring;
     const stored_heap there = stored_heap::of(g, r.destination);
@@ -182,7 +183,7 @@ __global__ void __launch_bounds__(32) between_copies(const __grid_constant__ gra
     tell_packet(g, r, there, copied.number, copied.word);
     r.origin()->sent = copied.number + 1;
   }
-  if (next.ring) await_credit(*next.ring, next.number);
+  if (next.ring) await_credit(g, *next.ring, next.number);
   raise_event(done);
 }
 
@@ -190,7 +191,7 @@ __global__ void __launch_bounds__(32) between_copies(const __grid_constant__ gra
 template <int = 0>
 __global__ void __launch_bounds__(32)
     end_rings(const __grid_constant__ gravel_t g, const packet_ring* rings, uint32_t n, gravel_event after, gravel_event done) {
-  if (threadIdx.x == 0) await_event(after);
+  if (threadIdx.x == 0) await_event(g, after);
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < n; i += blockDim.x)
     if (!rings[i].origin()->closed) tell_end(g, rings[i], far_heap::of(g, rings[i].destination), rings[i].origin()->sent);

@@ -46,7 +46,7 @@ class gravel_sender {
   ~gravel_sender() noexcept(false) {
     if (std::uncaught_exceptions() != exceptions_) return;
     if (!closed_) shutdown();
-    gravel_wait(last_);
+    gravel::await_event_as(last_, [&] { return awaited(); });
     if (own_) gravel_stream_destroy(own_);
     if (stage_) gravel::current_backend().release(stage_);
   }
@@ -73,7 +73,7 @@ class gravel_sender {
     closed_ = true;
     const gravel_stream_t stream = follow(how.stream);
     const gravel_launch_config config{.grid = 1, .block = 32, .stream = stream};
-    const gravel_event done = events_.take();
+    const gravel_event done = events_.take([&] { return awaited(); });
     const uint32_t n = n_ * rings_.shape().channels;
     if (direct_ && !how.after.word)
       gravel::launch_alone(gravel::end_rings<>, config, gravel_handle(), rings_.device_ring(first_), n, how.after, done);
@@ -91,6 +91,12 @@ class gravel_sender {
   const gravel::link_edge& edge(size_t output) const { return rings_.edges()[first_ + output]; }
   std::string text() const {
     return n_ == 1 ? gravel::text_of(edge(0).source, edge(0).destination) : "the router's input at " + gravel::text_of(edge(0).source);
+  }
+  /// What a call waits for while all buffers are full.
+  std::string awaited() const {
+    return "what was sent on " + text() + " to leave: its " + std::to_string(rings_.shape().buffers) +
+           " buffers at a destination are full until segments are received and released there. A thread that sends and receives must "
+           "receive meanwhile: use two threads, or poll gravel_pending_segment::is_ready()";
   }
   uint64_t chosen(uint64_t bytes, uint64_t metadata) const {
     const uint64_t all = n_ == 64 ? ~0ull : (1ull << n_) - 1;
@@ -114,7 +120,7 @@ class gravel_sender {
   }
   gravel_event start(gravel::send_job job, gravel_stream_t stream) {
     stream = follow(stream);
-    job.done = events_.take();
+    job.done = events_.take([&] { return awaited(); });
     if (may_copy()) {
       if (is_copied(job)) {
         copy_packets(job, stream);
@@ -192,7 +198,7 @@ class gravel_sender {
   gravel_event send_from_host(gravel::send_job job, const gravel_send_call& how) {
     const gravel::segment_cut cut{job.bytes, rings_.shape().packet_bytes};
     const uint32_t buffers = rings_.shape().buffers;
-    gravel_wait(job.after);
+    gravel::await_event_as(job.after, [&] { return "the event after which a segment is to be sent on " + text(); });
     if (!stage_) {
       stage_ =
           static_cast<char*>(gravel::current_backend().allocate(uint64_t{buffers} * rings_.shape().packet_bytes, "a host's end of links"));
@@ -205,7 +211,7 @@ class gravel_sender {
     gravel_event done;
     for (uint64_t p = 0; p < cut.packets(); ++p) {
       const uint32_t slot = static_cast<uint32_t>(stages_++ % buffers);
-      gravel_wait(staged_[slot]);
+      gravel::await_event_as(staged_[slot], [&] { return awaited(); });
       job.from = stage_ + uint64_t{slot} * rings_.shape().packet_bytes;
       job.bytes = cut.size(p);
       job.after = {};

@@ -127,9 +127,11 @@ constexpr unsigned reducer_threads = GRAVEL_CUDA ? 512 : 32;
 template <gravel_reduction HOW, class T>
 __global__ void __launch_bounds__(512)
     reduce_for_host(const __grid_constant__ gravel_reducer_handle r, T* to, const T* from, uint64_t count, int root, reduction_signals s) {
-  if (s.after && threadIdx.x == 0)
-    for (relax wait; load_acquire(s.after) < s.value; wait.attentively()) {  // [A4]
-    }
+  if (s.after && threadIdx.x == 0) {
+    uint64_t seen;
+    for (watched_wait wait; (seen = load_acquire(s.after)) < s.value;)  // [A4]
+      wait.attentively(r.g, [&] { return subject_of_word(r.g, awaited::event, s.after, comparison::ge, s.value, seen); });
+  }
   reduce_as_grid<HOW>(r, to, from, count, root);
   if (!s.done) return;
   __syncthreads();

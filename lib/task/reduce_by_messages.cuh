@@ -59,8 +59,8 @@ GRAVEL_DEVICE void reduce_pieces(const gravel_reducer_handle& r, const reduction
   }
   if (threadIdx.x == 0) gravel_flush(r.g);
   for_others(m, [&](uint32_t pe) {
-    for (relax wait; load_acquire(m.done(p.channel, pe)) < 2 * p.call + 1; wait.attentively()) {  // [A2]
-    }
+    for (watched_wait wait; load_acquire(m.done(p.channel, pe)) < 2 * p.call + 1;)  // [A2]
+      wait.attentively(r.g, [&] { return wait_subject{.what = awaited::reduction, .pe = pe, .wanted = p.call}; });
   });
   __syncthreads();
 }

@@ -1,5 +1,6 @@
 // A call of a reduction: what it is, and how the blocks of one channel meet. Thread scope of all here: block.
 #pragma once
+#include "device/watched_wait.cuh"
 #include "lib/base/mix.hpp"
 #include "lib/task/reducer_memory.cuh"
 
@@ -19,8 +20,8 @@ struct reduction_part {
 GRAVEL_DEVICE void await_header(const gravel_reducer_handle& r, const reduction_part& p, uint32_t of) {
   const uint64_t* const word = r.memory.header(p.channel, p.call, of);
   uint64_t seen;
-  for (relax wait; (seen = load_acquire(word)) >> 32 != (p.call & 0xffffffff); wait.attentively()) {  // [A1]
-  }
+  for (watched_wait wait; (seen = load_acquire(word)) >> 32 != (p.call & 0xffffffff);)  // [A1]
+    wait.attentively(r.g, [&] { return wait_subject{.what = awaited::reduction, .pe = of, .wanted = p.call}; });
   if (static_cast<uint32_t>(seen) != p.what)
     report_error(r.g, message_fault::other_reduction, op::none, of, (seen & 0xffffffff) << 32 | p.what, p.count);
 }
@@ -54,8 +55,8 @@ GRAVEL_DEVICE void meet_at(const gravel_reducer_handle& r, uint32_t channel, uin
   __syncthreads();
   for_others(m, [&](uint32_t pe) { tell(r, m.done(channel, m.my_pe), number, pe); });  // [A2] release
   for_others(m, [&](uint32_t pe) {
-    for (relax wait; load_acquire(m.done(channel, pe)) < number; wait.attentively()) {  // [A2]
-    }
+    for (watched_wait wait; load_acquire(m.done(channel, pe)) < number;)  // [A2]
+      wait.attentively(r.g, [&] { return wait_subject{.what = awaited::reduction, .pe = pe, .wanted = number / 2}; });
   });
   __syncthreads();
 }

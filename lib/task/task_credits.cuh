@@ -1,5 +1,6 @@
 // Tickets of a sender, and its credits: who has a ticket has a slot at the PE that is to run the task, as soon as the task that had it before has ended [T2].
 #pragma once
+#include "device/watched_wait.cuh"
 #include "lib/task/task_types.cuh"
 
 namespace gravel {
@@ -31,8 +32,8 @@ GRAVEL_BOTH slot_claim take_ticket(const gravel_task_handle& q, uint32_t line) {
 /// Waits until its slot is free. Nothing is stored into the slot before that. Thread scope: as take_ticket.
 GRAVEL_BOTH void wait_for_slot(const gravel_task_handle& q, uint32_t ring, const slot_claim& claim) {
   if (claim.ticket < claim.ended + q.memory.shape.slots) return;
-  for (relax wait; !slot_is_free(q, ring, claim.ticket); wait.attentively()) {
-  }
+  for (watched_wait wait; !slot_is_free(q, ring, claim.ticket);)
+    wait.attentively(q.g, [&] { return wait_subject{.what = awaited::task_slot, .pe = ring % q.g.n_pes}; });
 }
 
 constexpr uint64_t no_ticket = ~uint64_t{0};

@@ -110,8 +110,8 @@ class task_host {
     if (check_task(q, copy_team::alone(), head, task.tag)) {
       std::vector<uint64_t> payload((head.bytes() + 7) / 8);
       if (head.counted())
-        for (relax wait; look_at(q.g, &slot->arrived) != head.counted(); wait.attentively()) {  // [T3]
-        }
+        for (watched_wait wait; look_at(q.g, &slot->arrived) != head.counted();)  // [T3]
+          wait.attentively([&] { return "the payload of a task of PE " + std::to_string(head.sender_pe()); });
       if (head.bytes() != 0 && head.inlined()) std::memcpy(payload.data(), task.words + task_words::payload, head.bytes());
       else if (head.bytes() != 0) gravel_copy(payload.data(), slot->payload(), head.bytes());
       const gravel_task_t t{q, copy_team::alone(), 0, 1, head.bytes(), static_cast<int>(head.sender_pe())};

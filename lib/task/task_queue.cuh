@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "device/watched_wait.cuh"
 #include "host/gravel.cuh"
 #include "host/pe/services.hpp"
 #include "lib/base/error.hpp"
@@ -141,7 +142,7 @@ class gravel_task_queue {
     meet("wait()");
     gravel_synchronize();
     uint64_t ended_before = ~uint64_t{0};
-    for (gravel::relax wait;; wait.attentively()) {
+    for (gravel::watched_wait wait;;) {
       // What a task sends has its ticket before the task is counted as ended. So if all that had a ticket in this sample had ended in the one before,
       // nothing was left between the two.
       uint64_t sums[2] = {ended(), 0};
@@ -149,6 +150,10 @@ class gravel_task_queue {
       gravel_sum_all(sums, sums, 2);
       if (sums[1] == ended_before) return;
       ended_before = sums[0];
+      wait.attentively([&] {
+        return "the tasks of a gravel_task_queue to end: " + std::to_string(sums[0]) + " of " + std::to_string(sums[1]) +
+               " have, at all PEs";
+      });
     }
   }
   /// wait(), and then the workers end.

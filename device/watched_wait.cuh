@@ -1,0 +1,80 @@
+// The one way to wait for another party that may never come: as `relax`, and a wait that lasts is reported
+// (lib/base/wait_report.hpp).
+#pragma once
+#include <functional>
+#include <string>
+
+#include "device/handle.cuh"
+#include "device/value.cuh"
+#include "lib/base/relax.hpp"
+#include "lib/base/wait_report.hpp"
+
+namespace gravel {
+
+/// Of a wait of a host thread.
+struct host_wait {
+  uint64_t since_ns = 0;  ///< 0: it was not looked at yet
+  report_times times;
+};
+/// A host thread that has waited for a while says so, on stderr, once GRAVEL_WATCHDOG_S has passed, then each time that
+/// it has waited twice as long (host/pe/gravel.cpp). `describe`: what it waits for.
+void note_host_wait(host_wait&, const std::function<std::string()>& describe);
+void note_host_wait(host_wait&, const wait_subject&);
+
+#if GRAVEL_ON_GPU
+/// Not inlined: waits are many, and this is seldom called.
+__device__ GRAVEL_NOINLINE inline uint32_t note_lane_wait_here(lane_waits* waits, uint32_t since, wait_subject subject) {
+  return note_lane_wait(*waits, globaltimer_ns(), since, subject,
+                        {{blockIdx.x, blockIdx.y, blockIdx.z}, {threadIdx.x, threadIdx.y, threadIdx.z}});
+}
+#endif
+
+/// One wait, of a lane or of a host thread.
+class watched_wait {
+ public:
+  /// Once a round. `subject()`: the wait_subject, asked now and then. Thread scope: lane, or a host thread.
+  template <class Subject>
+  GRAVEL_BOTH void attentively(const gravel_t& g, const Subject& subject) {
+    relax_.attentively();
+    if (relax_.is_long()) [[unlikely]]
+      note(g, subject());
+  }
+  /// The same of a host thread that says in words what it waits for: `describe()`.
+  template <class Describe>
+  void attentively(const Describe& describe) {
+    relax_.attentively();
+    if (relax_.is_long()) note_host_wait(host_, describe);
+  }
+
+ private:
+  GRAVEL_BOTH void note(const gravel_t& g, const wait_subject& subject) {
+#if GRAVEL_ON_GPU
+    since_ = note_lane_wait_here(g.waits, since_, subject);
+#else
+    if (g.from == sender::host) return note_host_wait(host_, subject);
+#if !GRAVEL_CUDA
+    if (!g.waits) return;  // a handle that was made by hand
+    lane_place at{};
+    if (simt::in_kernel()) at = {{blockIdx.x, blockIdx.y, blockIdx.z}, {threadIdx.x, threadIdx.y, threadIdx.z}};
+    since_ = note_lane_wait(*g.waits, globaltimer_ns(), since_, subject, at);
+#endif
+#endif
+  }
+
+  relax relax_;
+  uint32_t since_ = 0;  ///< of a lane
+  host_wait host_;
+};
+
+/// The word of a wait, as a subject. Thread scope: lane, or a host thread.
+template <class T>
+GRAVEL_BOTH wait_subject subject_of_word(const gravel_t& g, awaited what, const T* word, comparison compare, T wanted, T found) {
+  wait_subject s{what, compare};
+  const auto offset = static_cast<uint64_t>(reinterpret_cast<const char*>(word) - g.heap);
+  if (offset < g.heap_bytes) s.offset = offset;
+  s.type = static_cast<uint8_t>(value_type_of<T>());
+  s.wanted = to_word(wanted), s.found = to_word(found);
+  return s;
+}
+
+}  // namespace gravel

@@ -1,0 +1,115 @@
+// A wait for another party that lasts for GRAVEL_WATCHDOG_S is reported, and goes on: what it waits for, and how a
+// kernel tells its PE's monitor.
+//
+// A PE's kernels have one report, a ring of one slot (ring.hpp) in memory that the monitor sees:
+//
+//   lane that has waited for long, now and then                      monitor (host/pe/wait_reports.hpp)
+//   the report before has been read?          [P2]                   published == read + 1?        [P1]
+//   ticket = claimed++, if nobody else was quicker                   prints it
+//   writes it; published = ticket + 1         [P1]                   read = ticket + 1             [P2]
+#pragma once
+#include <cstdint>
+
+#include "lib/base/ring.hpp"
+#include "lib/base/turn.hpp"
+#if !GRAVEL_CUDA
+#include <string>
+#endif
+
+namespace gravel {
+
+/// What is waited for: the rest of "a kernel has waited 60 s for". The names in braces are members of wait_subject.
+#define GRAVEL_AWAITED(X)                                                                                                             \
+  X(word, "{place} to be {compare} {wanted} (gravel_wait_until); it is {found}")                                                      \
+  X(event, "an event: {place} is to be {compare} {wanted}, and is {found}")                                                           \
+  X(packet, "packet {wanted} of the link from PE {pe}: it has not come, and the link is not shut down")                               \
+  X(buffer,                                                                                                                           \
+    "a free buffer for packet {wanted} of the link to PE {pe}: what was sent before has not been released there. A host thread that " \
+    "sends and receives must receive before it waits for what it sends: use two threads, or poll gravel_pending_segment::is_ready()") \
+  X(outputs,                                                                                                                          \
+    "a free buffer at one of the {wanted} outputs of a router: nothing of what was sent there has been released. A host thread that " \
+    "sends and receives must receive before it waits for what it sends: use two threads, or poll gravel_pending_segment::is_ready()") \
+  X(path, "results along the path of a router, from PE {pe}: that PE has not come to the same call")                                  \
+  X(collective, "PE {pe} to call a collective of kernels (gravel_barrier_block and the like), too")                                   \
+  X(grid, "the other blocks of its grid to call a collective of kernels, too")                                                        \
+  X(reduction, "PE {pe} to come to the same reduction, call {wanted} of this channel")                                                \
+  X(meeting, "PE {pe} to come to round {wanted}; it is in round {found}")                                                             \
+  X(task_slot, "a free slot for a task at PE {pe}: all slots there are taken by tasks that have not ended")
+enum class awaited : uint8_t { GRAVEL_AWAITED(GRAVEL_NAME) count };
+
+enum class comparison : uint8_t { eq, ne, gt, ge, lt, le, count };
+
+/// Plain data. Of what a text does not name a member says nothing.
+struct wait_subject {
+  awaited what;
+  comparison compare = comparison::ge;
+  uint8_t type = 3;        ///< value_type of wanted and found; 3: u64
+  uint32_t pe = 0;         ///< that is to do something
+  uint64_t offset = none;  ///< of a word in the own symmetric heap; `none`: it lies elsewhere
+  uint64_t wanted = 0, found = 0;
+  static constexpr uint64_t none = ~uint64_t{0};
+};
+
+/// Who waits.
+struct lane_place {
+  uint32_t block[3], thread[3];
+};
+
+/// In host memory that kernels reach.
+struct wait_report {
+  alignas(64) uint64_t published;  ///< lanes
+  uint64_t waited_ns;
+  wait_subject subject;
+  lane_place place;
+  alignas(64) uint64_t read;  ///< the monitor: reports that it has taken
+};
+
+/// In device memory.
+struct alignas(64) lane_waits {
+  uint64_t patience_ns;  ///< a wait that has lasted so long is reported; 0: none is
+  uint64_t next_turn;    ///< when a lane may look at the report again
+  uint64_t claimed;      ///< reports so far
+  wait_report* report;
+};
+
+/// A lane that has waited for a while says so. `since`: when it looked first, from its last call; 0: this is it.
+/// Returns that. Thread scope: lane.
+GRAVEL_BOTH uint32_t note_lane_wait(lane_waits& waits, uint64_t now_ns, uint32_t since, const wait_subject& subject,
+                                    const lane_place& place) {
+  constexpr uint32_t shift = 20;  // about milliseconds, as 32 bits
+  const auto now = static_cast<uint32_t>(now_ns >> shift);
+  if (since == 0) return now ? now : 1;
+  const uint64_t waited = uint64_t{now - since} << shift, patience = waits.patience_ns;
+  if (patience == 0 || waited < patience) return since;
+  in_turn(&waits.next_turn, patience / 64, [&] {
+    wait_report& report = *waits.report;
+    const uint64_t ticket = load_relaxed<scope::device>(&waits.claimed);
+    if (!slot_is_free(ticket, load_acquire(&report.read), 1)) return false;  // [P2]
+    if (!compare_swap_acquire<scope::device>(&waits.claimed, ticket, ticket + 1)) return false;
+    report.waited_ns = waited;
+    report.subject = subject;
+    report.place = place;
+    ring<>::publish(&report.published, ticket);  // [P1]
+    return true;
+  });
+  return since;
+}
+
+/// When a wait is reported: after the patience, then each time it has lasted twice as long.
+class report_times {
+ public:
+  bool is_due(uint64_t waited_ns, uint64_t patience_ns) {
+    if (waited_ns < (next_ns_ ? next_ns_ : patience_ns)) return false;
+    next_ns_ = 2 * waited_ns;
+    return true;
+  }
+
+ private:
+  uint64_t next_ns_ = 0;
+};
+
+#if !GRAVEL_CUDA
+std::string text_of(const wait_subject&);
+#endif
+
+}  // namespace gravel
