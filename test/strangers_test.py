@@ -3,11 +3,13 @@
 Run by Meson with UCX_RUN, FAILURE_JOB and BOOTSTRAP_PROBE in the environment.
 """
 import os
-import re
+import shutil
 import signal
+import subprocess
+import tempfile
 import unittest
 
-from watched_job import Job, read
+from watched_job import START_S, Job, read, wait_for
 
 UCX_RUN, FAILURE_JOB, PROBE = (os.environ[name] for name in ("UCX_RUN", "FAILURE_JOB", "BOOTSTRAP_PROBE"))
 
@@ -46,17 +48,55 @@ class Strangers(unittest.TestCase):
                 job = self.start("-n", n, "--nodes", nodes, FAILURE_JOB, "--fault", "traffic")
                 self.assertEqual(len(job.ready(n)), n, job.text)
                 self.assertEqual(len(job.aggregators()), nodes)
-                self.assertEqual(listeners(set(job.processes()) - {job.process.pid}), [])
+                self.assertEqual(listeners(job.processes()), [])
                 os.kill(job.process.pid, signal.SIGTERM)
                 self.end(job, 143)
 
     def test_find_one_where_the_user_wants_tcp(self):
-        """That is: the test above sees what there is."""
+        """That is: the test above sees what there is. In the aggregators alone."""
         job = self.start("-n", 2, "--nodes", 2, FAILURE_JOB, "--fault", "traffic", UCX_TLS="tcp,self")
         self.assertEqual(len(job.ready(2)), 2, job.text)
-        self.assertNotEqual(listeners(job.aggregators().values()), [])
+        self.assertEqual({pid for _, _, pid in listeners(job.processes())}, set(job.aggregators().values()))
         os.kill(job.process.pid, signal.SIGTERM)
         self.end(job, 143)
+
+    def test_cannot_join(self):
+        """While PE 1 is still awaited, hence the port is open; by the right name or a guessed one, in place of a PE that is there or not."""
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        script = f"[ $PMIX_RANK = 0 ] || while [ ! -e {folder}/go ]; do sleep 0.05; done; exec {PROBE} exchange 0 10"
+        job = self.start("-n", 2, "/bin/sh", "-c", script, program=PROBE)
+        pe0 = wait_for(lambda: job.pes().get(0), START_S)
+        self.assertTrue(pe0, job.text)
+        self.assertEqual([pid for _, _, pid in listeners(job.processes())], [job.process.pid])
+        told = dict(entry.split("=", 1) for entry in read(f"/proc/{pe0}/environ").decode().split("\0") if entry.startswith("PMIX_"))
+        self.assertRegex(told["PMIX_NAMESPACE"], "^ucx-run-[0-9a-f]{32}$")
+        users = [[]]
+        if os.geteuid() == 0 and shutil.which("setpriv"):
+            users.append(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"])
+        for user in users:
+            for name in (told["PMIX_NAMESPACE"], f"ucx-run-{job.process.pid}"):
+                for rank in "01":
+                    with self.subTest(user=user, name=name, rank=rank):
+                        answer = subprocess.run([*user, PROBE, "exchange", "0", "10"], capture_output=True, text=True, timeout=60,
+                                                env={**os.environ, **told, "PMIX_NAMESPACE": name, "PMIX_RANK": rank})
+                        self.assertEqual((answer.returncode, answer.stdout), (1, ""))
+                        self.assertIn("cannot join the job", answer.stderr)
+        open(folder + "/go", "w").close()
+        self.end(job, 0)
+        self.assertEqual(sorted(job.out.splitlines()), [b"PE 0 of 2 is content", b"PE 1 of 2 is content"])
+        self.assertRegex(job.text, r"^ucx-run: warning: a process that does not belong to the job wanted to join the job: refused\n$")
+
+    def test_cannot_be_a_pe_twice(self):
+        """Two processes of one PE, as its children inherit what it was told: the first is the PE."""
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        script = (f"if [ $PMIX_RANK = 0 ]; then {PROBE} exchange 0 10 & {PROBE} exchange 0 10 & wait -n; echo one ended with $?; touch {folder}/go; "
+                  f"wait; else while [ ! -e {folder}/go ]; do sleep 0.05; done; {PROBE} exchange 0 10; fi")
+        job = self.start("-n", 2, "bash", "-c", script, program=PROBE)
+        self.end(job, 0)
+        self.assertEqual(sorted(job.out.splitlines()), [b"PE 0 of 2 is content", b"PE 1 of 2 is content", b"one ended with 1"])
+        self.assertRegex(job.text, r"a second process of PE 0 \(pid \d+\) wanted to join the job: refused")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 // The parts of ucx-run that need no job: command line, lists of hosts, other launchers, tags, directories.
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -7,10 +9,12 @@
 #include <fstream>
 #include <sstream>
 
+#include "lib/base/descriptor.hpp"
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
 #include "test/ucx_run_test_command.hpp"
 #include "transport/ucx_run/delegate.hpp"
+#include "transport/ucx_run/door.hpp"
 #include "transport/ucx_run/hosts.hpp"
 #include "transport/ucx_run/options.hpp"
 #include "transport/ucx_run/output.hpp"
@@ -271,6 +275,31 @@ TEST_CASE("only session directories of dead launchers of this user are stale") {
   CHECK_FALSE(fs::exists(ours + "dead"));
   CHECK(parent.entries().size() == 5);
   CHECK(fs::exists(parent.path() + "/other"));
+}
+
+TEST_CASE("the kernel tells whose socket is at the other end") {
+  sockaddr_in at{};
+  at.sin_family = AF_INET;
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  auto* const address = reinterpret_cast<sockaddr*>(&at);
+  socklen_t length = sizeof(at);
+  const owned_descriptor listener(socket(AF_INET, SOCK_STREAM, 0));
+  REQUIRE(bind(listener.get(), address, length) == 0);
+  REQUIRE(listen(listener.get(), 1) == 0);
+  REQUIRE(getsockname(listener.get(), address, &length) == 0);
+  owned_descriptor client(socket(AF_INET, SOCK_STREAM, 0));
+  REQUIRE(connect(client.get(), address, length) == 0);
+  const owned_descriptor server(accept(listener.get(), nullptr, nullptr));
+  struct stat theirs {};
+  REQUIRE(fstat(client.get(), &theirs) == 0);
+  for (const bool with_list : {false, true}) {
+    const auto owner = owner_of_other_end(server.get(), with_list);
+    REQUIRE(owner.has_value());
+    CHECK(owner->user == geteuid());
+    CHECK(owner->inode == theirs.st_ino);
+  }
+  client.reset();
+  for (const bool with_list : {false, true}) CHECK_FALSE(owner_of_other_end(server.get(), with_list).has_value());
 }
 
 TEST_CASE("the failure reported is the cause, if it is seen soon enough") {

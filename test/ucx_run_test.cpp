@@ -339,6 +339,75 @@ TEST_CASE("options reach the PEs") {
                              contains_text("GRAVEL_NODES=(unset)\n") && contains_text("PROBE_VARIABLE=inherited\n"));
 }
 
+TEST_CASE("odd surroundings: the job runs, or an error says what is missing") {
+  struct row {
+    std::string before;  ///< what a shell does before it becomes ucx-run
+    int status;
+    std::string text;  ///< of the error
+  };
+  for (const row& expected : {
+           row{"ulimit -S -s 128", 0, ""},
+           row{"umask 777", 0, ""},
+           row{"trap '' CHLD PIPE XFSZ HUP", 0, ""},
+           row{"export PMIX_MCA_gds=ds21 PMIX_MCA_psec=none PMIX_NAMESPACE=outer PMIX_RANK=7 PMIX_HOSTNAME=a,b OMPI_COMM_WORLD_SIZE=9", 0,
+               ""},
+           row{"export PMIX_MCA_ptl_base_if_include=none PMIX_MCA_ptl_base_remote_connections=1", 0, ""},
+           row{"i=3; while [ $i -lt 9 ]; do eval \"exec $i</dev/null\"; i=$((i+1)); done", 0, ""},
+           row{"exec <&-", 0, ""},
+           row{"unset HOME PATH; export LANG=xx_YY.weird", 0, ""},
+           row{"ulimit -f 0", 1, "File too large"},
+           row{"ulimit -n 20", 1, "ulimit -n"},
+       }) {
+    INFO(expected.before);
+    job it;
+    std::vector<std::string> words{"/bin/bash", "-c", expected.before + "; exec \"$0\" \"$@\""};
+    const auto run = job::words({"-n", "2"}, {"exchange", "0", "10"});
+    words.insert(words.end(), run.begin(), run.end());
+    command running(words, it.options);
+    const auto result = it.finish(running);
+    INFO(result.err);
+    CHECK(result.status == expected.status);
+    if (expected.status == 0) CHECK(lines_of(result.out).size() == 2);
+    else CHECK_THAT(result.err, contains_text("ucx-run: ") && contains_text(expected.text));
+  }
+}
+
+TEST_CASE("a host's name, and what interfaces it has, do not matter") {
+  if (geteuid() != 0 || run_command({"/bin/sh", "-c", "unshare -n -u true"}).status != 0) {
+    WARN("skipped: no namespaces may be made here");
+    return;
+  }
+  const std::string name(63, 'h');
+  for (const std::string host : {name, std::string("a,b"), std::string("7[1-3]")}) {
+    INFO(host);
+    job it;
+    command running({"/usr/bin/env", "unshare", "-u", "/bin/sh", "-c",
+                     "printf %s '" + host + "' >/proc/sys/kernel/hostname; exec \"$0\" -n 2 \"$1\" exchange 0 10",
+                     built("transport/ucx-run"), built("test/bootstrap_probe")},
+                    it.options);
+    const auto result = it.finish(running);
+    CHECK(result.status == 0);
+    CHECK(result.err.empty());
+  }
+  job it;
+  std::vector<std::string> words{"/usr/bin/env", "unshare", "-n"};
+  for (const auto& word : job::words({"-n", "2"}, {"exchange", "0", "10"})) words.push_back(word);
+  command running(words, it.options);
+  const auto result = it.finish(running);
+  CHECK(result.status == 1);
+  CHECK_THAT(result.err, contains_text("ucx-run: ") && contains_text("ip link set lo up"));
+}
+
+TEST_CASE("output that cannot be written is an error with the reason") {
+  job it;
+  std::vector<std::string> words{"/bin/sh", "-c", "exec \"$0\" \"$@\" >/dev/full"};
+  for (const auto& word : job::words({"-n", "2", "--tag-output"}, {"lines", "0", "10"})) words.push_back(word);
+  command running(words, it.options);
+  const auto result = it.finish(running);
+  CHECK(result.status != 0);
+  CHECK_THAT(result.err, contains_text("ucx-run: standard output: No space left on device"));
+}
+
 TEST_CASE("a job inside a job is a job of its own") {
   job it;
   const auto result = it.run({"-n", "1", built("transport/ucx-run"), "-n", "2"}, {"exchange", "0", "10"});

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "lib/base/error.hpp"
@@ -13,6 +14,9 @@ static constexpr int size_seals = F_SEAL_SHRINK | F_SEAL_GROW;
 sealed_memory::sealed_memory(const char* name, const std::string& what, uint64_t bytes, int flags)
     : bytes_(bytes), file_(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
   if (!file_) fail_errno("memfd_create for " + what);
+  rlimit size{};  // holds for memory files, too; beyond it the process would die of SIGXFSZ
+  if (getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur < bytes)
+    fail("{} of {} bytes does not fit: files may have {} bytes (ulimit -f)", what, bytes, size.rlim_cur);
   if (ftruncate(descriptor(), static_cast<off_t>(bytes)) != 0 || fcntl(descriptor(), F_ADD_SEALS, size_seals) != 0)
     fail_errno(fmt::format("{} of {} bytes does not fit", what, bytes));
   map(what, flags);

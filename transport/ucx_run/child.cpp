@@ -44,6 +44,8 @@ enum { in_set_up = 1, in_chdir, in_exec };
   // harmless.
   syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC);
   signal(SIGPIPE, setup.sigpipe);
+  signal(SIGXFSZ, setup.sigxfsz);
+  setrlimit(RLIMIT_STACK, &setup.stack);
   sigprocmask(SIG_SETMASK, &setup.signal_mask, nullptr);
   execve(setup.program.c_str(), arguments, environment);
   give_up(in_exec);

@@ -1,6 +1,7 @@
 // Starting one PE, and saying how it ended.
 #pragma once
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <optional>
@@ -30,6 +31,8 @@ struct child_setup {
   int input = -1, output = -1, error_output = -1;  ///< become descriptors 0, 1, 2; -1: those of this process
   sigset_t signal_mask{};                          ///< restored in the child
   sighandler_t sigpipe = SIG_DFL;                  ///< disposition of SIGPIPE restored in the child
+  sighandler_t sigxfsz = SIG_DFL;                  ///< the same of SIGXFSZ
+  rlimit stack{};                                  ///< limits of the stack (ulimit -s) restored in the child
 };
 
 /// Starts it as leader of a process group of its own that dies with the thread that calls this

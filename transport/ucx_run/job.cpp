@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <optional>
+#include <utility>
 
 #include "lib/base/error.hpp"
 #include "transport/ucx_run/child.hpp"
@@ -40,10 +42,28 @@ void raise_descriptor_limit(uint32_t n_pes) {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+/// PMIx 4.2 has arrays of some hundred KiB on the stacks of its threads and of its callers. Returns the limits as they were.
+rlimit raise_stack_limit() {
+  constexpr size_t least = 1 << 20;
+  rlimit before{};
+  if (getrlimit(RLIMIT_STACK, &before) != 0) fail_errno("getrlimit");
+  if (before.rlim_cur < least) {
+    const rlimit wanted{least, std::max<rlim_t>(before.rlim_max, least)};
+    if (setrlimit(RLIMIT_STACK, &wanted) != 0)
+      fail("the stack may have {} KiB (ulimit -s -H), but ucx-run needs {}", before.rlim_max >> 10, least >> 10);
+    pthread_attr_t threads;
+    pthread_attr_init(&threads);
+    pthread_attr_setstacksize(&threads, least);
+    pthread_setattr_default_np(&threads);
+    pthread_attr_destroy(&threads);
+  }
+  return before;
+}
+
 class job {
  public:
-  job(const run_options& options, const std::string& program, uint32_t n_pes)
-      : options_(options), program_(program), server_(n_pes, session_.path()), pes_(n_pes) {}
+  job(const run_options& options, const std::string& program, uint32_t n_pes, const rlimit& inherited_stack)
+      : options_(options), program_(program), inherited_stack_(inherited_stack), server_(n_pes, session_.path()), pes_(n_pes) {}
 
   ~job() {
     // After an exception; otherwise there is nothing left to kill.
@@ -81,6 +101,8 @@ class job {
       setup.input = pe == 0 ? input_.for_first_pe() : nothing;
       setup.signal_mask = signals_.inherited_mask();
       setup.sigpipe = signals_.inherited_sigpipe();
+      setup.sigxfsz = signals_.inherited_sigxfsz();
+      setup.stack = inherited_stack_;
       if (options_.tag_output) {
         setup.output = output_.add(pe, 1);
         setup.error_output = output_.add(pe, 2);
@@ -102,6 +124,7 @@ class job {
   bool step() {
     take_signals_in();
     const bool children_left = reap();
+    server_.entrance().serve([this](int guest) { return admit(guest); });
     look_at_memberships();
     if (server_.crashed() && pes_.alive() > 0)
       verdict_.add({0, 1, "PMIx, which connects the PEs, has crashed: the job cannot go on"}, evidence::none, clock::now());
@@ -129,6 +152,7 @@ class job {
 
   void wait_for_news() {
     std::vector<pollfd> polled{{signals_.fd(), POLLIN, 0}, {server_.change_fd(), POLLIN, 0}};
+    if (server_.entrance().descriptor() >= 0) polled.push_back({server_.entrance().descriptor(), POLLIN, 0});
     const bool input_watched = input_.add_to_poll(polled);
     auto until = clock::now() + 3600s;
     const auto sooner = [&](clock::time_point when) { until = std::min(until, when); };
@@ -197,17 +221,40 @@ class job {
     blame(request.pe, status, fmt::format("aborted the job with status {}", status), evidence::none);
   }
 
+  /// May who is at the other end of this connection join? A process of this job, for a PE that is no member at present.
+  bool admit(int guest) {
+    const auto owner = owner_of_other_end(guest);
+    if (!owner) return false;  // it is gone
+    const auto holder = owner->user == geteuid() ? pes_.holder_of(owner->inode) : pe_processes::holder{};
+    std::string who;
+    if (owner->user != geteuid()) who = fmt::format("a process of user {}", owner->user);
+    else if (!holder.pid && holder.all_seen) who = "a process that does not belong to the job";
+    else if (holder.pe && is_member(*holder.pe)) who = fmt::format("a second process of PE {} (pid {})", *holder.pe, holder.pid);
+    if (who.empty()) {
+      if (!holder.pe || pes_[*holder.pe].pid != holder.pid) programs_may_follow_ = true;
+      return true;
+    }
+    if (!std::exchange(refusal_said_, true)) say(fmt::format("warning: {} wanted to join the job: refused", who));
+    return false;
+  }
+  bool is_member(uint32_t pe) const {
+    const pe_membership m = server_.memberships()[pe];
+    return m.connected && !m.finalized;
+  }
+
   void look_at_memberships() {
     if (stopping_) return;
+    const auto now = server_.memberships();
+    // Where a script is the PE, programs of it may join one after the other.
+    if (!programs_may_follow_ && std::all_of(now.begin(), now.end(), [](const pe_membership& m) { return m.connected; }))
+      server_.entrance().close();
     for (const auto& request : server_.aborts()) add_abort(request);
     if (pes_.alive() == pes_.size()) return;
-    const auto memberships = server_.memberships();
-    const auto member =
-        std::find_if(memberships.begin(), memberships.end(), [](const pe_membership& m) { return m.connected && !m.finalized; });
-    if (member == memberships.end()) return;
+    const auto member = std::find_if(now.begin(), now.end(), [](const pe_membership& m) { return m.connected && !m.finalized; });
+    if (member == now.end()) return;
     for (uint32_t pe = 0; pe < pes_.size(); ++pe)
-      if (pes_[pe].pid && !pes_[pe].alive && pes_[pe].wait_status == 0 && !memberships[pe].connected)
-        blame(pe, 1, fmt::format("ended with exit status 0 without joining the job, which PE {} has joined", member - memberships.begin()),
+      if (pes_[pe].pid && !pes_[pe].alive && pes_[pe].wait_status == 0 && !now[pe].connected)
+        blame(pe, 1, fmt::format("ended with exit status 0 without joining the job, which PE {} has joined", member - now.begin()),
               evidence::none);
   }
 
@@ -245,6 +292,7 @@ class job {
 
   const run_options& options_;
   const std::string& program_;
+  const rlimit inherited_stack_;
   signal_source signals_;  // first: PMIx's thread inherits what it blocks
   session_directory session_;
   pmix_server server_;
@@ -253,6 +301,7 @@ class job {
   pe_processes pes_;
   int interrupts_ = 0;
   bool stopping_ = false, abandon_output_ = false, leftovers_named_ = false, finished_ = false;
+  bool programs_may_follow_ = false, refusal_said_ = false;
   verdict verdict_;
   std::optional<int> exit_status_;
   std::optional<clock::time_point> timeout_at_, kill_at_;
@@ -261,10 +310,13 @@ class job {
 }  // namespace
 
 int run_job(const run_options& options, const std::string& program, uint32_t n_pes) {
+  // PEs do not get what somebody has left open here, and PMIx 4.2 cannot use descriptors from 1024 on.
+  close_range(3, ~0u, 0);
   raise_descriptor_limit(n_pes);
+  const rlimit inherited_stack = raise_stack_limit();
   set_job_variables(options);
   setenv("CUDA_MODULE_LOADING", "EAGER", 0);  // Gravel needs it, and a program that uses CUDA before gravel_init would fix it otherwise
-  return job(options, program, n_pes).run();
+  return job(options, program, n_pes, inherited_stack).run();
 }
 
 }  // namespace gravel

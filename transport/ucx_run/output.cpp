@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <memory>
 
 #include "lib/base/error.hpp"
@@ -26,6 +27,12 @@ bool write_all(int fd, std::string_view text) {
     }
   }
   return true;
+}
+
+void say_lost(int target, int code) {
+  const std::string text = fmt::format("ucx-run: {}: {}; what the PEs write there is lost\n",
+                                       target == 1 ? "standard output" : "standard error", std::strerror(code));
+  if (write(2, text.data(), text.size()) < 0) return;  // nobody listens
 }
 
 }  // namespace
@@ -78,7 +85,10 @@ void tagged_output::pass_on(std::vector<stream> streams) {
       if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
       const bool end = got <= 0;
       const std::string text = end ? s.tagger.finish() : s.tagger.feed({buffer.get(), static_cast<size_t>(got)});
-      if (!write_all(s.target, text)) target_lost[s.target] = true;
+      if (!write_all(s.target, text)) {
+        if (errno != EPIPE) say_lost(s.target, errno);
+        target_lost[s.target] = true;
+      }
       if (end) s.fd.reset();
     }
     // Nobody reads our output any more: let the PEs know as they would without us, by SIGPIPE.

@@ -16,17 +16,39 @@
 namespace gravel {
 namespace {
 
-/// Living direct children of this process, which include the orphans of PEs, and their names.
-std::map<pid_t, std::string> own_children() {
-  std::map<pid_t, std::string> result;
+struct known_process {
+  pid_t parent;
+  std::string name;
+};
+/// Those that live.
+std::map<pid_t, known_process> all_processes() {
+  std::map<pid_t, known_process> result;
   std::error_code code;
   for (std::filesystem::directory_iterator entry("/proc", code), none; !code && entry != none; entry.increment(code)) {
     const pid_t pid = static_cast<pid_t>(std::atol(entry->path().filename().c_str()));
     if (pid <= 0) continue;
     const auto fields = stat_of_process(static_cast<uint64_t>(pid));
-    if (fields.size() > 3 && fields[3] == std::to_string(getpid()) && fields[2] != "Z") result[pid] = fields[1];
+    if (fields.size() > 3 && fields[2] != "Z") result[pid] = {static_cast<pid_t>(std::atol(fields[3].c_str())), fields[1]};
   }
   return result;
+}
+
+/// Living direct children of this process, which include the orphans of PEs, and their names.
+std::map<pid_t, std::string> own_children() {
+  std::map<pid_t, std::string> result;
+  for (const auto& [pid, process] : all_processes())
+    if (process.parent == getpid()) result[pid] = process.name;
+  return result;
+}
+
+enum class sight { has_it, has_it_not, unknown };
+sight has_socket(pid_t pid, uint64_t inode) {
+  const std::string wanted = fmt::format("socket:[{}]", inode);
+  std::error_code code, gone;
+  for (std::filesystem::directory_iterator entry(fmt::format("/proc/{}/fd", pid), code), none; !code && entry != none;
+       entry.increment(code))
+    if (std::filesystem::read_symlink(entry->path(), gone) == wanted) return sight::has_it;
+  return code == std::errc::permission_denied ? sight::unknown : sight::has_it_not;
 }
 
 }  // namespace
@@ -66,6 +88,31 @@ void pe_processes::signal_groups(int number) const {
     if (pe.alive) kill(-pe.pid, number);
   for (const auto& [pid, name] : own_children())
     if (!is_living_pe(pid)) kill(pid, number);
+}
+
+pe_processes::holder pe_processes::holder_of(uint64_t socket_inode) const {
+  holder result;
+  result.all_seen = access("/proc/self/fd", R_OK) == 0;  // is there a /proc?
+  const auto is_in = [&](pid_t pid) {
+    const sight seen = has_socket(pid, socket_inode);
+    if (seen == sight::unknown) result.all_seen = false;
+    return seen == sight::has_it;
+  };
+  // A PE itself, nearly always.
+  for (uint32_t pe = 0; pe < pes_.size(); ++pe)
+    if (pes_[pe].alive && is_in(pes_[pe].pid)) return {pes_[pe].pid, pe, true};
+  const auto processes = all_processes();
+  for (const auto& [pid, process] : processes) {
+    std::optional<uint32_t> pe;
+    pid_t at = pid;
+    for (auto found = processes.find(at); found != processes.end() && at != getpid(); found = processes.find(at)) {
+      for (uint32_t i = 0; i < pes_.size() && !pe; ++i)
+        if (pes_[i].alive && pes_[i].pid == at) pe = i;
+      at = found->second.parent;
+    }
+    if (at == getpid() && pid != getpid() && is_in(pid)) return {pid, pe, true};
+  }
+  return result;
 }
 
 bool pe_processes::is_living_pe(pid_t pid) const {

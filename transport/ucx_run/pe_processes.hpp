@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,14 @@ class pe_processes {
   void started(uint32_t pe, pid_t);
   /// Takes in the ends of children, and tells those of PEs. False if no children are left.
   bool reap(const std::function<void(uint32_t pe)>& ended);
+  /// Who has a socket open.
+  struct holder {
+    pid_t pid = 0;               ///< 0: none of this process's descendants whose descriptors can be seen
+    std::optional<uint32_t> pe;  ///< itself, or whose descendant it is
+    bool all_seen = true;        ///< of those that were looked at
+  };
+  holder holder_of(uint64_t socket_inode) const;
+
   /// To living PEs alone.
   void signal(int number) const;
   /// To every process that belongs to a living PE's group, and to every orphan. Only processes that we have not yet reaped, and

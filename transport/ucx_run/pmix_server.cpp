@@ -13,11 +13,13 @@
 #include <string_view>
 
 #include "lib/base/error.hpp"
+#include "lib/base/random_name.hpp"
 #include "transport/pmix_info.hpp"
-#include "transport/ucx_run/hosts.hpp"
 
 namespace gravel {
 namespace {
+
+constexpr const char* host_name = "localhost";
 
 /// Shared with PMIx's thread. PMIx's callbacks carry no pointer of ours, hence one per process.
 struct server_state {
@@ -67,7 +69,7 @@ pmix_status_t note(const pmix_proc_t* proc, F change) {
 }
 
 pmix_status_t client_connected(const pmix_proc_t* proc, void*, pmix_info_t*, size_t, pmix_op_cbfunc_t, void*) {
-  return note(proc, [](auto&, pe_membership& pe) { pe.connected = true; });
+  return note(proc, [](auto&, pe_membership& pe) { pe = {.connected = true}; });
 }
 
 pmix_status_t client_finalized(const pmix_proc_t* proc, void*, pmix_op_cbfunc_t, void*) {
@@ -118,6 +120,16 @@ void check(pmix_status_t status, const char* what) {
     fail("PMIx {}: {}: {}", PMIx_Get_version(), what, PMIx_Error_string(status));
 }
 
+/// What an outer job has told its PEs, and which parts of PMIx, interfaces and ports somebody has chosen for another launcher.
+std::vector<std::string> variables_of_other_launchers() {
+  std::vector<std::string> names;
+  for (char** entry = environ; *entry; ++entry) {
+    const std::string name = std::string(*entry).substr(0, std::strcspn(*entry, "="));
+    if (name.starts_with("PMIX_") && !name.ends_with("_verbose") && name != "PMIX_INSTALL_PREFIX") names.push_back(name);
+  }
+  return names;
+}
+
 struct c_string {
   char* text = nullptr;
   ~c_string() { std::free(text); }
@@ -125,7 +137,7 @@ struct c_string {
 
 }  // namespace
 
-pmix_server::pmix_server(uint32_t n_pes, const std::string& directory) : namespace_(fmt::format("ucx-run-{}", getpid())) {
+pmix_server::pmix_server(uint32_t n_pes, const std::string& directory) : namespace_("ucx-run-" + random_name()) {
   auto& state = the_state();
   if (state.change_fd >= 0) fail("a process can hold one PMIx server only");
   state.change_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -133,30 +145,34 @@ pmix_server::pmix_server(uint32_t n_pes, const std::string& directory) : namespa
   state.memberships.assign(n_pes, {});
 
   contain_crashes();
+  for (const auto& name : variables_of_other_launchers()) unsetenv(name.c_str());
   // PMIx's stores in shared memory keep locks there, which a PE that is killed may hold; the plain store has
   // none.
-  setenv("PMIX_MCA_gds", "hash", 0);
+  setenv("PMIX_MCA_gds", "hash", 1);
   pmix_info_list info;
+  // One host needs no name; PMIx 4.2 does not survive long ones, nor those with a comma.
+  info.add(PMIX_HOSTNAME, host_name);
   info.add(PMIX_SERVER_TMPDIR, directory);
   info.add(PMIX_SYSTEM_TMPDIR, directory);
   info.add(PMIX_SERVER_NSPACE, namespace_ + "-server");
   info.add_rank(PMIX_SERVER_RANK, 0);
   const pmix_status_t code = PMIx_server_init(&callbacks(), info.data(), info.size());
   if (code != PMIX_SUCCESS)
-    fail("cannot start the PMIx server: {} (PMIx {}, files under {})", PMIx_Error_string(code), PMIx_Get_version(), directory);
+    fail("cannot start the PMIx server: {}{}{} (PMIx {}, files under {})", door::failure(), door::failure().empty() ? "" : "; ",
+         PMIx_Error_string(code), PMIx_Get_version(), directory);
+  if (door_.descriptor() < 0) fail("PMIx {} does not listen as Gravel knows it", PMIx_Get_version());
   // Again: PMIx asks hwloc, hwloc loads its plugins, and what these load (LLVM, say) may have handlers of its own.
   contain_crashes();
   register_job(n_pes, directory);
 }
 
 void pmix_server::register_job(uint32_t n_pes, const std::string& directory) {
-  const std::string host = own_hostname();
   std::string ranks;
   for (uint32_t pe = 0; pe < n_pes; ++pe) ranks += fmt::format("{}{}", pe ? "," : "", pe);
   c_string nodes_regex, procs_regex;
-  if (PMIx_generate_regex(host.c_str(), &nodes_regex.text) != PMIX_SUCCESS ||
+  if (PMIx_generate_regex(host_name, &nodes_regex.text) != PMIX_SUCCESS ||
       PMIx_generate_ppn(ranks.c_str(), &procs_regex.text) != PMIX_SUCCESS)
-    fail("PMIx {} cannot describe the placement of {} PEs on {}", PMIx_Get_version(), n_pes, host);
+    fail("PMIx {} cannot describe the placement of {} PEs on {}", PMIx_Get_version(), n_pes, host_name);
 
   pmix_info_list job;
   job.add(PMIX_JOBID, namespace_);
@@ -174,7 +190,7 @@ void pmix_server::register_job(uint32_t n_pes, const std::string& directory) {
     for (const char* key : {PMIX_RANK, PMIX_APP_RANK, PMIX_GLOBAL_RANK}) proc.add_rank(key, pe);
     for (const char* key : {PMIX_LOCAL_RANK, PMIX_NODE_RANK}) proc.add(key, static_cast<uint16_t>(pe));
     for (const char* key : {PMIX_NODEID, PMIX_APPNUM}) proc.add(key, uint32_t{0});
-    proc.add(PMIX_HOSTNAME, host);
+    proc.add(PMIX_HOSTNAME, host_name);
     proc.add_rank(PMIX_APPLDR, 0);
     proc.add(PMIX_SPAWNED, false);
     job.add_array(PMIX_PROC_INFO_ARRAY, proc);

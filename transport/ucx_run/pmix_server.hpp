@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "transport/ucx_run/door.hpp"
+
 namespace gravel {
 
 /// What the server knows about one PE.
@@ -40,6 +42,9 @@ class pmix_server {
   /// Abort requests in the order they came.
   std::vector<abort_request> aborts() const;
 
+  /// Where PEs connect.
+  door& entrance() { return door_; }
+
   /// PMIx has crashed. Its thread is kept where it is, so that this process can still end the job and clean up.
   bool crashed() const;
 
@@ -48,7 +53,8 @@ class pmix_server {
 
  private:
   void register_job(uint32_t n_pes, const std::string& directory);
-  std::string namespace_;
+  std::string namespace_;  ///< with 128 random bits: who does not know it cannot join
+  door door_;
 };
 
 }  // namespace gravel

@@ -57,10 +57,12 @@ session_directory::session_directory(const std::string& parent) {
   std::string pattern = parent + "/" + prefix() + "XXXXXX";
   if (!mkdtemp(pattern.data())) fail_errno("cannot make a directory for the job under " + parent + " (set TMPDIR?)");
   path_ = pattern;
+  chmod(path_.c_str(), 0700);  // whatever the umask says
   // Locked before it gets its name: whoever sees the file under its name and can lock it knows that we are
   // dead.
   const std::string hidden = path_ + "/new";
   lock_ = owned_descriptor(open(hidden.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (lock_) fchmod(lock_.get(), 0600);
   const std::string text = fmt::format("{}\n", getpid());
   if (!lock_ || flock(lock_.get(), LOCK_EX | LOCK_NB) != 0 ||
       write(lock_.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()) ||

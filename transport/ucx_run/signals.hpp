@@ -14,7 +14,7 @@ namespace gravel {
 class signal_source {
  public:
   /// Blocks the signals that are for the job in this thread and in those that it will start (hence: before
-  /// PMIx starts its own), and ignores SIGPIPE. Throws gravel::error.
+  /// PMIx starts its own), and ignores SIGPIPE and SIGXFSZ: writing says what is wrong. Throws gravel::error.
   signal_source() {
     sigset_t taken;
     sigemptyset(&taken);
@@ -23,6 +23,7 @@ class signal_source {
     if (!fd_) fail_errno("signalfd");
     sigprocmask(SIG_BLOCK, &taken, &mask_);
     sigpipe_ = std::signal(SIGPIPE, SIG_IGN);
+    sigxfsz_ = std::signal(SIGXFSZ, SIG_IGN);
     std::signal(SIGCHLD, SIG_DFL);  // whoever ignores it loses the exit statuses of his children
   }
 
@@ -37,11 +38,12 @@ class signal_source {
   // What this process was started with, to be given on to the PEs.
   const sigset_t& inherited_mask() const { return mask_; }
   sighandler_t inherited_sigpipe() const { return sigpipe_; }
+  sighandler_t inherited_sigxfsz() const { return sigxfsz_; }
 
  private:
   owned_descriptor fd_;
   sigset_t mask_{};
-  sighandler_t sigpipe_ = SIG_DFL;
+  sighandler_t sigpipe_ = SIG_DFL, sigxfsz_ = SIG_DFL;
 };
 
 }  // namespace gravel

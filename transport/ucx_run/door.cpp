@@ -1,0 +1,205 @@
+#include "transport/ucx_run/door.hpp"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+
+#include "lib/base/descriptor.hpp"
+#include "lib/base/error.hpp"
+
+namespace gravel {
+namespace {
+
+/// Of an end of a connection.
+struct address {
+  sockaddr_in value{};
+  socklen_t length = sizeof(value);
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&value); }
+  /// As /proc/net/tcp has it.
+  std::string text() const { return fmt::format("{:08X}:{:04X}", value.sin_addr.s_addr, ntohs(value.sin_port)); }
+};
+
+/// Of the TCP socket between these ends; asks for this one alone. None also if the kernel cannot be asked so.
+std::optional<socket_owner> ask_kernel(const address& local, const address& remote) {
+  const owned_descriptor netlink(socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+  if (!netlink) return {};
+  struct {
+    nlmsghdr header;
+    inet_diag_req_v2 what;
+  } question{};
+  question.header = {sizeof(question), SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST, 0, 0};
+  question.what.sdiag_family = AF_INET;
+  question.what.sdiag_protocol = IPPROTO_TCP;
+  question.what.idiag_states = ~0u;
+  inet_diag_sockid& id = question.what.id;
+  id.idiag_sport = local.value.sin_port;
+  id.idiag_dport = remote.value.sin_port;
+  id.idiag_src[0] = local.value.sin_addr.s_addr;
+  id.idiag_dst[0] = remote.value.sin_addr.s_addr;
+  id.idiag_cookie[0] = id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+  alignas(nlmsghdr) char answer[8192];
+  if (send(netlink.get(), &question, sizeof(question), 0) < 0) return {};
+  const ssize_t got = recv(netlink.get(), answer, sizeof(answer), 0);
+  nlmsghdr header{};
+  if (got < static_cast<ssize_t>(NLMSG_LENGTH(sizeof(inet_diag_msg)))) return {};
+  std::memcpy(&header, answer, sizeof(header));
+  if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return {};
+  inet_diag_msg found{};
+  std::memcpy(&found, answer + NLMSG_HDRLEN, sizeof(found));
+  return socket_owner{found.idiag_uid, found.idiag_inode};
+}
+
+/// The same from the list of all sockets: kernels without sock_diag have it, too.
+std::optional<socket_owner> look_in_list(const address& local, const address& remote) {
+  std::ifstream list("/proc/net/tcp");
+  for (std::string line; std::getline(list, line);) {
+    std::istringstream words(line);
+    std::string number, from, to, skipped;
+    socket_owner owner;
+    words >> number >> from >> to;
+    if (from != local.text() || to != remote.text()) continue;
+    for (int i = 0; i < 4; ++i) words >> skipped;  // state, queues, timer, retransmissions
+    if (words >> owner.user >> skipped >> owner.inode) return owner;
+  }
+  return {};
+}
+
+/// What PMIx's calls find. Never destroyed, as PMIx's threads run until the process ends.
+struct shared_door {
+  std::mutex mutex;
+  bool expected = false;
+  int listener = -1;     ///< at the address that PMIx has chosen; ours
+  int pmix_number = -1;  ///< PMIx's descriptor: in place of its socket an eventfd, readable while guests wait
+  bool closed = false;
+  std::deque<int> guests;  ///< admitted, not yet taken by PMIx
+  std::string failure;
+};
+shared_door& the_door() {
+  static auto* instance = new shared_door;
+  return *instance;
+}
+
+/// Listens in place of the socket that PMIx has bound.
+int take_over(shared_door& at, int number) {
+  address own;
+  if (getsockname(number, own.get(), &own.length) != 0) return -1;
+  if (own.value.sin_addr.s_addr != htonl(INADDR_LOOPBACK)) {
+    at.failure = "PMIx would listen on a network: see if_include and the like in pmix-mca-params.conf";
+    errno = EADDRNOTAVAIL;
+    return -1;
+  }
+  owned_descriptor waiting(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE));
+  owned_descriptor listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!waiting || !listener || dup3(waiting.get(), number, O_CLOEXEC) < 0 || bind(listener.get(), own.get(), own.length) != 0 ||
+      syscall(SYS_listen, listener.get(), 4096) != 0) {
+    const int code = errno;
+    at.failure = std::string("listening on the loopback interface: ") + std::strerror(code);
+    errno = code;
+    return -1;
+  }
+  at.pmix_number = number;
+  at.listener = listener.release();
+  return 0;
+}
+
+bool has_loopback() {
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return true;  // PMIx will say
+  bool found = false;
+  for (const ifaddrs* each = all; each; each = each->ifa_next)
+    found |= each->ifa_addr && each->ifa_addr->sa_family == AF_INET && (each->ifa_flags & IFF_LOOPBACK) && (each->ifa_flags & IFF_UP);
+  freeifaddrs(all);
+  return found;
+}
+
+}  // namespace
+
+std::optional<socket_owner> owner_of_other_end(int connected, bool with_list) {
+  address own, other;
+  if (getsockname(connected, own.get(), &own.length) != 0 || getpeername(connected, other.get(), &other.length) != 0) return {};
+  auto owner = with_list ? look_in_list(other, own) : ask_kernel(other, own);
+  if (!owner && !with_list) owner = look_in_list(other, own);
+  if (owner && owner->inode == 0) owner.reset();  // closed by its process
+  return owner;
+}
+
+door::door() {
+  if (!has_loopback())
+    fail(
+        "the PEs meet ucx-run at 127.0.0.1, but the loopback interface is down here, or has no IPv4 address: `ip link set lo up`, `ip addr "
+        "add 127.0.0.1/8 dev lo`");
+  the_door().expected = true;
+}
+door::~door() { the_door().expected = false; }
+
+std::string door::failure() { return the_door().failure; }
+
+int door::descriptor() const { return the_door().closed ? -1 : the_door().listener; }
+
+void door::serve(const std::function<bool(int)>& admit) {
+  auto& at = the_door();
+  if (descriptor() < 0) return;
+  for (;;) {
+    owned_descriptor guest(static_cast<int>(syscall(SYS_accept4, at.listener, nullptr, nullptr, SOCK_CLOEXEC)));
+    if (!guest) return;
+    if (!admit(guest.get())) continue;
+    std::lock_guard lock(at.mutex);
+    at.guests.push_back(guest.release());
+    const uint64_t one = 1;
+    if (write(at.pmix_number, &one, sizeof(one)) < 0) return;  // readable already, after 2^64 guests
+  }
+}
+
+void door::close() {
+  auto& at = the_door();
+  if (descriptor() < 0) return;
+  shutdown(at.listener, SHUT_RDWR);
+  at.closed = true;
+}
+
+}  // namespace gravel
+
+extern "C" {
+
+[[gnu::visibility("default")]] int listen(int number, int backlog) noexcept {
+  auto& at = gravel::the_door();
+  gravel::address own;
+  if (at.expected && getsockname(number, own.get(), &own.length) == 0 && own.value.sin_family == AF_INET) {
+    at.expected = false;
+    return gravel::take_over(at, number);
+  }
+  return static_cast<int>(syscall(SYS_listen, number, backlog));
+}
+
+[[gnu::visibility("default")]] int accept(int number, sockaddr* from, socklen_t* length) {
+  auto& at = gravel::the_door();
+  if (number != at.pmix_number || number < 0) return static_cast<int>(syscall(SYS_accept4, number, from, length, 0));
+  std::lock_guard lock(at.mutex);
+  uint64_t one = 0;
+  if (at.guests.empty() || read(number, &one, sizeof(one)) < 0) {
+    errno = EAGAIN;
+    return -1;
+  }
+  const int guest = at.guests.front();
+  at.guests.pop_front();
+  if (from) getpeername(guest, from, length);
+  return guest;
+}
+
+}  // extern "C"
