@@ -87,8 +87,8 @@ struct signal_of_put {
 };
 
 /// Route `net`. `signal` may be nullptr. Thread scope: the team.
-GRAVEL_BOTH void put_bulk_remote(const gravel_t& g, const copy_team& team, uint64_t offset, const char* from, uint64_t bytes,
-                                 const signal_of_put* signal, int pe) {
+GRAVEL_BOTH_APART void put_bulk_remote(gravel_t g, copy_team team, uint64_t offset, const char* from, uint64_t bytes,
+                                       const signal_of_put* signal, int pe) {
   const queue& q = bulk_queue(g, team, bytes);
   const uint32_t to = static_cast<uint32_t>(pe), n_head = signal ? 2 : 1;
   const uint64_t most = uint64_t{most_bulk_units(g, q) - 1} * sizeof(unit), last = most - (n_head - 1) * sizeof(unit);
@@ -152,7 +152,7 @@ GRAVEL_BOTH uint64_t request_bytes(const gravel_t& g) {
 }
 
 /// Requests are few: one lane sends them all. Thread scope: lane.
-GRAVEL_BOTH void request_bulk(const gravel_t& g, uint64_t to, uint64_t from, uint64_t bytes, int pe) {
+GRAVEL_BOTH_APART void request_bulk(gravel_t g, uint64_t to, uint64_t from, uint64_t bytes, int pe) {
   const uint64_t most = request_bytes(g), each = answer_bytes(g);
   for (uint64_t done = 0; done < bytes; done += most) {
     const uint64_t now = bytes - done < most ? bytes - done : most, rest = now % each;

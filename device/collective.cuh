@@ -15,8 +15,9 @@ namespace gravel {
 
 namespace detail {
 
-/// Thread 0 of the block. Messages of this block are on their way.
-GRAVEL_DEVICE void meet(const gravel_t& g, other_call what) {
+/// Thread 0 of the block. What the block has sent is applied before it says that it is here.
+GRAVEL_DEVICE_APART void meet(gravel_t g, other_call what) {
+  gravel_quiet(g);
   block_scratch* const mine = g.scratch;
   const uint64_t epoch = mine->epoch + 1;
   mine->epoch = epoch;
@@ -37,10 +38,7 @@ GRAVEL_DEVICE void meet(const gravel_t& g, other_call what) {
 GRAVEL_DEVICE void meet_as_block(const gravel_t& g, other_call what) {
   thread_fence();  // what each thread did in this PE's own memory and in peers'
   __syncthreads();
-  if (copy_team::block(g).is_leader()) {
-    gravel_quiet(g);
-    meet(g, what);
-  }
+  if (copy_team::block(g).is_leader()) meet(g, what);
   __syncthreads();
 }
 
@@ -66,11 +64,11 @@ GRAVEL_DEVICE void join_blocks(const gravel_t& g, F last) {
 }
 /// The last block meets the other PEs for all of its grid.
 GRAVEL_DEVICE void meet_as_grid(const gravel_t& g, other_call what) {
-  join_blocks(g, [&g, what] {
-    gravel_quiet(g);
-    meet(g, what);
-  });
+  join_blocks(g, [&g, what] { meet(g, what); });
 }
+
+/// A word of the scratch memory of `pe`.
+GRAVEL_DEVICE_APART void put_word(gravel_t g, uint64_t* at, uint64_t value, int pe) { gravel_put(g, at, value, pe); }
 
 template <class T>
 GRAVEL_DEVICE T combined(other_call what, T a, T b) {
@@ -85,7 +83,7 @@ GRAVEL_DEVICE void reduce_piece(const gravel_t& g, other_call what, T* to, const
   const copy_team team = copy_team::block(g);
   const uint64_t epoch = g.scratch->epoch + 1;
   for (uint32_t i = team.rank(); i < count * g.n_pes; i += team.size())
-    gravel_put(g, g.scratch->slot(epoch, g.my_pe, g.n_pes) + i % count, to_word(from[i % count]), static_cast<int>(i / count));
+    put_word(g, g.scratch->slot(epoch, g.my_pe, g.n_pes) + i % count, to_word(from[i % count]), static_cast<int>(i / count));
   meet_as_block(g, what);
   for (uint32_t i = team.rank(); i < count; i += team.size()) {
     T result{};
@@ -143,7 +141,7 @@ GRAVEL_DEVICE void gravel_broadcast_block(const gravel_t& g, T* values, uint32_t
     uint64_t* const slot = g.scratch->slot(g.scratch->epoch + 1, static_cast<uint32_t>(root), g.n_pes);
     if (static_cast<uint32_t>(root) == g.my_pe)
       for (uint32_t i = team.rank(); i < now * g.n_pes; i += team.size())
-        gravel_put(g, slot + i % now, to_word(values[done + i % now]), static_cast<int>(i / now));
+        detail::put_word(g, slot + i % now, to_word(values[done + i % now]), static_cast<int>(i / now));
     detail::meet_as_block(g, other_call::broadcast_block);
     if (static_cast<uint32_t>(root) != g.my_pe)
       for (uint32_t i = team.rank(); i < now; i += team.size()) values[done + i] = from_word<T>(look_at(g, slot + i));

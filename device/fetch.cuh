@@ -37,7 +37,7 @@ GRAVEL_BOTH void finish_gets(const gravel_t& g, uint8_t type, uint32_t n) {
 }
 
 /// `type`: of the value. Returns the answer as a word.
-GRAVEL_BOTH uint64_t fetch_remote(const gravel_t& g, op o, uint8_t type, uint64_t offset, uint64_t operand, uint64_t expected, int pe) {
+GRAVEL_BOTH_APART uint64_t fetch_remote(gravel_t g, op o, uint8_t type, uint64_t offset, uint64_t operand, uint64_t expected, int pe) {
   const uint64_t cell = take_reply_cell(g);
   const uint8_t origin = g.from == sender::host ? host_origin : 0;
   const unit message[2] = {{{make_word0(o, type | origin, offset), operand}}, {{make_return(g.my_pe, cell), expected}}};

@@ -176,11 +176,7 @@ GRAVEL_BOTH void send_direct(const gravel_t& g, uint32_t sink, const unit (&mess
 
 /// Sends a message of up to one unit, of any kind. Not inlined: what is seldom sent, or by handlers, of which a program has many, has one copy.
 /// The queue comes by value, so that the handle need not lie in memory. Thread scope: lane, as send_direct.
-#if GRAVEL_CUDA
-__host__ __device__ GRAVEL_NOINLINE
-#endif
-    inline void
-    send_apart(queue q, uint32_t sink, uint64_t kind_bits, unit message) {
+GRAVEL_BOTH_APART void send_apart(queue q, uint32_t sink, uint64_t kind_bits, unit message) {
   const row_kind kind = row_kind::of_bits(kind_bits);
   const lane_group all = lane_group::active(), group = all.part(all.match(kind_bits));
   send_together(q, group, sink, kind, [&](unit* payload, const slot_places& places) {

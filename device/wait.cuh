@@ -60,6 +60,16 @@ GRAVEL_BOTH bool seems_applied(const gravel_t& g, const lane_group& group) {
   }
   return group.ballot(some) == 0;
 }
+/// Waits until all is applied that the group has sent before, and its gets have arrived. Thread scope: the group.
+GRAVEL_BOTH_APART void finish_sends(gravel_t g, lane_group group) {
+  if (group.is_leader()) {
+    g.direct.flush_all();
+    if (g.block.state) g.block.flush_all();
+    wait_for_gets(g.counters->gets, [&] { update_gets(g); });
+  }
+  group.sync();
+  flush_peers(g, group);
+}
 }  // namespace gravel
 
 /// Returns when all that this lane sent before is applied at its destinations, and its gets have arrived. What other
@@ -72,15 +82,7 @@ GRAVEL_BOTH void gravel_quiet(const gravel_t& g) {
   group.sync();
   const bool applied = seems_applied(g, group);
   thread_fence();  // acquires what was seen, and waits for operations in this PE's own memory and in peers' memory, which the look did not wait for
-  if (!applied) {
-    if (group.is_leader()) {
-      g.direct.flush_all();
-      if (g.block.state) g.block.flush_all();
-      wait_for_gets(g.counters->gets, [&] { update_gets(g); });
-    }
-    group.sync();
-    flush_peers(g, group);
-  }
+  if (!applied) finish_sends(g, group);
   group.sync();
 }
 /// Operations on one PE before it are applied before those after it. Packets of one pair of PEs may travel on several

@@ -4,10 +4,16 @@
 #if defined(__CUDACC__)
 #define GRAVEL_BOTH __host__ __device__ __forceinline__  ///< callable from kernels and from host code
 #define GRAVEL_DEVICE __device__ __forceinline__         ///< callable from kernels only
+// The same with one copy for all calls: for what waits or is seldom done. A handle is passed to such a function by value,
+// so that a kernel's handle need not lie in memory.
+#define GRAVEL_BOTH_APART __host__ __device__ __noinline__ inline
+#define GRAVEL_DEVICE_APART __device__ __noinline__ inline
 #define GRAVEL_CUDA 1
 #else
 #define GRAVEL_BOTH inline
 #define GRAVEL_DEVICE inline
+#define GRAVEL_BOTH_APART inline
+#define GRAVEL_DEVICE_APART inline
 #define GRAVEL_CUDA 0
 #endif
 
