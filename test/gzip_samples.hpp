@@ -11,7 +11,8 @@ inline void append_little_endian(std::string& to, uint64_t value, unsigned bytes
   for (unsigned i = 0; i < bytes; ++i) to += static_cast<char>(value >> 8 * i & 0xff);
 }
 
-/// A member that holds a text of less than 64 KiB in one stored block. `extra`: bytes of the header's extra field, if any.
+/// A member that holds a text of less than 64 KiB in one stored block. `extra`: bytes of the header's extra field, if
+/// any.
 inline std::string gzip_member(std::string_view text, std::string_view extra = {}) {
   std::string member("\x1f\x8b\x08", 3);
   member += extra.empty() ? '\0' : '\4';

@@ -8,31 +8,29 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "lib/base/error.hpp"
 
 namespace gravel {
 
-byte_source::byte_source(std::string path) : name_(std::move(path)) {
+byte_source::byte_source(unopened, std::string name) : name_(std::move(name)) {}
+
+byte_source::byte_source(std::string path) : byte_source(unopened{}, std::move(path)) {
   // O_NONBLOCK: opening a pipe that nobody writes to must not hang; it has no effect on regular files.
-  const int fd = open(name_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) fail_errno("cannot open " + name_);
+  fd_ = open(name_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd_ < 0) fail_errno("cannot open " + name_);
   struct stat status;
-  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
-    close(fd);
+  if (fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode))
     fail("{} is not a regular file: every PE reads it by itself, so a pipe or a directory will not do", name_);
-  }
-  fd_ = fd;
   buffer_ = std::make_unique_for_overwrite<char[]>(chunk);
-  try {
-    rewind();
-  } catch (...) {
-    close(fd_);
-    throw;
-  }
+  rewind();
 }
 
-byte_source::byte_source(std::string name, std::string_view bytes) : name_(std::move(name)), memory_(bytes) { rewind(); }
+byte_source::byte_source(std::string name, std::string_view bytes) : byte_source(unopened{}, std::move(name)) {
+  memory_ = bytes;
+  rewind();
+}
 
 byte_source::~byte_source() {
   if (unpacker_) inflateEnd(unpacker_.get());
@@ -48,7 +46,8 @@ void byte_source::rewind() {
   packed_ = input_.starts_with("\x1f\x8b");
   if (packed_ && !unpacker_) {
     auto fresh = std::make_unique<z_stream_s>();
-    if (inflateInit2(fresh.get(), 15 + 16) != Z_OK) fail("cannot unpack {}: out of memory", name_);  // + 16: gzip's header and sums
+    constexpr int gzip_window = 15 + 16;  // 32 KiB, and gzip's header and sums
+    if (inflateInit2(fresh.get(), gzip_window) != Z_OK) fail("cannot unpack {}: out of memory", name_);
     unpacker_ = std::move(fresh);
   }
   in_member_ = packed_;

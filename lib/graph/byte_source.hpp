@@ -9,9 +9,10 @@ struct z_stream_s;  // of zlib
 
 namespace gravel {
 
-/// Gives the bytes of a file or of memory one after the other. What begins with gzip's two magic bytes is unpacked: members one behind the
-/// other are read to the last one, and zeros may follow a member. Throws gravel::error with the offset in the file for gzip data that are cut
-/// off or damaged, and for anything else behind a member. For use by one thread.
+/// Gives the bytes of a file or of memory one after the other. What begins with gzip's two magic bytes is unpacked:
+/// members one behind the other are read to the last one, and zeros may follow a member. Throws gravel::error with the
+/// offset in the file for gzip data that are cut off or damaged, and for anything else behind a member. For use by one
+/// thread.
 class byte_source {
  public:
   /// Opens a regular file. Throws gravel::error for what is missing, no regular file, or unreadable.
@@ -33,6 +34,10 @@ class byte_source {
  private:
   static constexpr size_t chunk = 64 << 10, most_head = 512;
 
+  // When this is done the destructor runs, whatever a constructor that begins with it throws.
+  struct unopened {};
+  byte_source(unopened, std::string name);
+
   void refill();
   bool begin_member();
   size_t unpack(char* to, size_t most);
@@ -51,8 +56,8 @@ class byte_source {
   size_t head_size_ = 0, head_read_ = 0;
 };
 
-/// Throws gravel::error if the source is recognisably something that no reader here reads (an archive, another compression, alignments, a web
-/// page, text in UTF-16): the text names it and says what to do.
+/// Throws gravel::error if the source is recognisably something that no reader here reads (an archive, another
+/// compression, alignments, a web page, text in UTF-16): the text names it and says what to do.
 void refuse_foreign_format(const byte_source& source);
 
 /// A piece of input for an error message: in quotes, shortened, unprintable bytes as \xNN.

@@ -78,8 +78,8 @@ struct written_real {
   bool is_digits() const { return text.find_first_not_of("0123456789", text.find_first_of("+-") == 0) == text.npos; }
 };
 
-/// Takes a real number off the front, with Fortran's exponent too (1.0D+05). What is too large for a double is inf, what is too small 0 (with
-/// a minus the next number below 0). False if there is none.
+/// Takes a real number off the front, with Fortran's exponent too (1.0D+05). What is too large for a double is inf,
+/// what is too small 0 (with a minus the next number below 0). False if there is none.
 bool take_real(std::string_view& rest, written_real& number);
 
 /// The number as a weight. Throws if it cannot be one: see weight.hpp.

@@ -11,9 +11,9 @@
 
 namespace gravel {
 
-/// Reads a source line by line. Lines end with LF or CRLF, the last one may lack its end; a mark of UTF-8 in front of the first one is skipped.
-/// Memory: the longest line, up to a limit. Throws gravel::error for a longer line, for what is recognisably no text, and what byte_source
-/// throws. For use by one thread.
+/// Reads a source line by line. Lines end with LF or CRLF, the last one may lack its end; a mark of UTF-8 in front of
+/// the first one is skipped. Memory: the longest line, up to a limit. Throws gravel::error for a longer line, for what
+/// is recognisably no text, and what byte_source throws. For use by one thread.
 class line_reader {
  public:
   static constexpr size_t longest_line = size_t{4} << 30;
@@ -50,7 +50,8 @@ class line_reader {
   size_t longest_;
   std::unique_ptr<char[]> buffer_;
   size_t capacity_ = 0;
-  size_t begin_ = 0, searched_ = 0, end_ = 0;  // what is read and not yet given out: buffer_[begin_, end_); no line ends before searched_
+  size_t begin_ = 0, end_ = 0;  // what is read and not yet given out: buffer_[begin_, end_)
+  size_t searched_ = 0;         // no line of that ends before this
   bool at_end_ = false;
   uint64_t line_number_ = 0;
 };

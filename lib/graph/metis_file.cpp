@@ -53,7 +53,8 @@ metis_header read_header(line_reader& reader) {
   return h;
 }
 
-/// Calls visit(vertex, neighbour, weight) for each neighbour of each vertex, both from 0, and checks each line on its own.
+/// Calls visit(vertex, neighbour, weight) for each neighbour of each vertex, both from 0, and checks each line on its
+/// own.
 template <class Visit>
 void each_neighbour(line_reader& reader, const metis_header& h, Visit&& visit) {
   std::string_view line;
@@ -88,8 +89,8 @@ void each_neighbour(line_reader& reader, const metis_header& h, Visit&& visit) {
       reader.fail_here("expected the end of the file after the neighbours of {} vertices, found {}", h.vertices, quoted(line));
 }
 
-/// Do both ends of each edge list it, with the same weight? Sums of hashes tell, which take no memory for edges. Edges are in groups, so that
-/// what is wrong can be looked for in one of them.
+/// Do both ends of each edge list it, with the same weight? Sums of hashes tell, which take no memory for edges. Edges
+/// are in groups, so that what is wrong can be looked for in one of them.
 class mirror_check {
  public:
   static uint64_t group_of(uint64_t v, uint64_t neighbour) { return hash(v, neighbour) % groups; }

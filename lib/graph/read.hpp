@@ -23,8 +23,9 @@ struct read_options {
 /// - **Matrix Market** (begins with %%MatrixMarket): coordinate file of a square matrix (pattern, integer or real; general or
 ///   symmetric). Entry (i, j) is an edge from vertex i-1 to vertex j-1, its value the weight; `symmetric` adds the mirrored edge of each
 ///   entry off the diagonal, and has the lower triangle alone. A file that is named *.mtx must begin so.
-/// - **METIS** (named *.graph or *.metis, before a .gz): line i of neighbours is vertex i-1. Weights of vertices are read past. As METIS's
-///   graphchk wants it: both ends of an edge list it, with the same weight; no loops, no repetitions.
+/// - **METIS** (named *.graph or *.metis, before a .gz): line i of neighbours is vertex i-1. Weights of vertices are
+///   read past. As METIS's graphchk wants it: both ends of an edge list it, with the same weight; no loops, no
+///   repetitions.
 /// - **Galois** (begins with the binary word 1 or 2): a .gr file of version 1 or 2.
 /// - **SNAP**, all others: lines "source<blanks>target", with weights "source<blanks>target<blanks>weight"; comments begin with '#'. Ids
 ///   are any 64-bit numbers. The vertices are the ids that occur, in ascending order.
@@ -32,14 +33,16 @@ struct read_options {
 /// With `names` the vertices are the lines of that file: an id in a SNAP file is a line number from 0 and stays the vertex's
 /// number, and vertices without edges are kept. All parts must pass the same files.
 ///
-/// `ids` of the result has what the file calls the vertices: the ids of SNAP; indices from 1 of Matrix Market and METIS; numbers from 0
-/// of Galois and of files with names.
+/// `ids` of the result has what the file calls the vertices: the ids of SNAP; indices from 1 of Matrix Market and
+/// METIS; numbers from 0 of Galois and of files with names.
 ///
-/// Edges that a file of another format repeats are kept. A weight is a number from 0 to 3.4e38, and a whole number must be one that float holds
-/// exactly; others are refused (see weight.hpp). Decimal numbers are rounded where they become float; what is smaller than the smallest is 0.
+/// Edges that a file of another format repeats are kept. A weight is a number from 0 to 3.4e38, and a whole number must
+/// be one that float holds exactly; others are refused (see weight.hpp). Decimal numbers are rounded where they become
+/// float; what is smaller than the smallest is 0.
 ///
 /// Memory: the share of edges; for SNAP 8 bytes per vertex of the whole graph, and while reading the table of id_index; for Galois while
-/// reading the whole file; for text the longest line. Throws gravel::error with file, line (of text) and what was expected there.
+/// reading the whole file; for text the longest line. Throws gravel::error with file, line (of text) and what was
+/// expected there.
 edge_list read_graph(const std::string& path, const graph_share& share = {}, const read_options& options = {});
 /// The same from bytes in memory, or from an open file: see byte_source.hpp.
 edge_list read_graph(byte_source& source, const graph_share& share = {}, const read_options& options = {});

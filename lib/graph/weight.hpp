@@ -13,9 +13,9 @@ constexpr bool fits_weight(uint64_t whole) {
   return whole == 0 || std::bit_width(whole) - std::countr_zero(whole) <= std::numeric_limits<float>::digits;
 }
 
-/// Is the value from 0 to `largest_weight`, and, if it is a whole number, one that float holds exactly? (From 2^53 on a double does not tell
-/// whole numbers from others, and they are rounded as those are.) False for what is not finite. To be asked of weights, and of sums of weights
-/// that are kept as float.
+/// Is the value from 0 to `largest_weight`, and, if it is a whole number, one that float holds exactly? (From 2^53 on a
+/// double does not tell whole numbers from others, and they are rounded as those are.) False for what is not finite. To
+/// be asked of weights, and of sums of weights that are kept as float.
 constexpr bool fits_weight(double value) {
   if (!(value >= 0 && value <= largest_weight)) return false;
   if (value >= 0x1p53) return true;

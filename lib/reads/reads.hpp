@@ -18,8 +18,8 @@ struct read_set {
   uint64_t bases = 0;    ///< A, C, G and T in `codes`
   uint64_t unknown = 0;  ///< letters at which a read was split
 
-  /// Appends letters to the read that is being added: ACGT in either case, and U as T. Other letters of IUPAC's code, gaps (- and .) and stops
-  /// (*) split it. Returns the first byte that is none of these, 0: there is none.
+  /// Appends letters to the read that is being added: ACGT in either case, and U as T. Other letters of IUPAC's code,
+  /// gaps (- and .) and stops (*) split it. Returns the first byte that is none of these, 0: there is none.
   char add_letters(std::string_view letters);
   /// Ends a read.
   void end_read();
@@ -32,9 +32,10 @@ struct read_share {
   uint64_t number = 0, of = 1;
 };
 
-/// Reads a FASTA or FASTQ file (the first byte tells which), plain or gzip. FASTQ has four lines a record, FASTA any number. A record may have
-/// no letters, and counts. Blanks at the end of lines do not. The whole file is read and checked, and the records of `share` are kept. Throws
-/// gravel::error with file and line for what is cut off or malformed, for an empty file, and what line_reader throws.
+/// Reads a FASTA or FASTQ file (the first byte tells which), plain or gzip. FASTQ has four lines a record, FASTA any
+/// number. A record may have no letters, and counts. Blanks at the end of lines do not. The whole file is read and
+/// checked, and the records of `share` are kept. Throws gravel::error with file and line for what is cut off or
+/// malformed, for an empty file, and what line_reader throws.
 read_set read_reads(const std::string& path, read_share share = {});
 /// The same from bytes in memory, or from an open file: see byte_source.hpp.
 read_set read_reads(byte_source& source, read_share share = {});
