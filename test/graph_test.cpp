@@ -304,6 +304,7 @@ TEST_CASE("a mark of UTF-8 is skipped, and what is no text is named") {
                         6),
             "is text in UTF-16"},
            {gzip_member("1 2\n"), "is gzip data within gzip data"},
+           {"1 2\r2 3\r", ":1: lines end with CR alone"},
            {std::string("\x00\x01\x02", 3), "byte 0 is 0: these are binary data"},
        }) {
     INFO(said);

@@ -24,12 +24,16 @@ uint64_t memory_limit() {
 csr make_csr(const edge_list& list, int part, int parts) {
   const block_distribution distribution(list.vertices, parts);
   csr rows;
-  // Asked first: the system hands out more memory than there is, and ends the process later.
+  // Asked first: the system hands out more memory than there is, and ends the process later. Beside the rows there are the
+  // list and what the program has for each vertex.
   const uint64_t needed = 8 * (distribution.count(part) + 1 + list.edges.size() + list.weights.size());
-  if (needed > memory_limit())
-    fail("part {} of {} has {} vertices and {} edges, whose rows take {:.1f} GiB, but there are {:.1f} GiB of memory: use more machines",
-         part, parts, distribution.count(part), list.edges.size(), static_cast<double>(needed) * 0x1p-30,
-         static_cast<double>(memory_limit()) * 0x1p-30);
+  const uint64_t there = memory_limit();
+  if (needed > there / 2)
+    fail(
+        "part {} of {} has {} vertices and {} edges, whose rows take {:.1f} GiB, more than half of the memory ({:.1f} GiB): "
+        "use more machines",
+        part, parts, distribution.count(part), list.edges.size(), static_cast<double>(needed) * 0x1p-30,
+        static_cast<double>(there) * 0x1p-30);
   try {
     rows.offsets.assign(distribution.count(part) + 1, 0);
     rows.targets.resize(list.edges.size());

@@ -11,8 +11,11 @@ constexpr size_t chunk = 64 << 10;  // at least so many bytes are read at once
 
 line_reader::line_reader(byte_source& source, size_t longest) : source_(source), longest_(longest) {
   refuse_foreign_format(source);
-  if (const size_t zero = source.head().find('\0'); zero != std::string_view::npos)
-    fail("{}: byte {} is 0: these are binary data, expected text", path(), zero);
+  constexpr size_t none = std::string_view::npos;
+  const std::string_view head = source.head();
+  if (const size_t zero = head.find('\0'); zero != none) fail("{}: byte {} is 0: these are binary data, expected text", path(), zero);
+  if (const size_t cr = head.find('\r'); cr != none && cr + 1 < head.size() && head.find('\n') == none)
+    fail("{}:1: lines end with CR alone: write the file with LF (tr '\\r' '\\n')", path());
   start();
 }
 
