@@ -13,6 +13,7 @@
 #include "examples/no_sender.hpp"
 #include "examples/program.hpp"
 #include "examples/together.hpp"
+#include "examples/worklists/words_of_all.cuh"
 #include "gravel.cuh"
 #include "lib/base/mix.hpp"
 
@@ -293,6 +294,17 @@ __global__ void clear_counts(uint32_t* counts) {
   if (threadIdx.x < classes) counts[threadIdx.x] = 0;
 }
 
+/// The check of the result at any size: `words` has the colours of own vertices, and of ghosts what their owners have
+/// now.
+__global__ void count_conflicts(worklist_graph graph, const uint32_t* words, uint64_t* wrong) {
+  uint64_t mine = 0;
+  for (uint64_t v = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; v < graph.own; v += uint64_t{gridDim.x} * blockDim.x) {
+    mine += words[v] == uncolored;
+    for (uint64_t e = graph.offsets[v]; e < graph.offsets[v + 1]; ++e) mine += graph.targets[e] != v && words[graph.targets[e]] == words[v];
+  }
+  if (mine) fetch_add<scope::device>(wrong, mine);
+}
+
 constexpr graph_wish rows_of_neighbours{.undirected = true, .simple = true};
 
 struct prepared {
@@ -456,6 +468,19 @@ bool solve(const color_options& o) {
   uint64_t colors = 0;
   for (uint64_t i = 0; i < own; ++i) colors = std::max<uint64_t>(colors, uint64_t{mine[i]} + 1);
   colors = gravel_max_all(colors);
+  {
+    const worklist_graph here{p.graph.offsets.data(), p.graph.targets.data(), ghosts.data(), part.codes, own, n_ghosts};
+    const std::vector<uint32_t> wide(mine.begin(), mine.end());
+    device_array<uint32_t> own_colors(wide);
+    words_of_all<uint32_t> words(here);
+    words.fetch(own_colors.data());
+    device_array<uint64_t> conflicts(std::vector<uint64_t>(1));
+    launch_for(own, count_conflicts, here, static_cast<const uint32_t*>(words.words()), conflicts.data());
+    gravel_synchronize();
+    uint64_t found = 0;
+    gravel_copy(&found, conflicts.data(), sizeof(found));
+    wrong += gravel_sum_all(found);
+  }
   const bool serial = !o.no_verify && edges <= o.serial_limit;
   uint32_t greedy = 0;
   if (serial) {
@@ -487,23 +512,19 @@ bool solve(const color_options& o) {
     if (serial) std::printf("serial greedy colouring takes %u colours\n", greedy);
   }
   if (!o.dump.empty()) {
-    const auto& names = part.old_numbers;
-    std::vector<uint64_t> all_names(vertices);  // the graph's own numbers, by those of the division
-    for (uint64_t v = 0; v < vertices; ++v) all_names[part.by.number_of(v)] = v;
+    const ids_by_code id_of(part);
     std::vector<uint32_t> targets(p.graph.edges);
     gravel_copy(targets.data(), p.graph.targets.data(), targets.size() * sizeof(uint32_t));
-    const auto name_of = [&](uint32_t target) {
-      if (target < own) return names[target];
-      const uint32_t code = ghost_vertices.codes[target - own];
-      return all_names[part.by.first[static_cast<size_t>(part.codes.owner(code))] + part.codes.place(code)];
-    };
     column from{"vertex", {}}, to{"neighbour", {}};
+    const std::vector<uint64_t> ids = part.own_ids();
     for (uint64_t v = 0; v < own; ++v)
-      for (uint64_t e = rows.offsets[v]; e < rows.offsets[v + 1]; ++e)
-        from.values.push_back(static_cast<double>(names[v])), to.values.push_back(static_cast<double>(name_of(targets[e])));
+      for (uint64_t e = rows.offsets[v]; e < rows.offsets[v + 1]; ++e) {
+        from.numbers.push_back(ids[v]);
+        to.numbers.push_back(targets[e] < own ? ids[targets[e]] : id_of(ghost_vertices.codes[targets[e] - own]));
+      }
     dump_columns(program_name, o.dump, "edges", {from, to});
     mine.resize(own);
-    dump_columns(program_name, o.dump, "colors", {{"vertex", {names.begin(), names.end()}}, {"color", {mine.begin(), mine.end()}}});
+    dump_columns(program_name, o.dump, "colors", {{"vertex", {}, ids}, {"color", {mine.begin(), mine.end()}}});
   }
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())

@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <optional>
+#include <type_traits>
 #include <vector>
 
 namespace gravel {
@@ -19,6 +21,12 @@ CLI::Validator real_from(double least, double most) {
     return right ? std::string() : fmt::format("'{}' is not a number from {} to {}", text, least, most);
   };
   return CLI::Validator(check, fmt::format("{} to {}", least, most));
+}
+
+/// CLI11 takes -1 for the largest number.
+CLI::Validator no_minus() {
+  const auto check = [](const std::string& text) { return text.starts_with('-') ? fmt::format("'{}' is below 0", text) : std::string(); };
+  return CLI::Validator(check, "");
 }
 
 }  // namespace
@@ -43,6 +51,7 @@ option option::delimiter(char between) const { return option(option_->delimiter(
 option option::expected(int values) const { return option(option_->expected(values)); }
 option option::excludes(const char* other) const { return option(option_->excludes(std::string(other))); }
 option option::type_name(const char* name) const { return option(option_->type_name(name)); }
+option option::hidden() const { return option(option_->group("")); }
 option option::capture_default_str() const { return option(option_->capture_default_str()); }
 size_t option::count() const { return option_->count(); }
 
@@ -54,7 +63,9 @@ command_line::~command_line() = default;
 
 template <class T>
 option command_line::add_option(const char* name, T& value, const std::string& text) {
-  return option(app_->add_option(name, value, text));
+  CLI::Option* const added = app_->add_option(name, value, text);
+  if constexpr (std::is_unsigned_v<T> || std::is_same_v<T, std::optional<uint64_t>>) added->check(no_minus());
+  return option(added);
 }
 #define GRAVEL_OPTION_OF(T)                                                         \
   template option command_line::add_option<T>(const char*, T&, const std::string&); \
@@ -66,6 +77,7 @@ GRAVEL_OPTION_OF(uint64_t)
 GRAVEL_OPTION_OF(float)
 GRAVEL_OPTION_OF(double)
 GRAVEL_OPTION_OF(std::string)
+template option command_line::add_option<std::optional<uint64_t>>(const char*, std::optional<uint64_t>&, const std::string&);
 #undef GRAVEL_OPTION_OF
 option command_line::add_option(const char* name, const std::function<void(const std::string&)>& take, const std::string& text) {
   return option(app_->add_option_function<std::string>(name, take, text));

@@ -4,6 +4,7 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace CLI {
@@ -35,6 +36,8 @@ class command_line_option {
   command_line_option excludes(const char* other) const;
   /// What --help calls its value.
   command_line_option type_name(const char* name) const;
+  /// --help does not name it: it is for tests.
+  command_line_option hidden() const;
   /// --help tells the value that the variable has now.
   command_line_option capture_default_str() const;
 
@@ -53,7 +56,8 @@ class command_line {
   ~command_line();
   command_line(command_line&&) noexcept;
 
-  /// An option whose value goes to `value`: int, uint16_t, uint32_t, uint64_t, float, double, std::string, or a std::vector of these.
+  /// An option whose value goes to `value`: int, uint16_t, uint32_t, uint64_t, float, double, std::string, a
+  /// std::vector of these, or std::optional<uint64_t>.
   template <class T>
   command_line_option add_option(const char* name, T& value, const std::string& text);
   /// An option whose value goes to a function, when all are parsed, in the order in which options were added.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <vector>
 
 #include "examples/device_sort.hpp"
@@ -18,7 +19,8 @@ namespace gravel {
 struct device_part {
   graph_part part;  ///< of `rows` the offsets alone
   uint64_t edges = 0;
-  double seconds = 0;  ///< that making or reading it took
+  double seconds = 0;         ///< that making or reading it took
+  bool whole_weights = true;  ///< all weights here are whole numbers
   device_array<uint64_t> offsets;
   device_array<uint32_t> targets;  ///< own vertices by their places, ghost k as own + k
   device_array<float> weights;     ///< of each edge, if they were wished for
@@ -248,6 +250,7 @@ inline device_part copy_part(const graph_input& input, const graph_wish& wish, i
   made.offsets = device_array<uint64_t>(rows.offsets);
   made.targets = device_array<uint32_t>(targets);
   if (wish.weights) made.weights = device_array<float>(std::vector<float>(rows.weights.begin(), rows.weights.end()));
+  made.whole_weights = std::all_of(rows.weights.begin(), rows.weights.end(), [](double weight) { return weight == std::floor(weight); });
   rows.targets = {};
   rows.weights = {};
   return made;

@@ -77,6 +77,38 @@ void name_part(graph_part& mine, partition by, int part) {
     for (uint64_t i = 0; i < count; ++i) mine.old_numbers[i] = first + i;
 }
 
+std::vector<uint64_t> graph_part::own_ids() const {
+  std::vector<uint64_t> all;
+  all.reserve(old_numbers.size());
+  for (const uint64_t v : old_numbers) all.push_back(ids.of(v));
+  return all;
+}
+
+ids_by_code::ids_by_code(const graph_part& part) : part_(part), old_numbers_(part.by.number.size()) {
+  for (uint64_t v = 0; v < old_numbers_.size(); ++v) old_numbers_[part.by.number[v]] = v;
+}
+
+uint64_t ids_by_code::operator()(uint32_t code) const {
+  const uint64_t number = part_.by.first[static_cast<size_t>(part_.codes.owner(code))] + part_.codes.place(code);
+  return part_.ids.of(old_numbers_.empty() ? number : old_numbers_[number]);
+}
+
+void add_source_option(command_line& app, std::optional<uint64_t>& id) {
+  app.add_option(
+      "--source", id,
+      "The vertex to begin at, by its id in the file (Matrix Market and METIS count from 1; generated graphs and Galois files from "
+      "0); if not given, one with the most edges");
+}
+
+uint64_t find_vertex(const graph_input& input, const graph_part& part, uint64_t id) {
+  if (const auto vertex = part.ids.find(id, part.vertices)) return *vertex;
+  const uint64_t first = part.ids.of(0), last = part.ids.of(part.vertices - 1);
+  const std::string called = !part.ids.listed.empty() ? fmt::format("have the ids that its edges name, from {} to {}", first, last)
+                             : first == 1             ? fmt::format("are counted from 1 to {}, as Matrix Market and METIS do", last)
+                                                      : fmt::format("are counted from 0 to {}", last);
+  fail("there is no vertex {} in {}: its {} vertices {}", id, input.description(), part.vertices, called);
+}
+
 graph_part load_part(const graph_input& input, const graph_wish& wish, int part, int parts) {
   graph_part mine;
   const bool blocks = input.division == "blocks";

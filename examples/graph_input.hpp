@@ -1,6 +1,7 @@
 // The graph that an example works on: from a file or generated, and this PE's part of it.
 #pragma once
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,26 @@ struct graph_part {
   vertex_ids ids;  ///< see edge_list
   /// The graph's own number of this PE's vertices.
   std::vector<uint64_t> old_numbers;
+
+  /// What the graph calls this PE's vertices.
+  std::vector<uint64_t> own_ids() const;
 };
+
+/// What the graph calls any vertex, by its code: 8 bytes for each vertex of the whole graph.
+class ids_by_code {
+ public:
+  explicit ids_by_code(const graph_part& part);
+  uint64_t operator()(uint32_t code) const;
+
+ private:
+  const graph_part& part_;
+  std::vector<uint64_t> old_numbers_;  ///< of all vertices by their new numbers; empty: they are the same
+};
+
+/// The option --source ID.
+void add_source_option(command_line& app, std::optional<uint64_t>& id);
+/// The number of the vertex that the graph calls `id`. Throws gravel::error that says what its vertices are called.
+uint64_t find_vertex(const graph_input& input, const graph_part& part, uint64_t id);
 /// Fills all but `rows` and `ids`.
 void name_part(graph_part& mine, partition by, int part);
 /// Throws gravel::error. Division by edges or by METIS takes the memory of the whole graph for a while.

@@ -45,7 +45,8 @@ std::vector<rule> rules_of(const gups_report& r) {
 }  // namespace
 
 bool gups_report::right(const gups_run& run) const {
-  return run.serial_errors == 0 && run.undo_errors == 0 && (!run.sum_checked || run.sum == total_updates());
+  return (!run.hash_checked || run.hash_right) && run.serial_errors == 0 && run.undo_errors == 0 &&
+         (!run.sum_checked || run.sum == total_updates());
 }
 bool gups_report::right() const {
   return std::all_of(runs.begin(), runs.end(), [&](const gups_run& run) { return right(run); });
@@ -68,6 +69,7 @@ std::string gups_report::line(const gups_run& run) const {
                                  run.seconds, rate / 1e6, rate / 1e6 / n_pes, rate / 1e9,
                                  100.0 * static_cast<double>(run.remote) / static_cast<double>(std::max<uint64_t>(1, total_updates())));
   if (run.serial_checked) text += fmt::format("  {} wrong words, compared with a serial computation\n", run.serial_errors);
+  if (run.hash_checked) text += fmt::format("  the table's hash is {} of all updates\n", run.hash_right ? "that" : "NOT that");
   if (run.undo_checked)
     text += fmt::format("  {} wrong words after all updates were made a second time, which undoes them\n", run.undo_errors);
   if (run.sum_checked) text += fmt::format("  the counters sum up to {} of {}\n", run.sum, total_updates());
@@ -105,6 +107,7 @@ void gups_report::write_json(const std::string& path) const {
     ordered_json one = {
         {"seconds", run.seconds}, {"updates_per_s", static_cast<double>(total_updates()) / run.seconds}, {"remote_updates", run.remote}};
     if (run.serial_checked) one["errors_against_serial"] = run.serial_errors;
+    if (run.hash_checked) one["hash_right"] = run.hash_right;
     if (run.undo_checked) one["errors_after_undo"] = run.undo_errors;
     if (run.sum_checked) one["sum_of_counters"] = run.sum;
     all["runs"].push_back(one);

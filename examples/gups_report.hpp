@@ -28,6 +28,7 @@ struct gups_run {
   uint64_t serial_errors = 0;
   bool undo_checked = false;
   uint64_t undo_errors = 0;
+  bool hash_checked = false, hash_right = false;  ///< the hash of the table is that of all updates
   bool sum_checked = false;
   uint64_t sum = 0;  ///< of the counters, in the increment mode
 };

@@ -16,6 +16,7 @@
 #include "examples/together.hpp"
 #include "gravel.cuh"
 #include "host/device_array.hpp"
+#include "lib/base/mix.hpp"
 #include "lib/graph/graph.hpp"
 
 using namespace gravel;
@@ -111,6 +112,9 @@ bool count_degrees(const indegree_options& o) {
   auto* degree = gravel_malloc<uint64_t>(distribution.block * sizeof(uint64_t));
   device_array<uint64_t> offsets(rows.offsets), targets(rows.targets);
   const device_rows on_device{offsets.data(), targets.data(), distribution};
+  uint64_t hash = 0;  // of all edges, by where they lead
+  for (const uint64_t target : rows.targets) hash += mix(target);
+  hash = gravel_sum_all(hash);
   rows = {};
   gravel_barrier_all();
   const auto begin = std::chrono::steady_clock::now();
@@ -125,11 +129,12 @@ bool count_degrees(const indegree_options& o) {
 
   std::vector<uint64_t> counted(own_vertices);
   gravel_copy(counted.data(), degree, own_vertices * sizeof(uint64_t));
-  uint64_t sum = 0;
-  for (const uint64_t d : counted) sum += d;
+  uint64_t sum = 0, hash_of_counts = 0;
+  for (uint64_t i = 0; i < own_vertices; ++i) sum += counted[i], hash_of_counts += counted[i] * mix(distribution.first(me) + i);
   sum = gravel_sum_all(sum);
+  const bool hash_right = gravel_sum_all(hash_of_counts) == hash;
   const uint64_t edges = gravel_sum_all(own_edges);
-  bool right = sum == graph.total_edges && edges == graph.total_edges;
+  bool right = sum == graph.total_edges && edges == graph.total_edges && hash_right;
   const bool serial = !o.no_verify && graph.total_edges <= o.serial_limit;
   const uint64_t wrong = serial ? compare_with_serial(o, distribution, counted) : 0;
   right &= wrong == 0;
@@ -137,8 +142,9 @@ bool count_degrees(const indegree_options& o) {
   for (uint64_t i = 0; i < own_vertices; ++i) scores.push_back({counted[i], distribution.first(me) + i});
   const auto best = gather_best(std::move(scores), o.top);
   if (me == 0) {
-    std::printf("%.3f s: %.4g M edges/s; in-degrees sum up to %llu of %llu\n", seconds, static_cast<double>(edges) / seconds / 1e6,
-                static_cast<unsigned long long>(sum), static_cast<unsigned long long>(graph.total_edges));
+    std::printf("%.3f s: %.4g M edges/s; in-degrees sum up to %llu of %llu, and their hash is %s of all edges\n", seconds,
+                static_cast<double>(edges) / seconds / 1e6, static_cast<unsigned long long>(sum),
+                static_cast<unsigned long long>(graph.total_edges), hash_right ? "that" : "NOT that");
     if (serial) std::printf("%llu wrong in-degrees, compared with a serial count\n", static_cast<unsigned long long>(wrong));
     print_best(best, graph);
   }
@@ -178,7 +184,7 @@ int main(int argc, char** argv) {
       .capture_default_str();
   app.add_option("--grid", o.grid, "Thread blocks; 0: as many as fill the device").range(0, 1 << 20).capture_default_str();
   app.add_flag("--no-verify", o.no_verify, "Do not check the result");
-  app.add_option("--serial-limit", o.serial_limit, "Compare with a serial count up to so many edges (else only the sum)")
+  app.add_option("--serial-limit", o.serial_limit, "Compare with a serial count up to so many edges (else only by sum and hash)")
       .capture_default_str();
   parse_or_exit(app, argc, argv, [&] { check_options(o); });
 

@@ -12,6 +12,7 @@
 #include "examples/progress.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
+#include "host/device_array.hpp"
 #include "lib/base/mix.hpp"
 
 using namespace gravel;
@@ -28,7 +29,7 @@ struct kmeans_options {
   uint64_t seed = 1;
   model_options network;
   bool no_verify = false;
-  std::string json, dump;
+  std::string json, dump, fault;
   uint64_t serial_limit = 1 << 22;
 };
 
@@ -167,6 +168,68 @@ __global__ void move_centers(Handle g, kmeans_job job, uint64_t, uint64_t) {
   if (threadIdx.x == 0) *job.changed = 0;
 }
 
+/// What check_points() counts.
+struct kmeans_check {
+  uint64_t* elsewhere;  ///< points whose cluster is not that of the nearest centre
+  uint64_t* sums;       ///< of each cluster, its points' coordinates, then their number, as kmeans_job::sums has them; of this PE's points
+};
+/// For the check of the result at any size, as simple as can be: a lane makes its points again from their numbers,
+/// finds the nearest of `centers` by squares of differences, and adds up coordinates by atomics. All numbers are whole,
+/// so nothing is rounded, and nothing may differ.
+__global__ void check_points(kmeans_job job, point_source source, uint64_t first, const int32_t* centers, kmeans_check check) {
+  const uint32_t stride = job.dimensions + 1;
+  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < job.count; i += uint64_t{gridDim.x} * blockDim.x) {
+    uint32_t nearest = 0;
+    uint64_t least = ~uint64_t{0};
+    for (uint32_t c = 0; c < job.clusters; ++c) {
+      uint64_t distance = 0;
+      for (uint32_t d = 0; d < job.dimensions; ++d) {
+        const int64_t apart = (int64_t{source.coordinate(first + i, d)} << fraction_bits) - centers[c * job.dimensions + d];
+        distance += static_cast<uint64_t>(apart * apart);
+      }
+      if (distance < least) nearest = c, least = distance;
+    }
+    const uint32_t cluster = job.cluster[i];
+    if (cluster != nearest) fetch_add<scope::device>(check.elsewhere, uint64_t{1});
+    if (cluster >= job.clusters) continue;
+    for (uint32_t d = 0; d < job.dimensions; ++d)
+      fetch_add<scope::device>(&check.sums[cluster * stride + d], uint64_t{source.coordinate(first + i, d)});
+    fetch_add<scope::device>(&check.sums[cluster * stride + job.dimensions], uint64_t{1});
+  }
+}
+
+/// The check of the result at any size. `used`: the centres that the last assignment had; `centers`: those of the
+/// result. Each point must be in the cluster of the nearest of `used`, and each centre that has points must be their
+/// mean. Collective; the number of differences at all PEs.
+uint64_t check_result(const kmeans_job& job, const point_source& source, const std::vector<int32_t>& used,
+                      const std::vector<int32_t>& centers) {
+  const auto me = static_cast<uint64_t>(gravel_my_pe()), n_pes = static_cast<uint64_t>(gravel_n_pes());
+  device_array<int32_t> used_here(used);
+  device_array<uint64_t> counts(std::vector<uint64_t>(1 + job.values()));
+  gravel_launch(check_points, blocks_to_fill_device(), lanes_of_block, job, source, me * job.count,
+                static_cast<const int32_t*>(used_here.data()), kmeans_check{counts.data(), counts.data() + 1});
+  gravel_synchronize();
+  std::vector<uint64_t> found(1 + job.values());
+  gravel_copy(found.data(), counts.data(), found.size() * sizeof(uint64_t));
+  gravel_sum_all(found.data(), found.data(), found.size());
+  const uint64_t* const sums = found.data() + 1;
+  const uint32_t stride = job.dimensions + 1;
+  uint64_t wrong = found[0], points = 0;
+  for (uint32_t c = 0; c < job.clusters; ++c) {
+    const uint64_t count = sums[c * stride + job.dimensions];
+    points += count;
+    for (uint32_t d = 0; d < job.dimensions; ++d) {
+      const int32_t center = centers[c * job.dimensions + d];
+      // Rounded: twice the difference to the mean is at most a unit of the fraction. Where there are no points the
+      // centre stays.
+      const auto twice = static_cast<__int128_t>(count) * 2 * center - static_cast<__int128_t>(sums[c * stride + d]) * (2 << fraction_bits);
+      wrong += count ? twice > static_cast<__int128_t>(count) || -twice > static_cast<__int128_t>(count)
+                     : center != used[c * job.dimensions + d];
+    }
+  }
+  return wrong + (points != job.count * n_pes);
+}
+
 /// Lloyd's algorithm by one thread over all points. Returns the centres; `steps`: until no point changed.
 std::vector<int32_t> compute_serially(const kmeans_options& o, std::vector<int32_t> centers, uint64_t all, std::vector<uint8_t>& cluster,
                                       uint32_t& steps) {
@@ -241,11 +304,13 @@ bool solve(const kmeans_options& o) {
   progress report(program_name, me == 0);
   uint32_t steps = 0;
   bool goes_on = true;
+  std::vector<int32_t> used(start.size());  // the centres of the last assignment, where others follow it
   const auto begin = std::chrono::steady_clock::now();
   while (goes_on && steps < o.max_steps) {
     net.launch(kernel, of_rivals, sums, job);
     net.meeting().round();  // all sums are at their owners
     goes_on = net.meeting().sum(job.changed) != 0;
+    if (goes_on && steps + 1 == o.max_steps) gravel_copy(used.data(), job.centers, used.size() * sizeof(int32_t));
     if (goes_on) net.launch(move, move_centers<model_sender, model_handle>, centers_of_one, job);
     net.meeting().round();  // all centres have arrived
     report.at(++steps, o.max_steps);
@@ -258,6 +323,13 @@ bool solve(const kmeans_options& o) {
   std::vector<uint8_t> cluster(o.points);
   gravel_copy(centers.data(), job.centers, centers.size() * sizeof(int32_t));
   gravel_copy(cluster.data(), job.cluster, o.points);
+  if (!goes_on) used = centers;
+  if (o.fault == "center") ++centers[0];
+  if (o.fault == "point" && me == n_pes - 1) {
+    cluster[0] = cluster[0] == 0 ? 1 : 0;
+    gravel_copy(job.cluster, cluster.data(), 1);
+  }
+  const uint64_t differences = o.no_verify ? 0 : check_result(job, source, used, centers);
   std::vector<uint64_t> sizes(o.clusters);
   uint64_t wrong = 0;
   for (const uint8_t c : cluster) c < o.clusters ? ++sizes[c] : ++wrong;
@@ -273,13 +345,23 @@ bool solve(const kmeans_options& o) {
     wrong += steps != std::min(expected_steps, o.max_steps);
     for (uint64_t i = 0; i < o.points; ++i) wrong += cluster[i] != expected[me * o.points + i];
   }
-  wrong = gravel_sum_all(wrong);
+  const uint64_t unlike_serial = gravel_sum_all(wrong);
+  wrong = unlike_serial + differences;
   if (me == 0) {
     std::printf("%s: %llu PEs on %d nodes, %s backend: %llu points of %u dimensions, %u clusters\n%u steps in %.4f s, %.4g M points/s%s\n",
                 program_name, static_cast<unsigned long long>(n_pes), gravel_n_nodes(), gravel_backend(),
                 static_cast<unsigned long long>(all), o.dimensions, o.clusters, steps, seconds,
                 static_cast<double>(all) * steps / seconds / 1e6, goes_on ? "; points still change" : "");
-    if (serial) std::printf("%llu differences from a serial run of Lloyd's algorithm\n", static_cast<unsigned long long>(wrong));
+    if (o.no_verify) {
+      std::printf("not verified\n");
+    } else {
+      std::printf("%llu differences where all nearest centres, sums, counts and means were computed again\n",
+                  static_cast<unsigned long long>(differences));
+      if (serial) std::printf("%llu differences from a serial run of Lloyd's algorithm\n", static_cast<unsigned long long>(unlike_serial));
+      else
+        std::printf("not checked: that Lloyd's algorithm comes from its first centres to these (more than %llu points, --serial-limit)\n",
+                    static_cast<unsigned long long>(o.serial_limit));
+    }
     for (uint32_t c = 0; c < o.clusters; ++c) {
       std::printf("%12llu points around", static_cast<unsigned long long>(sizes[c]));
       for (uint32_t d = 0; d < o.dimensions; ++d) std::printf(" %.1f", centers[c * o.dimensions + d] / 256.0);
@@ -311,6 +393,7 @@ bool solve(const kmeans_options& o) {
                           {"converged", !goes_on},
                           {"seconds", seconds},
                           {"points_per_s", static_cast<double>(all) * steps / seconds},
+                          {"computed_again", !o.no_verify},
                           {"compared_with_serial", serial},
                           {"wrong", wrong},
                           {"right", wrong == 0}});
@@ -329,8 +412,11 @@ int main(int argc, char** argv) {
   app.add_option("--max-steps", o.max_steps, "End after so many steps at the latest").range(1, 1000000).capture_default_str();
   o.network.add_options(app);
   app.add_option("--seed", o.seed, "Of the points").capture_default_str();
-  app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial run");
-  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many points in all").capture_default_str();
+  app.add_flag("--no-verify", o.no_verify, "Do not check the result");
+  app.add_option("--serial-limit", o.serial_limit,
+                 "Compare with a serial run up to so many points in all; more are checked by other kernels alone")
+      .capture_default_str();
+  app.add_option("--fault", o.fault, "Make the result wrong, to see that the check finds it").one_of({"point", "center"}).hidden();
   add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {

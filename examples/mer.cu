@@ -6,6 +6,7 @@
 
 #include "examples/contigs.hpp"
 #include "examples/facts.hpp"
+#include "examples/kmer_check.hpp"
 #include "examples/kmer_inboxes.hpp"
 #include "examples/mer_oracle.hpp"
 #include "examples/mer_reference.hpp"
@@ -32,7 +33,7 @@ struct mer_options {
   unsigned k = 31;
   uint64_t min_count = 2, slots = 0, serial_limit = 1 << 22;
   bool no_verify = false;
-  std::string json, dump, contigs;
+  std::string json, dump, contigs, fault;
 };
 
 /// Counts a k-mer that has `before` and `after` around it (codes, no_base at the ends of reads). Lanes that hold the same one add once together.
@@ -254,6 +255,18 @@ uint64_t compare_serially(const mer_options& o, const std::vector<kmer_entry>& e
   return wrong;
 }
 
+/// For tests of the check: one k-mer of this PE is counted once too often, another one once too little.
+void spoil_counts(kmer_entry* entries, uint64_t slots) {
+  std::vector<kmer_entry> all(slots);
+  gravel_copy(all.data(), entries, slots * sizeof(kmer_entry));
+  unsigned spoilt = 0;
+  for (uint64_t slot = 0; slot < slots && spoilt < 2; ++slot) {
+    if (all[slot].kmer == no_kmer) continue;
+    all[slot].count += spoilt++ ? -1 : 1;
+    gravel_copy(entries + slot, &all[slot], sizeof(kmer_entry));
+  }
+}
+
 /// All between gravel_init and gravel_finalize. Collective; the same answer on all PEs: is the result right?
 bool solve(const mer_options& o) {
   const int me = gravel_my_pe(), n_pes = gravel_n_pes();
@@ -292,9 +305,11 @@ bool solve(const mer_options& o) {
   const auto begin = std::chrono::steady_clock::now();
   count_all(shape, codes.data(), reads.codes.size(), net, own);
   const double counting = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  codes.release();
-
   net.check();
+  if (o.fault == "count" && me == 0) spoil_counts(entries.data(), slots);
+  kmer_sums of_reads{}, of_table{};
+  if (!o.no_verify) of_reads = sums_of_reads(shape, codes.data(), reads.codes.size()), of_table = sums_of_table(table);
+  codes.release();
   std::vector<kmer_entry> counted(slots);
   uint64_t lost = 0;
   gravel_copy(counted.data(), entries.data(), slots * sizeof(kmer_entry));
@@ -334,15 +349,22 @@ bool solve(const mer_options& o) {
   found.longest = gravel_max_all(longest);
   found.n50 = find_n50(all.contigs, found.letters, found.longest);
 
+  if (o.fault == "letter" && !all.contigs.empty()) all.contigs[0].back() = all.contigs[0].back() == 'A' ? 'C' : 'A';
   const bool serial = !o.no_verify && bases <= o.serial_limit;
-  // A random genome is compared with as the serial computation is; one that is named always.
-  const bool referred = o.reads.files.empty() ? serial : !o.reads.reference.empty();
+  const bool random = o.reads.files.empty(), exact = random && o.reads.genome.errors == 0;
+  const bool referred = random ? !o.no_verify : !o.reads.reference.empty();
+  // Whatever the size.
+  uint64_t differences = 0;
+  if (!o.no_verify) {
+    differences += of_reads.counts != of_table.counts;
+    differences += of_table.full == 0 && of_reads.around != of_table.around;
+    differences += of_table.misplaced;
+    differences += !contigs_have_all_kmers(all.job, shape, all.contigs);
+  }
   reference_check in;
   all_succeed(program_name, [&] {
     if (serial) wrong += compare_serially(o, counted, all, found);
-    if (referred)
-      wrong += in.look(o.reads.reference_sequences(), o.k, counted, o.min_count, all.contigs,
-                       o.reads.files.empty() && o.reads.genome.errors == 0);
+    if (referred) wrong += in.look(o.reads.reference_sequences(), o.k, counted, o.min_count, all.contigs, exact);
     if (!o.contigs.empty()) {
       output_file out(o.contigs + '.' + std::to_string(me));
       for (size_t i = 0; i < all.contigs.size(); ++i)
@@ -352,7 +374,7 @@ bool solve(const mer_options& o) {
     }
   });
   in.combine();
-  wrong = gravel_sum_all(wrong);
+  wrong = gravel_sum_all(wrong) + differences;
   if (me == 0) {
     std::printf("phase 2: %.4f s, %llu rounds; %llu contigs, %llu bases, the longest %llu, N50 %llu; %llu k-mers on circles\n", joining,
                 static_cast<unsigned long long>(all.rounds), static_cast<unsigned long long>(found.contigs),
@@ -367,8 +389,19 @@ bool solve(const mer_options& o) {
           100.0 * static_cast<double>(in.covered) / static_cast<double>(std::max<uint64_t>(in.bases, 1)),
           static_cast<unsigned long long>(in.kmers_seen), static_cast<unsigned long long>(in.kmers),
           static_cast<unsigned long long>(o.min_count), static_cast<unsigned long long>(found.left - in.kmers_seen));
+    if (o.no_verify) std::printf("not verified\n");
+    else
+      std::printf("%llu differences between the k-mers of reads and table, and of table and contigs, by sums of hashes%s\n",
+                  static_cast<unsigned long long>(differences),
+                  of_table.full ? "; not checked: the bases around k-mers, as some were seen 65535 times or more" : "");
     if (serial)
-      std::printf("%llu wrong k-mers and contigs, compared with a serial hash table and walk\n", static_cast<unsigned long long>(wrong));
+      std::printf("%llu wrong k-mers and contigs, compared with a serial hash table and walk%s\n", static_cast<unsigned long long>(wrong),
+                  exact ? " and with the genome" : "");
+    else if (!o.no_verify)
+      std::printf("%llu mistakes%s; not checked: that no contig goes on (more than %llu bases, --serial-limit)%s\n",
+                  static_cast<unsigned long long>(wrong), exact ? ", with contigs that the genome does not have" : "",
+                  static_cast<unsigned long long>(o.serial_limit),
+                  random && !exact ? ", nor that contigs of reads with errors are right" : "");
   }
   if (!o.dump.empty()) {
     std::map<uint64_t, double> kmers_by_count;
@@ -412,6 +445,8 @@ bool solve(const mer_options& o) {
                           {"reference_covered", in.covered},
                           {"reference_kmers", in.kmers},
                           {"reference_kmers_seen", in.kmers_seen},
+                          {"checked_by_hashes", !o.no_verify},
+                          {"compared_with_genome", exact && referred},
                           {"compared_with_serial", serial},
                           {"wrong", wrong},
                           {"right", wrong == 0}});
@@ -431,8 +466,11 @@ int main(int argc, char** argv) {
   app.add_option("--slots", o.slots, "Of each PE's table; if not given, room for all k-mers to be different")
       .range(uint64_t{1}, uint64_t{0xffffffff});
   app.add_option("--contigs", o.contigs, "Write the contigs: PE n those that begin there, as FASTA, to this name with .n behind it");
-  app.add_flag("--no-verify", o.no_verify, "Do not compare with a serial computation");
-  app.add_option("--serial-limit", o.serial_limit, "Compare up to so many bases").capture_default_str();
+  app.add_flag("--no-verify", o.no_verify, "Do not check the result");
+  app.add_option("--serial-limit", o.serial_limit,
+                 "Compare with a serial computation up to so many bases; more are checked by sums of hashes, and with a random genome")
+      .capture_default_str();
+  app.add_option("--fault", o.fault, "Make the result wrong, to see that the check finds it").one_of({"count", "letter"}).hidden();
   add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {

@@ -345,7 +345,9 @@ pagerank_result rank_vertices(const pagerank_options& o) {
                 result.sum);
     if (result.serial) std::printf("distance to a serial power iteration: %.3g\n", result.distance);
     for (const auto& r : best) std::printf("%12.9f  vertex %llu\n", r.score, static_cast<unsigned long long>(part.ids.of(r.vertex)));
-    if (!o.json.empty())
+  }
+  all_succeed(program_name, [&] {
+    if (me == 0 && !o.json.empty())
       write_json(o.json, {{"program", program_name},
                           {"backend", gravel_backend()},
                           {"pes", static_cast<uint64_t>(n_pes)},
@@ -367,10 +369,9 @@ pagerank_result rank_vertices(const pagerank_options& o) {
                           {"compared_with_serial", result.serial},
                           {"distance_to_serial", result.distance},
                           {"right", result.right}});
-  }
+  });
   if (!o.dump.empty()) {
-    dump_columns(program_name, o.dump, "ranks",
-                 {{"vertex", {part.old_numbers.begin(), part.old_numbers.end()}}, {"rank", {rank.begin(), rank.end()}}});
+    dump_columns(program_name, o.dump, "ranks", {{"vertex", {}, part.own_ids()}, {"rank", {rank.begin(), rank.end()}}});
     if (me != 0) changes.clear();
     dump_columns(program_name, o.dump, "steps", {{"change", changes}});
   }

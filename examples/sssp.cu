@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <limits>
+#include <optional>
 
 #include "examples/device_part.hpp"
 #include "examples/facts.hpp"
@@ -32,7 +34,7 @@ constexpr unsigned steps_at_once = 8;
 struct sssp_options {
   graph_input graph;
   model_options network;
-  uint64_t source = ~uint64_t{0};
+  std::optional<uint64_t> source;  ///< its id in the file
   double delta = 0;
   unsigned repeat = 1;
   bool no_verify = false;
@@ -427,14 +429,16 @@ bool solve(const sssp_options& o) {
   weights = gravel_sum_all(weights);
   // Davidson and others (2014) take 32; light edges of fewer are followed again less often.
   const double mean = edges ? weights / static_cast<double>(edges) : 1;
-  const double delta =
+  const double wanted =
       o.delta > 0 ? o.delta : std::max(12 * mean * static_cast<double>(vertices) / static_cast<double>(std::max<uint64_t>(edges, 1)), 1e-6);
+  const double delta = std::min<double>(wanted, std::numeric_limits<float>::max());
 
   std::vector<ranked<uint64_t>> degrees;
   for (uint64_t i = 0; i < own; ++i) degrees.push_back({rows.degree(i), part.old_numbers[i]});
-  const uint64_t source = o.source == ~uint64_t{0} ? gather_best(std::move(degrees), 1).front().vertex : o.source;
+  uint64_t source = 0;
+  if (!o.source) source = gather_best(std::move(degrees), 1).front().vertex;
   all_succeed(program_name, [&] {
-    if (source >= vertices) fail_text("the source " + std::to_string(source) + " is no vertex: there are " + std::to_string(vertices));
+    if (o.source) source = find_vertex(o.graph, part, *o.source);
   });
   uint64_t source_place = ~uint64_t{0};
   for (uint64_t i = 0; i < own; ++i)
@@ -446,7 +450,7 @@ bool solve(const sssp_options& o) {
         "delta %.4g\n",
         program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
         static_cast<unsigned long long>(edges), graph.seconds, static_cast<unsigned long long>(all_ghosts),
-        static_cast<unsigned long long>(source), delta);
+        static_cast<unsigned long long>(part.ids.of(source)), delta);
   std::fflush(stdout);
 
   device_array<uint32_t> ghosts(graph.ghosts.codes), light(own);
@@ -494,16 +498,23 @@ bool solve(const sssp_options& o) {
   gravel_copy(distance.data(), job.best, own * sizeof(uint32_t));
   uint64_t reached = 0;
   uint32_t farthest = 0;
+  uint64_t too_far = 0;
   for (const uint32_t d : distance)
-    if (d != unreached) ++reached, farthest = std::max(farthest, d);
+    if (d != unreached) ++reached, farthest = std::max(farthest, d), too_far += std::isinf(distance_of(d));
   reached = gravel_sum_all(reached);
   farthest = gravel_max_all(farthest);
+  too_far = gravel_sum_all(too_far);
+  all_succeed(program_name, [&] { check_range_of_distances(too_far); });
+  const bool rounded = distance_of(farthest) > most_exact_whole && gravel_min_all(uint64_t{graph.whole_weights}) != 0;
   const bool serial = !o.no_verify && edges <= o.serial_limit;
   wrong += reached == 0;
   if (serial) {
-    std::vector<uint32_t> expected;
-    all_succeed(program_name, [&] { expected = find_paths_serially(make_csr(o.graph.edges({.weights = true})), source, unreached); });
-    for (uint64_t i = 0; i < own; ++i) wrong += distance[i] != expected[part.old_numbers[i]];
+    std::optional<path_oracle> oracle;
+    all_succeed(program_name, [&] { oracle.emplace(make_csr(o.graph.edges({.weights = true})), source); });
+    for (uint64_t i = 0; i < own; ++i) {
+      const float found = distance[i] == unreached ? std::numeric_limits<float>::infinity() : distance_of(distance[i]);
+      wrong += !oracle->is_right(part.old_numbers[i], found);
+    }
     std::vector<arc> edges_here(graph.edges);
     gravel_copy(edges_here.data(), arcs.data(), edges_here.size() * sizeof(arc));
     for (uint64_t v = 0; v < own; ++v)  // else light edges are not found
@@ -516,12 +527,12 @@ bool solve(const sssp_options& o) {
                 static_cast<double>(distance_of(farthest)));
     std::printf("%llu wrong distances, compared with %s\n", static_cast<unsigned long long>(wrong),
                 serial ? "what all edges offer and a serial Dijkstra" : "what all edges offer");
+    if (rounded) std::printf("distances are floats: whole ones above 16777216 are rounded\n");
   }
   if (!o.dump.empty()) {
     std::vector<double> lengths;  // -1: not reached
     for (const uint32_t d : distance) lengths.push_back(d == unreached ? -1 : static_cast<double>(distance_of(d)));
-    dump_columns(program_name, o.dump, "distances",
-                 {{"vertex", {part.old_numbers.begin(), part.old_numbers.end()}}, {"distance", lengths}});
+    dump_columns(program_name, o.dump, "distances", {{"vertex", {}, part.own_ids()}, {"distance", lengths}});
   }
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
@@ -537,13 +548,14 @@ bool solve(const sssp_options& o) {
                           {"model", o.network.name},
                           {"ghosts", all_ghosts},
                           {"remote_edges", remote_edges},
-                          {"source", source},
+                          {"source", part.ids.of(source)},
                           {"delta", delta},
                           {"rounds", uint64_t{rounds}},
                           {"seconds", seconds},
                           {"edges_per_s", static_cast<double>(edges) / seconds},
                           {"reached", reached},
                           {"farthest", static_cast<double>(distance_of(farthest))},
+                          {"rounded", rounded},
                           {"compared_with_serial", serial},
                           {"wrong", wrong},
                           {"right", wrong == 0}});
@@ -556,7 +568,7 @@ int main(int argc, char** argv) {
   command_line app("Shortest paths from one vertex of a weighted graph, by delta-stepping.", program_name);
   o.graph.add_options(app);
   o.network.add_options(app);
-  app.add_option("--source", o.source, "Number of the vertex, from 0; if not given, one with the most edges");
+  add_source_option(app, o.source);
   app.add_option("--delta", o.delta,
                  "Vertices within this distance of the nearest are expanded together; if not given, from weights and degrees")
       .range(1e-30, 1e30);

@@ -52,7 +52,7 @@ RUNS = {
         "--genome 1000 --coverage 4 --read-length 40",
     ],
     "pagerank": GRAPHS + ["graph.txt", "graph.mtx --undirected"],
-    "sssp": GRAPHS + ["weighted.mtx --source 0", "weighted.mtx --undirected --delta 0.1", "--rmat 9 --max-weight 1 --delta 1e9"],
+    "sssp": GRAPHS + ["weighted.mtx --source 1", "weighted.mtx --undirected --delta 0.1", "--rmat 9 --max-weight 1 --delta 1e9"],
 }
 METIS_RUNS = ["--rmat 8 --division metis", "--mesh 20 10 --division metis"]
 # Bad input of programs that take a graph: name and text of a file, options, what must be said.
@@ -95,7 +95,7 @@ BAD = {
     ],
     "pagerank": BAD_GRAPHS + [("", "", "--rmat 5 --damping 1", "damping"), ("", "", "--rmat 5 --tolerance 0", "tolerance"),
                               ("", "", "--rmat 5 --tolerance nan", "'nan' is not a number from 1e-07 to 1")],
-    "sssp": [b for b in BAD_GRAPHS if b[0] != "x.txt"] + [NO_WEIGHTS, NEGATIVE, ("", "", "--rmat 5 --source 32", "the source 32 is no vertex: there are 32")],
+    "sssp": [b for b in BAD_GRAPHS if b[0] != "x.txt"] + [NO_WEIGHTS, NEGATIVE, ("", "", "--rmat 5 --source 32", "there is no vertex 32 in R-MAT of scale 5: its 32 vertices are counted from 0")],
 }
 
 
@@ -170,6 +170,23 @@ class ApplicationsTest(unittest.TestCase):
                 with self.subTest(name):
                     for pes, nodes in ((1, 1), (4, 1), (4, 2)):
                         self.good(pes, nodes, "odd.mtx", folder)
+
+    @unittest.skipIf(NAME not in ("kmeans", "mer"), "of kmeans and mer")
+    def test_checks_without_a_serial_run(self):
+        """They hold where there is no serial run to compare with, and find each kind of mistake that is made on purpose."""
+        for number, options in enumerate(RUNS[NAME]):
+            with self.subTest(options=options):
+                done = run(*SHAPES[number % len(SHAPES)], f"{options} --serial-limit 0", DATA)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertRegex(done.stdout, r"(?m)^0 differences ")
+                self.assertIn("not checked: that", done.stdout)
+        for fault in {"kmeans": ("point", "center"), "mer": ("count", "letter")}[NAME]:
+            for options in (RUNS[NAME][0], RUNS[NAME][1]):
+                with self.subTest(fault=fault, options=options):
+                    done = run(2, 1, f"{options} --serial-limit 0 --fault {fault}", DATA)
+                    self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+                    self.assertRegex(done.stdout, r"(?m)^[1-9]\d* differences ")
+                    self.assertIn("the result is WRONG", done.stderr)
 
     @unittest.skipIf(NAME != "color", "of color")
     def test_complete_graph(self):

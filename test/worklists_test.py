@@ -74,14 +74,14 @@ BAD = [
 ]
 BAD += {
     "bfs": [
-        ("", "", "--rmat 5 --source 32", "the source 32 is no vertex: there are 32"),
+        ("", "", "--rmat 5 --source 32", "there is no vertex 32 in R-MAT of scale 5: its 32 vertices are counted from 0"),
         ("", "", "--rmat 5 --source 3 --roots 2", "--source excludes --roots"),
         ("", "", "--grid 3 1 --kept 0 --roots 2", "--roots: no vertex has an edge"),
         ("", "", "--rmat 5 --width 2", "--width above 1 goes with --no-pull"),
         ("", "", "--rmat 5 --execution sideways", "sideways not in"),
     ],
     "paths": [
-        ("", "", "--rmat 5 --source 32", "the source 32 is no vertex: there are 32"),
+        ("", "", "--rmat 5 --source 32", "there is no vertex 32 in R-MAT of scale 5: its 32 vertices are counted from 0"),
         ("", "", "--rmat 5 --delta 0", "--delta"),
         ("", "", "--rmat 5 --delta 2 --no-priority", "--delta excludes --no-priority"),
         ("plain.txt", "1 2\n", "plain.txt", "plain.txt:1: expected a weight"),

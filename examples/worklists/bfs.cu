@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <deque>
+#include <optional>
 
 #include "examples/device_part.hpp"
 #include "examples/facts.hpp"
@@ -22,7 +23,7 @@ constexpr const char* program_name = "bfs";
 struct bfs_options {
   graph_input graph;
   worklist_program_options work;
-  uint64_t source = ~uint64_t{0};
+  std::optional<uint64_t> source;  ///< its id in the file
   unsigned roots = 0;
   uint32_t width = 0;
   double pull_from = 0.01, push_below = 0.0005;
@@ -111,12 +112,10 @@ bool solve(const bfs_options& o) {
   // Graph500: vertices that have edges, drawn at random.
   std::vector<uint64_t> sources;
   if (o.roots) sources = draw_sources(rows, part, o.roots, o.graph.seed);
-  else if (o.source != ~uint64_t{0}) sources = {o.source};
-  else sources = {most_connected(rows, part)};
+  else if (!o.source) sources = {most_connected(rows, part)};
   all_succeed(program_name, [&] {
+    if (o.source) sources = {find_vertex(o.graph, part, *o.source)};
     if (sources.empty()) fail_text("--roots: no vertex has an edge");
-    for (const uint64_t s : sources)
-      if (s >= vertices) fail_text("the source " + std::to_string(s) + " is no vertex: there are " + std::to_string(vertices));
   });
   if (me == 0)
     std::printf(
@@ -183,7 +182,7 @@ bool solve(const bfs_options& o) {
     std::vector<double> depth;  // -1: not reached
     for (const uint32_t w : words)
       depth.push_back(least_keys::key_of(w) == least_keys::unreached ? -1 : static_cast<double>(least_keys::key_of(w)));
-    dump_columns(program_name, o.dump, "levels", {{"vertex", {part.old_numbers.begin(), part.old_numbers.end()}}, {"level", depth}});
+    dump_columns(program_name, o.dump, "levels", {{"vertex", {}, part.own_ids()}, {"level", depth}});
   }
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
@@ -208,7 +207,7 @@ int main(int argc, char** argv) {
   command_line app("Breadth-first search of an undirected graph, by a distributed worklist.", program_name);
   o.graph.add_options(app);
   o.work.add_options(app);
-  app.add_option("--source", o.source, "Number of the vertex to begin at, from 0; if not given, one with the most edges");
+  add_source_option(app, o.source);
   app.add_option("--roots", o.roots, "Instead: as Graph500, from so many vertices with edges, drawn at random; the harmonic mean is told")
       .range(1u, 4096u)
       .excludes("--source");

@@ -190,9 +190,13 @@ bool solve(const components_options& o) {
                 static_cast<unsigned long long>(components), finder.exchanges());
     std::printf("%llu mistakes, compared with all edges%s\n", static_cast<unsigned long long>(wrong), serial ? " and a serial run" : "");
   }
-  if (!o.dump.empty())
-    dump_columns(program_name, o.dump, "components",
-                 {{"vertex", {part.old_numbers.begin(), part.old_numbers.end()}}, {"component", {found.begin(), found.end()}}});
+  if (!o.dump.empty()) {
+    // A component's name is the code of one of its vertices.
+    const ids_by_code id_of(part);
+    std::vector<uint64_t> names;
+    for (const uint32_t name : found) names.push_back(id_of(name));
+    dump_columns(program_name, o.dump, "components", {{"vertex", {}, part.own_ids()}, {"component", {}, names}});
+  }
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
       write_json(o.json, {{"program", program_name},

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <limits>
+#include <optional>
 
 #include "examples/device_part.hpp"
 #include "examples/facts.hpp"
@@ -21,7 +23,7 @@ constexpr const char* program_name = "paths";
 struct paths_options {
   graph_input graph;
   worklist_program_options work;
-  uint64_t source = ~uint64_t{0};
+  std::optional<uint64_t> source;  ///< its id in the file
   double delta = 0;
   bool no_priority = false, no_verify = false;
   std::string json, dump;
@@ -46,7 +48,10 @@ struct offers {
     const uint32_t limit = key_of_distance(distance_of_key(key) + delta);
     return limit > key ? limit : key + 1;
   }
-  GRAVEL_BOTH uint32_t rank_of(uint32_t key) const { return delta == 0 ? 0 : static_cast<uint32_t>(distance_of_key(key) / delta); }
+  GRAVEL_BOTH uint32_t rank_of(uint32_t key) const {
+    const float rank = delta == 0 ? 0 : distance_of_key(key) / delta;
+    return rank < 0x1p31f ? static_cast<uint32_t>(rank) : uint32_t{1} << 31;
+  }
 };
 
 /// Counts vertices whose distance is not the least that their neighbours offer. Edges lead in both directions, with the same weight.
@@ -80,9 +85,10 @@ bool solve(const paths_options& o) {
   const double delta = o.no_priority ? 0
                        : o.delta > 0 ? o.delta
                                      : std::max((mean_degree < 8 ? 36.0 : 12.0) * (o.graph.max_weight + 1) / 2 / mean_degree, 1e-6);
-  const uint64_t source = o.source == ~uint64_t{0} ? most_connected(part.rows, part) : o.source;
+  uint64_t source = 0;
+  if (!o.source) source = most_connected(part.rows, part);
   all_succeed(program_name, [&] {
-    if (source >= vertices) fail_text("the source " + std::to_string(source) + " is no vertex: there are " + std::to_string(vertices));
+    if (o.source) source = find_vertex(o.graph, part, *o.source);
   });
   const uint64_t source_place = place_of(part, source);
   if (me == 0)
@@ -90,7 +96,7 @@ bool solve(const paths_options& o) {
         "%s: %d PEs on %d nodes, %s backend\ngraph: %s, %llu vertices, %llu edges in both directions, in memory after %.2f s; from vertex "
         "%llu, %s\n",
         program_name, n_pes, gravel_n_nodes(), gravel_backend(), o.graph.description().c_str(), static_cast<unsigned long long>(vertices),
-        static_cast<unsigned long long>(edges), graph.seconds, static_cast<unsigned long long>(source),
+        static_cast<unsigned long long>(edges), graph.seconds, static_cast<unsigned long long>(part.ids.of(source)),
         delta > 0 ? ("delta " + std::to_string(delta)).c_str() : "without priorities");
   std::fflush(stdout);
 
@@ -117,19 +123,24 @@ bool solve(const paths_options& o) {
   gravel_copy(&wrong, counter.data(), sizeof(wrong));
   std::vector<uint32_t> found(own);
   gravel_copy(found.data(), work.vertex_words(), own * sizeof(uint32_t));
-  uint64_t reached = 0;
+  uint64_t reached = 0, too_far = 0;
   uint32_t farthest = 0;
   for (const uint32_t w : found)
-    if (least_keys::key_of(w) != least_keys::unreached) ++reached, farthest = std::max(farthest, least_keys::key_of(w));
-  reached = gravel_sum_all(reached), farthest = gravel_max_all(farthest);
+    if (const uint32_t key = least_keys::key_of(w); key != least_keys::unreached)
+      ++reached, farthest = std::max(farthest, key), too_far += std::isinf(distance_of_key(key));
+  reached = gravel_sum_all(reached), farthest = gravel_max_all(farthest), too_far = gravel_sum_all(too_far);
+  all_succeed(program_name, [&] { check_range_of_distances(too_far); });
+  const bool rounded = distance_of_key(farthest) > most_exact_whole && gravel_min_all(uint64_t{graph.whole_weights}) != 0;
   wrong += reached == 0;
   const bool serial = !o.no_verify && edges <= o.serial_limit;
   if (serial) {
-    std::vector<uint32_t> expected;
-    all_succeed(program_name, [&] {
-      expected = find_paths_serially(make_csr(o.graph.edges({.weights = true, .undirected = true})), source, least_keys::unreached);
-    });
-    for (uint64_t i = 0; i < own; ++i) wrong += least_keys::key_of(found[i]) != expected[part.old_numbers[i]];
+    std::optional<path_oracle> oracle;
+    all_succeed(program_name, [&] { oracle.emplace(make_csr(o.graph.edges({.weights = true, .undirected = true})), source); });
+    for (uint64_t i = 0; i < own; ++i) {
+      const uint32_t key = least_keys::key_of(found[i]);
+      const float distance = key == least_keys::unreached ? std::numeric_limits<float>::infinity() : distance_of_key(key);
+      wrong += !oracle->is_right(part.old_numbers[i], distance);
+    }
   }
   wrong = gravel_sum_all(wrong);
   if (me == 0) {
@@ -145,22 +156,23 @@ bool solve(const paths_options& o) {
         static_cast<unsigned long long>(run.here.launches));
     std::printf("%llu wrong distances, compared with what all edges offer%s\n", static_cast<unsigned long long>(wrong),
                 serial ? " and a serial Dijkstra" : "");
+    if (rounded) std::printf("distances are floats: whole ones above 16777216 are rounded\n");
   }
   if (!o.dump.empty()) {
     std::vector<double> lengths;  // -1: not reached
     for (const uint32_t w : found)
       lengths.push_back(least_keys::key_of(w) == least_keys::unreached ? -1 : static_cast<double>(distance_of_key(least_keys::key_of(w))));
-    dump_columns(program_name, o.dump, "distances",
-                 {{"vertex", {part.old_numbers.begin(), part.old_numbers.end()}}, {"distance", lengths}});
+    dump_columns(program_name, o.dump, "distances", {{"vertex", {}, part.own_ids()}, {"distance", lengths}});
   }
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
       write_json(o.json, facts_of_run(program_name, o.graph, o.work, all, run,
-                                      {{"source", source},
+                                      {{"source", part.ids.of(source)},
                                        {"delta", delta},
                                        {"seconds", seconds},
                                        {"reached", reached},
                                        {"farthest", static_cast<double>(distance_of_key(farthest))},
+                                       {"rounded", rounded},
                                        {"compared_with_serial", serial},
                                        {"wrong", wrong},
                                        {"right", wrong == 0}}));
@@ -174,7 +186,7 @@ int main(int argc, char** argv) {
                    program_name);
   o.graph.add_options(app);
   o.work.add_options(app);
-  app.add_option("--source", o.source, "Number of the vertex, from 0; if not given, one with the most edges");
+  add_source_option(app, o.source);
   app.add_option("--delta", o.delta,
                  "Vertices within this distance of the nearest are expanded together; if not given, from weights and degrees")
       .range(1e-30, 1e30);

@@ -152,8 +152,7 @@ bool solve(const ranks_options& o) {
     if (serial) std::printf("; greatest relative distance to a serial power iteration: %.3g", distance);
     std::printf("\n");
   }
-  if (!o.dump.empty())
-    dump_columns(program_name, o.dump, "ranks", {{"vertex", {part.old_numbers.begin(), part.old_numbers.end()}}, {"rank", found}});
+  if (!o.dump.empty()) dump_columns(program_name, o.dump, "ranks", {{"vertex", {}, part.own_ids()}, {"rank", found}});
   all_succeed(program_name, [&] {
     if (me == 0 && !o.json.empty())
       write_json(o.json, facts_of_run(program_name, o.graph, o.work, all, run,
