@@ -190,8 +190,8 @@ GRAVEL_BOTH void get_bulk_by(const gravel_t& g, const copy_team& team, void* des
   team.sync();
 }
 
-/// Applies a bulk message that arrived with data at `m`; `g` is the handlers' handle, `head` its first two units as they were checked. Thread
-/// scope: the team, of the receiver.
+/// Applies a bulk message that arrived with data at `m`; `g` is the handlers' handle, `head` its first two units as they
+/// were checked. Thread scope: the team, of the receiver.
 GRAVEL_BOTH void finish_bulk(const gravel_t& g, const copy_team& team, const unit (&head)[2], const unit* m) {
   const uint64_t w0 = head[0].word[0], w1 = head[0].word[1];
   const op o = op_of(w0);

@@ -34,7 +34,7 @@ struct stand_in {
   }
   ~stand_in() { fs::remove_all(directory); }
   std::string run(int listener) const {
-    REQUIRE(wait_for_aggregator(spawn_aggregator(script, listener, 1, 1), 60'000));
+    REQUIRE(wait_for_aggregator(spawn_aggregator(script, listener, 1, 1, 1), 60'000));
     std::ostringstream text;
     text << std::ifstream(report).rdbuf();
     return text.str();

@@ -1,5 +1,6 @@
 // How much a fuzzer does: NAME_fuzz [--inputs N] [--seed S]. tools/soak starts many of them, each with a seed of its own.
 #pragma once
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -23,11 +24,37 @@ struct fuzz_options {
         std::exit(2);
       }
     }
+    input() = {0, options.seed};
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // these have handlers of their own
+    for (int fault : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(fault, say_which);
+#endif
     return options;
+  }
+
+  /// Before each input: which one it is, for the message of a crash; now and then, how far the program has come.
+  void note(uint64_t i) const {
+    input().number = i;
+    if (i % 1'000'000 == 0 && i != 0)
+      std::fprintf(stderr, "%llu of %llu inputs\n", static_cast<unsigned long long>(i), static_cast<unsigned long long>(inputs));
   }
 
   /// The line by which tools/soak knows that all inputs were tried.
   void print_done() const {
     std::printf("%llu inputs of seed %llu\n", static_cast<unsigned long long>(inputs), static_cast<unsigned long long>(seed));
+  }
+
+ private:
+  struct place {
+    uint64_t number, seed;
+  };
+  static place& input() {
+    static place now{};
+    return now;
+  }
+  static void say_which(int fault) {
+    std::fprintf(stderr, "signal %d at input %llu of seed %llu\n", fault, static_cast<unsigned long long>(input().number),
+                 static_cast<unsigned long long>(input().seed));
+    std::signal(fault, SIG_DFL);
+    std::raise(fault);
   }
 };

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <functional>
 #include <optional>
 #include <thread>
 
@@ -60,7 +61,7 @@ gathered gather(const std::vector<hello>& coming, bool leaves = false, pid_t par
   result.error = error_of([&] {
     settings s = values();
     s.connect_timeout_s = timeout_s;
-    result.here.emplace(gather_pes(listener.descriptor(), 2, parent, s));
+    result.here.emplace(gather_pes(listener.descriptor(), {2, 3}, parent, s));
   });
   pes.join();
   return result;
@@ -87,7 +88,34 @@ TEST_CASE("PEs that do not fit together are refused") {
   CHECK(gather({hello_of(0), hello_of(2)}).error == "PE 2 of node 1 connected to the aggregator of node 0");
   hello other = hello_of(1);
   other.shape.slots = 16;
-  CHECK(gather({hello_of(0), other}).error == "PE 1 has other GRAVEL_* settings than its aggregator");
+  CHECK(gather({hello_of(0), other}).error == "PE 1 has other GRAVEL_* settings than its aggregator: slots differs");
+}
+
+TEST_CASE("a PE that lies about the job or its segment is refused before any memory is taken for it, with the field") {
+  const auto refusal = [](auto change, const hello* first = nullptr) {
+    hello h = hello_of(1);
+    change(h);
+    return error_of([&] { check_hello(from_wire<hello>(to_wire(h), "process 4"), first, {2, 3}, values()); });
+  };
+  CHECK(refusal([](hello&) {}) == "no error");
+  const std::pair<const char*, std::function<void(segment_shape&)>> shapes[] = {{"packet_size", [](auto& s) { s.packet_size = ~0ull; }},
+                                                                                {"packets", [](auto& s) { s.packets = 0; }},
+                                                                                {"channels", [](auto& s) { s.channels = 1 << 31; }},
+                                                                                {"n_planes", [](auto& s) { s.n_planes = 0; }},
+                                                                                {"n_pes", [](auto& s) { s.n_pes = ~0u; }},
+                                                                                {"slot_size", [](auto& s) { s.slot_size = 1; }},
+                                                                                {"slots", [](auto& s) { s.slots = 0; }},
+                                                                                {"warp_slots", [](auto& s) { s.warp_slots = 3; }},
+                                                                                {"spare", [](auto& s) { s.spare = 1; }}};
+  for (const auto& [name, lie] : shapes)
+    CHECK(refusal([&](hello& h) { lie(h.shape); }) ==
+          fmt::format("PE 1 has other GRAVEL_* settings than its aggregator: {} differs", name));
+  CHECK(refusal([](hello& h) { h.node_of_pe.assign(60'000, 0); }) ==
+        "PE 1 says that its job has 60000 PEs, 60000 of them on node 0; there are 3 and 2");
+  CHECK(refusal([](hello& h) { h.node_of_pe = {0, 0, 0}; }) == "PE 1 says that its job has 3 PEs, 3 of them on node 0; there are 3 and 2");
+  hello first = hello_of(0);
+  first.node_of_pe = {0, 1, 0};
+  CHECK(refusal([](hello&) {}, &first) == "PE 1 says that other PEs are on other nodes than PE 0 does");
 }
 
 TEST_CASE("one that ends before all have come, a parent that is gone, and a time that is over are errors") {

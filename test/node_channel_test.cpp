@@ -2,12 +2,14 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "host/node/hello.hpp"
@@ -37,7 +39,10 @@ size_t open_descriptors() {
   return n;
 }
 
-wiring large(size_t n) { return {{pattern(n)}, {}}; }
+abort_word large(size_t n) {
+  const auto bytes = pattern(n);
+  return {{reinterpret_cast<const char*>(bytes.data()), n}};
+}
 
 /// A header of a message of that many bytes.
 std::vector<std::byte> header_of(wire_kind kind, uint64_t bytes) {
@@ -60,8 +65,8 @@ TEST_CASE("frames arrive whole and in order, of any size") {
   for (size_t n : sizes) {
     auto f = b.receive();
     REQUIRE(f);
-    CHECK(f->kind == wire_kind::wiring);
-    CHECK(f->as<wiring>("a").worker[0] == pattern(n));
+    CHECK(f->kind == wire_kind::abort);
+    CHECK(f->as<abort_word>("a").why == large(n).why);
     CHECK(!f->descriptor);
   }
   auto last = b.receive();
@@ -227,4 +232,24 @@ TEST_CASE("moving a channel moves its descriptor") {
   CHECK(a.descriptor() == -1);
   CHECK(b.descriptor() == pair.ends[0]);
   close(pair.ends[1]);
+}
+
+TEST_CASE("what a header announces takes no memory before it comes") {
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  pair_of_channels pair;
+  const auto header = header_of(wire_kind::wiring, 1ull << 30);
+  REQUIRE(write(pair.ends[0], header.data(), header.size()) == static_cast<ssize_t>(header.size()));
+  close(pair.ends[0]);
+  node_channel channel(pair.ends[1]);
+  rlimit before{};
+  getrlimit(RLIMIT_AS, &before);
+  uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlimit small{pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) + (64u << 20), before.rlim_max};
+  setrlimit(RLIMIT_AS, &small);
+  std::optional<frame> got;
+  CHECK_NOTHROW(got = channel.receive());
+  setrlimit(RLIMIT_AS, &before);
+  CHECK_FALSE(got);
+#endif
 }

@@ -5,80 +5,16 @@
 #include <functional>
 #include <set>
 
-#include "host/aggregator/collective.hpp"
-#include "host/node/hello.hpp"
-#include "host/pe/peer_description.hpp"
-#include "host/pe/program.hpp"
 #include "lib/base/error.hpp"
 #include "test/catch.hpp"
 #include "test/error_of.hpp"
 #include "test/packet_samples.hpp"
-#include "transport/bootstrap.hpp"
-#include "transport/ucx_wire.hpp"
+#include "test/wire_samples.hpp"
 
 using namespace gravel;
+using namespace gravel::wire_samples;
 
 namespace {
-
-using bytes = std::vector<std::byte>;
-
-bytes bytes_of(const std::string& text) {
-  const auto view = std::as_bytes(std::span(text));
-  return {view.begin(), view.end()};
-}
-
-struct kind_of_message {
-  wire_kind kind;
-  bytes sample;
-  std::function<bytes(std::span<const std::byte>)> read;  ///< and written again
-};
-
-template <class T>
-kind_of_message row(const T& sample) {
-  return {T::kind, to_wire(sample), [](std::span<const std::byte> raw) { return to_wire(from_wire<T>(raw, "PE 3")); }};
-}
-
-const std::vector<kind_of_message>& all_kinds() {
-  static const auto table = [] {
-    hello h;
-    h.pe = 3;
-    h.shape.packet_size = 4096;
-    h.shape.n_pes = 4;
-    h.bus_id = "0000:3B:00.0";
-    h.node_of_pe = {0, 0, 1, 1};
-    h.handlers = {{0xdeadbeef, "visit"}, {7, ""}};
-    const wiring w{{bytes_of("address of plane 0"), bytes_of("1")}, {bytes_of("key of PE 0"), bytes_of("key of PE 1"), {}}};
-    collective_words words{};
-    words.sequence = 5;
-    words.bytes = 3;
-    return std::vector<kind_of_message>{
-        row(h),
-        row(w),
-        row(all_wirings{{to_wire(w), to_wire(w)}}),
-        row(ready_word{}),
-        row(goodbye_word{}),
-        row(abort_word{"why"}),
-        row(staged_values{{{"gravel.socket", bytes_of("/tmp/s")}, {"", {}}}}),
-        row(program_description{"0.1", "cpu", {1, 2, 3, 4, 5, 6, 7}, {{"visit", 16, true}, {"", 0, false}}}),
-        row(peer_description{"heap", "", 4, 256, "0000:3B:00.0", true, false}),
-        row(reached_peers{5}),
-        row(memory_description{1, 2, 3, 4}),
-        row(collective::contribution{words, {1, 2}, bytes_of("abc")}),
-        row(collective::result{words, bytes_of("abc")}),
-        row(ucx_address{1013, {1, 2, 3, 4}, bytes_of("UCX's")}),
-        row(ucx_memory_key{1013, 0x7f0000, 4096, bytes_of("UCX's")})};
-  }();
-  return table;
-}
-
-bytes body_of(const kind_of_message& k) { return {k.sample.begin() + sizeof(wire_header), k.sample.end()}; }
-
-/// With a header that fits.
-bytes sealed(wire_kind kind, const bytes& body) {
-  wire_writer out(kind);
-  for (std::byte b : body) out.put(b);
-  return std::move(out).finish();
-}
 
 /// Read from right before a page that may not be read.
 bytes read_at_the_end(const kind_of_message& k, const bytes& raw) {
@@ -94,6 +30,26 @@ bool refused_or_the_same(const kind_of_message& k, const bytes& raw) {
     return std::string(e.what()).starts_with("PE 3: ");
   }
 }
+
+/// The error that a hello with this change is refused with.
+template <class F>
+std::string refusal(F change) {
+  auto h = from_wire<hello>(all_kinds()[0].sample, "PE 3");
+  change(h);
+  return error_of([&] { from_wire<hello>(to_wire(h), "PE 3"); });
+}
+
+/// Neither has a check nor says that it needs none, and one that has both.
+struct forgotten {
+  static constexpr wire_kind kind = wire_kind::ready;
+  uint32_t number;
+  static auto fields(auto& m) { return std::tie(m.number); }
+};
+struct undecided : forgotten {
+  static constexpr bool any_values_will_do = true;
+  void check(const wire_check&) const {}
+};
+static_assert(!wire_message<forgotten> && !wire_message<undecided>);
 
 }  // namespace
 
@@ -205,4 +161,19 @@ TEST_CASE("random bytes behind a header that fits: an error, or what they say") 
     }
     CHECK(wrong == 0);
   }
+}
+
+TEST_CASE("a hello that lies is refused, with the field") {
+  CHECK(refusal([](hello& h) { h.pe = 4; }) == "PE 3: 'hello' says 4 for pe, which can be 0 to 3");
+  CHECK(refusal([](hello& h) { h.pe = ~0u; }) == "PE 3: 'hello' says 4294967295 for pe, which can be 0 to 3");
+  CHECK(refusal([](hello& h) { h.node = 0; }) == "PE 3: 'hello': node is not that of its PE");
+  CHECK(refusal([](hello& h) { h.node_of_pe.clear(); }) == "PE 3: 'hello' says 0 for the number of PEs, which can be 1 to 65535");
+  CHECK(refusal([](hello& h) { h.node_of_pe.resize(65536); }) == "PE 3: 'hello' says 65536 for the number of PEs, which can be 1 to 65535");
+  for (uint32_t node : {4u, 20'000'000u, ~0u})
+    CHECK(refusal([&](hello& h) { h.node_of_pe[1] = node; }) ==
+          fmt::format("PE 3: 'hello' says {} for the node of a PE, which can be 0 to 3", node));
+  CHECK(refusal([](hello& h) { h.node_of_pe = {0, 0, 3, 3}, h.node = 3; }) == "PE 3: 'hello': node_of_pe leaves out a number of a node");
+  CHECK(refusal([](hello& h) { h.bus_id.resize(65); }) == "PE 3: 'hello' says 65 for the length of bus_id, which can be 0 to 64");
+  CHECK(refusal([](hello& h) { h.handlers[0].second.resize(100'000); }) ==
+        "PE 3: 'hello' says 100000 for the length of a handler's name, which can be 0 to 65536");
 }

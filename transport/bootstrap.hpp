@@ -23,6 +23,7 @@ namespace gravel {
 /// What a PE puts between two fences.
 struct staged_values {
   static constexpr wire_kind kind = wire_kind::staged_values;
+  static constexpr bool any_values_will_do = true;                     // who gets a value knows what it can be
   std::vector<std::pair<std::string, std::vector<std::byte>>> values;  ///< key, value
   static auto fields(auto& m) { return std::tie(m.values); }
 };

@@ -34,12 +34,13 @@ int main(int argc, char** argv) {
       "Started by Gravel itself: one per node, by the node's first PE. See ucx-run.",
       "gravel-aggregator"};
   int listener = -1;
-  unsigned pes = 0, local_pes = 0;
+  unsigned pes = 0, local_pes = 0, job_pes = 0;
   int parent = getppid();
   app.set_version_flag("--version", "gravel-aggregator " GRAVEL_VERSION);
   app.add_option("--listen-fd", listener, "inherited descriptor of the listening Unix socket")->required();
   app.add_option("--pes", pes, "number of PEs of this node that will connect")->required();
   app.add_option("--host-pes", local_pes, "number of PEs on this host");
+  app.add_option("--job-pes", job_pes, "number of PEs of the job")->required();
   app.add_option("--parent", parent, "process that started this one");
   try {
     app.parse(argc, argv);
@@ -62,7 +63,7 @@ int main(int argc, char** argv) {
     raise_descriptor_limit(pes);
     const gravel::settings values = gravel::resolved_settings(std::max(local_pes, pes));
     std::optional<gravel::owned_descriptor> door(std::in_place, listener);
-    gravel::local_pes here = gravel::gather_pes(door->get(), pes, parent, values);
+    gravel::local_pes here = gravel::gather_pes(door->get(), {pes, job_pes}, parent, values);
     door.reset();  // once all PEs are connected nobody needs it
     return gravel::aggregator(std::move(here), values).run();
   } catch (const std::exception& e) {

@@ -26,7 +26,21 @@ void combine(collective_words& into, const collective_words& more) {
   into.bytes += more.bytes;
 }
 
+void check_words(const wire_check& c, const collective_words& words, uint64_t data) {
+  c.range("the kind of its call", static_cast<uint64_t>(words.call.kind), 0, static_cast<uint64_t>(collective_kind::count) - 1);
+  c.holds(words.bytes == data, "the number of bytes", "does not fit the data that came");
+}
+
 }  // namespace
+
+void collective::contribution::check(const wire_check& c) const {
+  c.range("the number of sizes", sizes.size(), 0, max_pes);
+  check_words(c, words, data.size());
+  c.holds(std::accumulate(sizes.begin(), sizes.end(), uint64_t{0}) == data.size() && sizes.empty() == data.empty(), "sizes",
+          "does not fit the data that came");
+}
+
+void collective::result::check(const wire_check& c) const { check_words(c, words, data.size()); }
 
 collective::collective(const node_setup& setup, std::vector<remote_link*> links)
     : setup_(setup), links_(std::move(links)), total_(neutral(1)), in_(setup.nodes.n_nodes()) {}
@@ -91,25 +105,33 @@ void collective::receive(const plane_header& header, std::span<const std::byte> 
       (header.word == plane_word::contribution) != (setup_.node == 0))
     fail("node {} sent a collective message that does not fit: sequence {}, {} bytes", header.source_node, header.sequence, data.size());
   const std::string from = fmt::format("node {}", header.source_node);
-  if (header.word == plane_word::contribution) return contribute(header.source_node, from_wire<contribution>(data, from));
-  const auto theirs = from_wire<result>(data, from);
-  if (theirs.data.size() != theirs.words.bytes || theirs.data.size() > setup_.local[0]->shape().collective_bytes())
-    fail("{} sent a result of a collective that does not fit: {} bytes of data, {} announced", from, theirs.data.size(),
-         theirs.words.bytes);
-  deliver(theirs);
+  if (header.word == plane_word::contribution) {
+    const auto theirs = from_wire<contribution>(data, from);
+    check_fits(header.source_node, theirs.words);
+    contribute(header.source_node, theirs);
+  } else {
+    const auto theirs = from_wire<result>(data, from);
+    check_fits(header.source_node, theirs.words);
+    deliver(theirs);
+  }
+}
+
+/// Can these words be of the collective under way, by what this node knows of the job?
+void collective::check_fits(uint32_t node, const collective_words& words) const {
+  const uint64_t room = setup_.local[0]->shape().collective_bytes();
+  if (words.sequence != sequence_ + 1 || words.bytes > room || words.call.pe >= setup_.nodes.n_pes())
+    fail("node {} sent a collective message that does not fit: sequence {}, {} bytes of {} at most, PE {}", node, words.sequence,
+         words.bytes, room, words.call.pe);
 }
 
 void collective::contribute(uint32_t node, const contribution& theirs) {
   if (in_[node]) fail("node {} contributed twice to collective {}", node, sequence_ + 1);
   const auto& pes = setup_.nodes.pes_of(node);
-  const uint64_t bytes = std::accumulate(theirs.sizes.begin(), theirs.sizes.end(), uint64_t{0});
-  if (theirs.sizes.size() != (theirs.words.bytes ? pes.size() : 0) || theirs.data.size() != theirs.words.bytes ||
-      bytes != theirs.words.bytes)
-    fail("node {} sent a collective message that does not fit: {} bytes of data, {} announced", node, theirs.data.size(),
-         theirs.words.bytes);
+  if (!theirs.sizes.empty() && theirs.sizes.size() != pes.size())
+    fail("node {} sent a collective message that does not fit: sizes of {} PEs, where it has {}", node, theirs.sizes.size(), pes.size());
   in_[node] = 1;
   combine(total_, theirs.words);
-  if (bytes) data_of_pe_.resize(setup_.nodes.n_pes());
+  if (!theirs.data.empty()) data_of_pe_.resize(setup_.nodes.n_pes());
   const std::byte* from = theirs.data.data();
   for (size_t i = 0; i < theirs.sizes.size(); from += theirs.sizes[i++]) data_of_pe_[pes[i]].assign(from, from + theirs.sizes[i]);
   if (std::find(in_.begin(), in_.end(), 0) != in_.end()) return;

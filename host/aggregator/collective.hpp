@@ -26,6 +26,7 @@ class collective {
     std::vector<uint32_t> sizes;  ///< of the data of each of its PEs; empty: there are none
     std::vector<std::byte> data;
     static auto fields(auto& m) { return std::tie(m.words, m.sizes, m.data); }
+    void check(const wire_check&) const;
   };
   /// Node 0's, for all others.
   struct result {
@@ -33,6 +34,7 @@ class collective {
     collective_words words;
     std::vector<std::byte> data;
     static auto fields(auto& m) { return std::tie(m.words, m.data); }
+    void check(const wire_check&) const;
   };
 
   /// `links[n]`: to plane 0 of node n.
@@ -51,6 +53,7 @@ class collective {
   void check_call(const collective_call&);
   collective_words contributed_by(size_t local) const;
   uint32_t pe_of(size_t local) const { return setup_.nodes.pes_of(setup_.node)[local]; }
+  void check_fits(uint32_t node, const collective_words&) const;
   void contribute(uint32_t node, const contribution&);
   void deliver(const result&);
 

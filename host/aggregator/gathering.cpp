@@ -8,7 +8,6 @@
 #include <map>
 
 #include "host/aggregator/clock.hpp"
-#include "host/node/hello.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 
@@ -36,7 +35,7 @@ bool somebody_connects(int listener, const arrivals_by_pe& here, pid_t parent, u
   return watched[0].revents & POLLIN;
 }
 
-void welcome(node_channel channel, uint64_t connect_timeout_s, arrivals_by_pe& here) {
+void welcome(node_channel channel, const expected_pes& expected, const settings& values, arrivals_by_pe& here) {
   pid_t process = -1;
   try {
     process = channel.check_peer();
@@ -44,16 +43,17 @@ void welcome(node_channel channel, uint64_t connect_timeout_s, arrivals_by_pe& h
     log_warning("{}; refused", e.what());
     return;
   }
-  channel.limit_waits(2 * connect_timeout_s);
-  channel.limit_sends(2 * connect_timeout_s);
+  channel.limit_waits(2 * values.connect_timeout_s);
+  channel.limit_sends(2 * values.connect_timeout_s);
   auto first = channel.receive();
   if (!first) fail_second_hand(fmt::format("process {} connected and ended while the job was starting", process));
   if (first->kind != wire_kind::hello) fail("process {} connected but is no PE", process);
   auto h = first->as<hello>(fmt::format("process {}", process));
-  pe_segment segment = pe_segment::attach(std::move(first->descriptor), h.shape, h.pe);
   const uint32_t pe = h.pe;
-  if (!here.try_emplace(pe, arrival{std::move(h), std::move(segment), std::move(channel), process}).second)
-    fail("PE {} connected twice", pe);
+  if (here.contains(pe)) fail("PE {} connected twice", pe);
+  check_hello(h, here.empty() ? nullptr : &here.begin()->second.h, expected, values);
+  pe_segment segment = pe_segment::attach(std::move(first->descriptor), h.shape, pe);
+  here.emplace(pe, arrival{std::move(h), std::move(segment), std::move(channel), process});
 }
 
 }  // namespace
@@ -69,16 +69,29 @@ std::string local_pes::name_of_handler(uint32_t id) const {
   return {};
 }
 
-local_pes gather_pes(int listener, uint32_t n_pes, pid_t parent, const settings& values) {
+void check_hello(const hello& h, const hello* first, const expected_pes& expected, const settings& values) {
+  if (first && h.node != first->node) fail("PE {} of node {} connected to the aggregator of node {}", h.pe, h.node, first->node);
+  const auto here = static_cast<uint64_t>(std::count(h.node_of_pe.begin(), h.node_of_pe.end(), h.node));
+  if (h.node_of_pe.size() != expected.of_job || here != expected.here)
+    fail("PE {} says that its job has {} PEs, {} of them on node {}; there are {} and {}", h.pe, h.node_of_pe.size(), here, h.node,
+         expected.of_job, expected.here);
+  if (first && h.node_of_pe != first->node_of_pe) fail("PE {} says that other PEs are on other nodes than PE {} does", h.pe, first->pe);
+  if (first && h.one_host != first->one_host) fail("PE {} and PE {} do not agree whether all PEs are on one host", first->pe, h.pe);
+  const segment_shape own = make_segment_shape(values, topology(h.node_of_pe, values.two_hop_nodes), h.node);
+  if (const char* const what = h.shape.difference(own))
+    fail("PE {} has other GRAVEL_* settings than its aggregator: {} differs", h.pe, what);
+}
+
+local_pes gather_pes(int listener, const expected_pes& expected, pid_t parent, const settings& values) {
   arrivals_by_pe here;
   const uint64_t deadline = now_us() + values.connect_timeout_s * 1'000'000;
-  while (here.size() < n_pes) {
+  while (here.size() < expected.here) {
     const uint64_t now = now_us();
     if (now >= deadline)
-      fail("only {} of {} PEs connected within {} s (GRAVEL_CONNECT_TIMEOUT_S)", here.size(), n_pes, values.connect_timeout_s);
+      fail("only {} of {} PEs connected within {} s (GRAVEL_CONNECT_TIMEOUT_S)", here.size(), expected.here, values.connect_timeout_s);
     if (!somebody_connects(listener, here, parent, deadline - now)) continue;
     if (const int accepted = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC); accepted >= 0)
-      welcome(node_channel(accepted), values.connect_timeout_s, here);
+      welcome(node_channel(accepted), expected, values, here);
   }
 
   const hello& first = here.begin()->second.h;
@@ -88,19 +101,13 @@ local_pes gather_pes(int listener, uint32_t n_pes, pid_t parent, const settings&
   all.one_host = first.one_host;
   all.handlers = first.handlers;
   set_log_name(fmt::format("aggregator of node {}", all.node));
-  const segment_shape expected = make_segment_shape(values, all.nodes, all.node);
-  const std::vector<uint32_t>& due = all.nodes.pes_of(all.node);
   for (auto& [pe, a] : here) {
-    if (a.h.node != all.node || std::find(due.begin(), due.end(), pe) == due.end())
-      fail("PE {} of node {} connected to the aggregator of node {}", pe, a.h.node, all.node);
-    if (!(a.h.shape == expected)) fail("PE {} has other GRAVEL_* settings than its aggregator", pe);
     all.segments.push_back(std::move(a.segment));
     all.channels.push_back(std::move(a.channel));
     all.pes.push_back(pe);
     all.processes.push_back(a.process);
     if (!a.h.bus_id.empty()) all.bus_ids.push_back(a.h.bus_id);
   }
-  if (all.pes.size() != due.size()) fail("{} PEs connected to node {}, which has {}", all.pes.size(), all.node, due.size());
   return all;
 }
 

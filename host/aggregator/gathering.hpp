@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "host/node/hello.hpp"
 #include "host/node/node_channel.hpp"
 #include "host/node/segment.hpp"
 
@@ -26,9 +27,18 @@ struct local_pes {
   std::string name_of_handler(uint32_t id) const;
 };
 
-/// Waits for `n_pes` PEs to connect to the socket `listener`. `parent`: the process that started this one. Throws gravel::error if not all come in time, if one that
-/// has come or the parent ends, or if they do not fit together.
-local_pes gather_pes(int listener, uint32_t n_pes, pid_t parent, const settings&);
+/// How many PEs there are, as the process that started this one says.
+struct expected_pes {
+  uint32_t here;    ///< of this node
+  uint32_t of_job;  ///< of all nodes
+};
+/// Does what a PE says of itself fit what the aggregator knows, and the PE that came first (nullptr: it is the first)?
+/// Throws gravel::error.
+void check_hello(const hello&, const hello* first, const expected_pes&, const settings&);
+
+/// Waits for the PEs of this node to connect to the socket `listener`. `parent`: the process that started this one.
+/// Throws gravel::error if not all come in time, if one that has come or the parent ends, or if they do not fit together.
+local_pes gather_pes(int listener, const expected_pes&, pid_t parent, const settings&);
 
 /// For what is only a consequence: a process of this node is gone, and what its launcher or itself says about it comes first.
 [[noreturn]] void fail_second_hand(const std::string& text);

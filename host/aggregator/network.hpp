@@ -10,6 +10,7 @@
 #include "host/aggregator/clock.hpp"
 #include "host/aggregator/plane.hpp"
 #include "host/aggregator/ucx_link.hpp"
+#include "host/aggregator/wirings.hpp"
 #include "host/node/hello.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
@@ -102,16 +103,10 @@ class network {
   }
   /// `all`: by node. Throws gravel::error.
   void connect(const all_wirings& all) {
-    const topology& nodes = setup_.nodes;
-    if (all.by_node.size() != nodes.n_nodes()) fail("wirings of {} nodes came; there are {}", all.by_node.size(), nodes.n_nodes());
-    for (uint32_t node = 0; node < nodes.n_nodes(); ++node) {
-      if (node == setup_.node) continue;
-      const auto theirs = from_wire<wiring>(all.by_node[node], fmt::format("the aggregator of node {}", node));
-      if (theirs.worker.size() != planes_.size() || theirs.keys.size() != nodes.pes_of(node).size() + 1)
-        fail("node {} has {} aggregator threads, this node {}: GRAVEL_AGGREGATOR_THREADS must be the same everywhere", node,
-             theirs.worker.size(), planes_.size());
-      for (size_t i = 0; i < planes_.size(); ++i) planes_[i]->connect(node, theirs.worker[i], theirs.keys);
-    }
+    const std::vector<wiring> read = read_wirings(all, setup_);
+    for (uint32_t node = 0; node < read.size(); ++node)
+      if (node != setup_.node)
+        for (size_t i = 0; i < planes_.size(); ++i) planes_[i]->connect(node, read[node].worker[i], read[node].keys);
   }
 
  private:

@@ -35,7 +35,8 @@ class plane_source {
   uint64_t freed_seen = ~0ull, freed_at = 0;   ///< of a channel that alone has rows waiting: packets freed, and when that last changed
   uint64_t waits_since = 0;                    ///< time at which the row at hand began to wait for credits; 0: it does not
 
-  /// Header and table of the slot at hand, which has arrived: read once. Throws gravel::error if the PE has filled it with what is none.
+  /// Header and table of the slot at hand, which has arrived: read once. Throws gravel::error if the PE has filled it with
+  /// what is none.
   const slot_table& at_hand() {
     if (!has_read_ && !slots.read(slots.next(), limits_, at_hand_))
       fail("PE {} handed over a corrupt slot in its {}: {} rows, {} units", pe, name_of(static_cast<queue_kind>(kind)), at_hand_.n_rows,

@@ -52,11 +52,16 @@ std::string find_aggregator(const std::string& setting) {
   fail("gravel-aggregator was not found; set GRAVEL_AGGREGATOR to its path. Looked for:{}", looked);
 }
 
-pid_t spawn_aggregator(const std::string& path, int listener, uint32_t pes, uint32_t host_pes) {
+pid_t spawn_aggregator(const std::string& path, int listener, uint32_t pes, uint32_t host_pes, uint32_t job_pes) {
   const std::string fd = "--listen-fd=3", n = "--pes=" + std::to_string(pes), h = "--host-pes=" + std::to_string(host_pes),
-                    p = "--parent=" + std::to_string(getpid());
-  char* arguments[] = {const_cast<char*>("gravel-aggregator"), const_cast<char*>(fd.c_str()), const_cast<char*>(n.c_str()),
-                       const_cast<char*>(h.c_str()),           const_cast<char*>(p.c_str()),  nullptr};
+                    j = "--job-pes=" + std::to_string(job_pes), p = "--parent=" + std::to_string(getpid());
+  char* arguments[] = {const_cast<char*>("gravel-aggregator"),
+                       const_cast<char*>(fd.c_str()),
+                       const_cast<char*>(n.c_str()),
+                       const_cast<char*>(h.c_str()),
+                       const_cast<char*>(j.c_str()),
+                       const_cast<char*>(p.c_str()),
+                       nullptr};
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);

@@ -1,6 +1,7 @@
 // The words between a PE and its node's aggregator (host/node/node_channel.hpp), and what aggregators tell each other through their
 // first PEs.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <utility>
@@ -22,6 +23,21 @@ struct hello {
   std::vector<uint32_t> node_of_pe;
   std::vector<std::pair<uint32_t, std::string>> handlers;  ///< id, name
   static auto fields(auto& m) { return std::tie(m.pe, m.node, m.one_host, m.shape, m.bus_id, m.node_of_pe, m.handlers); }
+  /// The shape is compared with the aggregator's own (check_hello in host/aggregator/gathering.hpp).
+  void check(const wire_check& c) const {
+    const uint64_t n = node_of_pe.size();
+    c.range("the number of PEs", n, 1, max_pes);
+    c.range("pe", pe, 0, n - 1);
+    std::vector<char> is_there(n);
+    for (uint32_t other : node_of_pe) {
+      c.range("the node of a PE", other, 0, n - 1);
+      is_there[other] = 1;
+    }
+    c.holds(std::is_sorted(is_there.rbegin(), is_there.rend()), "node_of_pe", "leaves out a number of a node");
+    c.holds(node_of_pe[pe] == node, "node", "is not that of its PE");
+    c.range("the length of bus_id", bus_id.size(), 0, 64);
+    for (const auto& [id, name] : handlers) c.range("the length of a handler's name", name.size(), 0, 1 << 16);
+  }
 };
 
 /// One node's addresses and keys, for all others. Aggregator -> first PE of its node.
@@ -30,6 +46,12 @@ struct wiring {
   std::vector<std::vector<std::byte>> worker;  ///< by plane
   std::vector<std::vector<std::byte>> keys;    ///< landing memory of each PE, then transit memory (may be empty)
   static auto fields(auto& m) { return std::tie(m.worker, m.keys); }
+  void check(const wire_check& c) const {
+    c.range("the number of planes", worker.size(), 1, max_planes);
+    c.range("the number of keys", keys.size(), 2, max_pes + 1);
+    for (const auto& address : worker) c.range("the length of an address", address.size(), 1, 1 << 20);
+    for (const auto& key : keys) c.range("the length of a key", key.size(), 0, 1 << 20);
+  }
 };
 
 /// Those of all nodes, as their aggregators wrote them. First PE -> aggregator.
@@ -37,23 +59,27 @@ struct all_wirings {
   static constexpr wire_kind kind = wire_kind::all_wirings;
   std::vector<std::vector<std::byte>> by_node;
   static auto fields(auto& m) { return std::tie(m.by_node); }
+  void check(const wire_check& c) const { c.range("the number of nodes", by_node.size(), 2, max_pes); }
 };
 
 /// Aggregator -> all its PEs: messages may flow.
 struct ready_word {
   static constexpr wire_kind kind = wire_kind::ready;
+  static constexpr bool any_values_will_do = true;  // there are none
   static auto fields(auto&) { return std::tie(); }
 };
 
 /// PE -> aggregator, the last word.
 struct goodbye_word {
   static constexpr wire_kind kind = wire_kind::goodbye;
+  static constexpr bool any_values_will_do = true;  // there are none
   static auto fields(auto&) { return std::tie(); }
 };
 
 /// The job ends. Both ways, and between aggregators.
 struct abort_word {
   static constexpr wire_kind kind = wire_kind::abort;
+  static constexpr bool any_values_will_do = true;  // a text, to be printed
   std::string why;
   static auto fields(auto& m) { return std::tie(m.why); }
 };

@@ -5,6 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
@@ -111,8 +112,14 @@ std::optional<frame> node_channel::receive() {
     fail("the node's socket: a malformed message of {} bytes came ('{}', {} memory)", header.bytes, name_of(header.kind),
          result.descriptor ? "with" : "without");
   result.kind = header.kind;
-  result.bytes.resize(sizeof(wire_header) + header.bytes);
-  if (!read_all(descriptor(), result.bytes.data() + sizeof(wire_header), header.bytes, result.descriptor)) return std::nullopt;
+  // In pieces: memory grows with what has come, not with what was announced.
+  constexpr uint64_t piece = 256 << 10;
+  for (uint64_t rest = header.bytes; rest != 0;) {
+    const uint64_t come = result.bytes.size(), now = std::min(piece, rest);
+    result.bytes.resize(come + now);
+    if (!read_all(descriptor(), result.bytes.data() + come, now, result.descriptor)) return std::nullopt;
+    rest -= now;
+  }
   return result;
 }
 

@@ -46,6 +46,18 @@ queue_shape segment_shape::queue_shape_of(uint32_t kind) const {
   return queue_shape::of_warps(warp_slots, n_planes);
 }
 
+const char* segment_shape::difference(const segment_shape& other) const {
+  if (packet_size != other.packet_size) return "packet_size";
+  if (packets != other.packets) return "packets";
+  if (channels != other.channels) return "channels";
+  if (n_planes != other.n_planes) return "n_planes";
+  if (n_pes != other.n_pes) return "n_pes";
+  if (slot_size != other.slot_size) return "slot_size";
+  if (slots != other.slots) return "slots";
+  if (warp_slots != other.warp_slots) return "warp_slots";
+  return *this == other ? nullptr : "spare";
+}
+
 uint64_t segment_shape::landing_bytes() const { return round_up(landing().bytes(), page); }
 
 segment_shape make_segment_shape(const settings& s, const topology& t, uint32_t node) {

@@ -38,6 +38,8 @@ struct segment_shape {
   uint32_t slot_size, slots, warp_slots;
   uint32_t spare = 0;
   bool operator==(const segment_shape&) const = default;
+  /// Name of the first field that differs; nullptr: none does.
+  const char* difference(const segment_shape& other) const;
 
   queue_shape queue_shape_of(uint32_t kind) const;
   landing_shape landing() const { return {channels, packets, packet_size}; }

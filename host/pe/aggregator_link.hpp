@@ -26,7 +26,7 @@ class aggregator_link {
     const std::string program = find_aggregator(job.values.aggregator);
     // Only the aggregator keeps it: so connections end when it ends.
     const node_listener listener;
-    process_ = spawn_aggregator(program, listener.descriptor(), job.local_size, job.boot->local_size());
+    process_ = spawn_aggregator(program, listener.descriptor(), job.local_size, job.boot->local_size(), job.nodes.n_pes());
     socket_name_ = listener.name();
   }
 

@@ -12,7 +12,9 @@ namespace gravel {
 
 struct program_description {
   static constexpr wire_kind kind = wire_kind::program;
+  static constexpr bool any_values_will_do = true;  // they are compared with the reader's own, and nothing else
   struct handler {
+    static constexpr bool any_values_will_do = true;
     std::string name;
     uint32_t bytes;  ///< of arguments
     bool on_host;

@@ -49,8 +49,8 @@ class host_receiver {
   }
 
  private:
-  /// The packet whose header and table were read. Of its messages each is copied, then checked, and applied as it was checked: other processes
-  /// may write where it lies.
+  /// The packet whose header and table were read. Of its messages each is copied, then checked, and applied as it was
+  /// checked: other processes may write where it lies.
   template <class Apply>
   void apply(const unit* at, Apply apply_message) {
     for (uint32_t i = 0; i < table_.header.n_rows; ++i) {

@@ -200,8 +200,8 @@ GRAVEL_BOTH void full_fence() {
 #undef GRAVEL_ATOMIC
 
 #if !GRAVEL_ON_GPU
-/// Copies what another process may write at any time into memory of this process's own. The caller checks the copy, and uses nothing but the copy:
-/// the compiler reads the original once.
+/// Copies what another process may write at any time into memory of this process's own. The caller checks the copy, and
+/// uses nothing but the copy: the compiler reads the original once.
 inline void copy_once(void* to, const void* from, size_t bytes) {
   std::memcpy(to, from, bytes);
   __atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -91,9 +91,9 @@ struct packet_table {
 };
 static_assert(sizeof(packet_table) == packet_payload_offset);
 
-/// How a host reads a packet that lies where others may write, at any address: copies header and table once, and checks the copy, which alone is
-/// used from then on. `available` and the result as for check_packet. Any value of the payload is harmless to who moves whole rows; who applies a
-/// message copies that message, too, before checking it.
+/// How a host reads a packet that lies where others may write, at any address: copies header and table once, and checks
+/// the copy, which alone is used from then on. `available` and the result as for check_packet. Any value of the payload is
+/// harmless to who moves whole rows; who applies a message copies that message, too, before checking it.
 packet_fault read_packet(const void* packet, uint64_t available, const packet_expectation&, packet_table& to);
 
 /// Appends messages to an open packet. The packet may lie where others write: it is written here, and never read.

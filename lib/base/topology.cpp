@@ -12,7 +12,9 @@ namespace gravel {
 topology::topology(std::vector<uint32_t> node_of_pe, uint64_t two_hop_nodes) : node_of_pe_(std::move(node_of_pe)) {
   if (node_of_pe_.empty()) fail("a job needs at least one PE");
   if (node_of_pe_.size() > max_pes) fail("{} PEs are more than the {} that Gravel can number", node_of_pe_.size(), max_pes);
-  pes_of_node_.resize(*std::max_element(node_of_pe_.begin(), node_of_pe_.end()) + 1);
+  const uint32_t last_node = *std::max_element(node_of_pe_.begin(), node_of_pe_.end());
+  if (last_node >= node_of_pe_.size()) fail("node numbers are not dense");  // each node has a PE
+  pes_of_node_.resize(last_node + 1);
   for (uint32_t pe = 0; pe < node_of_pe_.size(); ++pe) pes_of_node_[node_of_pe_[pe]].push_back(pe);
   for (const auto& pes : pes_of_node_)
     if (pes.empty()) fail("node numbers are not dense");

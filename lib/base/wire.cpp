@@ -65,9 +65,19 @@ wire_reader::wire_reader(wire_kind kind, std::span<const std::byte> bytes, std::
   if (header.checksum != checksum_of(header, rest_)) fail("{}: '{}' is damaged (checksum)", from, name_of(kind));
 }
 
-const std::byte* wire_reader::take(uint64_t n, uint64_t bytes_each) {
+void wire_check::refuse(const char* field, uint64_t value, uint64_t least, uint64_t most) const {
+  fail("{}: '{}' says {} for {}, which can be {} to {}", from_, name_of(kind_), value, field, least, most);
+}
+
+void wire_check::refuse(const char* field, const char* what) const { fail("{}: '{}': {} {}", from_, name_of(kind_), field, what); }
+
+void wire_reader::expect(uint64_t n, uint64_t bytes_each) const {
   if (n > rest_.size() / bytes_each)
     fail("{}: '{}' is too short ({} times {} bytes announced, {} left)", from_, name_of(kind_), n, bytes_each, rest_.size());
+}
+
+const std::byte* wire_reader::take(uint64_t n, uint64_t bytes_each) {
+  expect(n, bytes_each);
   const std::byte* const at = rest_.data();
   rest_ = rest_.subspan(n * bytes_each);
   return at;

@@ -8,10 +8,13 @@
 //     static constexpr wire_kind kind = wire_kind::hello;
 //     uint32_t pe; std::string name; std::vector<uint32_t> nodes;
 //     static auto fields(auto& m) { return std::tie(m.pe, m.name, m.nodes); }
+//     void check(const wire_check& c) const { c.range("pe", pe, 0, max_pes - 1); }
 //   };
 //
 // Nothing that arrives is believed: magic number, version, kind, length and checksum are compared before a field is read, each
-// field is compared with what is left, and no memory is taken for what has not come. (CBOR of nlohmann-json does less: it converts
+// field is compared with what is left, and no memory is taken for what has not come. Then the record's check says which values its
+// fields may have, by themselves and with each other; one of which any values will do says so (any_values_will_do). What only the
+// receiver knows, such as the size of the job, it compares before it uses the record. (CBOR of nlohmann-json does less: it converts
 // numbers that do not fit without a word, and nested input recurses.) The words between planes are in host/aggregator/outbound.hpp:
 // they go along with packets, to nodes whose wiring has been checked.
 #pragma once
@@ -68,18 +71,76 @@ static_assert(sizeof(wire_header) == 24);
 /// "PE 3". Throws gravel::error if it is none, or of another version.
 wire_header read_wire_header(std::span<const std::byte> bytes, std::string_view from);
 
+/// For the check of a record that came. What is wrong throws gravel::error, which names sender, kind of message, and field.
+class wire_check {
+ public:
+  wire_check(wire_kind kind, std::string_view from) : kind_(kind), from_(from) {}
+  void range(const char* field, uint64_t value, uint64_t least, uint64_t most) const {
+    if (value < least || value > most) refuse(field, value, least, most);
+  }
+  /// `what`: why it does not.
+  void holds(bool fits, const char* field, const char* what) const {
+    if (!fits) refuse(field, what);
+  }
+
+ private:
+  [[noreturn]] void refuse(const char* field, uint64_t value, uint64_t least, uint64_t most) const;
+  [[noreturn]] void refuse(const char* field, const char* what) const;
+  wire_kind kind_;
+  std::string_view from_;
+};
+
+/// Each record has one of the two, so that a check cannot be forgotten.
+template <class T>
+concept wire_checked = requires(const T& value, const wire_check& check) {
+  value.check(check);
+};
+template <class T>
+concept wire_unchecked = requires {
+  requires T::any_values_will_do;
+};
 template <class T>
 concept wire_record = requires(T& value) {
   T::fields(value);
 };
 template <class T>
-concept wire_message = wire_record<T> && requires {
+concept wire_message = wire_record<T> &&(wire_checked<T> != wire_unchecked<T>)&&requires {
   { T::kind } -> std::convertible_to<wire_kind>;
 };
 /// Travels as it lies in memory: so it has no gaps, and no value that would be none (bool).
 template <class T>
 concept wire_plain = !wire_record<T> && !std::is_same_v<T, bool> && !std::is_pointer_v<T> && std::is_trivially_copyable_v<T> &&
                      std::has_unique_object_representations_v<T>;
+
+/// Bytes that a value takes at least on its way.
+template <class T>
+struct least_wire_bytes;
+template <class... T>
+struct least_wire_bytes<std::tuple<T&...>> {
+  static constexpr uint64_t value = (least_wire_bytes<T>::value + ... + 0);
+};
+template <wire_record T>
+struct least_wire_bytes<T> : least_wire_bytes<decltype(T::fields(std::declval<T&>()))> {};
+template <wire_plain T>
+struct least_wire_bytes<T> {
+  static constexpr uint64_t value = sizeof(T);
+};
+template <>
+struct least_wire_bytes<bool> {
+  static constexpr uint64_t value = 1;
+};
+template <>
+struct least_wire_bytes<std::string> {
+  static constexpr uint64_t value = sizeof(uint64_t);
+};
+template <class T>
+struct least_wire_bytes<std::vector<T>> {
+  static constexpr uint64_t value = sizeof(uint64_t);
+};
+template <class A, class B>
+struct least_wire_bytes<std::pair<A, B>> {
+  static constexpr uint64_t value = least_wire_bytes<A>::value + least_wire_bytes<B>::value;
+};
 
 class wire_writer {
  public:
@@ -123,8 +184,11 @@ class wire_reader {
   wire_reader(wire_kind, std::span<const std::byte> bytes, std::string_view from);
   template <class T>
   void get(T& value) {
-    if constexpr (wire_record<T>) std::apply([this](auto&... field) { (this->get(field), ...); }, T::fields(value));
-    else if constexpr (std::is_same_v<T, bool>) value = truth();
+    if constexpr (wire_record<T>) {
+      static_assert(wire_checked<T> != wire_unchecked<T>, "a record has a check, or says that any values of its fields will do");
+      std::apply([this](auto&... field) { (this->get(field), ...); }, T::fields(value));
+      if constexpr (wire_checked<T>) value.check(wire_check(kind_, from_));
+    } else if constexpr (std::is_same_v<T, bool>) value = truth();
     else {
       static_assert(wire_plain<T>);
       std::memcpy(&value, take(1, sizeof(T)), sizeof(T));
@@ -143,7 +207,9 @@ class wire_reader {
       values.resize(n);
       if (n) std::memcpy(values.data(), from, n * sizeof(T));
     } else {
-      for (uint64_t i = 0; i < n; ++i) get(values.emplace_back());  // each takes some bytes, so `n` needs no limit
+      static_assert(least_wire_bytes<T>::value != 0, "memory would be taken for values that have no bytes");
+      expect(n, least_wire_bytes<T>::value);
+      for (uint64_t i = 0; i < n; ++i) get(values.emplace_back());
     }
   }
   template <class A, class B>
@@ -157,6 +223,8 @@ class wire_reader {
  private:
   uint64_t size();
   bool truth();
+  /// Throws gravel::error if not so many are left.
+  void expect(uint64_t n, uint64_t bytes_each) const;
   const std::byte* take(uint64_t n, uint64_t bytes_each);
   wire_kind kind_;
   std::span<const std::byte> rest_;
@@ -170,7 +238,7 @@ std::vector<std::byte> to_wire(const T& message) {
   return std::move(out).finish();
 }
 
-/// Throws gravel::error that names `from` and says what is wrong.
+/// Throws gravel::error that names `from` and says what is wrong, also by the record's check.
 template <wire_message T>
 T from_wire(std::span<const std::byte> bytes, std::string_view from) {
   wire_reader in(T::kind, bytes, from);
