@@ -214,6 +214,13 @@ int run(const std::string& what, uint32_t who, int value) {
     job->fence();
     print("PE {} waits", job->rank());
     stay();
+  } else if (what == "stop-before-end" || what == "stop-after-end") {
+    job->fence();
+    if (what == "stop-after-end") job->finalize();
+    if (mine) raise(SIGSTOP);
+  } else if (what == "stop-at-exit") {
+    job->fence();
+    if (mine) std::atexit([] { raise(SIGSTOP); });
   } else if (what == "echo") {
     std::string line;
     while (std::getline(std::cin, line)) print("PE {} read {}", job->rank(), line);

@@ -295,7 +295,6 @@ class Stopped(FailureTest):
         chance = random.Random(SEED)
         for delay in (0, *(chance.uniform(0, 0.03) for _ in range(3))):  # also inside PMIx_Init
             with self.subTest(delay=delay, FAILURE_SEED=SEED):
-                # A job that does not end by itself: who is stopped after gravel_finalize is none of Gravel's business.
                 job = self.start("barrier", "--pe", 3, GRAVEL_CONNECT_TIMEOUT_S=2, GRAVEL_WATCHDOG_S=2)
                 pid = wait_for(lambda: job.pes().get(1), START_S)
                 time.sleep(delay)

@@ -1,4 +1,4 @@
-#include "host/node/stall_watch.hpp"
+#include "lib/base/stall_watch.hpp"
 
 #include "test/catch.hpp"
 

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -19,6 +20,7 @@
 #include "transport/ucx_run/options.hpp"
 #include "transport/ucx_run/output.hpp"
 #include "transport/ucx_run/session_directory.hpp"
+#include "transport/ucx_run/stop_watch.hpp"
 #include "transport/ucx_run/verdict.hpp"
 
 using namespace gravel;
@@ -275,6 +277,34 @@ TEST_CASE("only session directories of dead launchers of this user are stale") {
   CHECK_FALSE(fs::exists(ours + "dead"));
   CHECK(parent.entries().size() == 5);
   CHECK(fs::exists(parent.path() + "/other"));
+}
+
+TEST_CASE("a process that is stopped long enough, looked at often, is found; one that goes on in between is not") {
+  using namespace std::chrono_literals;
+  bool stopped = true;
+  stop_watch watch(2, [&](pid_t) { return stopped; });
+  stop_watch::time now{};
+  int looks = 0;
+  const auto looks_until_found = [&](int most) {
+    for (looks = 0; looks < most; now += 10ms)
+      if (watch.is_due(now) && (++looks, watch.look(7))) return looks;
+    return 0;
+  };
+  const auto begin = now;
+  CHECK(looks_until_found(1000) == 50);
+  CHECK(now - begin > 4s);
+  CHECK(now - begin < 6s);
+  stopped = false;
+  CHECK(looks_until_found(3) == 0);
+  stopped = true;
+  CHECK(looks_until_found(40) == 0);
+  now += std::chrono::hours(1);  // the whole job was stopped, and ucx-run with it: that is one look
+  CHECK(looks_until_found(2) == 0);
+  stopped = false;
+  CHECK(looks_until_found(1) == 0);
+  stop_watch never(0, [](pid_t) { return true; });
+  CHECK_FALSE(never.next().has_value());
+  CHECK_FALSE(never.is_due(now));
 }
 
 TEST_CASE("the kernel tells whose socket is at the other end") {

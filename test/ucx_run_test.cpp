@@ -249,6 +249,21 @@ TEST_CASE("control-Z at a terminal stops the whole job, and it can go on", "[ter
   CHECK(it.finish(running).status == 128 + SIGINT);
 }
 
+TEST_CASE("a PE that is stopped at its end, when no aggregator looks at it any more, ends the job") {
+  for (const char* moment : {"stop-before-end", "stop-after-end", "stop-at-exit"}) {
+    INFO(moment);
+    job it;
+    it.options.environment["GRAVEL_WATCHDOG_S"] = "1";
+    auto result = it.run({"-n", "3"}, {moment, "1"});
+    CHECK(result.status == 1);
+    CHECK_THAT(result.err, contains_text("ucx-run: PE 1 (pid ") && contains_text("has been stopped") && contains_text("GRAVEL_WATCHDOG_S"));
+    // The same of a program that a script starts.
+    result = it.run({"-n", "2", "/bin/sh", "-c", "\"$0\" \"$@\"; true"}, {moment, "1"});
+    CHECK(result.status == 1);
+    CHECK_THAT(result.err, contains_text("has been stopped"));
+  }
+}
+
 TEST_CASE("signals are passed on to every PE") {
   job it;
   command running(job::words({"-n", "3"}, {"await-signal"}), it.options);

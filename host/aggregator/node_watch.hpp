@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "host/aggregator/plane.hpp"
-#include "host/node/stall_watch.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/stall_watch.hpp"
 
 namespace gravel {
 

@@ -11,9 +11,9 @@
 #include "host/aggregator/gathering.hpp"
 #include "host/aggregator/job_state.hpp"
 #include "host/node/hello.hpp"
-#include "host/node/stall_watch.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/stall_watch.hpp"
 
 namespace gravel {
 

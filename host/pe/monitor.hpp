@@ -10,7 +10,6 @@
 #include <string>
 #include <thread>
 
-#include "host/node/stall_watch.hpp"
 #include "host/pe/job_end.hpp"
 #include "host/pe/peers.hpp"
 #include "host/pe/queue_watch.hpp"
@@ -19,6 +18,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/profile.hpp"
+#include "lib/base/stall_watch.hpp"
 
 namespace gravel {
 

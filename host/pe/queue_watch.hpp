@@ -4,9 +4,9 @@
 #include <array>
 #include <string>
 
-#include "host/node/stall_watch.hpp"
 #include "host/pe/pe_memory.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/stall_watch.hpp"
 
 namespace gravel {
 

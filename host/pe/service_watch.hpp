@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "host/node/stall_watch.hpp"
 #include "host/pe/services.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/stall_watch.hpp"
 
 namespace gravel {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <tuple>
 
-#include "host/node/stall_watch.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/stall_watch.hpp"
 #include "lib/base/wait_report.hpp"
 
 namespace gravel {

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/process_identity.hpp"
 #include "transport/ucx_run/child.hpp"
 #include "transport/ucx_run/input.hpp"
 #include "transport/ucx_run/output.hpp"
@@ -20,6 +21,7 @@
 #include "transport/ucx_run/pmix_server.hpp"
 #include "transport/ucx_run/session_directory.hpp"
 #include "transport/ucx_run/signals.hpp"
+#include "transport/ucx_run/stop_watch.hpp"
 #include "transport/ucx_run/verdict.hpp"
 
 namespace gravel {
@@ -63,7 +65,12 @@ rlimit raise_stack_limit() {
 class job {
  public:
   job(const run_options& options, const std::string& program, uint32_t n_pes, const rlimit& inherited_stack)
-      : options_(options), program_(program), inherited_stack_(inherited_stack), server_(n_pes, session_.path()), pes_(n_pes) {}
+      : options_(options),
+        program_(program),
+        inherited_stack_(inherited_stack),
+        members_(n_pes),
+        server_(n_pes, session_.path()),
+        pes_(n_pes) {}
 
   ~job() {
     // After an exception; otherwise there is nothing left to kill.
@@ -126,6 +133,7 @@ class job {
     const bool children_left = reap();
     server_.entrance().serve([this](int guest) { return admit(guest); });
     look_at_memberships();
+    look_for_stopped();
     if (server_.crashed() && pes_.alive() > 0)
       verdict_.add({0, 1, "PMIx, which connects the PEs, has crashed: the job cannot go on"}, evidence::none, clock::now());
     if (verdict_.when()) look_for_ending();
@@ -159,6 +167,7 @@ class job {
     if (!input_watched) sooner(clock::now() + 500ms);
     if (timeout_at_ && pes_.alive() > 0 && !stopping_) sooner(*timeout_at_);
     if (verdict_.when() && !stopping_) sooner(*verdict_.when());
+    if (const auto next = stops_.next(); next && !stopping_) sooner(*next);
     // Killing goes on: the children of a process that was killed become ours only when it is dead.
     if (kill_at_) sooner(std::max(*kill_at_, clock::now() + 20ms));
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
@@ -216,6 +225,22 @@ class job {
     }
   }
 
+  /// A PE that is stopped, or the program that it has started.
+  void look_for_stopped() {
+    if (stopping_ || !stops_.is_due(clock::now())) return;
+    for (uint32_t pe = 0; pe < pes_.size(); ++pe) {
+      if (!pes_[pe].alive) continue;
+      std::vector<pid_t> pids{pes_[pe].pid};
+      const member& joined = members_[pe];
+      if (joined.pid && joined.pid != pids[0] && start_of_process(static_cast<uint64_t>(joined.pid)) == joined.start)
+        pids.push_back(joined.pid);
+      for (const pid_t pid : pids)
+        if (stops_.look(pid))
+          blame(pe, 1, fmt::format("has been stopped (process {}) for more than {} s, twice GRAVEL_WATCHDOG_S", pid, stops_.limit_s()),
+                evidence::none);
+    }
+  }
+
   void add_abort(const abort_request& request) {
     const int status = request.status >= 1 && request.status <= 255 ? request.status : 1;
     blame(request.pe, status, fmt::format("aborted the job with status {}", status), evidence::none);
@@ -232,6 +257,7 @@ class job {
     else if (holder.pe && is_member(*holder.pe)) who = fmt::format("a second process of PE {} (pid {})", *holder.pe, holder.pid);
     if (who.empty()) {
       if (!holder.pe || pes_[*holder.pe].pid != holder.pid) programs_may_follow_ = true;
+      if (holder.pe) members_[*holder.pe] = {holder.pid, start_of_process(static_cast<uint64_t>(holder.pid))};
       return true;
     }
     if (!std::exchange(refusal_said_, true)) say(fmt::format("warning: {} wanted to join the job: refused", who));
@@ -293,6 +319,13 @@ class job {
   const run_options& options_;
   const std::string& program_;
   const rlimit inherited_stack_;
+  /// The process that has joined for a PE: itself, or one that it has started.
+  struct member {
+    pid_t pid = 0;  ///< 0: none yet
+    uint64_t start = 0;
+  };
+  std::vector<member> members_;
+  stop_watch stops_{watchdog_of_environment()};
   signal_source signals_;  // first: PMIx's thread inherits what it blocks
   session_directory session_;
   pmix_server server_;

@@ -18,9 +18,9 @@ constexpr const char* description =
     "Everything before the program is for ucx-run, everything after it for the program.";
 
 constexpr const char* footer = R"(Examples:
-  ucx-run -n 4 ./gups --table 20           4 PEs on this machine
-  ucx-run -n 4 --nodes 2 ./gups            the same as 2 emulated nodes: the network path on one machine
-  ucx-run -n 4 --stats=net.json ./gups     network statistics on stderr and as JSON
+  ucx-run -n 4 gravel-gups --table-log2 20 4 PEs on this machine
+  ucx-run -n 4 --nodes 2 gravel-gups       the same as 2 emulated nodes: the network path on one machine
+  ucx-run -n 4 --stats=net.json ./prog     network statistics on stderr and as JSON
   ucx-run -n 2 --tag-output -- ./prog -v   each line of output begins with the number of its PE
   ucx-run -n 16 --host a:8,b:8 ./prog      8 PEs on each of two hosts, through the PMIx launcher found there
 
