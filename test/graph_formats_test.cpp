@@ -214,6 +214,15 @@ TEST_CASE("METIS: rows of many vertices, shuffled") {
                     contains_text("x.graph:1009: vertex 1008 has the neighbour 1001, but vertex 1001 has not the neighbour 1008"));
 }
 
+TEST_CASE("METIS: the row of a hub has more than a MiB") {
+  const scratch files;
+  constexpr uint64_t n = 200'000;
+  std::string text = std::to_string(n) + " " + std::to_string(n - 1) + "\n", others;
+  for (uint64_t v = 2; v <= n; ++v) text += std::to_string(v) + " ", others += "1\n";
+  REQUIRE(text.size() > 1 << 20);
+  CHECK(read_graph(files.write(text + "\n" + others, "x.graph")).total_edges == 2 * (n - 1));
+}
+
 TEST_CASE("shares: undirected and reversed, in parts") {
   const scratch files;
   const std::string path = files.write("0 1 5\n1 1 6\n2 0 7\n");

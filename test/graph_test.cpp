@@ -153,7 +153,7 @@ TEST_CASE("errors name the file, the line, and what was expected") {
       {"1 18446744073709551616\n", "graph:1: expected two vertex ids", "0 to 2^64-1"},
       {"1 2\n1 2 5\n", "graph:2: expected the end of the line", "found '1 2 5'"},
       {"% KONECT\n1 2\n", "graph:1: expected '%%MatrixMarket", "found '% KONECT'"},
-      {garbage, "graph: byte 5 is 0", "binary data, expected text"},
+      {garbage, "graph: byte 5 is 0", "binary data or text in UTF-16"},
       {std::string(5000, '\0'), "graph: byte 0 is 0", "binary data"},
       {"1 2\n" + std::string(600, '#') + "\n1 \x01\n", "graph:3: expected two vertex ids", "'1 \\x01'"},
       {"\n%%MatrixMarket matrix coordinate real general\n", "graph:2: a Matrix Market file begins with the banner", "in its first line"},

@@ -13,7 +13,8 @@ line_reader::line_reader(byte_source& source, size_t longest) : source_(source),
   refuse_foreign_format(source);
   constexpr size_t none = std::string_view::npos;
   const std::string_view head = source.head();
-  if (const size_t zero = head.find('\0'); zero != none) fail("{}: byte {} is 0: these are binary data, expected text", path(), zero);
+  if (const size_t zero = head.find('\0'); zero != none)
+    fail("{}: byte {} is 0: these are binary data or text in UTF-16, expected text in UTF-8", path(), zero);
   if (const size_t cr = head.find('\r'); cr != none && cr + 1 < head.size() && head.find('\n') == none)
     fail("{}:1: lines end with CR alone: write the file with LF (tr '\\r' '\\n')", path());
   start();
