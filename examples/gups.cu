@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "examples/direct_sender.hpp"
+#include "examples/gups_hash.hpp"
 #include "examples/gups_report.hpp"
 #include "examples/gups_table.hpp"
 #include "examples/model.hpp"
@@ -16,8 +17,6 @@
 #include "examples/random_stream.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
-#include "host/device_array.hpp"
-#include "lib/base/mix.hpp"
 
 using namespace gravel;
 
@@ -64,28 +63,6 @@ __global__ void update_otherwise(model_handle g, gups_job job, uint64_t begin, u
   sender.begin(g);
   update(sender, job, g.my_pe, begin + first, count);
   sender.end();
-}
-
-/// A sum over all updates that only the right table has: of numbers that stand for the words of increments; of the
-/// words' values turned by numbers of bits that do so, by xor. What of an update is lost, or lands elsewhere, is
-/// missing.
-GRAVEL_BOTH uint64_t hash_of(const gups_job& job, uint64_t word, uint32_t pe, uint64_t value) {
-  const uint64_t random = mix(job.map.index_of(word, pe));
-  if (!job.is_xor) return value * random;
-  const unsigned turn = random % 64;
-  return turn ? value << turn | value >> (64 - turn) : value;
-}
-/// That of this PE's updates first ... first + count, in the simplest way.
-__global__ void hash_updates(gups_job job, uint32_t me, uint64_t first, uint64_t count, uint64_t* hash) {
-  const lane_share mine(count);
-  uint64_t ran = random_stream::at(first + mine.first), sum = 0;
-  for (uint64_t n = mine.first; n < mine.last; ++n) {
-    ran = random_stream::next(ran);
-    const uint64_t one = hash_of(job, job.map.word_of(ran), job.map.pe_of(ran, me), job.is_xor ? ran : 1);
-    sum = job.is_xor ? sum ^ one : sum + one;
-  }
-  if (job.is_xor) atomicXor(reinterpret_cast<unsigned long long*>(hash), sum);
-  else fetch_add<scope::device>(hash, sum);
 }
 
 __global__ void fill(gups_job job, uint32_t me) {
@@ -152,23 +129,8 @@ void verify(const gups_job& job, const gups_options& o, network_model& net, gups
     run.serial_checked = true;
     run.serial_errors = gravel_sum_all(wrong);
   }
-  // At any size: the hash of the table is that of all updates.
-  device_array<uint64_t> of_updates(std::vector<uint64_t>(1));
-  gravel_launch(hash_updates, o.grid, o.block, job, me, o.updates * me, o.updates, of_updates.data());
-  gravel_synchronize();
-  uint64_t hashes[2] = {};
-  gravel_copy(&hashes[0], of_updates.data(), sizeof(uint64_t));
-  each_word(job, [&](uint64_t word, uint64_t value) {
-    const uint64_t one = hash_of(job, word, me, job.is_xor ? value ^ job.map.index_of(word, me) : value);
-    hashes[1] = job.is_xor ? hashes[1] ^ one : hashes[1] + one;
-  });
-  uint64_t difference = job.is_xor ? hashes[0] ^ hashes[1] : hashes[0] - hashes[1];
-  std::vector<uint64_t> differences(job.map.n_pes);
-  gravel_allgather(differences.data(), difference);
-  difference = 0;
-  for (const uint64_t one : differences) difference = job.is_xor ? difference ^ one : difference + one;
   run.hash_checked = true;
-  run.hash_right = difference == 0;
+  run.hash_right = hash_is_right(job, o.updates, o.grid, o.block, [&](auto&& visit) { each_word(job, visit); });
   if (job.is_xor) {
     make_updates(job, o, net, "gups: verifying");
     uint64_t wrong = 0;
@@ -206,6 +168,7 @@ gups_run run_once(const gups_job& job, const gups_options& o, network_model& net
   run.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   gravel_copy(&remote, job.remote, sizeof(remote));
   run.remote = gravel_sum_all(remote);
+  if (o.fault == "place" && gravel_my_pe() == 0) misplace_update(job);
   if (!o.no_verify) verify(job, o, net, run);
   return run;
 }
@@ -229,6 +192,7 @@ int main(int argc, char** argv) {
   app.add_flag("--remote-only", o.remote_only, "Update only words of other PEs (needs at least 2)");
   app.add_flag("--no-verify", o.no_verify, "Do not check the result");
   app.add_option("--serial-limit", o.serial_limit, "Compare with a serial computation up to so many updates in all").capture_default_str();
+  app.add_option("--fault", o.fault, "Make the result wrong, to see that the check finds it").one_of({"place"}).hidden();
   add_dump_option(app, o.dump);
   app.add_option("--json", o.json, "Write the results to this file too");
   parse_or_exit(app, argc, argv, [&] {

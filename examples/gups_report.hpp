@@ -16,7 +16,7 @@ struct gups_options {
   unsigned grid = 0, block = 0;
   unsigned repeat = 1;
   bool remote_only = false, no_verify = false;
-  std::string json, dump;
+  std::string json, dump, fault;
   uint64_t serial_limit = 1 << 26;
 };
 

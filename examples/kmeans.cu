@@ -6,13 +6,13 @@
 
 #include "examples/direct_sender.hpp"
 #include "examples/facts.hpp"
+#include "examples/kmeans_check.hpp"
 #include "examples/lane_share.hpp"
 #include "examples/model.hpp"
 #include "examples/program.hpp"
 #include "examples/progress.hpp"
 #include "examples/together.hpp"
 #include "gravel.cuh"
-#include "host/device_array.hpp"
 #include "lib/base/mix.hpp"
 
 using namespace gravel;
@@ -168,68 +168,6 @@ __global__ void move_centers(Handle g, kmeans_job job, uint64_t, uint64_t) {
   if (threadIdx.x == 0) *job.changed = 0;
 }
 
-/// What check_points() counts.
-struct kmeans_check {
-  uint64_t* elsewhere;  ///< points whose cluster is not that of the nearest centre
-  uint64_t* sums;       ///< of each cluster, its points' coordinates, then their number, as kmeans_job::sums has them; of this PE's points
-};
-/// For the check of the result at any size, as simple as can be: a lane makes its points again from their numbers,
-/// finds the nearest of `centers` by squares of differences, and adds up coordinates by atomics. All numbers are whole,
-/// so nothing is rounded, and nothing may differ.
-__global__ void check_points(kmeans_job job, point_source source, uint64_t first, const int32_t* centers, kmeans_check check) {
-  const uint32_t stride = job.dimensions + 1;
-  for (uint64_t i = uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < job.count; i += uint64_t{gridDim.x} * blockDim.x) {
-    uint32_t nearest = 0;
-    uint64_t least = ~uint64_t{0};
-    for (uint32_t c = 0; c < job.clusters; ++c) {
-      uint64_t distance = 0;
-      for (uint32_t d = 0; d < job.dimensions; ++d) {
-        const int64_t apart = (int64_t{source.coordinate(first + i, d)} << fraction_bits) - centers[c * job.dimensions + d];
-        distance += static_cast<uint64_t>(apart * apart);
-      }
-      if (distance < least) nearest = c, least = distance;
-    }
-    const uint32_t cluster = job.cluster[i];
-    if (cluster != nearest) fetch_add<scope::device>(check.elsewhere, uint64_t{1});
-    if (cluster >= job.clusters) continue;
-    for (uint32_t d = 0; d < job.dimensions; ++d)
-      fetch_add<scope::device>(&check.sums[cluster * stride + d], uint64_t{source.coordinate(first + i, d)});
-    fetch_add<scope::device>(&check.sums[cluster * stride + job.dimensions], uint64_t{1});
-  }
-}
-
-/// The check of the result at any size. `used`: the centres that the last assignment had; `centers`: those of the
-/// result. Each point must be in the cluster of the nearest of `used`, and each centre that has points must be their
-/// mean. Collective; the number of differences at all PEs.
-uint64_t check_result(const kmeans_job& job, const point_source& source, const std::vector<int32_t>& used,
-                      const std::vector<int32_t>& centers) {
-  const auto me = static_cast<uint64_t>(gravel_my_pe()), n_pes = static_cast<uint64_t>(gravel_n_pes());
-  device_array<int32_t> used_here(used);
-  device_array<uint64_t> counts(std::vector<uint64_t>(1 + job.values()));
-  gravel_launch(check_points, blocks_to_fill_device(), lanes_of_block, job, source, me * job.count,
-                static_cast<const int32_t*>(used_here.data()), kmeans_check{counts.data(), counts.data() + 1});
-  gravel_synchronize();
-  std::vector<uint64_t> found(1 + job.values());
-  gravel_copy(found.data(), counts.data(), found.size() * sizeof(uint64_t));
-  gravel_sum_all(found.data(), found.data(), found.size());
-  const uint64_t* const sums = found.data() + 1;
-  const uint32_t stride = job.dimensions + 1;
-  uint64_t wrong = found[0], points = 0;
-  for (uint32_t c = 0; c < job.clusters; ++c) {
-    const uint64_t count = sums[c * stride + job.dimensions];
-    points += count;
-    for (uint32_t d = 0; d < job.dimensions; ++d) {
-      const int32_t center = centers[c * job.dimensions + d];
-      // Rounded: twice the difference to the mean is at most a unit of the fraction. Where there are no points the
-      // centre stays.
-      const auto twice = static_cast<__int128_t>(count) * 2 * center - static_cast<__int128_t>(sums[c * stride + d]) * (2 << fraction_bits);
-      wrong += count ? twice > static_cast<__int128_t>(count) || -twice > static_cast<__int128_t>(count)
-                     : center != used[c * job.dimensions + d];
-    }
-  }
-  return wrong + (points != job.count * n_pes);
-}
-
 /// Lloyd's algorithm by one thread over all points. Returns the centres; `steps`: until no point changed.
 std::vector<int32_t> compute_serially(const kmeans_options& o, std::vector<int32_t> centers, uint64_t all, std::vector<uint8_t>& cluster,
                                       uint32_t& steps) {
@@ -329,7 +267,7 @@ bool solve(const kmeans_options& o) {
     cluster[0] = cluster[0] == 0 ? 1 : 0;
     gravel_copy(job.cluster, cluster.data(), 1);
   }
-  const uint64_t differences = o.no_verify ? 0 : check_result(job, source, used, centers);
+  const uint64_t differences = o.no_verify ? 0 : check_result<fraction_bits>(job, source, used, centers);
   std::vector<uint64_t> sizes(o.clusters);
   uint64_t wrong = 0;
   for (const uint8_t c : cluster) c < o.clusters ? ++sizes[c] : ++wrong;

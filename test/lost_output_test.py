@@ -25,7 +25,7 @@ RUNS = {
 
 
 def run(command, stdout=subprocess.PIPE, **variables):
-    environment = dict(os.environ, GRAVEL_SYMMETRIC_SIZE="64M", **variables)
+    environment = dict(os.environ, GRAVEL_SYMMETRIC_SIZE="128M", **variables)
     return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE, text=True, env=environment, check=False)
 
 

@@ -1,5 +1,5 @@
 """The networking models (docs/applications.md): what goes over the network in each, by the statistics of gups; what they refuse; and the count of
-their lines. Usage: models_test.py GUPS UCX_RUN"""
+their lines. And what gups says of a wrong result. Usage: models_test.py GUPS UCX_RUN"""
 
 import importlib.machinery
 import importlib.util
@@ -53,6 +53,14 @@ class ModelsTest(unittest.TestCase):
             self.assertEqual(told["messages_taken"], rounds * PES * (PES - 1))
         # In queues of a megabyte one round is enough.
         self.assertEqual(statistics("coprocessor-buffered")["messages_taken"], PES * (PES - 1))
+
+    def test_wrong_place(self):
+        """An update that lands beside its word is found where there is no serial run to compare with."""
+        for mode in ("inc", "xor"):
+            for fault, hash_is in (((), "that of all updates"), (("--fault", "place"), "NOT that of all updates")):
+                done = run("--mode", mode, "--serial-limit", "0", *fault)
+                self.assertIn(f"the table's hash is {hash_is}", done.stdout, done.stderr)
+                self.assertEqual(done.returncode, 1 if fault else 0, done.stdout + done.stderr)
 
     def test_refused(self):
         for options, said in (

@@ -189,6 +189,7 @@ bool solve(const components_options& o) {
     std::printf("%.6f s, %.4g M edges/s; %llu components, %u exchanges of names\n", seconds, static_cast<double>(edges) / seconds / 1e6,
                 static_cast<unsigned long long>(components), finder.exchanges());
     std::printf("%llu mistakes, compared with all edges%s\n", static_cast<unsigned long long>(wrong), serial ? " and a serial run" : "");
+    if (!serial) std::printf("not checked: that components without an edge between them have different names (--serial-limit)\n");
   }
   if (!o.dump.empty()) {
     // A component's name is the code of one of its vertices.
