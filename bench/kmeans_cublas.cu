@@ -20,7 +20,14 @@ void need(bool good, const char* what) {
 void need(cudaError_t status, const char* what) { need(status == cudaSuccess, what); }
 void need(cublasStatus_t status, const char* what) { need(status == CUBLAS_STATUS_SUCCESS, what); }
 
-constexpr unsigned lanes = 128, blocks = 5 * 132;
+constexpr unsigned lanes = 128;
+/// As many as run at once.
+unsigned blocks() {
+  int device = 0, multiprocessors = 0;
+  need(cudaGetDevice(&device), "cudaGetDevice");
+  need(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device), "cudaDeviceGetAttribute");
+  return 5 * static_cast<unsigned>(multiprocessors);
+}
 
 /// As point_source of examples/kmeans.cu.
 GRAVEL_BOTH float coordinate(uint64_t seed, uint32_t clusters, uint64_t i, uint32_t d) {
@@ -123,7 +130,8 @@ int main(int argc, char** argv) {
     for (uint32_t d = 0; d < k.dimensions; ++d) centers.push_back(coordinate(1, k.clusters, k.points * c / k.clusters, d));
   need(cudaMemcpy(k.centers, centers.data(), centers.size() * sizeof(float), cudaMemcpyHostToDevice), "cudaMemcpy");
   need(cudaMemset(k.cluster, 255, k.points), "cudaMemset");
-  make_points<<<blocks, lanes>>>(k);
+  const unsigned grid = blocks();
+  make_points<<<grid, lanes>>>(k);
   const auto shared = static_cast<int>(k.values() * lanes * sizeof(unsigned));
   need(cudaFuncSetAttribute(assign, cudaFuncAttributeMaxDynamicSharedMemorySize, shared),
        "shared memory for so many clusters and dimensions");
@@ -145,7 +153,7 @@ int main(int argc, char** argv) {
     need(cudaMemsetAsync(k.changed, 0, sizeof(unsigned)), "cudaMemset");
     square_centers<<<1, 256>>>(k);
     multiply();
-    assign<<<blocks, lanes, static_cast<size_t>(shared)>>>(k);
+    assign<<<grid, lanes, static_cast<size_t>(shared)>>>(k);
     move_centers<<<1, 256>>>(k);
     need(cudaMemcpy(&changed, k.changed, sizeof(changed), cudaMemcpyDeviceToHost), "a step");
   }

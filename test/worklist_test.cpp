@@ -579,3 +579,18 @@ TEST_CASE("the check by Graph500's rules accepts a search, and finds every mista
   levels[deep] = least_keys::word_of(1, false);
   CHECK(mistakes(source) > 0);  // levels that are not the worklist's
 }
+
+TEST_CASE("blocks are as many as the device has multiprocessors for") {
+  for (const uint32_t m : {4u, 16u, 66u, 108u, 132u, 148u}) {
+    const device_blocks of{m};
+    CHECK(of.for_vertices(0) == 1);
+    CHECK(of.for_vertices(vertex_threads + 1) == 2);
+    CHECK(of.for_vertices(~0u) == 8 * m);
+    CHECK(of.resident(true, false) == m);
+    CHECK(of.resident(false, true) == 2 * m);
+    CHECK(of.resident(false, false) == m / 2);
+  }
+  CHECK(device_blocks{1}.resident(false, false) == 1);
+  CHECK(device_blocks{0}.for_vertices(~0u) == 2);
+  CHECK(device_blocks{0}.resident(true, false) == 3);
+}

@@ -38,6 +38,8 @@ class backend {
   /// The device on the PCI bus, as "0000:3B:00.0"; empty: it is not there.
   virtual std::string bus_id() const { return {}; }
   virtual handler_table handlers() const = 0;
+  /// Of the device, those that kernels of this PE may use: under MPS its share. 0: it is no GPU.
+  virtual uint32_t multiprocessors() const { return 0; }
 
   /// Chooses the device for this PE: `local_rank` of `local_size` PEs on this host.
   virtual void open(uint32_t local_rank, uint32_t local_size) = 0;

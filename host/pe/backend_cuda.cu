@@ -34,6 +34,7 @@ class cuda_backend final : public cuda_launcher {
  public:
   explicit cuda_backend(const cuda_program& program) : program_(program) {}
   const char* name() const override { return "cuda"; }
+  uint32_t multiprocessors() const override { return static_cast<uint32_t>(processors_count()); }
   std::string describe() const override { return description_; }
   std::string bus_id() const override {
     char id[32] = "";

@@ -3,16 +3,32 @@
 #pragma once
 #include <algorithm>
 
+#include "host/pe/backend.hpp"
+#include "host/pe/libgravel.hpp"
 #include "lib/worklist/worklist_view.cuh"
 
 namespace gravel {
 
-/// Threads of blocks whose lanes each take vertices in turn, and blocks for so many of them: no more than a large GPU runs at once.
+/// Threads of blocks whose lanes each take vertices in turn.
 constexpr unsigned vertex_threads = GRAVEL_CUDA ? 256 : 32;
-inline unsigned vertex_blocks(uint64_t vertices) {
-  const uint64_t most = GRAVEL_CUDA ? 132 * 8 : 2;
-  return static_cast<unsigned>(std::clamp<uint64_t>((vertices + vertex_threads - 1) / vertex_threads, 1, most));
-}
+/// How many such blocks a device gets, which has so many multiprocessors (backend::multiprocessors; 0: it is no GPU).
+struct device_blocks {
+  uint32_t multiprocessors;
+
+  /// For so many vertices: no more than run at once.
+  unsigned for_vertices(uint64_t vertices) const {
+    const uint64_t most = multiprocessors ? uint64_t{multiprocessors} * 8 : 2;
+    return static_cast<unsigned>(std::clamp<uint64_t>((vertices + vertex_threads - 1) / vertex_threads, 1, most));
+  }
+  /// Of a kernel that stays until all is done. `alone`: no other PE sends; then it has the device for itself.
+  /// `gathers`: in the kernel of all PEs' rounds.
+  unsigned resident(bool alone, bool gathers) const {
+    if (multiprocessors == 0) return 3;
+    if (alone) return multiprocessors;
+    return gathers ? 2 * multiprocessors : std::max(multiprocessors / 2, 1u);
+  }
+};
+inline unsigned vertex_blocks(uint64_t vertices) { return device_blocks{current_backend().multiprocessors()}.for_vertices(vertices); }
 
 /// Offers one value, from the host.
 template <class Program>

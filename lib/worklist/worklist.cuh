@@ -263,7 +263,7 @@ class gravel_worklist {
   unsigned resident_blocks() const {
     // One warp of the asynchronous kernel keeps the watch; another must work.
     if (options_.blocks) return std::max(options_.blocks, gravel::vertex_threads > 32 ? 1u : 2u);
-    return !GRAVEL_CUDA ? 3 : gravel_n_pes() == 1 ? 132 : inboxes_ ? 264 : 64;
+    return gravel::device_blocks{gravel::current_backend().multiprocessors()}.resident(gravel_n_pes() == 1, static_cast<bool>(inboxes_));
   }
   void run_asynchronously() {
     gravel::current_backend().zero(ranked_.memory, ranked_.stride * ranked_.n_ranks + bytes_of_pieces());
