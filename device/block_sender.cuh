@@ -26,6 +26,7 @@
 #include "device/hand_over.cuh"
 #include "device/message_sort.cuh"
 #include "device/peer_bins.cuh"
+#include "device/team_check.cuh"
 
 namespace gravel {
 
@@ -77,7 +78,7 @@ struct block_sender {
   }
   /// Hands over what is left. Thread scope: block, converged. begin() may follow again.
   GRAVEL_DEVICE void end() {
-    if (g.heap_bytes == 0) return;
+    if (g.heap_bytes == 0 || !enter_block(g, team_call::block_sender_end)) return;
     __syncthreads();
     empty_converged(written);
     bins.finish(g, buffer + capacity, &ticket, block_rank(), BLOCK, &to_peers);
@@ -146,9 +147,10 @@ struct block_sender {
   message_sort<BLOCK, CAPACITY> sorted;
 
  protected:
-  /// Callers that are no kernel are reported. A sender whose heap has no bytes drops what it is given.
+  /// Callers that are no kernel, or no whole block, are reported. A sender whose heap has no bytes drops what it is
+  /// given.
   GRAVEL_DEVICE bool refused(const gravel_t& handle) {
-    if (!forbidden_outside_kernel(handle, other_call::block_sender)) return false;
+    if (!forbidden_outside_kernel(handle, other_call::block_sender) && enter_block(handle, team_call::block_sender_begin)) return false;
     g = handle;
     g.heap_bytes = 0;
     return true;

@@ -1,4 +1,5 @@
-// Any number of bytes, by a whole block, a warp, or a host thread: gravel_put_bulk, gravel_get_bulk, gravel_put_signal.
+// Any number of bytes, by a whole block, a warp, a lane, or a host thread: gravel_put_bulk, gravel_get_bulk,
+// gravel_put_signal.
 // On the route `net` they are cut into messages that fit a slot of the queue and a packet; on the others they are copies.
 //
 //   get_bulk          request (up to 16 answers long) -> handler side of the source: a bulk_reply for each piece
@@ -10,6 +11,7 @@
 #include "device/copy_team.cuh"
 #include "device/fetch.cuh"
 #include "device/put.cuh"
+#include "device/team_check.cuh"
 
 /// What happens to the signal: *signal = value, or *signal += value.
 enum gravel_signal_op { GRAVEL_SIGNAL_SET, GRAVEL_SIGNAL_ADD };
@@ -117,10 +119,15 @@ GRAVEL_BOTH void raise_signal(uint64_t* signal, uint64_t value, gravel_signal_op
   else store_release(signal, value);
 }
 
-GRAVEL_BOTH void put_bulk_by(const gravel_t& g, const copy_team& team, void* dest, const void* source, uint64_t bytes, uint64_t* signal,
-                             uint64_t value, gravel_signal_op how, int pe) {
+GRAVEL_BOTH void put_bulk_by(const gravel_t& g, const copy_team& team, void* dest, const void* source, uint64_t bytes, int pe,
+                             uint64_t* signal = nullptr, uint64_t value = 0, gravel_signal_op how = GRAVEL_SIGNAL_SET) {
   const op o = signal ? op::put_signal : op::put_bulk;
   if (team_forbidden_in_handler(g, o)) return;
+  if (signal) {
+    if (!enter_team(g, team.is_warp() ? team_call::put_signal_warp : team_call::put_signal, team, dest, bytes, signal, value, pe)) return;
+  } else if (!enter_team(g, team.is_warp() ? team_call::put_bulk_warp : team_call::put_bulk, team, dest, bytes, pe)) {
+    return;
+  }
   uint64_t offset, signal_offset = 0;
   if (bytes == 0) dest = g.heap;
   if (!locate_bytes(g, team, dest, bytes, pe, o, &offset)) return;
@@ -177,6 +184,7 @@ GRAVEL_BOTH message_fault answer_get_bulk(const gravel_t& g, const copy_team& te
 
 GRAVEL_BOTH void get_bulk_by(const gravel_t& g, const copy_team& team, void* dest, const void* source, uint64_t bytes, int pe) {
   if (team_forbidden_in_handler(g, op::get_bulk)) return;
+  if (!enter_team(g, team.is_warp() ? team_call::get_bulk_warp : team_call::get_bulk, team, dest, source, bytes, pe)) return;
   uint64_t from, to;
   if (bytes == 0) source = dest = g.heap;
   if (!locate_bytes(g, team, source, bytes, pe, op::get_bulk, &from)) return;
@@ -206,17 +214,22 @@ GRAVEL_BOTH void finish_bulk(const gravel_t& g, const copy_team& team, const uni
 
 }  // namespace gravel
 
-// Thread scope of all: block, every thread with the same arguments; with _warp: the lanes of a warp that are in `lanes` (all, if
-// it is left out), converged, with the same arguments. A host thread calls either alone, with memory of the host or of its GPU
-// as source. Not from handlers. Sizes and addresses may be any; data moves fastest where both addresses are multiples of 16.
+// Thread scope: block, every thread with the same arguments; with _warp: the lanes of a warp that are in `lanes`
+// (all, if it is left out), converged, with the same arguments; with _lane: one lane, any of them, each with its own
+// arguments. A host thread calls any of them alone, with memory of the host or of its GPU as source. Not from
+// handlers. Sizes and addresses may be any; data moves fastest where both addresses are multiples of 16, and by a
+// whole block: a lane copies alone.
 
 /// Copies `bytes` bytes from `source` (any memory this device can read) to the symmetric address `dest` at `pe`.
 /// Non-blocking: complete after gravel_quiet. `source` may be reused on return.
 GRAVEL_BOTH void gravel_put_bulk(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe) {
-  gravel::put_bulk_by(g, gravel::copy_team::block(g), dest, source, bytes, nullptr, 0, GRAVEL_SIGNAL_SET, pe);
+  gravel::put_bulk_by(g, gravel::copy_team::block(g), dest, source, bytes, pe);
 }
 GRAVEL_BOTH void gravel_put_bulk_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe, uint32_t lanes = ~0u) {
-  gravel::put_bulk_by(g, gravel::copy_team::warp(g, lanes), dest, source, bytes, nullptr, 0, GRAVEL_SIGNAL_SET, pe);
+  gravel::put_bulk_by(g, gravel::copy_team::warp(g, lanes), dest, source, bytes, pe);
+}
+GRAVEL_BOTH void gravel_put_bulk_lane(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe) {
+  gravel::put_bulk_by(g, gravel::copy_team::lane(g), dest, source, bytes, pe);
 }
 
 /// gravel_put_bulk, and behind it *signal = value or *signal += value at `pe` (`signal` is a symmetric address, too): who sees
@@ -224,11 +237,15 @@ GRAVEL_BOTH void gravel_put_bulk_warp(const gravel_t& g, void* dest, const void*
 /// the route `net` waits until all but its last piece is applied.
 GRAVEL_BOTH void gravel_put_signal(const gravel_t& g, void* dest, const void* source, uint64_t bytes, uint64_t* signal, uint64_t value,
                                    gravel_signal_op how, int pe) {
-  gravel::put_bulk_by(g, gravel::copy_team::block(g), dest, source, bytes, signal, value, how, pe);
+  gravel::put_bulk_by(g, gravel::copy_team::block(g), dest, source, bytes, pe, signal, value, how);
 }
 GRAVEL_BOTH void gravel_put_signal_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes, uint64_t* signal, uint64_t value,
                                         gravel_signal_op how, int pe, uint32_t lanes = ~0u) {
-  gravel::put_bulk_by(g, gravel::copy_team::warp(g, lanes), dest, source, bytes, signal, value, how, pe);
+  gravel::put_bulk_by(g, gravel::copy_team::warp(g, lanes), dest, source, bytes, pe, signal, value, how);
+}
+GRAVEL_BOTH void gravel_put_signal_lane(const gravel_t& g, void* dest, const void* source, uint64_t bytes, uint64_t* signal, uint64_t value,
+                                        gravel_signal_op how, int pe) {
+  gravel::put_bulk_by(g, gravel::copy_team::lane(g), dest, source, bytes, pe, signal, value, how);
 }
 
 /// Copies `bytes` bytes from the symmetric address `source` at `pe` to the symmetric address `dest` here. Does not wait for the
@@ -238,4 +255,7 @@ GRAVEL_BOTH void gravel_get_bulk(const gravel_t& g, void* dest, const void* sour
 }
 GRAVEL_BOTH void gravel_get_bulk_warp(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe, uint32_t lanes = ~0u) {
   gravel::get_bulk_by(g, gravel::copy_team::warp(g, lanes), dest, source, bytes, pe);
+}
+GRAVEL_BOTH void gravel_get_bulk_lane(const gravel_t& g, void* dest, const void* source, uint64_t bytes, int pe) {
+  gravel::get_bulk_by(g, gravel::copy_team::lane(g), dest, source, bytes, pe);
 }

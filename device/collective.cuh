@@ -7,6 +7,7 @@
 // there now; each PE combines it, in the order of the PEs.
 #pragma once
 #include "device/copy_team.cuh"
+#include "device/team_check.cuh"
 #include "device/wait.cuh"
 #include "device/watched_wait.cuh"
 #include "lib/base/block_scratch.hpp"
@@ -96,9 +97,9 @@ GRAVEL_DEVICE void reduce_piece(const gravel_t& g, other_call what, T* to, const
 }
 
 template <class T>
-GRAVEL_DEVICE void reduce_as_block(const gravel_t& g, other_call what, T* to, const T* from, uint32_t count) {
+GRAVEL_DEVICE void reduce_as_block(const gravel_t& g, other_call what, team_call call, T* to, const T* from, uint32_t count) {
   static_assert(is_addable<T>, "reductions take integers of 4 and 8 bytes, float and double");
-  if (forbidden_outside_kernel(g, what)) return;
+  if (forbidden_outside_kernel(g, what) || !enter_block(g, call, to, count)) return;
   __syncthreads();  // the block has written `from`
   for (uint32_t done = 0; done < count; done += block_scratch::values)
     reduce_piece(g, what, to + done, from + done, count - done < block_scratch::values ? count - done : block_scratch::values);
@@ -110,8 +111,9 @@ GRAVEL_DEVICE void reduce_as_block(const gravel_t& g, other_call what, T* to, co
 
 /// What the block has sent before is applied, and the blocks of all PEs are here.
 GRAVEL_DEVICE void gravel_barrier_block(const gravel_t& g) {
-  if (!gravel::forbidden_outside_kernel(g, gravel::other_call::barrier_block))
-    gravel::detail::meet_as_block(g, gravel::other_call::barrier_block);
+  using namespace gravel;
+  if (!forbidden_outside_kernel(g, other_call::barrier_block) && enter_block(g, team_call::barrier_block))
+    detail::meet_as_block(g, other_call::barrier_block);
 }
 
 /// What the grid has sent before is applied, and the grids of all PEs are here. Thread scope: all threads of all blocks of a cooperative
@@ -119,7 +121,8 @@ GRAVEL_DEVICE void gravel_barrier_block(const gravel_t& g) {
 /// for blocks that cannot start: that ends the job with a message.
 GRAVEL_DEVICE void gravel_barrier(const gravel_t& g) {
   using namespace gravel;
-  if (!forbidden_outside_kernel(g, other_call::barrier) && !forbidden_in_plain_grid(g, other_call::barrier))
+  if (!forbidden_outside_kernel(g, other_call::barrier) && !forbidden_in_plain_grid(g, other_call::barrier) &&
+      enter_block(g, team_call::barrier))
     detail::meet_as_grid(g, other_call::barrier);
 }
 
@@ -129,7 +132,7 @@ template <class T>
 GRAVEL_DEVICE void gravel_broadcast_block(const gravel_t& g, T* values, uint32_t count, int root) {
   using namespace gravel;
   static_assert(is_value<T>, "gravel_broadcast_block takes what gravel_put does");
-  if (forbidden_outside_kernel(g, other_call::broadcast_block)) return;
+  if (forbidden_outside_kernel(g, other_call::broadcast_block) || !enter_block(g, team_call::broadcast_block, values, count, root)) return;
   const copy_team team = copy_team::block(g);
   if (static_cast<uint32_t>(root) >= g.n_pes) {
     if (team.is_leader()) report_error(g, message_fault::bad_pe, op::put, static_cast<uint32_t>(root), 0, 0);
@@ -151,10 +154,10 @@ GRAVEL_DEVICE void gravel_broadcast_block(const gravel_t& g, T* values, uint32_t
 
 /// to[0 .. count) = the sum, minimum, maximum over all PEs, element by element, of from[0 .. count); `to` may be `from`. Both in
 /// memory that the block shares. T: integers of 4 and 8 bytes, float, double. The same result, bit for bit, at all PEs.
-#define GRAVEL_REDUCTION(name, call)                                                 \
-  template <class T>                                                                 \
-  GRAVEL_DEVICE void name(const gravel_t& g, T* to, const T* from, uint32_t count) { \
-    gravel::detail::reduce_as_block(g, gravel::other_call::call, to, from, count);   \
+#define GRAVEL_REDUCTION(name, call)                                                                        \
+  template <class T>                                                                                        \
+  GRAVEL_DEVICE void name(const gravel_t& g, T* to, const T* from, uint32_t count) {                        \
+    gravel::detail::reduce_as_block(g, gravel::other_call::call, gravel::team_call::call, to, from, count); \
   }
 GRAVEL_REDUCTION(gravel_sum_all_block, sum_all_block)
 GRAVEL_REDUCTION(gravel_min_all_block, min_all_block)

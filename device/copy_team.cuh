@@ -31,6 +31,15 @@ class copy_team {
     return {lane_group::popcount(lanes & ((1u << lane) - 1)), lane_group::popcount(lanes), lanes};
 #endif
   }
+  /// The calling lane alone; on the host the calling thread.
+  GRAVEL_BOTH static copy_team lane(const gravel_t& g) {
+#if GRAVEL_CUDA && !GRAVEL_ON_GPU
+    (void)g;
+    return alone();
+#else
+    return warp(g, 1u << thread_number() % 32);
+#endif
+  }
   GRAVEL_BOTH static copy_team alone() { return {0, 1, 0}; }
   /// The same of a kernel that knows its shape: THREADS threads of one dimension, whole warps.
   template <uint32_t THREADS>
@@ -43,6 +52,8 @@ class copy_team {
   GRAVEL_BOTH uint32_t size() const { return size_; }
   GRAVEL_BOTH bool is_leader() const { return rank_ == 0; }
   GRAVEL_BOTH bool is_warp() const { return lanes_ != 0; }
+  /// Of a warp its lanes; 0: a block, or one thread.
+  GRAVEL_BOTH uint32_t lanes() const { return lanes_; }
 
   /// Of a block of at least 32 threads the first warp, for its threads.
   GRAVEL_BOTH copy_team first_warp() const { return {rank_, 32, ~0u}; }

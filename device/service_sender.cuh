@@ -20,6 +20,7 @@
 #pragma once
 #include "device/block_add.hpp"
 #include "device/service.cuh"
+#include "device/team_check.cuh"
 
 /// In shared memory. SERVERS: of how many servers messages are gathered; if the service has more they are sent one by one, as those to other
 /// PEs are. HALF: messages of a half bin, a power of two of at least 32, at most `chunk_messages` of the service (else one by one).
@@ -33,6 +34,7 @@ struct gravel_service_sender {
   /// the caller uses for other things. Thread scope: block, converged.
   GRAVEL_DEVICE void begin(const gravel_service_handle<Server>& to, uint32_t first = 0, uint32_t lent = 0) {
     gravel::check_open(to.g, to.opening, "gravel_service_sender", "service", Server::name);
+    if (!gravel::enter_block(to.g, gravel::team_call::service_sender_begin)) return;
     __syncthreads();
     const uint32_t rank = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), size = blockDim.x * blockDim.y * blockDim.z;
     if (rank == 0) {
@@ -71,6 +73,7 @@ struct gravel_service_sender {
   /// Hands over what is left. Thread scope: block, converged. begin() may follow.
   GRAVEL_DEVICE void end() {
     using namespace gravel;
+    if (!enter_block(to_.g, team_call::service_sender_end)) return;
     __syncthreads();
     const uint32_t rank = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), size = blockDim.x * blockDim.y * blockDim.z;
     for (uint32_t server = rank; gathers_ && server < to_.servers(); server += size) {

@@ -1,5 +1,7 @@
 #include "device/simt.hpp"
 
+#include "device/team_check.cuh"
+
 #include <signal.h>
 #include <unistd.h>
 
@@ -17,6 +19,7 @@
 #include <vector>
 
 #include "lib/base/error.hpp"
+#include "lib/base/mix.hpp"
 #include "test/catch.hpp"
 #include "test/error_of.hpp"
 #include "test/seeds.hpp"
@@ -978,4 +981,101 @@ TEST_CASE("shared variables are the block's own") {
     }
   });
   for (uint32_t n : wrong) CHECK(n == 0);
+}
+
+// ---- calls of teams (lib/base/team_call.hpp)
+
+namespace {
+/// A kernel of calls of the block, and of halves and whole warps, in an order that is the same for all lanes of each
+/// team. One lane leaves out its call number `skipped`, or gives other arguments.
+struct team_program {
+  uint64_t number;  ///< of the program
+  uint32_t lanes, calls, odd_lane = ~0u, odd_call = ~0u;
+  bool differs = false;  ///< else it leaves the call out
+
+  uint32_t mask(uint32_t call) const {
+    const uint32_t which = static_cast<uint32_t>(mix(number + call) % 4);
+    const bool upper = simt::lane_in_warp() >= 16;
+    return which == 0   ? 0
+           : which == 1 ? ~0u
+           : which == 2 ? (upper ? 0xffff0000u : 0xffffu)
+                        : (simt::lane_in_warp() % 2 ? 0xaaaaaaaau : 0x55555555u);
+  }
+  void operator()() const {
+    for (uint32_t call = 0; call < calls; ++call) {
+      const bool is_odd = threadIdx.x == odd_lane && call == odd_call;
+      uint64_t argument = call / 2 + (is_odd && differs);
+      if (!is_odd || differs) simt::enter_team(call % 2 ? team_call::put_bulk : team_call::get_bulk, mask(call), &argument, 1);
+      if (mix(number + 100 + call) % 3 == 0) __syncthreads();
+      interleave_point();
+    }
+  }
+};
+}  // namespace
+
+TEST_CASE("calls of teams: no false alarm, whatever the order of lanes") {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const team_program program{seed, uint32_t(1 + mix(seed) % 130), 12};
+    INFO("seed " << seed);
+    REQUIRE_NOTHROW(launch(2, program.lanes, {.threads = 2, .seed = seed}, program));
+  }
+}
+
+TEST_CASE("calls of teams: a lane that leaves one out, or gives other arguments, is found") {
+  for (uint64_t seed = 0; seed < 120; ++seed) {
+    team_program program{seed, uint32_t(40 + mix(seed) % 80), 12};
+    // Of a team of one there is nobody to miss it.
+    program.odd_lane = uint32_t(mix(seed + 1) % 32);
+    program.odd_call = uint32_t(mix(seed + 2) % 12);
+    program.differs = seed % 2;
+    INFO("seed " << seed << ", lane " << program.odd_lane << ", call " << program.odd_call);
+    const std::string error = error_of([&] { launch(1, program.lanes, {.threads = 1, .seed = seed / 2}, program); });
+    CHECK_THAT(error, contains_text("All ") && contains_text("must call gravel_"));
+  }
+}
+
+TEST_CASE("calls of teams: who is missing") {
+  const auto enter = [](team_call call, uint32_t lanes, uint64_t argument) { simt::enter_team(call, lanes, &argument, 1); };
+  CHECK_THAT(
+      error_of([&] {
+        launch(1, 70, {}, [&] {
+          if (threadIdx.x % 2 || threadIdx.x > 64) return;
+          enter(team_call::barrier_block, 0, 0);
+          __syncthreads();
+        });
+      }),
+      contains_text("gravel_barrier_block in block (0,0,0) was called by lanes 0, 2, 4,") && contains_text("65-69 ended without it"));
+  // Those who are missing run for ever: they wait for what comes behind the call.
+  CHECK_THAT(error_of([&] {
+               uint32_t flag = 0;
+               launch(1, 64, {}, [&] {
+                 if (threadIdx.x == 1) return;
+                 if (threadIdx.x != 0)
+                   for (relax wait; load_acquire(&flag) == 0; wait()) {
+                   }
+                 enter(team_call::put_bulk, 0, 0);
+                 for (relax wait; load_acquire(&flag) == 0; wait()) {
+                 }
+               });
+             }),
+             contains_text("gravel_put_bulk in block (0,0,0) was called by lane 0, but lanes 2-63 did not, lane 1 ended without it"));
+  CHECK_THAT(error_of([&] {
+               launch(1, 32, {}, [&] {
+                 if (threadIdx.x < 16) enter(team_call::put_bulk_warp, ~0u, 0);
+                 else __syncthreads();
+                 __syncwarp();
+               });
+             }),
+             contains_text("lanes 16-31 wait at a barrier"));
+  CHECK_THAT(error_of([&] { launch(1, 32, {}, [&] { enter(team_call::put_bulk_warp, 2, 0); }); }), contains_text("does not name it"));
+  // Of a cooperative grid a block.
+  CHECK_THAT(error_of([&] {
+               launch(3, 32, {.cooperative = true}, [&] {
+                 if (blockIdx.x != 2) enter(team_call::barrier, 0, 0);
+                 if (blockIdx.x == 0)
+                   for (relax wait;; wait()) {
+                   }
+               });
+             }),
+             contains_text("gravel_barrier was called by block") && contains_text("but block 2 has ended without it"));
 }

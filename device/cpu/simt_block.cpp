@@ -28,6 +28,26 @@ void launch_state::record(std::exception_ptr e) {
   failed.store(true, std::memory_order_relaxed);
 }
 
+std::string launch_state::enter_grid(uint64_t block, uint64_t number, team_call call) {
+  std::lock_guard lock(mutex);
+  if (number == grid_calls.size()) grid_calls.emplace_back(call, block);
+  const auto& [other, by] = grid_calls[number];
+  if (other != call)
+    return fmt::format("block {} of the grid calls {} where block {} called {}. {}", block, facts_of(call).name, by, facts_of(other).name,
+                       rule_of(call));
+  if (number < fewest_grid_calls) return {};
+  return fmt::format("{} was called by block {} of the grid, but block {} has ended without it. {}", facts_of(call).name, block,
+                     ended_with_fewest, rule_of(call));
+}
+std::string launch_state::leave_grid(uint64_t block, uint64_t made) {
+  std::lock_guard lock(mutex);
+  if (made < fewest_grid_calls) fewest_grid_calls = made, ended_with_fewest = block;
+  if (made >= grid_calls.size()) return {};
+  const auto& [call, by] = grid_calls[made];
+  return fmt::format("{} was called by block {} of the grid, but block {} has ended without it. {}", facts_of(call).name, by, block,
+                     rule_of(call));
+}
+
 block_runner& block_runner::of_this_thread() {
   static thread_local block_runner runner;
   return runner;
@@ -109,6 +129,9 @@ void block_runner::run_block(uint64_t index) {
   arrived_.fill(0);
   for (uint32_t w = 0; w < warps_; ++w) ended_[w] = at_barrier_[w] = posted_[w] = grouping_[w] = 0;
   next_unstarted_ = 0;
+  teams_.begin(lanes_count_);
+  incomplete_ = false;
+  grid_calls_made_ = 0;
   if (launch_->seed) {
     random_ = random_numbers(launch_->seed ^ (index + 1) * 0xd1342543de82ef95u);
     // Some bugs need many switches, some one at the right place: a seed also draws how often lanes are
@@ -158,7 +181,12 @@ void block_runner::end_lane(uint32_t id) {
   moved();
   stop_if_failed();
   if (stopping_) return;
-  if (posted_[warp]) {
+  if (teams_.is_open() && teams_.lacks(ended_)) {
+    // The others go on until they wait, so that all who are missing are known.
+    incomplete_ = true;
+    if (live_ == 0 && abandon_incomplete()) return;
+  }
+  if (posted_[warp] && !incomplete_) {
     try {
       check_mask(warp, posted_[warp]);
     } catch (...) {
@@ -167,13 +195,22 @@ void block_runner::end_lane(uint32_t id) {
       return;
     }
   }
+  if (live_ == 0 && launch_->has_grid_calls())
+    if (const std::string why = launch_->leave_grid(block_number(), grid_calls_made_); !why.empty()) return abandon(why);
   for (auto op : {block_op::sync, block_op::count, block_op::all, block_op::any})
-    if (live_ > 0 && arrived_[static_cast<size_t>(op)] == live_) return release_barrier(op);
+    if (live_ > 0 && arrived_[static_cast<size_t>(op)] == live_) {
+      if (!teams_.is_open_for_block() || !abandon_incomplete()) release_barrier(op);
+      return;
+    }
 }
 
 uint32_t block_runner::relax(uint32_t rounds) {
   stop_if_failed();
   if (stopping_) {
+    stop_lane();
+    return 0;
+  }
+  if (incomplete_ && working() == 0 && grouping_count_ == 0 && abandon_incomplete()) {
     stop_lane();
     return 0;
   }
@@ -264,13 +301,31 @@ const char* name_of(block_op op) {
 
 void block_runner::fail_outside(const char* who) { fail("{} called outside a kernel (only lanes of gravel::simt::launch may)", who); }
 
-void block_runner::abandon_deadlocked() {
-  launch_->record(std::make_exception_ptr(error(describe_deadlock())));
+void block_runner::abandon(const std::string& why) {
+  launch_->record(std::make_exception_ptr(error(why)));
   stopping_ = true;
+}
+void block_runner::abandon_deadlocked() { abandon(teams_.is_open() ? describe_missing() : describe_deadlock()); }
+/// Ends the block if a call of a team lacks lanes.
+bool block_runner::abandon_incomplete() {
+  if (!teams_.is_open()) return incomplete_ = false;
+  abandon(describe_missing());
+  return true;
 }
 
 std::string block_runner::describe_block() const { return fmt::format("block ({},{},{})", blockIdx.x, blockIdx.y, blockIdx.z); }
 std::string block_runner::place() const { return fmt::format("lane {} of {}", running_, describe_block()); }
+
+std::string block_runner::describe_missing() const {
+  return teams_.describe(describe_block(), [this](uint32_t id) { return state_of(id); });
+}
+std::string block_runner::state_of(uint32_t id) const {
+  const uint32_t warp = id / 32, bit = 1u << id % 32;
+  if (ended_[warp] & bit) return "ended without it";
+  if (at_barrier_[warp] & bit) return "wait at a barrier of the block (__syncthreads)";
+  if (posted_[warp] & bit) return fmt::format("wait in {}", name_of(lanes_[id].op));
+  return "did not";
+}
 
 std::string block_runner::describe_deadlock() const {
   std::string text = describe_block() + ": deadlock, none of its lanes can go on:";

@@ -19,6 +19,7 @@
 #include "device/cpu/simt_fiber.hpp"
 #include "device/cpu/simt_random.hpp"
 #include "device/cpu/simt_stack.hpp"
+#include "device/cpu/team_ledger.hpp"
 
 namespace gravel::simt::detail {
 
@@ -40,6 +41,14 @@ struct launch_state {
   std::exception_ptr error{};  ///< the first
 
   void record(std::exception_ptr e);
+
+  // Calls of whole grids, which only blocks that run at the same time make: block `block` makes its call number
+  // `number`, or ends having made `made`. Returns what is wrong, or nothing.
+  bool has_grid_calls() const { return cooperative && blocks > 1; }
+  std::string enter_grid(uint64_t block, uint64_t number, team_call);
+  std::string leave_grid(uint64_t block, uint64_t made);
+  std::vector<std::pair<team_call, uint64_t>> grid_calls{};          ///< in their order, and a block that made each
+  uint64_t fewest_grid_calls = ~uint64_t{0}, ended_with_fewest = 0;  ///< of the blocks that have ended
 };
 
 class block_runner {
@@ -59,6 +68,7 @@ class block_runner {
   uint64_t warp_collective(warp_op op, uint32_t mask, uint64_t value, uint32_t argument);
   int block_collective(block_op op, bool predicate);
   uint32_t active_mask(const void* site);
+  void enter_team(team_call call, uint32_t lanes, const uint64_t* arguments, uint32_t count);
   uint32_t relax(uint32_t rounds);
   void interleave();
   std::string place() const;  ///< "lane 3 of block (0,0,0)"
@@ -121,6 +131,11 @@ class block_runner {
   void check_mask(uint32_t warp, uint32_t waiting) const;
   std::string describe_block() const;
   std::string describe_deadlock() const;
+  std::string describe_missing() const;
+  std::string state_of(uint32_t id) const;
+  uint64_t block_number() const { return blockIdx.x + uint64_t{gridDim.x} * (blockIdx.y + uint64_t{gridDim.y} * blockIdx.z); }
+  void abandon(const std::string& why);
+  bool abandon_incomplete();
   uint32_t existing(uint32_t warp) const {
     const uint32_t lanes = lanes_count_ - warp * 32;
     return lanes >= 32 ? ~0u : (1u << lanes) - 1;
@@ -148,12 +163,15 @@ class block_runner {
   uint32_t idle_calls_ = 0;   ///< relax() calls of this round, since all ready lanes are relaxing
   uint32_t idle_rounds_ = 0;  ///< rounds in a row in which each lane relaxed and nothing else happened
 
-  using lane_masks = std::array<uint32_t, max_lanes / 32>;  ///< a word per warp
   lane_masks ended_, at_barrier_, posted_, grouping_;
   std::array<uint32_t, 4> arrived_;  ///< by block_op
   uint32_t votes_ = 0;
   int barrier_result_ = 0;
   uint32_t grouping_count_ = 0;
+
+  team_ledger teams_;
+  bool incomplete_ = false;       ///< a call of a team lacks lanes that have ended
+  uint64_t grid_calls_made_ = 0;  ///< by this block
 
   random_numbers random_;
   uint32_t preempt_ = 0;  ///< how often an interleaving point switches, in 1/65536

@@ -20,6 +20,10 @@ __forceinline__ bool block_runner::arrive_at_barrier(block_op op) {
   const uint32_t id = running_;
   at_barrier_[id / 32] |= 1u << id % 32;
   if (++arrived_[static_cast<size_t>(op)] == live_) {
+    if (teams_.is_open_for_block() && abandon_incomplete()) {
+      stop_lane();
+      return false;
+    }
     at_barrier_[id / 32] &= ~(1u << id % 32);
     return true;
   }
@@ -105,11 +109,22 @@ __forceinline__ uint64_t block_runner::warp_collective(warp_op op, uint32_t mask
   self.mask = mask;
   self.value = value;
   self.argument = argument;
-  if (mask & ended_[warp]) check_mask(warp, bit);
+  if (mask & ended_[warp]) {
+    if (incomplete_ && abandon_incomplete()) {
+      stop_lane();
+      return 0;
+    }
+    check_mask(warp, bit);
+  }
   posted_[warp] |= bit;
   if ((posted_[warp] & mask) != mask || lanes_where(warp, mask, [&](const lane& l) { return l.mask != mask || l.op != op; })) {
     suspend();
     return self.result;
+  }
+  // With a seed lanes that happen to be together may be those of a team, too: they say nothing of its calls.
+  if (!explores && teams_.is_open_for(warp, mask) && abandon_incomplete()) {
+    stop_lane();
+    return 0;
   }
   complete_collective(warp, mask, op);
   posted_[warp] &= ~mask;
@@ -166,6 +181,25 @@ void block_runner::release_group() {
   }
 }
 
+// ---- calls of teams
+
+void block_runner::enter_team(team_call call, uint32_t lanes, const uint64_t* arguments, uint32_t count) {
+  stop_if_failed();
+  if (stopping_) return stop_lane();
+  const uint32_t id = running_, warp = id / 32;
+  if (lanes >> id % 32 & 1) lanes &= existing(warp);
+  bool first = false;
+  std::string why = teams_.enter(id, call, lanes, arguments, count, &first);
+  if (!why.empty()) why = fmt::format("{}: {}", describe_block(), why);
+  else if (first && facts_of(call).scope == team_scope::grid && launch_->has_grid_calls())
+    why = launch_->enter_grid(block_number(), grid_calls_made_++, call);
+  if (!why.empty()) {
+    abandon(why);
+    return stop_lane();
+  }
+  if (first) incomplete_ |= teams_.is_open() && teams_.lacks(ended_);
+}
+
 // ---- what kernels call
 
 uint64_t warp_collective(warp_op op, uint32_t mask, uint64_t value, uint32_t argument) {
@@ -186,3 +220,9 @@ void bad_width(int width) {
 }
 
 }  // namespace gravel::simt::detail
+
+namespace gravel::simt {
+void enter_team(team_call call, uint32_t lanes, const uint64_t* arguments, uint32_t count) {
+  if (detail::in_launch) detail::in_launch->enter_team(call, lanes, arguments, count);
+}
+}  // namespace gravel::simt

@@ -7,6 +7,7 @@
 #include "lib/base/message.hpp"
 #include "lib/base/packet.hpp"
 #include "lib/base/reduction.hpp"
+#include "lib/base/team_call.hpp"
 
 namespace gravel {
 
@@ -42,6 +43,16 @@ std::string text_of_bad_reduction(const device_error& found) {
   }
   return fmt::format("gravel_reduce to PE {}, which there is not", static_cast<int32_t>(found.pe));
 }
+/// Of a program that was compiled with GRAVEL_CHECK.
+std::string text_of_team_fault(message_fault fault, const device_error& found) {
+  const auto call = static_cast<team_call>(found.pe);
+  const char* const name = facts_of(call).name;
+  if (fault == message_fault::other_team_call)
+    return fmt::format("{} in block {}: thread {} calls it where others of the block made another call, or gave other arguments. {}", name,
+                       found.offset, found.bytes & 0xffffffff, rule_of(call));
+  return fmt::format("{} in block {}: {} of the threads that must make the call have not come; the first of them is thread {}. {}", name,
+                     found.offset, found.bytes >> 32, found.bytes & 0xffffffff, rule_of(call));
+}
 }  // namespace
 
 std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_bytes,
@@ -54,6 +65,7 @@ std::string describe(const device_error& found, uint32_t n_pes, uint64_t heap_by
     return fmt::format("a corrupt packet arrived: {}", name_of(static_cast<packet_fault>(found.offset)));
   if (fault == message_fault::other_reduction) return text_of_other_reduction(found);
   if (fault == message_fault::bad_reduction) return text_of_bad_reduction(found);
+  if (fault == message_fault::missing_lanes || fault == message_fault::other_team_call) return text_of_team_fault(fault, found);
   const auto call_of = [](uint64_t number) { return name_of(static_cast<other_call>(number)); };
   if (const std::string_view text = name_of(fault); text.find('{') != text.npos)
     return fmt::format(fmt::runtime(text), fmt::arg("from", from), fmt::arg("place", place), fmt::arg("pe", found.pe),

@@ -224,7 +224,9 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   X(link_channel, "a kernel uses channel {offset} of a link to PE {pe}: it has channels 0 to {last}")                                    \
   X(link_held,                                                                                                                           \
     "a kernel waits for a packet on the link from PE {pe} to PE {offset} while it holds all {bytes} buffers: release one "               \
-    "before")
+    "before")                                                                                                                            \
+  X(missing_lanes, "a call of a whole block or warp that lacks threads") /* of device/team_check.cuh, pe: the call */                    \
+  X(other_team_call, "threads of a block in different calls")
 enum class message_fault : uint8_t { GRAVEL_MESSAGE_FAULTS(GRAVEL_NAME) count };
 /// `bytes` bytes from `offset` on lie in the heap.
 GRAVEL_BOTH constexpr bool lies_in_heap(uint64_t offset, uint64_t bytes, uint64_t heap_bytes) {

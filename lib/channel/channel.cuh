@@ -41,6 +41,7 @@
 #include <cstdint>
 
 #include "device/lane_group.cuh"
+#include "device/team_check.cuh"
 #include "lib/channel/columns.hpp"
 #include "lib/channel/slots.hpp"
 
@@ -287,6 +288,7 @@ struct channel_block {
   /// As channel::reserve, for all threads of the block together, each of which must come here.
   template <class Channel>
   GRAVEL_DEVICE channel_reservation reserve(const Channel& to, uint32_t n) {
+    enter_lanes_or_trap(team_call::channel_reserve, 0);
     const uint32_t rank = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z),
                    threads = blockDim.x * blockDim.y * blockDim.z;
     const lane_group warp = lane_group::converged_warp(rank, threads);
@@ -311,6 +313,7 @@ struct channel_block {
   /// As channel::commit. A barrier lies before it and behind it.
   template <class Channel>
   GRAVEL_DEVICE void commit(const Channel& to, const channel_reservation& r) {
+    enter_lanes_or_trap(team_call::channel_commit, 0);
     __syncthreads();
     const uint32_t rank = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z),
                    threads = blockDim.x * blockDim.y * blockDim.z;

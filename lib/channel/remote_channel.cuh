@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "device/team_check.cuh"
 #include "host/gravel.cuh"
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
@@ -71,12 +72,14 @@ struct gravel_remote_channel_handle {
   /// As of gravel::channel, of what has come to this PE. Thread scope: the group, converged; of read: lane.
   template <class Group>
   GRAVEL_DEVICE gravel::channel_batch take(const Group& group, uint32_t most) const {
+    if (!gravel::enter_group(g, gravel::team_call::channel_take, group, most)) return {};
     return own.take(group, most);
   }
   GRAVEL_DEVICE T read(uint64_t ticket) const { return own.read(ticket).element; }
   /// The slots may be used again; credits go back, half a share at once.
   template <class Group>
   GRAVEL_DEVICE void free(const Group& group, const gravel::channel_batch& b) const {
+    if (!gravel::enter_group(g, gravel::team_call::channel_free, group)) return;
     const uint32_t bulk = half_share();
     uint32_t from = 0, before = 0;
     const bool has = group.rank() < b.count;

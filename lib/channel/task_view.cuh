@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "device/lane_group.cuh"
+#include "device/team_check.cuh"
 #include "lib/channel/frames.cuh"
 #include "lib/channel/local_store.cuh"
 #include "lib/channel/task_types.hpp"
@@ -226,6 +227,7 @@ class task_here {
   GRAVEL_DEVICE void spawn_together(bool has, const U& child) {
     static_assert(facts::lanes == 32 && !LOCAL, "only tasks of 32 lanes spawn together");
     static_assert(facts::children::template has<U>, "a task spawns only types that it names: using children = gravel_types<...>");
+    enter_lanes_or_trap(team_call::spawn_together, ~0u);
     const lane_group all = lane_group::of(~0u);
     const uint32_t total = group_sum::of(all, count() + has).total;
     if (total > facts::spawns) return view_.report(task_fault::too_many_spawns, index<T>, total);
@@ -243,6 +245,7 @@ class task_here {
     using U = decltype(child(0u));
     static_assert(facts::lanes == 32 && !LOCAL, "only tasks of 32 lanes spawn together");
     static_assert(facts::children::template has<U>, "a task spawns only types that it names: using children = gravel_types<...>");
+    enter_lanes_or_trap(team_call::spawn_each, ~0u, n);
     const lane_group all = lane_group::of(~0u);
     const uint32_t total = group_sum::of(all, count()).total + n;
     if (total > facts::spawns) return view_.report(task_fault::too_many_spawns, index<T>, total);
@@ -265,6 +268,7 @@ class task_here {
     static_assert(facts::lanes == 32 && !LOCAL, "only tasks of 32 lanes fork");
     static_assert(facts::continuations::template has<C> && facts::children::template has<U>,
                   "a task waits and spawns only with types that it names: continuations, children = gravel_types<...>");
+    enter_lanes_or_trap(team_call::fork, ~0u, n);
     const lane_group all = lane_group::of(~0u);
     const uint32_t total = group_sum::of(all, count()).total + n;
     if (all.ballot(framed<C>()) != 0) return view_.report(task_fault::continuation_twice, index<T>, 2);
@@ -293,6 +297,7 @@ class task_here {
   template <class C>
   GRAVEL_DEVICE waiting_frame<C> wait_together(const C& continuation, uint32_t expected = task_facts<C>::inputs) {
     static_assert(facts::lanes == 32, "only tasks of 32 lanes wait together");
+    enter_lanes_or_trap(team_call::wait_together, ~0u);
     const lane_group all = lane_group::of(~0u);
     return {all.from_lane(rank_ == 0 ? wait_for(continuation, expected).word : 0, 0)};
   }
@@ -308,6 +313,7 @@ class task_here {
   template <class V, class... Value>
   GRAVEL_DEVICE void give_together(gravel_return<V> to, Value... value) {
     static_assert(facts::lanes == 32, "only tasks of 32 lanes give together");
+    enter_lanes_or_trap(team_call::give_together, ~0u);
     __syncwarp();
     if (rank_ == 0) give(to, value...);
   }

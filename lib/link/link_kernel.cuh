@@ -1,5 +1,6 @@
 // Ends of links that kernels drive: each block of a kernel has a channel of the link for itself.
 #pragma once
+#include "device/team_check.cuh"
 #include "lib/link/segment.hpp"
 
 /// Plain data for kernels; from gravel_link::handle().
@@ -48,8 +49,11 @@ class basic_packet_sender {
         ring_(h.rings[gravel::checked_channel(h, channel)]),
         there_(There::of(h.g, ring_.destination)),
         next_(ring_.origin()->sent),
-        closed_(ring_.origin()->closed != 0) {}
-  GRAVEL_DEVICE ~basic_packet_sender() {
+        closed_(ring_.origin()->closed != 0) {
+    enter_block(g_, team_call::packet_sender, channel);
+  }
+  GRAVEL_DEVICE ~basic_packet_sender() noexcept(false) {
+    if (!enter_block(g_, team_call::packet_sender_end)) return;
     __syncthreads();
     if (threadIdx.x == 0) ring_.origin()->sent = next_;
   }
@@ -59,6 +63,7 @@ class basic_packet_sender {
   /// A segment, in packets: bytes [data, data + bytes) of any memory that the block can read. Returns when it may be reused; waits for buffers. `is_last`: of
   /// the segment, which may also come in several calls.
   GRAVEL_DEVICE void send(const void* data, uint64_t bytes, uint64_t metadata = 0, bool is_last = true) {
+    if (!enter_block(g_, team_call::packet_send, bytes, metadata, is_last)) return;
     if (closed_) {
       if (threadIdx.x == 0) report_error(g_, message_fault::link_closed, op::none, ring_.destination, ring_.source, bytes);
       return;
@@ -77,6 +82,7 @@ class basic_packet_sender {
   }
   /// Nothing comes behind.
   GRAVEL_DEVICE void shutdown() {
+    if (!enter_block(g_, team_call::packet_shutdown)) return;
     __syncthreads();
     closed_ = true;
     if (threadIdx.x == 0) tell_end(g_, ring_, there_, next_);
@@ -99,8 +105,11 @@ template <class There>
 class basic_packet_receiver {
  public:
   GRAVEL_DEVICE basic_packet_receiver(const gravel_link_handle& h, uint32_t channel)
-      : g_(h.g), ring_(h.rings[gravel::checked_channel(h, channel)]), back_(There::of(h.g, ring_.source)), next_(ring_.sink()->taken) {}
-  GRAVEL_DEVICE ~basic_packet_receiver() {
+      : g_(h.g), ring_(h.rings[gravel::checked_channel(h, channel)]), back_(There::of(h.g, ring_.source)), next_(ring_.sink()->taken) {
+    enter_block(g_, team_call::packet_receiver, channel);
+  }
+  GRAVEL_DEVICE ~basic_packet_receiver() noexcept(false) {
+    if (!enter_block(g_, team_call::packet_receiver_end)) return;
     __syncthreads();
     if (threadIdx.x == 0) ring_.sink()->taken = next_;
   }
@@ -110,6 +119,7 @@ class basic_packet_receiver {
   /// The next packet; waits for it. It lies where it came until release(); several may be held, as many as there are buffers. Who holds them all would wait
   /// in vain: that ends the job with a message.
   GRAVEL_DEVICE gravel_packet receive() {
+    if (!enter_block(g_, team_call::packet_receive)) return {};
     if (held_ == ring_.buffers) {
       if (threadIdx.x == 0) report_error(g_, message_fault::link_held, op::none, ring_.source, ring_.destination, ring_.buffers);
       return {};
@@ -119,6 +129,7 @@ class basic_packet_receiver {
     return p;
   }
   GRAVEL_DEVICE void release(const gravel_packet& p) {
+    if (!enter_block(g_, team_call::packet_release, p.what.number)) return;
     if (!p.has_come) return;
     held_ -= held_ != 0;  // it may be an earlier kernel's
     __syncthreads();
@@ -142,4 +153,7 @@ using gravel_direct_packet_sender = gravel::basic_packet_sender<gravel::stored_h
 using gravel_direct_packet_receiver = gravel::basic_packet_receiver<gravel::stored_heap>;
 
 /// The packet of a pending segment (gravel_pending_segment::handle); waits for it. Thread scope: block, any number of blocks. The host releases it.
-GRAVEL_DEVICE gravel_packet gravel_receive(const gravel_arrival& a) { return gravel::packet_for_block(a.g, a.ring, a.number); }
+GRAVEL_DEVICE gravel_packet gravel_receive(const gravel_arrival& a) {
+  if (!gravel::enter_block(a.g, gravel::team_call::receive, a.number)) return {};
+  return gravel::packet_for_block(a.g, a.ring, a.number);
+}

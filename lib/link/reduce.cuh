@@ -121,17 +121,18 @@ inline void check_policy(const char* call, bool fits, const char* wanted) {
 /// Ring: to[0 .. count) = from[0 .. count) of all PEs, combined, at all PEs. `to`: a symmetric address, the same at all PEs; it may be `from`.
 template <gravel_reduction HOW = GRAVEL_SUM, class T, gravel::path_like Handle>
 GRAVEL_DEVICE void gravel_allreduce(const Handle& h, T* to, const T* from, uint64_t count) {
-  gravel::allreduce_along<HOW>(h, to, from, count);
+  if (gravel::enter_block(h.g, gravel::team_call::allreduce, to, from, count)) gravel::allreduce_along<HOW>(h, to, from, count);
 }
 /// Chain, tree: the same at the PE of the output alone; of others `to` is not written.
 template <gravel_reduction HOW = GRAVEL_SUM, class T, gravel::path_like Handle>
 GRAVEL_DEVICE void gravel_reduce(const Handle& h, T* to, const T* from, uint64_t count) {
-  gravel::reduce_along<HOW>(h, to, from, count);
+  if (gravel::enter_block(h.g, gravel::team_call::reduce, to, from, count)) gravel::reduce_along<HOW>(h, to, from, count);
 }
 /// Ring: data[0 .. bytes) of the input number `root` at all PEs.
 template <gravel::path_like Handle>
 GRAVEL_DEVICE void gravel_broadcast(const Handle& h, void* data, uint64_t bytes, uint32_t root) {
-  if (h.n > 1) gravel::broadcast_along(h, static_cast<char*>(data), bytes, root);
+  if (gravel::enter_block(h.g, gravel::team_call::broadcast, data, bytes, root) && h.n > 1)
+    gravel::broadcast_along(h, static_cast<char*>(data), bytes, root);
 }
 
 /// Host: starts a kernel that does so, and returns; the event happens when the arrays may be used. Collective: all PEs of the path, the same calls in the

@@ -130,6 +130,7 @@ struct server_sender {
   /// Thread scope: block, converged.
   GRAVEL_DEVICE void begin(const handle_type& to) {
     to.check_open("gravel_server_sender");
+    if (!enter_block(to.service.g, team_call::server_sender_begin)) return;
     __syncthreads();
     if (rank() == 0) {
       if (has_begun_ == yes) report_error(to.service.g, message_fault::sender_begun, op::am, to.table.my_pe, 0, 0);
@@ -159,6 +160,7 @@ struct server_sender {
   }
   /// Hands over what is left. Thread scope: block, converged. begin() may follow.
   GRAVEL_DEVICE void end() {
+    if (!enter_block(to_.service.g, team_call::server_sender_end)) return;
     __syncthreads();
     if constexpr (PLACES > 0) (empty_table<Sections>(), ...);
     bins_.end();

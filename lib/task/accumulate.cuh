@@ -134,6 +134,7 @@ GRAVEL_BOTH void gravel_accumulate(const gravel_t& g, T* target, const gravel::s
   using namespace gravel;
   if (team_forbidden_in_handler(g, op::am)) return;
   const copy_team team = copy_team::block(g);
+  if (!enter_team(g, team_call::accumulate, team, target, count, signal, pe)) return;
   uint64_t offset, signal_offset = accumulation_piece::no_signal;
   if (count == 0) return;
   if (!locate_bytes(g, team, target, count * sizeof(T), pe, op::add, &offset)) return;

@@ -64,7 +64,7 @@ GRAVEL_BOTH uint64_t gravel_task_accumulate(const Sender& from, int pe, T* targe
   using namespace gravel;
   const gravel_task_handle& queue = handle_of(from);
   const uint64_t offset = offset_in_heap(queue.g, target), most = queue.memory.shape.payload_bytes / sizeof(T);
-  if (count == 0) return 0;
+  if (!enter_team(queue.g, team_call::task_accumulate, team_of(from), pe, target, count, done.offset) || count == 0) return 0;
   if (count > queue.g.heap_bytes / sizeof(T) || !lies_in_heap(offset, count * sizeof(T), queue.g.heap_bytes) || offset % sizeof(T) ||
       most == 0) {
     if (team_of(from).is_leader())

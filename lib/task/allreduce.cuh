@@ -87,6 +87,7 @@ template <gravel_reduction HOW, class T>
 GRAVEL_DEVICE void reduce_as_grid(const gravel_reducer_handle& r, T* to, const T* from, uint64_t count, int root) {
   const other_call call = root == no_root ? other_call::allreduce : other_call::reduce;
   if (forbidden_outside_kernel(r.g, call) || forbidden_in_plain_grid(r.g, call)) return;
+  if (!enter_block(r.g, root == no_root ? team_call::allreduce : team_call::reduce, to, from, count, root)) return;
   if (is_bad_reduction(r, to, from, count, root)) return;
   const reducer_memory& m = r.memory;
   const reduction_plan plan = reduction_plan::of(m, count * sizeof(T), gridDim.x);

@@ -118,6 +118,10 @@ class gravel_task_chain {
   /// Sends it. Thread scope: as gravel_task_put.
   GRAVEL_BOTH void put() const {
     const uint32_t pe = order_.words[gravel::task_words::places] & 0xffff;
+    if (!gravel::enter_team(q_.g, IN_TASK ? gravel::team_call::task_put_in_task : gravel::team_call::task_chain, team_, pe,
+                            order_.words[gravel::task_words::target], order_.words[gravel::task_words::sizes],
+                            order_.words[gravel::task_words::signal]))
+      return;
     if (!good_) return;
     if constexpr (IN_TASK) gravel::send_from_task(q_, team_, order_, pe, true);
     else gravel::send_order(q_, team_, order_, pe);

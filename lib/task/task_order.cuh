@@ -105,6 +105,7 @@ __host__ __device__ GRAVEL_NOINLINE inline void call_workers(const gravel_t& g, 
 __host__ __device__ GRAVEL_NOINLINE inline void send_counted(const gravel_t& g, copy_team team, uint64_t to, const char* from,
                                                              uint64_t bytes, uint64_t counter, uint32_t pe) {
   if (bytes == 0) return;
+  team.sync();  // all have what the leader told them (copy_team::from_leader) before it tells more
   const uint64_t most = uint64_t{most_bulk_units(g, bulk_queue(g, team, bytes)) - 2} * sizeof(unit);
   const uint64_t pieces = (bytes + most - 1) / most, units = (bytes + sizeof(unit) - 1) / sizeof(unit);
   const uint64_t each = (units + pieces - 1) / pieces * sizeof(unit);
@@ -113,8 +114,8 @@ __host__ __device__ GRAVEL_NOINLINE inline void send_counted(const gravel_t& g, 
   const uint32_t senders = by_warps ? team.size() / 32 : 1, number = by_warps ? team.rank() / 32 : 0;
   for (uint64_t done = number * each; done < bytes && number < senders; done += senders * each) {
     const uint64_t now = bytes - done < each ? bytes - done : each;
-    put_bulk_by(g, mine, g.heap + to + done, from + done, now, reinterpret_cast<uint64_t*>(g.heap + counter), now, GRAVEL_SIGNAL_ADD,
-                static_cast<int>(pe));
+    put_bulk_by(g, mine, g.heap + to + done, from + done, now, static_cast<int>(pe), reinterpret_cast<uint64_t*>(g.heap + counter), now,
+                GRAVEL_SIGNAL_ADD);
     mine.sync();
   }
   team.sync();

@@ -105,6 +105,8 @@ template <class Task, class... A>
 GRAVEL_BOTH void put_task(const gravel_task_handle& q, const copy_team& team, task_start start, int pe,
                           typename task_check<Task>::call::target* target, const gravel_payload& payload, const gravel_signal& done,
                           const A&... arguments) {
+  if (!enter_team(q.g, team.is_warp() ? team_call::task_put_warp : team_call::task_put, team, pe, target, payload.bytes(), done.offset))
+    return;
   task_order o;
   if (make_order<Task>(o, q, team, start, pe, target, payload, done, arguments...)) send_order(q, team, o, static_cast<uint32_t>(pe));
 }
@@ -137,6 +139,7 @@ GRAVEL_BOTH void gravel_task_put_warp(const gravel_task_handle& queue, int pe, t
 template <class Task, class... A>
 GRAVEL_BOTH void gravel_task_put(const gravel_task_t& t, int pe, typename gravel::task_check<Task>::call::target* target,
                                  const gravel_payload& payload, const gravel_signal& done, const A&... arguments) {
+  if (!gravel::enter_team(t.queue.g, gravel::team_call::task_put_in_task, t.team, pe, target, payload.bytes(), done.offset)) return;
   gravel::task_order o;
   if (gravel::make_order<Task>(o, t.queue, t.team, gravel::task_start::shaped, pe, target, payload, done, arguments...))
     gravel::send_from_task(t.queue, t.team, o, static_cast<uint32_t>(pe), true);
