@@ -181,6 +181,20 @@ class Killed(FailureTest):
                 self.assert_failed(job, "PE 0 .process .*ended without gravel_finalize" if what == "PE" else
                                    "aggregator of node 0 .*was killed by signal 9")
 
+    def test_nobody_with_closed_descriptors(self):
+        """What Gravel opens must not become the standard output or error of anybody."""
+        self.assert_fine(self.start("none", launcher=("/bin/sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-')))
+
+    def test_without_a_launcher_while_it_starts(self):
+        """The aggregator, at any moment: nobody else is there to clear up behind it."""
+        chance = random.Random(SEED)
+        for _ in range(6):
+            job = self.start("idle", launcher=())
+            aggregator = wait_for(lambda: job.aggregators().get(0), START_S)
+            time.sleep(chance.uniform(0, 0.03))
+            job.hurt(aggregator)
+            self.assert_failed(job, "aggregator")
+
     def test_launcher(self):
         for launcher in ("ucx-run",) + (("mpirun",) if MPIRUN else ()):
             for fault in ("idle", "traffic"):

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "host/pe/runtime.hpp"
+#include "lib/base/descriptor.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/profile.hpp"
@@ -83,6 +84,7 @@ void start(std::unique_ptr<backend> device) {
   if (the_runtime) fail("gravel_init was called twice");
   if (of_parent) fail("gravel_init was called in a process that was forked from a PE");
   if (was_finalized) fail("gravel_init was called after gravel_finalize: a process can join one job");
+  open_standard_descriptors();
   the_runtime = std::make_unique<runtime>(std::move(device));
   on_exit(at_exit, nullptr);
   pthread_atfork(nullptr, nullptr, become_child);

@@ -1,4 +1,5 @@
 #pragma once
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <utility>
@@ -28,5 +29,17 @@ class owned_descriptor {
  private:
   int number_ = -1;
 };
+
+/// Opens those of the descriptors 0 to 2 that are closed, on /dev/null: so no file, socket or memory of ours can get such a number, and what
+/// is written to standard output or error does not end up there.
+inline void open_standard_descriptors() {
+  for (int fd = open("/dev/null", O_RDWR | O_CLOEXEC); fd >= 0; fd = open("/dev/null", O_RDWR | O_CLOEXEC))
+    if (fd > 2) {
+      close(fd);
+      return;
+    } else {
+      fcntl(fd, F_SETFD, 0);
+    }
+}
 
 }  // namespace gravel

@@ -1,11 +1,11 @@
 // ucx-run: starts a Gravel job, on this host by itself, on other hosts through an installed PMIx launcher.
-#include <fcntl.h>
 #include <hwloc.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 
+#include "lib/base/descriptor.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/output.hpp"
 #include "transport/ucx_run/child.hpp"
@@ -22,17 +22,6 @@ uint32_t count_cores() {
   const int cores = hwloc_topology_load(topology) == 0 ? hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) : 1;
   hwloc_topology_destroy(topology);
   return cores > 0 ? static_cast<uint32_t>(cores) : 1;
-}
-
-/// Descriptors 0 to 2 always exist, so that no pipe of ours can get such a number.
-void open_standard_descriptors() {
-  for (int fd = open("/dev/null", O_RDWR | O_CLOEXEC); fd >= 0; fd = open("/dev/null", O_RDWR | O_CLOEXEC))
-    if (fd > 2) {
-      close(fd);
-      return;
-    } else {
-      fcntl(fd, F_SETFD, 0);
-    }
 }
 
 int run(const gravel::run_options& options) {
@@ -61,7 +50,7 @@ int run(const gravel::run_options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  open_standard_descriptors();
+  gravel::open_standard_descriptors();
   const auto parsed = gravel::parse_options({argv + 1, argv + argc});
   if (!parsed.run) {
     std::fputs(parsed.text.c_str(), parsed.status == 0 ? stdout : stderr);
