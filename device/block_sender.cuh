@@ -244,7 +244,7 @@ struct block_sender {
     using message = update_message<O, T>;
     constexpr op o = message::operation;
     uint64_t offset;
-    if (!locate_unchecked(g, dest, sizeof(T), sizeof(T), pe, o, &offset)) return;
+    if (!locate_unchecked(g, dest, sizeof(T), sizeof(T), pe, O, &offset)) return;
     if (is_self(g, pe)) return apply_here<o>(dest, value);
     if (g.peers_directly)
       if (char* heap = peer_heap(g, pe)) {

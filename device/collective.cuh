@@ -135,7 +135,7 @@ GRAVEL_DEVICE void gravel_broadcast_block(const gravel_t& g, T* values, uint32_t
   if (forbidden_outside_kernel(g, other_call::broadcast_block) || !enter_block(g, team_call::broadcast_block, values, count, root)) return;
   const copy_team team = copy_team::block(g);
   if (static_cast<uint32_t>(root) >= g.n_pes) {
-    if (team.is_leader()) report_error(g, message_fault::bad_pe, op::put, static_cast<uint32_t>(root), 0, 0);
+    if (team.is_leader()) report_error(g, message_fault::bad_root, op::none, g.my_pe, static_cast<uint32_t>(root), 0);
     return;
   }
   __syncthreads();

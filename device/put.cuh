@@ -60,7 +60,7 @@ template <op O, class T>
 GRAVEL_BOTH void one_sided(const gravel_t& g, T* dest, T value, int pe) {
   using message = update_message<O, T>;
   uint64_t offset;
-  if (!locate(g, dest, sizeof(T), sizeof(T), pe, message::operation, &offset)) return;
+  if (!locate(g, dest, sizeof(T), sizeof(T), pe, O, &offset)) return;
   if (is_self(g, pe)) {
     apply_mapped(message::operation, dest, value);
     count_one(g, &route_counters::in_place);

@@ -19,16 +19,16 @@ inline void copy_behind_kernels(void* to, const void* from, uint64_t bytes) {
 template <class T>
 class device_array {
  public:
-  /// A copy of `host`. Valid from gravel_init to gravel_finalize.
+  /// A copy of `host`. Valid from gravel_init to gravel_finalize; it may be destroyed later.
   explicit device_array(const std::vector<T>& host) {
     if (host.empty()) return;
     const uint64_t bytes = host.size() * sizeof(T);
-    data_ = static_cast<T*>(current_backend().allocate(bytes, "an array of the program"));
+    data_ = allocate(bytes);
     gravel_copy(data_, host.data(), bytes);
   }
   /// `count` items, not initialized.
   explicit device_array(uint64_t count) {
-    if (count) data_ = static_cast<T*>(current_backend().allocate(count * sizeof(T), "an array of the program"));
+    if (count) data_ = allocate(count * sizeof(T));
   }
   device_array() = default;
   device_array(device_array&& other) noexcept : data_(std::exchange(other.data_, nullptr)) {}
@@ -44,11 +44,15 @@ class device_array {
   T* data() { return data_; }
   /// No kernel may use it any more.
   void release() {
-    if (data_) current_backend().release(data_);
+    if (data_) release_device_memory(data_);
     data_ = nullptr;
   }
 
  private:
+  static T* allocate(uint64_t bytes) {
+    const open_object in_job("device_array");  // names the array, should there be no job
+    return static_cast<T*>(current_backend().allocate(bytes, "an array of the program"));
+  }
   T* data_ = nullptr;
 };
 

@@ -115,6 +115,16 @@ def wrong_sections():
     return program, WRONG_SECTIONS.values()
 
 
+def chain_with(words):
+    """A task of a chain that takes so many words of arguments."""
+    types = ", ".join(["uint64_t"] * words)
+    values = "".join(", uint64_t{1}" for _ in range(words))
+    return ('#include "lib/task/task.cuh"\nstruct first { static constexpr const char* name = "first"; GRAVEL_HANDLER void operator()(const gravel_task_t&, '
+            'uint64_t*, const void*) const {} };\nstruct next { static constexpr const char* name = "next"; GRAVEL_HANDLER void operator()(const '
+            f'gravel_task_t&, uint64_t*, const void*, {types}) const {{}} }};\n__global__ void send(gravel_task_handle q, uint64_t* x, gravel_signal s) {{ '
+            f'gravel_make_task<first>(q, 0, x, {{}}, s).then<next>(0, x, {{}}, s{values}).put(); }}\n')
+
+
 def errors_in(done):
     return [line for line in done.stderr.splitlines() if re.search(r"\b(error|warning)\b.*: ", line)]
 
@@ -167,6 +177,12 @@ class CompileErrors(unittest.TestCase):
         for compile_it in tried + ([lambda program: nvcc_errors(program, "-arch=sm_90")] if NVCC else []):
             self.assert_told(compile_it(kernels(WRONG_SENDERS)), WRONG_SENDERS.values())
             self.assert_told(compile_it(kernels(RIGHT_SENDERS)), [])
+
+    def test_chains(self):
+        """The most words of arguments, and one more."""
+        for compiler in COMPILERS:
+            self.assert_told(compile_errors(chain_with(7), compiler), [])
+            self.assert_told(compile_errors(chain_with(8), compiler), ["then: a task of a chain takes up to 7 words of arguments"])
 
     @unittest.skipUnless(NVCC, "no nvcc")
     def test_handler_for_the_host_alone(self):

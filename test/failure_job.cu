@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "device_array.hpp"
 #include "gravel.cuh"
 
 namespace {
@@ -703,8 +704,9 @@ int main(int argc, char** argv) {
                 without_context<true>, gravel_service_delivery<failing_service>, gravel_service_delivery<other_service>>();
   std::puts("begun");
   std::fflush(stdout);
+  gravel::device_array<uint64_t> of_whole_program(std::vector<uint64_t>(100));  // destroyed after gravel_finalize
   if (fault != "other-handlers" && fault != "before-init" && fault != "after-finalize" && fault != "stale-handle" &&
-      fault != "service-late") {
+      fault != "array-late" && fault != "service-late") {
     const auto found = faults.find(fault);
     if (found == faults.end()) gravel_abort(("no fault is called " + fault).c_str());
     found->second();
@@ -712,6 +714,7 @@ int main(int argc, char** argv) {
   const gravel_t kept = gravel_host_handle();
   gravel_finalize();
   if (fault == "after-finalize") gravel_barrier_all();
+  if (fault == "array-late") gravel::device_array<uint64_t> late(uint64_t{1});
   if (fault == "service-late") gravel_service<failing_service> late({}, {.servers = 2});
   if (fault == "stale-handle") gravel_put(kept, reinterpret_cast<uint64_t*>(kept.heap), uint64_t{1}, 0);
   std::printf("done\n");

@@ -467,7 +467,7 @@ class WrongArguments(FailureTest):
                 "stranger-from-host": "gravel_am to PE 0: handler 'stranger' was not given to gravel_init",
                 "fetch": "gravel_fetch_add to PE 99",
                 "bulk": "gravel_put_bulk to PE 0: an address outside .* 1125899906842624 bytes",
-                "block-sender": "gravel_add to PE 99",
+                "block-sender": "gravel_inc to PE 99",
                 "block-sender-threads": r"gravel_block_sender<128, ...> in a block of 256 threads: its first argument must be",
                 "block-sender-memory": r"dynamic\(\) of a sender in a block with 1000 bytes of dynamic shared memory: "
                                        r"it needs \d+ \(gravel_launch_config: shared_bytes\)",
@@ -500,8 +500,16 @@ class WrongArguments(FailureTest):
             host = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
             self.assert_fine(self.start("none", GRAVEL_SYMMETRIC_SIZE=2 * host))
             self.assert_failed(self.start("malloc-host", GRAVEL_SYMMETRIC_SIZE=2 * host),
-                               r"PE 0: error: gravel_malloc: \d+ bytes do not fit: \d+ would be in use, and this host has \d+ bytes")
-        self.assert_failed(self.start("malloc-huge"), "PE 0: error: gravel_malloc: 70368744177664 bytes do not fit")
+                               r"PE 0: error: gravel_malloc: [\d.]+ .iB \(\d+ bytes\) do not fit: [\d.]+ .iB \(\d+ bytes\) would be in use, and this host, "
+                               r"or the cgroup of this process, has [\d.]+ .iB")
+            limit = 16 << 30  # of addresses
+            self.assert_failed(self.start("none", GRAVEL_SYMMETRIC_SIZE="1T", limits={resource.RLIMIT_AS: limit}),
+                               r"PE 0: error: the symmetric heap \(GRAVEL_SYMMETRIC_SIZE\) of 1 TiB \(\d+ bytes\) does not fit \(Cannot allocate memory\): "
+                               r"this host has .*; a process may map 16 GiB \(\d+ bytes\) \(ulimit -v\)")
+            self.assert_failed(self.start("none", GRAVEL_SLOTS=65536, GRAVEL_SLOT_SIZE="64K", limits={resource.RLIMIT_FSIZE: 1 << 30}),
+                               r"the segment of PE \d \(GRAVEL_WARP_SLOTS, GRAVEL_SLOTS, .*\) of [\d.]+ GiB \(\d+ bytes\) does not fit \(File too large\): .*"
+                               r"a file may have 1 GiB")
+        self.assert_failed(self.start("malloc-huge"), r"PE 0: error: gravel_malloc: 64 TiB \(70368744177664 bytes\) do not fit")
         self.assert_fine(self.start("malloc-caught"))
         self.assert_fine(self.start("free-null"))
 
@@ -564,7 +572,7 @@ class WrongArguments(FailureTest):
             self.assert_failed(self.start("kernels-differ", "--pe", victim),
                                r"the PEs' kernels call different collectives: (gravel_barrier_block here, gravel_sum_all_block at PE {0}"
                                r"|gravel_sum_all_block here, gravel_barrier_block at PE \d)".format(victim))
-        self.assert_failed(self.start("kernel-root"), "PE 1: error: gravel_put to PE 99: the job has PEs 0 to 3")
+        self.assert_failed(self.start("kernel-root"), r"PE 1: error: gravel_broadcast_block from PE 99: the job has PEs 0 to 3")
 
     def test_more_nodes_than_pes(self):
         for launcher in ("ucx-run",) + (("mpirun",) if MPIRUN else ()):
@@ -585,7 +593,8 @@ class WrongArguments(FailureTest):
                 ("abort", "PE 1: error: the program gives up", 7),
                 ("init-twice", "PE 1: error: gravel_init was called twice", 1),
                 ("before-init", "PE 0: error: gravel_barrier_all was called before gravel_init", 1),
-                ("after-finalize", "gravel_barrier_all was called after gravel_finalize", 1)):
+                ("after-finalize", "gravel_barrier_all was called after gravel_finalize", 1),
+                ("array-late", "device_array was called after gravel_finalize", 1)):
             with self.subTest(fault):
                 self.assert_failed(self.start(fault), cause, status=status)
 

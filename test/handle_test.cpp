@@ -24,7 +24,7 @@ using call = std::function<void(const gravel_t&)>;
 /// Every call that takes a handle and does something with it, and its name in the error.
 const std::vector<std::pair<std::string, call>> calls = {
     {"gravel_put", [](const gravel_t& g) { gravel_put(g, &word, 1, 0); }},
-    {"gravel_add", [](const gravel_t& g) { gravel_inc(g, &word, 0); }},
+    {"gravel_inc", [](const gravel_t& g) { gravel_inc(g, &word, 0); }},
     {"gravel_max", [](const gravel_t& g) { gravel_max(g, &word, 1, 0); }},
     {"gravel_get", [](const gravel_t& g) { gravel_get(g, &word, &other, 0); }},
     {"gravel_fetch_add", [](const gravel_t& g) { gravel_fetch_add(g, &word, 1, 0); }},

@@ -12,6 +12,7 @@ ERRORS = {  # what goes wrong: a sentence, routes
     "channel": ("PE 0: error: a kernel uses channel 4 of a link to PE 1: it has channels 0 to 0", ("net", "peer")),
     "held": ("PE 1: error: a kernel waits for a packet on the link from PE 0 to PE 1 while it holds all 2 buffers: release one before", ("net", "peer")),
     "thrown": ("caught: something has gone wrong", ("net", "peer")),
+    "open": ("gravel_finalize: gravel_link (the link from device 0 of PE 0 to device 0 of PE 1) is still open: end it before", ("net",)),
     "dies-host": (DIED, ("net",)),
     "dies-stream": (DIED, ("peer",)),
     "dies-kernel": (DIED, ("net", "peer")),

@@ -710,6 +710,10 @@ int main(int argc, char** argv) {
   me = gravel_my_pe(), n = gravel_n_pes();
   const bool is_short = argc > 1 && std::strcmp(argv[1], "short") == 0;  // for PEs that take turns on a GPU
   if (argc > 2 && std::strcmp(argv[1], "waits") == 0) wait_for_oneself(argv[2]);
+  if (argc > 1 && std::strcmp(argv[1], "open") == 0) {
+    gravel_link link(gravel_device(0), gravel_device(1), 64, 2);
+    gravel_finalize();
+  }
   if (argc > 1 && !is_short) return go_wrong(argv[1]);
   for (const uint32_t buffers : is_short ? std::vector<uint32_t>{2} : std::vector<uint32_t>{1, 2, 3}) {
     for (const uint32_t packet_bytes : {48u, 1000u}) by_hosts(gravel_device(0), gravel_device(n - 1, 1), packet_bytes, buffers);

@@ -146,8 +146,8 @@ TEST_CASE("all memory is given back, and what does not fit is named") {
   p.routes.reset();
   p.memory.reset();
   CHECK(p.device.live.empty());
-  p.device.refused = "reply cells";
-  CHECK(error_of([&] { p.memory.emplace(p.device, p.segment, p.values, 1, 2); }) == "reply cells does not fit");
+  p.device.refused = "reply cells (GRAVEL_REPLY_CELLS)";
+  CHECK(error_of([&] { p.memory.emplace(p.device, p.segment, p.values, 1, 2); }) == "reply cells (GRAVEL_REPLY_CELLS) does not fit");
 }
 
 TEST_CASE("a slot that is claimed and not published is found, in whatever queue") {

@@ -281,7 +281,7 @@ TEST_CASE("an error is recorded with PE, operation, offset and size; the first w
   const uint64_t end = fake_job::with<nothing>({})->pe(0).kernel.heap_bytes;
   const row table[] = {
       {message_fault::bad_pe, op::put, 2, 0, [&](const gravel_t& g) { gravel_put(g, word(g, 0), 1, 2); }},
-      {message_fault::bad_pe, op::add, -1, 8, [&](const gravel_t& g) { gravel_inc(g, word(g, 8), -1); }},
+      {message_fault::bad_pe, op::inc, -1, 8, [&](const gravel_t& g) { gravel_inc(g, word(g, 8), -1); }},
       {message_fault::outside_heap, op::bit_xor, 1, end,
        [&](const gravel_t& g) { gravel_xor(g, word(g, static_cast<int64_t>(end)), 1, 1); }},
       {message_fault::outside_heap, op::min, 0, end - 4,

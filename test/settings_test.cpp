@@ -52,6 +52,25 @@ TEST_CASE("a bad value names the variable, the value and the bounds") {
 }
 
 TEST_CASE("a variable that no row names is reported") {
-  const char* environment[] = {"PATH=/bin", "GRAVEL_PAKET_SIZE=1", "GRAVEL_STATS=1", nullptr};
-  CHECK(unknown_settings(const_cast<char**>(environment)) == std::vector<std::string>{"GRAVEL_PAKET_SIZE"});
+  const char* environment[] = {"PATH=/bin",       "GRAVEL_PAKET_SIZE=1",
+                               "GRAVEL_STATS=1",  "GRAVLE_ROUTES=net",
+                               "gravel_log=info", "TRAVELS_LOG=x",
+                               "LOG=x",           "GRAVEL=1",
+                               "_LOG=2",          nullptr};
+  CHECK(unknown_settings(const_cast<char**>(environment)) == std::vector<std::string>{"GRAVEL_PAKET_SIZE", "GRAVLE_ROUTES", "gravel_log"});
+}
+
+TEST_CASE("a variable that no row names may mean one that is near, or that is about the same") {
+  for (auto [name, meant] : {std::pair{"GRAVEL_PAKET_SIZE", " (did you mean GRAVEL_PACKET_SIZE?)"},
+                             {"GRAVEL_HEAP_SIZ", " (did you mean GRAVEL_SYMMETRIC_SIZE?)"},
+                             {"GRAVEL_HEAP_SIZE", " (did you mean GRAVEL_SYMMETRIC_SIZE?)"},
+                             {"GRAVEL_SYMETRIC_SIZE", " (did you mean GRAVEL_SYMMETRIC_SIZE?)"},
+                             {"GRAVEL_WATCHDOG", " (did you mean GRAVEL_WATCHDOG_S?)"},
+                             {"GRAVLE_ROUTES", " (did you mean GRAVEL_ROUTES?)"},
+                             {"gravel_log", " (did you mean GRAVEL_LOG?)"},
+                             {"GRAVEL_XYZZY", ""},
+                             {"GRAVEL_", ""}}) {
+    INFO(name);
+    CHECK(describe_unknown_setting(name) == std::string(name) + " is not a variable of Gravel" + meant + "; gravel-info -c lists them");
+  }
 }

@@ -79,7 +79,7 @@ TEST_CASE("an allocation that fails at another PE is undone here") {
   h.others.sum[0] = 2;
   CHECK_THROWS_WITH(h.heap.allocate(100), "gravel_malloc: 100 bytes do not fit at 2 PEs");
   h.others = {};
-  CHECK_THROWS_WITH(h.heap.allocate(17 << 20), contains_text("the largest free piece of the symmetric heap has 16777216"));
+  CHECK_THROWS_WITH(h.heap.allocate(17 << 20), contains_text("the largest free piece of the symmetric heap has 16 MiB (16777216 bytes)"));
   h.others.most = 0x1000;
   CHECK_THROWS_WITH(h.heap.allocate(100),
                     contains_text("the symmetric heaps differ: 100 bytes would lie at offsets 0x0 to 0x1000, here at 0x0"));
@@ -92,7 +92,7 @@ TEST_CASE("more in use than the host has for each of its PEs is refused") {
   const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE)), pages = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES));
   one_heap h(static_cast<uint32_t>(pages * page / (4 << 20)));  // 4 MiB for each
   void* first = h.heap.allocate(3 << 20);
-  CHECK_THROWS_WITH(h.heap.allocate(2 << 20), contains_text("2097152 bytes do not fit: 5242880 would be in use"));
+  CHECK_THROWS_WITH(h.heap.allocate(2 << 20), contains_text("2 MiB (2097152 bytes) do not fit: 5 MiB (5242880 bytes) would be in use"));
   h.heap.release(first);
   CHECK(h.heap.allocate(2 << 20) == first);
 }

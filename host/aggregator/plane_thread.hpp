@@ -17,6 +17,7 @@
 #include "host/aggregator/peer_bells.hpp"
 #include "host/aggregator/placement.hpp"
 #include "host/aggregator/plane.hpp"
+#include "lib/base/capacity.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/profile.hpp"
@@ -47,7 +48,7 @@ class plane_thread {
   }
   /// Begins to run. All planes are made before the first of them starts.
   void start() {
-    thread_ = std::jthread([this] { run(); });
+    thread_ = start_thread<std::jthread>("the aggregator (GRAVEL_AGGREGATOR_THREADS)", [this] { run(); });
   }
   /// Waits for the end of the thread, which job_state::stop asks for.
   void join() {

@@ -74,7 +74,7 @@ int run(bool variables, bool check, bool markdown, bool json) {
     text += variables_text(std::getenv);
     fine = text_of_error([] { read_settings(std::getenv); }).empty();
     if (json) all["variables"] = variables_json(std::getenv);
-    for (const auto& name : unknown_settings(environ)) text += fmt::format("\n{} is set, but Gravel does not know it.\n", name);
+    for (const auto& name : unknown_settings(environ)) text += fmt::format("\n{}.\n", describe_unknown_setting(name));
   }
   if (check || !variables) {
     const findings found = look_around();

@@ -5,6 +5,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include <cerrno>
+
+#include "lib/base/capacity.hpp"
 #include "lib/base/error.hpp"
 
 namespace gravel {
@@ -15,10 +18,9 @@ sealed_memory::sealed_memory(const char* name, const std::string& what, uint64_t
     : bytes_(bytes), file_(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)) {
   if (!file_) fail_errno("memfd_create for " + what);
   rlimit size{};  // holds for memory files, too; beyond it the process would die of SIGXFSZ
-  if (getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur < bytes)
-    fail("{} of {} bytes does not fit: files may have {} bytes (ulimit -f)", what, bytes, size.rlim_cur);
+  if (getrlimit(RLIMIT_FSIZE, &size) == 0 && size.rlim_cur < bytes) errno = EFBIG, fail_memory(what, bytes);
   if (ftruncate(descriptor(), static_cast<off_t>(bytes)) != 0 || fcntl(descriptor(), F_ADD_SEALS, size_seals) != 0)
-    fail_errno(fmt::format("{} of {} bytes does not fit", what, bytes));
+    fail_memory(what, bytes);
   map(what, flags);
 }
 
@@ -34,7 +36,7 @@ sealed_memory::sealed_memory(owned_descriptor theirs, const std::string& what, u
 
 void sealed_memory::map(const std::string& what, int flags) {
   void* const at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | flags, descriptor(), 0);
-  if (at == MAP_FAILED) fail_errno(fmt::format("{} of {} bytes does not fit", what, bytes_));
+  if (at == MAP_FAILED) fail_memory(what, bytes_);
   at_ = static_cast<char*>(at);
 }
 

@@ -76,9 +76,11 @@ segment_shape make_segment_shape(const settings& s, const topology& t, uint32_t 
 uint64_t pe_segment::bytes_of(const segment_shape& shape) { return segment_layout(shape).bytes; }
 
 static std::string name_of_segment(uint32_t pe) { return fmt::format("the segment of PE {}", pe); }
+static constexpr const char* size_settings =
+    " (GRAVEL_WARP_SLOTS, GRAVEL_SLOTS, GRAVEL_SLOT_SIZE, GRAVEL_PACKETS_PER_DESTINATION, GRAVEL_PACKET_SIZE)";
 
 pe_segment pe_segment::create(const segment_shape& shape, uint32_t pe) {
-  pe_segment made(sealed_memory("gravel-segment", name_of_segment(pe), bytes_of(shape)), shape, pe);
+  pe_segment made(sealed_memory("gravel-segment", name_of_segment(pe) + size_settings, bytes_of(shape)), shape, pe);
   made.control()->magic = segment_magic;
   return made;
 }

@@ -15,6 +15,7 @@
 #include "host/pe/receiver.hpp"
 #include "host/pe/resident_cpu.hpp"
 #include "host/pe/ring_server.hpp"
+#include "lib/base/capacity.hpp"
 #include "lib/base/settings.hpp"
 
 namespace gravel {
@@ -37,7 +38,7 @@ class cpu_backend final : public cpu_launcher {
   /// Only reserved: pages cost memory when they are touched.
   void* allocate(uint64_t bytes, const char* what) override {
     void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED) fail_errno(std::string(what) + " of " + std::to_string(bytes) + " bytes does not fit");
+    if (at == MAP_FAILED) fail_memory(what, bytes);
     madvise(at, bytes, MADV_HUGEPAGE);  // random access over a large table lives on TLB reach
     allocated_[at] = bytes;
     return at;
@@ -85,9 +86,7 @@ class cpu_backend final : public cpu_launcher {
     std::memset(at, 0, first - begin);
     std::memset(reinterpret_cast<void*>(last), 0, end - last);
   }
-  uint64_t usable_bytes() const override {
-    return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) / local_size_;
-  }
+  uint64_t usable_bytes() const override { return memory_of_host() / local_size_; }
   void pin(void*, uint64_t) override {}
   void unpin(void*) override {}
   /// What is small may be words that others count up meanwhile (queue tickets, device_counters), which promise what

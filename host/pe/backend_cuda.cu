@@ -14,6 +14,7 @@
 #include "host/pe/cuda_program.cuh"
 #include "host/pe/launcher_cuda.cuh"
 #include "host/pe/receiver.hpp"
+#include "lib/base/capacity.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/profile.hpp"
 #include "lib/base/settings.hpp"
@@ -98,8 +99,8 @@ class cuda_backend final : public cuda_launcher {
       cudaGetLastError();
       size_t free = 0, total = 0;
       cudaMemGetInfo(&free, &total);
-      fail_text(joined(what, " of ", bytes, " bytes does not fit: GPU ", device_, " has ", free, " of ", total,
-                       " bytes free (see GRAVEL_SYMMETRIC_SIZE)"));
+      fail_text(joined(what, " of ", text_of_bytes(bytes), " does not fit: GPU ", device_, " has ", text_of_bytes(free), " free of ",
+                       text_of_bytes(total), " (see GRAVEL_SYMMETRIC_SIZE)"));
     }
     zero(at, bytes);
     return at;

@@ -4,6 +4,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 #include "host/pe/runtime.hpp"
 #include "lib/base/descriptor.hpp"
@@ -91,6 +94,37 @@ void start(std::unique_ptr<backend> device) {
 }
 
 backend& current_backend() { return waiting_runtime("gravel_launch").device(); }
+void release_device_memory(void* at) {
+  if (the_runtime) the_runtime->device().release(at);
+}
+
+namespace {
+/// Those that are open, in the order in which they were opened. Threads of the host.
+struct open_objects {
+  std::mutex lock;
+  std::vector<std::pair<const open_object*, std::string>> all;
+};
+open_objects& opened() {
+  static auto* const objects = new open_objects;  // never destroyed: an object of the program may end after it
+  return *objects;
+}
+void refuse_open_objects() {
+  const std::lock_guard lock(opened().lock);
+  if (opened().all.empty()) return;
+  fail("gravel_finalize: {} is still open: end it before, by its close(), or by a scope or a pointer that ends before gravel_finalize",
+       opened().all.back().second);
+}
+}  // namespace
+
+open_object::open_object(std::string what) {
+  waiting_runtime(what.c_str());
+  const std::lock_guard lock(opened().lock);
+  opened().all.emplace_back(this, std::move(what));
+}
+open_object::~open_object() {
+  const std::lock_guard lock(opened().lock);
+  std::erase_if(opened().all, [this](const auto& one) { return one.first == this; });
+}
 void set_context(uint32_t handler, const char* name, sink_kind kind, void* context) {
   waiting_runtime("gravel_set_context").memory().set_context(handler, name, kind, context);
 }
@@ -153,7 +187,9 @@ using gravel::current_runtime;
 
 void gravel_finalize() {
   const gravel::profile_range range("gravel_finalize");
-  const std::string unwritten = gravel::waiting_runtime("gravel_finalize").finalize();
+  gravel::runtime& job = gravel::waiting_runtime("gravel_finalize");
+  gravel::refuse_open_objects();
+  const std::string unwritten = job.finalize();
   gravel::the_runtime.reset();
   gravel::was_finalized = true;
   if (unwritten.empty()) return;

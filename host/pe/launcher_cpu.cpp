@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/capacity.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/profile.hpp"
 
@@ -19,7 +20,7 @@ cpu_stream::~cpu_stream() {
 
 void cpu_stream::put(cpu_kernel kernel) {
   std::lock_guard lock(mutex_);
-  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+  if (!thread_.joinable()) thread_ = start_thread("a stream of gravel_launch", [this] { run(); });
   queue_.push_back(std::move(kernel));
   ++put_;
   change_.notify_all();

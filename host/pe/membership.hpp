@@ -21,7 +21,7 @@ struct membership {
     set_log_name(fmt::format("PE {}", pe));
     values = resolved_settings(boot->local_size());
     if (pe == 0)
-      for (const auto& name : unknown_settings(environ)) log_warning("{} is not a variable of Gravel; gravel-info -c lists them", name);
+      for (const auto& name : unknown_settings(environ)) log_warning("{}", describe_unknown_setting(name));
     nodes = topology(assign_nodes(boot->host_of(), values.nodes), values.two_hop_nodes);
     node = nodes.node_of(pe);
     const auto& local = nodes.pes_of(node);

@@ -15,6 +15,7 @@
 #include "host/pe/queue_watch.hpp"
 #include "host/pe/service_watch.hpp"
 #include "host/pe/wait_reports.hpp"
+#include "lib/base/capacity.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/profile.hpp"
@@ -25,7 +26,7 @@ namespace gravel {
 class monitor {
  public:
   monitor(const membership& job, aggregator_link& link, job_end& end, pe_control& shared)
-      : job_(job), link_(link), end_(end), shared_(shared), thread_([this] { run(); }) {}
+      : job_(job), link_(link), end_(end), shared_(shared), thread_(start_thread("the monitor of a PE", [this] { run(); })) {}
   /// Ends the thread, if it has not ended yet.
   ~monitor() { stop(); }
   monitor(const monitor&) = delete;

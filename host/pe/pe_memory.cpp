@@ -15,9 +15,9 @@ uint64_t heap_bytes(const settings& values, uint32_t n_pes) { return values.symm
 
 pe_memory::pe_memory(backend& device, const pe_segment& segment, const settings& values, uint32_t pe, uint32_t n_pes)
     : device_(device), segment_(segment), values_(values), pe_(pe), n_pes_(n_pes) {
-  heap_ = static_cast<char*>(device.allocate_exportable(heap_bytes(values, n_pes), "the symmetric heap"));
+  heap_ = static_cast<char*>(device.allocate_exportable(heap_bytes(values, n_pes), "the symmetric heap (GRAVEL_SYMMETRIC_SIZE)"));
   device_words_ = static_cast<producer_words*>(device.allocate(sizeof(producer_words), "queue state"));
-  device_cells_ = static_cast<reply_cell*>(device.allocate(values.reply_cells * sizeof(reply_cell), "reply cells"));
+  device_cells_ = static_cast<reply_cell*>(device.allocate(values.reply_cells * sizeof(reply_cell), "reply cells (GRAVEL_REPLY_CELLS)"));
   host_words_ = std::make_unique<producer_words>();
   host_cells_ = std::make_unique<reply_cell[]>(values.reply_cells);
   const uint64_t handlers = device.handlers().size();

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "host/pe/backend.hpp"
+#include "lib/base/capacity.hpp"
 #include "lib/base/profile.hpp"
 #include "lib/base/relax.hpp"
 
@@ -15,7 +16,10 @@ class receiver_thread {
  public:
   /// Calls `check` in every round. `failed` is told what is thrown, and does not return.
   receiver_thread(backend& device, std::function<void()> check, std::function<void(const std::string&)> failed)
-      : device_(device), check_(std::move(check)), failed_(std::move(failed)), thread_([this] { run(); }) {}
+      : device_(device),
+        check_(std::move(check)),
+        failed_(std::move(failed)),
+        thread_(start_thread("the receiver of a PE", [this] { run(); })) {}
   ~receiver_thread() { stop(); }
   receiver_thread(const receiver_thread&) = delete;
   receiver_thread& operator=(const receiver_thread&) = delete;

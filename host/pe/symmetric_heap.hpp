@@ -8,6 +8,7 @@
 #include "host/node/segment.hpp"
 #include "host/pe/backend.hpp"
 #include "host/pe/heap.hpp"
+#include "lib/base/capacity.hpp"
 #include "lib/base/error.hpp"
 
 namespace gravel {
@@ -26,11 +27,11 @@ class symmetric_heap {
     const auto offset = allocator_.allocate(bytes);
     std::string why;
     if (!offset) {
-      why = fmt::format("{} bytes do not fit: the largest free piece of the symmetric heap has {} of {} bytes; raise GRAVEL_SYMMETRIC_SIZE",
-                        bytes, allocator_.largest_free(), bytes_);
+      why = fmt::format("{} do not fit: the largest free piece of the symmetric heap has {}, the heap {}; raise GRAVEL_SYMMETRIC_SIZE",
+                        text_of_bytes(bytes), text_of_bytes(allocator_.largest_free()), text_of_bytes(bytes_));
     } else if (allocator_.in_use() > device_.usable_bytes()) {
-      why = fmt::format("{} bytes do not fit: {} would be in use, and this host has {} bytes for each of its PEs", bytes,
-                        allocator_.in_use(), device_.usable_bytes());
+      why = fmt::format("{} do not fit: {} would be in use, and this host, or the cgroup of this process, has {} for each of its PEs",
+                        text_of_bytes(bytes), text_of_bytes(allocator_.in_use()), text_of_bytes(device_.usable_bytes()));
     } else {
       try {
         // The whole piece, before anybody knows of the object: nobody can send into it too early.
@@ -49,8 +50,8 @@ class symmetric_heap {
 
     if (offset) allocator_.release(*offset);
     if (!why.empty()) fail("gravel_malloc: {}", why);
-    if (all.sum[0] == 1) fail("gravel_malloc: {} bytes do not fit at PE {}", bytes, all.sum[1]);
-    if (all.sum[0]) fail("gravel_malloc: {} bytes do not fit at {} PEs", bytes, all.sum[0]);
+    if (all.sum[0] == 1) fail("gravel_malloc: {} do not fit at PE {}", text_of_bytes(bytes), all.sum[1]);
+    if (all.sum[0]) fail("gravel_malloc: {} do not fit at {} PEs", text_of_bytes(bytes), all.sum[0]);
     fail("gravel_malloc: the symmetric heaps differ: {} bytes would lie at offsets {:#x} to {:#x}, here at {:#x}", bytes, all.least,
          all.most, *offset);
   }

@@ -202,6 +202,7 @@ GRAVEL_BOTH constexpr uint32_t units_of(uint64_t word0, uint64_t word1) {
   X(bad_block, "a block sender for another number of threads")                                                                           \
   X(bad_shared, "a block sender without memory")                                                                                         \
   X(other_collective, "the PEs' kernels call different collectives: {call} here, {other_call} at PE {pe}")                               \
+  X(bad_root, "gravel_broadcast_block from PE {wrong_pe}: the job has PEs 0 to {last_pe}")                                               \
   X(bad_server, "a message for server {offset} of a service: it has servers 0 to {last}")                                                \
   X(bad_key,                                                                                                                             \
     "a critical section of servers was called with key {offset}: they have keys 0 to {last}") /* of lib/server, as those that follow */  \

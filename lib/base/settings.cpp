@@ -6,9 +6,11 @@
 #include <cctype>
 #include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <string_view>
 
+#include "lib/base/closest_name.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 
@@ -50,6 +52,35 @@ bool parse_flag(std::string_view text) {
 /// `choices`: "one, another".
 bool is_one_of(const std::string& text, const std::string& choices) {
   return text.find(',') == std::string::npos && (", " + choices + ",").find(", " + text + ",") != std::string::npos;
+}
+
+bool same_letters(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](unsigned char x, unsigned char y) { return std::toupper(x) == std::toupper(y); });
+}
+/// "GRAVLE_STATS" of "GRAVEL_STATS".
+bool is_misspelt_prefix(std::string_view name, std::string_view variable) {
+  const size_t begin = name.find('_'), end = variable.find('_');
+  return begin != std::string_view::npos && same_letters(name.substr(begin), variable.substr(end)) &&
+         edit_distance(name.substr(0, begin), variable.substr(0, end)) <= 1;
+}
+/// The variables whose meaning begins with words among which is one of `name`, if it is one or two: "HEAP_SIZE" is
+/// about the symmetric heap. "SIZE" itself says nothing.
+std::vector<std::string> settings_about(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+  std::vector<std::string> found;
+  for (const auto& row : setting_table()) {
+    const std::string_view meaning = std::string_view(row.meaning).substr(0, std::string_view(row.meaning).find_first_of(":(;,"));
+    for (size_t at = 0; at < name.size();) {
+      const size_t end = std::min(name.find('_', at), name.size());
+      const std::string word = " " + name.substr(at, end - at) + " ";
+      at = end + 1;
+      if (word.size() < 6 || word == " size " || (" " + std::string(meaning) + " ").find(word) == std::string::npos) continue;
+      found.push_back(row.name);
+      break;
+    }
+  }
+  return found.size() <= 2 ? found : std::vector<std::string>();
 }
 
 }  // namespace
@@ -205,12 +236,28 @@ std::vector<std::string> unknown_settings(char** environment) {
   std::vector<std::string> unknown;
   for (char** entry = environment; *entry; ++entry) {
     const std::string_view text(*entry);
-    if (!text.starts_with("GRAVEL_")) continue;
     const std::string name(text.substr(0, text.find('=')));
     const auto& table = setting_table();
-    if (std::none_of(table.begin(), table.end(), [&](const auto& row) { return name == row.name; })) unknown.push_back(name);
+    const bool is_ours = text.starts_with("GRAVEL_");
+    if (is_ours ? std::none_of(table.begin(), table.end(), [&](const auto& row) { return name == row.name; })
+                : std::any_of(table.begin(), table.end(), [&](const auto& row) { return is_misspelt_prefix(name, row.name); }))
+      unknown.push_back(name);
   }
   return unknown;
+}
+
+std::string describe_unknown_setting(const std::string& name) {
+  // Without what all of them begin with, which would make any two look alike.
+  const size_t begin = name.find('_');
+  const std::string own = begin == std::string::npos ? name : name.substr(begin + 1);
+  std::vector<std::string> names;
+  for (const auto& row : setting_table()) names.push_back(row.name + std::strlen("GRAVEL_"));
+  std::vector<std::string> meant;
+  if (const std::string closest = closest_name(own, names); !closest.empty()) meant.push_back("GRAVEL_" + closest);
+  else meant = settings_about(own);
+  std::string text = name + " is not a variable of Gravel";
+  for (size_t i = 0; i < meant.size(); ++i) text += (i ? " or " : " (did you mean ") + meant[i];
+  return text + (meant.empty() ? "" : "?)") + "; gravel-info -c lists them";
 }
 
 }  // namespace gravel

@@ -82,6 +82,10 @@ settings resolved_settings(uint32_t host_pes);
 uint64_t parse_size(const std::string& text);
 
 /// GRAVEL_* variables in the environment that no row names (typing errors), for a warning at init.
+/// Names that differ from a variable's only before the first '_', or in upper and lower case, are among them.
 std::vector<std::string> unknown_settings(char** environment);
+
+/// A sentence about one of them, with the variable that it may mean.
+std::string describe_unknown_setting(const std::string& name);
 
 }  // namespace gravel

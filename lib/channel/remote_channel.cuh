@@ -151,6 +151,7 @@ class gravel_remote_channel {
   }
 
  private:
+  gravel::open_object open_{"gravel_remote_channel"};
   uint32_t n_pes_;
   char* memory_ = nullptr;
   gravel_remote_channel_handle<T> handle_{};

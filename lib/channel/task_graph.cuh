@@ -67,7 +67,7 @@ class gravel_task_graph {
     gravel_stream_synchronize(run_stream_);
     gravel_stream_destroy(push_stream_);
     gravel_stream_destroy(run_stream_);
-    gravel::current_backend().release(memory_);
+    gravel::release_device_memory(memory_);
   }
 
   /// Continuations of each type and depth that can wait. If nothing was said: two for each task that workers run at once, and 4065 at least, as far as
@@ -428,6 +428,7 @@ class gravel_task_graph {
   }
 #endif
 
+  gravel::open_object open_{"gravel_task_graph"};
   gravel_task_options options_;
   view view_{};
   char *memory_ = nullptr, *staging_ = nullptr;

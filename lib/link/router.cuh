@@ -50,6 +50,7 @@ class gravel_router {
                 const gravel_link_options& how = {}, const char* name = "gravel_router")
       : inputs_(std::move(inputs)),
         outputs_(std::move(outputs)),
+        open_(text_of(name, inputs_, outputs_)),
         policy_(policy),
         how_(how),
         name_(name),
@@ -96,6 +97,11 @@ class gravel_router {
 
  private:
   using edge_list = std::vector<gravel::link_edge>;
+  static std::string text_of(const std::string& name, const std::vector<gravel_endpoint>& inputs,
+                             const std::vector<gravel_endpoint>& outputs) {
+    if (inputs.empty() || outputs.empty()) return name;
+    return name + " (" + gravel::text_of(inputs[0], outputs[0]) + (inputs.size() + outputs.size() > 2 ? " and others)" : ")");
+  }
   bool moves_segments() const { return policy_ <= GRAVEL_GATHER; }
 
   static edge_list edges_of(const std::vector<gravel_endpoint>& inputs, const std::vector<gravel_endpoint>& outputs, gravel_policy policy,
@@ -197,6 +203,7 @@ class gravel_router {
   }
 
   std::vector<gravel_endpoint> inputs_, outputs_;
+  gravel::open_object open_;
   gravel_policy policy_;
   gravel_link_options how_;
   gravel::event_pool path_events_;
@@ -242,7 +249,12 @@ class gravel_link {
 
 inline gravel_router::gravel_router(const std::vector<gravel_link*>& links, std::vector<gravel_endpoint> inputs,
                                     std::vector<gravel_endpoint> outputs, gravel_policy policy, const gravel_link_options& how)
-    : inputs_(std::move(inputs)), outputs_(std::move(outputs)), policy_(policy), how_(how), name_("gravel_router") {
+    : inputs_(std::move(inputs)),
+      outputs_(std::move(outputs)),
+      open_(text_of("gravel_router", inputs_, outputs_)),
+      policy_(policy),
+      how_(how),
+      name_("gravel_router") {
   gravel::ring_set::rings_before used;
   std::string wrong;
   how_.channels = 1;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "host/gravel.cuh"
+#include "host/pe/libgravel.hpp"
 #include "lib/base/error.hpp"
 #include "lib/server/sender.cuh"
 
@@ -124,6 +125,7 @@ class gravel_servers {
     service_->close();
     service_.reset();
     free_memory();
+    open_.reset();
   }
   /// close(), unless an exception is on its way.
   ~gravel_servers() noexcept(false) {
@@ -197,6 +199,7 @@ class gravel_servers {
                std::to_string(all[i]) + " at PE " + std::to_string(i / n));
   }
 
+  std::optional<gravel::open_object> open_{std::in_place, "gravel_servers"};
   table table_{};
   char* memory_ = nullptr;  ///< rooms
   std::optional<gravel_service<server>> service_;

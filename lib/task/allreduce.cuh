@@ -10,6 +10,7 @@
 // T: float, double, gravel_half, gravel_bfloat16 (those two are combined in float and rounded once), integers of 4 and 8 bytes.
 #pragma once
 #include "host/launch_alone.cuh"
+#include "host/pe/libgravel.hpp"
 #include "lib/task/one_shot.cuh"
 #include "lib/task/reduce_by_messages.cuh"
 #include "lib/task/two_shot.cuh"
@@ -159,7 +160,7 @@ class gravel_reducer {
   /// Symmetric memory that it takes, bytes at each of `n_pes` PEs.
   static uint64_t bytes(const gravel_reducer_options& how, int n_pes) { return memory_of(how, static_cast<uint32_t>(n_pes)).bytes(); }
 
-  explicit gravel_reducer(const gravel_reducer_options& how = {}) {
+  explicit gravel_reducer(const gravel_reducer_options& how = {}) : open_("gravel_reducer") {
     if (how.blocks < 1 || how.blocks > gravel::reducer_memory::most_blocks)
       gravel::fail_text("gravel_reducer: " + std::to_string(how.blocks) + " blocks; there may be 1 to " +
                         std::to_string(gravel::reducer_memory::most_blocks));
@@ -209,6 +210,7 @@ class gravel_reducer {
     return all;
   }
 
+  gravel::open_object open_;
   gravel_reducer_handle handle_{};
   int exceptions_ = std::uncaught_exceptions();
 };

@@ -9,6 +9,8 @@ namespace gravel {
 
 struct chain_words {
   static constexpr uint32_t names = 0, places = 1, source = 2, target = 3, signal = 4, arguments = 5;
+  /// Of a task that is the only one behind the first.
+  static constexpr uint32_t most_arguments = task_words::most_chain - arguments;
 };
 
 /// What a command says of itself.
@@ -85,14 +87,17 @@ template <bool IN_TASK>
 class gravel_task_chain {
  public:
   /// Behind the last task of the chain `Task` runs at `pe`, on `target` there, with `bytes` bytes from the symmetric address `source` of the PE where the
-  /// task before has run, which may have written them. A chain has 16 words: 5 for each `then`, and those of its arguments.
+  /// task before has run, which may have written them. A chain has 12 words (task_words::most_chain): 5 for each
+  /// `then`, and those of its arguments.
   template <class Task, class... A>
   GRAVEL_BOTH gravel_task_chain& then(int pe, typename gravel::task_check<Task>::call::target* target, const gravel_task_source& source,
                                       const gravel_signal& done, const A&... arguments) {
     using namespace gravel;
     using call = typename task_check<Task>::call;
     static_assert(call::template takes<A...>, "then: the task takes another number of arguments");
-    static_assert(chain_words::arguments + call::words <= task_words::most_chain, "then: a chain has room for 11 words of arguments");
+    static_assert(chain_words::most_arguments == 7 && task_words::most_chain == 12,
+                  "the next lines and the comment above say these numbers");
+    static_assert(call::words <= chain_words::most_arguments, "then: a task of a chain takes up to 7 words of arguments");
     constexpr uint32_t id = handler_id<Task>::value, n = chain_words::arguments + call::words;
     const uint64_t from = offset_in_heap(q_.g, source.data), to = offset_in_heap(q_.g, target), signal = done.offset;
     const int signal_pe = done.pe < 0 || signal == task_words::none ? pe : done.pe;

@@ -11,6 +11,7 @@
 #include "host/pe/backend.hpp"
 #include "host/pe/libgravel.hpp"
 #include "host/pe/pinned_array.hpp"
+#include "lib/base/capacity.hpp"
 #include "lib/base/error.hpp"
 #include "lib/task/task_worker.cuh"
 
@@ -45,7 +46,7 @@ class task_host {
   task_host(const task_hosting& where, runner run)
       : where_(where), run_(std::move(run)), letters_(current_backend(), where_.letters, "letters of a task queue") {
     where_.host.in_worker = where_.kernels.in_worker = where_.kernels.fenced = true;
-    thread_ = std::thread([this] { serve(); });
+    thread_ = start_thread("a gravel_task_queue", [this] { serve(); });
   }
   ~task_host() {
     store_release(&stop_, uint64_t{1});

@@ -11,6 +11,7 @@
 
 #include "device/watched_wait.cuh"
 #include "host/gravel.cuh"
+#include "host/pe/libgravel.hpp"
 #include "host/pe/services.hpp"
 #include "lib/base/error.hpp"
 #include "lib/task/task_host.cuh"
@@ -166,6 +167,7 @@ class gravel_task_queue {
     host_.reset();
     gravel_free(memory_);
     number_.reset();
+    open_.reset();
   }
 
  private:
@@ -296,6 +298,7 @@ class gravel_task_queue {
     return sum;
   }
 
+  std::optional<gravel::open_object> open_{std::in_place, "gravel_task_queue"};
   std::optional<gravel::task_queue_number> number_;
   char* memory_ = nullptr;
   gravel_t* kept_ = nullptr;  ///< in device memory

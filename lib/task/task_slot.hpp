@@ -80,7 +80,7 @@ struct task_tag {
   GRAVEL_BOTH static uint32_t blocks(uint64_t tag) { return tag & 0xffff; }
 };
 
-/// The words of a command. [0] is not used. [6..16) arguments; [16..28) a payload of up to 96 bytes, or the chain behind the task.
+/// The words of a command. [0] is not used. Then come arguments, then a payload of a few bytes or the chain behind the task.
 /// As many as an active message holds.
 struct task_words {
   static constexpr uint32_t all = 28;
@@ -89,8 +89,8 @@ struct task_words {
   static constexpr uint32_t target = 3;  ///< offset in the heap; `none`
   static constexpr uint32_t signal = 4;  ///< offset in the heap; `none`
   static constexpr uint32_t places = 5;  ///< bytes that `arrived` counts << 32 | PE of the signal << 16 | PE that runs the task
-  static constexpr uint32_t arguments = 6, most_arguments = 10;
-  static constexpr uint32_t payload = 16, most_payload = 96, most_chain = 12;
+  static constexpr uint32_t arguments = 6, payload = 16;
+  static constexpr uint32_t most_arguments = payload - arguments, most_chain = all - payload, most_payload = most_chain * sizeof(uint64_t);
   static constexpr uint64_t none = ~0ull;
 };
 

@@ -17,6 +17,7 @@
 #include "host/gravel.cuh"
 #include "host/launch_alone.cuh"
 #include "host/mapped_meeting.cuh"
+#include "host/pe/libgravel.hpp"
 #include "lib/worklist/exchange.cuh"
 #include "lib/worklist/fused.cuh"
 #include "lib/worklist/list_kernels.cuh"
@@ -414,6 +415,7 @@ class gravel_worklist {
     }
   }
 
+  gravel::open_object open_{"gravel_worklist"};
   gravel_worklist_options options_;
   uint64_t most_edges_ = ~uint64_t{0};
   uint32_t far_waiting_ = 0, least_of_all_ = ~0u;  ///< entries of the far list when nothing was near; the least key in those of all PEs
