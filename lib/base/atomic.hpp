@@ -199,7 +199,6 @@ GRAVEL_BOTH void full_fence() {
 
 #undef GRAVEL_ATOMIC
 
-#if !GRAVEL_ON_GPU
 /// Copies what another process may write at any time into memory of this process's own. The caller checks the copy, and
 /// uses nothing but the copy: the compiler reads the original once.
 inline void copy_once(void* to, const void* from, size_t bytes) {
@@ -212,6 +211,5 @@ T copy_once(const T& from) {
   copy_once(&copy, &from, sizeof(T));
   return copy;
 }
-#endif
 
 }  // namespace gravel
