@@ -12,7 +12,7 @@ ERRORS = {
     "target": "in no heap of",
     "room": "all 8 slots there are taken, and the 8 for those that wait here",
     "dies": "PE 1",
-    "finalize": "gravel_finalize: service 'tasks' is still open",
+    "finalize": "gravel_finalize: gravel_task_queue is still open",
     "place": "in no heap of",
     "chain": "a chain of tasks of 18 words: it may have up to 12",
     "forged": "PE 0 has sent a task (id 0x",
