@@ -81,11 +81,13 @@ struct channel {
 /// False: the node is stuck and has to be made anew.
 bool try_packet(random_bits& draw, lone_node& node, channel& from, counts& c) {
   std::vector<uint8_t> packet = sample_packet(draw, 4096, from.sequence, from.sink, lone_node::n_sinks);
-  auto* const header = reinterpret_cast<packet_header*>(packet.data());
   if (from.sink == transit_sink)  // PEs of nodes 1 and 3
-    for (uint32_t r = 0; r < header->n_rows; ++r) {
-      uint32_t& sink = rows_of(header)[r].sink;
+    for (uint32_t r = 0; r < max_packet_rows; ++r) {
+      uint8_t* const at = packet.data() + sizeof(packet_header) + r * sizeof(message_row) + offsetof(message_row, sink);
+      uint32_t sink;
+      std::memcpy(&sink, at, sizeof(sink));
       sink = sink % 4 + (sink & 4 ? 12 : 4);
+      std::memcpy(at, &sink, sizeof(sink));
     }
   if (draw.below(2))  // small numbers lead on
     for (size_t at = packet_payload_offset; at + 4 <= packet.size(); at += 4) packet[at + 2] = packet[at + 3] = 0, packet[at + 1] &= 0x1f;
