@@ -56,7 +56,7 @@ class repack_job {
  public:
   repack_job(uint32_t destinations, uint32_t slot_bytes, bool sorted)
       : values_(settings_for(slot_bytes)),
-        setup_{nodes_for(destinations), 0, values_, {}, &spill_, nullptr, {}},
+        setup_{nodes_for(destinations), 0, false, values_, {}, &spill_, nullptr, {}},
         segment_(pe_segment::create(make_segment_shape(values_, setup_.nodes, 0), 0)),
         staging_(prepare()),
         link_(values_.packet_size, setup_.nodes.n_pes() * 2),

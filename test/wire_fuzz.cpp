@@ -107,7 +107,11 @@ bytes wrong_body(const kind_of_message& k, random_bits& draw) {
       case 0: body[at] = std::byte(draw()); break;
       case 1: body[at] ^= std::byte(1u << draw.below(8)); break;
       case 2: body.resize(draw.below(4) ? body.size() : at); break;
-      case 3: body.insert(body.begin() + at, body.begin() + at / 2, body.begin() + at); break;
+      case 3: {
+        const bytes twice(body.begin() + at / 2, body.begin() + at);
+        body.insert(body.begin() + at, twice.begin(), twice.end());
+        break;
+      }
       default: put_number(body, draw);
     }
   }
