@@ -1,5 +1,6 @@
 #include "bench/bench.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>

@@ -110,7 +110,7 @@ bool is_device_memory(const void*);
 
 /// What the stamp of a handle must be, on the host: so a handle that nobody made, and one kept past gravel_finalize, are told
 /// as such. Handles made by hand, in tests, have stamp 0.
-extern uint16_t valid_stamp;
+GRAVEL_API extern uint16_t valid_stamp;
 struct handle_stamp {
   static constexpr uint16_t before_init = 1, valid = 0x4752, after_finalize = 2;
 };

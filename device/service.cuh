@@ -29,7 +29,7 @@ namespace gravel {
 /// Services, and so servers and queues of tasks, are opened and closed while a job runs. Each opening has a number of its own, which handles carry, and which
 /// stands at its place of `open_now`, on the host, until the memory behind the handles is freed. 0: handles of who runs inside, and those made by hand, in tests.
 inline constexpr uint32_t opening_places = 64;
-extern uint32_t open_now[opening_places];
+GRAVEL_API extern uint32_t open_now[opening_places];
 /// Throws gravel::error: `call` cannot use a handle of `what`.
 [[noreturn]] void refuse_closed(const char* call, const char* what, const char* name);
 /// Ends the call if its handle is none, or of something that was closed. As check_handle, it tells on the host alone.

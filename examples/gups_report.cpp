@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/base/output.hpp"
+#include "lib/base/version.hpp"
 
 namespace gravel {
 namespace {

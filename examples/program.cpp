@@ -14,6 +14,7 @@
 #include "lib/base/output.hpp"
 #include "lib/base/parse_error.hpp"
 #include "lib/base/settings.hpp"
+#include "lib/base/version.hpp"
 
 namespace gravel {
 namespace {

@@ -6,12 +6,13 @@
 
 #include "host/pe/collectives.hpp"
 #include "host/pe/launch_config.hpp"
+#include "host/pe/libgravel.hpp"
 #include "lib/base/profile.hpp"
+#include "lib/base/version.hpp"
 #if GRAVEL_CUDA
 #include "host/pe/cuda_program.cuh"
 #else
 #include "host/pe/backend_cpu.hpp"
-#include "host/pe/libgravel.hpp"
 #endif
 
 namespace gravel {
@@ -38,13 +39,15 @@ void launch_kernel(void (*kernel)(P...), const gravel_launch_config& how, P... v
 }  // namespace gravel
 
 /// Joins the job and registers the handlers that active messages may run here. Collective: all PEs name the same
-/// handlers. A program started without a launcher is a job of one PE.
+/// handlers. A program started without a launcher is a job of one PE. Throws if the program was compiled with the headers of another version.
 template <class... Handlers>
 void gravel_init() {
   if constexpr ((gravel::handler_check<Handlers>::good && ...)) {
 #if GRAVEL_CUDA
+    gravel::check_program({GRAVEL_VERSION, nullptr});
     gravel::start_on_cuda(gravel::cuda_program::of<gravel::handler_list<Handlers...>>());
 #else
+    gravel::check_program({GRAVEL_VERSION, &threadIdx});
     gravel::start(std::make_unique<gravel::cpu_backend<gravel::handler_list<Handlers...>>>());
 #endif
   }

@@ -15,7 +15,7 @@ SOURCE, COMPILER = sys.argv[1], sys.argv[2:]
 CLANG = shutil.which("clang++")
 NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
 COMPILERS = [COMPILER] + [[path, "-ferror-limit=0"] for path in [CLANG] if path]
-HEADERS = ['-DGRAVEL_VERSION="0"', f"-I{SOURCE}", f"-I{SOURCE}/host"]
+HEADERS = [f"-I{SOURCE}", f"-I{SOURCE}/host"]
 
 # A struct's body, and what is said about it.
 NAME = 'static constexpr const char* name = "wrong"; '
@@ -115,6 +115,10 @@ def wrong_sections():
     return program, WRONG_SECTIONS.values()
 
 
+# What is no text of an error.
+WRONG_TEXTS = ['"{}"', '"{} {}", 1', '"{}", 1, 2', '"{0} {2}", 1, 2', '"{", 1', '"}"', '"{:#x}", "text"', '"{}", std::vector<int>()']
+
+
 def chain_with(words):
     """A task of a chain that takes so many words of arguments."""
     types = ", ".join(["uint64_t"] * words)
@@ -188,6 +192,14 @@ class CompileErrors(unittest.TestCase):
     def test_handler_for_the_host_alone(self):
         program = '#include "gravel.cuh"\nstruct wrong { ' + NAME + "void operator()(const gravel_t&, int) const {} };\nvoid f() { gravel_init<wrong>(); }\n"
         self.assert_told(nvcc_errors(program, "-arch=sm_90"), ["write_GRAVEL_HANDLER_before_it"])
+
+    def test_texts_of_errors(self):
+        program = '#include <vector>\n#include "lib/base/error.hpp"\nvoid f() { gravel::fail(%s); }\n'
+        for command in COMPILERS:
+            self.assertEqual(compile_errors(program % '"{} {:#x}, {{}}", 1, 2', command), [])
+            for text in WRONG_TEXTS:
+                with self.subTest(text=text, compiler=command[0]):
+                    self.assertNotEqual(compile_errors(program % text, command), [])
 
     def test_no_warnings(self):
         """The program that uses the whole interface, and others: as strict users compile."""

@@ -3,6 +3,7 @@ and settings they name are in the sources. Usage: docs_test.py BUILD_FOLDER COMP
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -10,20 +11,38 @@ import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+sys.dont_write_bytecode = True
+from documents import PAGES, ROOT, STRICT, programs  # noqa: E402
+
 BUILD = Path(sys.argv[1]).resolve()
 COMPILER = sys.argv[2:]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-SOURCES = ("lib", "device", "host", "transport")
+CLANG = shutil.which("clang++")
+SOURCES = ("lib", "device", "host", "transport", "cmake")
+LIBRARY = BUILD / "host"
 
 
-def programs():
-    """(page, name, text) of each ```cpp block whose first line is `// file: NAME.cu`."""
-    for page in PAGES:
-        for text in re.findall(r"^```cpp\n(.*?)^```", page.read_text(), re.M | re.S):
-            name = re.match(r"// file: (\w+\.cu)\n", text)
-            if name:
-                yield page.name, name[1], text
+def compile_command(compiler, source, *options):
+    """As C++: the CPU backend."""
+    headers = [f"-I{ROOT}", f"-I{ROOT / 'host'}"]
+    return [*compiler, "-std=c++20", *STRICT, *headers, *options, "-x", "c++", str(source), "-x", "none"]
+
+
+def link_options(program):
+    return [f"-L{LIBRARY}", "-lgravel", f"-Wl,-rpath,{LIBRARY}", "-o", str(program)]
+
+
+def run_command(*command):
+    """As a job of 3 PEs on 2 nodes."""
+    return [BUILD / "transport" / "ucx-run", "-n", "3", "--nodes", "2", "--timeout", "60", *command]
+
+
+def fault_of(*commands, environment=None):
+    """Runs one after the other. What went wrong, or an empty string; and what the last one wrote."""
+    for command in commands:
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment, check=False)
+        if done.returncode != 0:
+            return f"{' '.join(map(str, command))} ended with status {done.returncode}\n{done.stdout}{done.stderr}", done.stdout
+    return "", done.stdout
 
 
 def excerpts():
@@ -45,25 +64,20 @@ def anchors(page):
 
 class DocsTest(unittest.TestCase):
     def build_and_run(self, folder, name, text):
-        """What went wrong, or an empty string. As C++: the CPU backend."""
+        """What went wrong, or an empty string."""
         source, program = folder / name, folder / Path(name).stem
         source.write_text(text)
-        library = BUILD / "host"
-        # Gravel's own headers as system headers: no warnings but the program's own.
-        headers = ["-isystem", str(ROOT), "-isystem", str(ROOT / "host")]
-        compile_it = [*COMPILER, "-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", *headers]
-        compile_it += ["-x", "c++", str(source), "-x", "none", f"-L{library}", "-lgravel", "-lfmt"]
-        run_it = [BUILD / "transport" / "ucx-run", "-n", "3", "--nodes", "2", "--timeout", "60", program]
+        run_it = run_command(program)
         # What a program computes does not depend on the route that its messages take.
         by_queue = dict(os.environ, GRAVEL_ROUTES="net")
-        for command, environment in (([*compile_it, f"-Wl,-rpath,{library}", "-o", str(program)], None), (run_it, by_queue), (run_it, None)):
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment)
-            if done.returncode != 0:
-                return f"{command[0]} ended with status {done.returncode}\n{done.stdout}{done.stderr}"
+        fault, said = fault_of([*compile_command(COMPILER, source, "-O1"), *link_options(program)], run_it)
         # The one of README.md does not check itself.
-        if name == "hello.cu" and done.stdout.count("of 3: 1024 increments\n") != 3:
-            return f"unexpected output: {done.stdout}"
-        return ""
+        if not fault and name == "hello.cu" and said.count("of 3: 1024 increments\n") != 3:
+            fault = f"unexpected output: {said}"
+        fault = fault or fault_of(run_it, environment=by_queue)[0]
+        if CLANG and not fault:
+            fault, _ = fault_of(compile_command([CLANG], source, "-fsyntax-only"))
+        return fault
 
     def test_programs(self):
         found = list(programs())
@@ -76,6 +90,19 @@ class DocsTest(unittest.TestCase):
                 with self.subTest(page=page, program=name):
                     if why:
                         self.fail(why)
+
+    def test_kernels_of_other_libraries(self):
+        """Kernels see libgravel's threadIdx also in a library that is loaded for itself alone, as Python does with extensions."""
+        text = {name: text for _, name, text in programs()}["neighbour.cu"]
+        load = "import ctypes, sys; sys.exit(ctypes.CDLL(sys.argv[1]).run())"
+        for compiler in [COMPILER, *([[CLANG]] if CLANG else [])]:
+            for linking in ([], ["-Wl,-Bsymbolic"]):
+                with self.subTest(compiler=compiler, linking=linking), tempfile.TemporaryDirectory() as folder:
+                    source, library = Path(folder) / "neighbour.cu", Path(folder) / "neighbour.so"
+                    source.write_text(text.replace("int main()", 'extern "C" [[gnu::visibility("default")]] int run()'))
+                    compile_it = [*compile_command(compiler, source, "-O1", "-fPIC", "-shared"), *linking, *link_options(library)]
+                    fault, _ = fault_of(compile_it, run_command(sys.executable, "-c", load, library))
+                    self.assertFalse(fault)
 
     def test_excerpts(self):
         self.assertTrue(list(excerpts()))
@@ -104,7 +131,7 @@ class DocsTest(unittest.TestCase):
 
     def test_names_in_sources(self):
         sources = "\n".join(
-            path.read_text() for part in SOURCES for path in (ROOT / part).rglob("*") if path.suffix in (".cpp", ".hpp", ".cuh")
+            path.read_text() for part in SOURCES for path in (ROOT / part).rglob("*") if path.suffix in (".cpp", ".hpp", ".cuh", ".in", ".build")
         )
         for page in PAGES:
             text = page.read_text()

@@ -1,6 +1,7 @@
 // host/exported_memory.*, and what the CPU backend makes of it: memory that other processes map.
 #include "host/pe/exported_memory.hpp"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>

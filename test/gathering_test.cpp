@@ -1,6 +1,7 @@
 // host/aggregator/gathering.*: the PEs of a node come to their aggregator, as they should and otherwise. PEs are threads here.
 #include "host/aggregator/gathering.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <functional>

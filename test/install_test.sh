@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Builds a program of its own against an installed Gravel, through pkg-config and through CMake, and runs it as a job.
+# Installs Gravel, moves it, and uses it as strangers do: each umbrella header, every program of README.md and docs/, through gravel-c++, pkg-config
+# and CMake.
 #   install_test.sh MESON BUILD_DIRECTORY COMPILER [NVCC]
-# COMPILER: the C++ compiler that Gravel was built with. NVCC: "" or the program; then it is also built for CUDA.
+# COMPILER: the C++ compiler that Gravel was built with. NVCC: "" or the program; then a program is also built for CUDA.
 set -euo pipefail
 meson=$1 build=$2 compiler=$3 nvcc=${4:-}
+source=$(dirname "$(dirname "$(realpath "${BASH_SOURCE[0]}")")")
 unset LD_LIBRARY_PATH GRAVEL_AGGREGATOR  # nothing of the build may help
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -18,8 +20,12 @@ fail() {
   echo "FAILED: $*"
   exit 1
 }
+quietly() {  # what a command says only where it fails
+  "$@" > "$work/log" 2>&1 || { cat "$work/log"; fail "$*"; }
+}
 
-for program in ucx-run gravel-aggregator gravel-info; do
+# ---- what is there
+for program in ucx-run gravel-aggregator gravel-info gravel-c++ gravel-gups; do
   [ -x "$prefix/bin/$program" ] || fail "bin/$program is not there"
   "$prefix/bin/$program" --version > /dev/null || fail "$program --version"
 done
@@ -27,68 +33,131 @@ case "$("$prefix/bin/gravel-info")" in
   *"$prefix/bin/gravel-aggregator"*) ;;
   *) fail "gravel-info does not find the aggregator beside it" ;;
 esac
-if [ ! -L "$libdir/libgravel.so" ] || [ ! -e "$libdir/libgravel.so.0" ]; then fail "libgravel.so has no soname links"; fi
+version=$("$prefix/bin/gravel-info" --version | sed 's/.* //')
+if [ ! -L "$libdir/libgravel.so" ] || [ ! -e "$libdir/libgravel.so.${version%.*}" ]; then fail "libgravel.so has no soname with the minor version"; fi
 if grep -rlF --include='*.pc' --include='*.cmake' --include='*.hpp' --include='*.cuh' -e "$(realpath "$build")" -e "$work" "$prefix"; then
   fail "these files name the build directory or the place of the installation"
 fi
-if readelf -d "$prefix"/bin/* "$libdir/libgravel.so" | grep -E 'R(UN)?PATH'; then fail "a program has a run path"; fi
+if grep -lF -e "$(realpath "$build")" -e "$work" "$prefix/bin/gravel-c++"; then fail "gravel-c++ has absolute paths"; fi
+for file in LICENSE README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md docs/installed.md; do
+  [ -s "$prefix/share/doc/gravel/$file" ] || fail "$file is not there"
+done
+for file in "$prefix"/bin/* "$libdir"/libgravel*.so; do
+  path=$({ readelf -d "$file" 2> /dev/null || :; } | sed -n 's/.*R\(UN\)\?PATH.*\[\(.*\)\]/\2/p')
+  case $path in '' | '$ORIGIN' | '$ORIGIN/'*) ;; *) fail "$file has the run path $path" ;; esac
+done
 # Internals stay inside.
 if find "$prefix/include" -path '*transport*' -o -name 'plane*' -o -name 'aggregator*' -o -name 'runtime*' | grep .; then
   fail "these headers are not for programs"
 fi
+if grep -rnE '#\s*include\s*[<"](fmt|spdlog|CLI|nlohmann|hwloc|uc[mpst]|pmix|boost|zlib|metis)' "$prefix/include"; then
+  fail "these headers need a library that is no part of the interface"
+fi
 
-mkdir "$work/program"
-cat > "$work/program/count.cu" << 'END'
-#include <gravel.cuh>
-#include <cstdio>
-__global__ void count(gravel_t g, uint64_t* n) { gravel_inc(g, n, (gravel_my_pe(g) + 1) % gravel_n_pes(g)); }
-int main() {
-  gravel_init<>();
-  auto* n = gravel_malloc<uint64_t>(8);
-  gravel_launch(count, 4, 64, gravel_handle(), n);
-  gravel_barrier_all();
-  uint64_t got;
-  gravel_copy(&got, n, 8);
-  std::printf("PE %d of %d: %d increments\n", gravel_my_pe(), gravel_n_pes(), static_cast<int>(got));
-  gravel_finalize();
-}
-END
+# ---- headers
+strict=(-fsyntax-only -fvisibility=hidden -Wall -Wextra -Wpedantic -Wshadow -Werror)
+# shellcheck disable=SC2016,SC2086
+python3 "$source/tools/installed_headers.py" --umbrella | xargs -P 2 -I HEADER sh -c 'printf "#include \"HEADER\"\n" | "$@" -x c++ -' sh \
+  $compiler -std=c++20 "${strict[@]}" "-I$prefix/include/gravel" "-I$prefix/include/gravel/host" || fail "an umbrella header alone"
+echo "headers: ok"
 
+# ---- programs, run as a job
+mkdir "$work/programs"
+python3 "$source/test/documents.py" "$work/programs"
 run() {
   local said
   said=$("$prefix/bin/ucx-run" -n 2 --timeout 60 "$1" | sort) || fail "$1 ended with status $?"
-  [ "$said" = $'PE 0 of 2: 256 increments\nPE 1 of 2: 256 increments' ] || fail "$1 said: $said"
+  [ "$said" = $'PE 0 of 2: 1024 increments\nPE 1 of 2: 1024 increments' ] || fail "$1 said: $said"
 }
+# The first example of `ucx-run --help`.
+example=$("$prefix/bin/ucx-run" --help | sed -n '/^Examples:/{n;s/  */ /g;s/ [0-9]* PEs on .*//;p}')
+PATH=$prefix/bin:$PATH bash -c "timeout 300 $example" > "$work/log" || { cat "$work/log"; fail "the example of ucx-run --help: $example"; }
+
+# Where paths have blanks, and through a symbolic link.
+place="$work/a place"
+mkdir "$place"
+cp -al "$prefix" "$place/gravel"
+ln -s "$place/gravel/bin/gravel-c++" "$place/link"
+cp "$work/programs/hello.cu" "$place/a program.cu"
+export GRAVEL_CXX=$compiler
+(cd "$place" && ./link -O0 -c "a program.cu" -o part.o && ./link part.o -o hello) || fail "gravel-c++"
+run "$place/hello"
+if readelf -d "$place/hello" | grep -E 'NEEDED.*(fmt|spdlog|libgravel_graph)'; then fail "a program needs a library that it does not use"; fi
+shown=$("$place/link" --show "$place/a program.cu" -o "$place/as shown")
+case $shown in *"-std=c++20"*"'$place/gravel/include/gravel'"*"-x c++ '$place/a program.cu' -x none"*-lgravel*) ;; *) fail "gravel-c++ --show: $shown" ;; esac
+case $("$place/link" --show -c -std=c++23 part.cpp) in *-lgravel* | *c++20* | *-x*) fail "gravel-c++ adds too much" ;; esac
+"$place/link" --help | grep -q 'gravel-c++ hello.cu -o hello' || fail "gravel-c++ --help"
+# Graphs, with main in a .cpp.
+cat > "$place/edges.cpp" << 'END'
+#include "lib/graph/graph.hpp"
+int main() { return gravel::make_csr(gravel::rmat(4, 2, 1)).targets.size() == 32 ? 0 : 1; }
+END
+"$place/link" -O0 "$place/edges.cpp" -o "$place/edges" || fail "gravel-c++ with lib/graph"
+"$place/edges" || fail "a graph of 32 edges has another number"
+echo "gravel-c++: ok"
 
 export PKG_CONFIG_PATH=$libdir/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
-[ "$(pkg-config --modversion gravel)" = "$("$prefix/bin/gravel-info" --version | sed 's/.* //')" ] || fail "the version in gravel.pc"
+[ "$(pkg-config --modversion gravel)" = "$version" ] || fail "the version in gravel.pc"
 # shellcheck disable=SC2046,SC2086
-$compiler -std=c++20 -O1 -x c++ "$work/program/count.cu" -x none $(pkg-config --cflags --libs gravel) -Wl,-rpath,"$libdir" \
-  -o "$work/program/through-pkg-config"
-run "$work/program/through-pkg-config"
+$compiler -std=c++20 -O0 -x c++ "$work/programs/hello.cu" -x none $(pkg-config --cflags --libs gravel) -Wl,-rpath,"$libdir" -o "$work/hello"
+run "$work/hello"
+# shellcheck disable=SC2016,SC2046,SC2086
+printf '%s\0' "$work"/programs/*.cu | xargs -0 -P 2 -n 1 $compiler -std=c++20 "${strict[@]}" $(pkg-config --cflags gravel) -x c++ || fail "a program of the documents"
+pkg-config --exists --print-errors gravel-graph || fail "gravel-graph.pc"
 echo "pkg-config: ok"
 
+# ---- headers of another version, or of another libgravel
+refused() {  # NAME SED_SCRIPT FILE WORDS...: what a program says that was compiled with a changed header
+  cp -al "$prefix/include" "$work/$1"
+  sed -i "$2" "$work/$1/gravel/$3"
+  # shellcheck disable=SC2086
+  $compiler -std=c++20 -O0 -fvisibility=hidden "-I$work/$1/gravel" "-I$work/$1/gravel/host" -x c++ "$work/programs/hello.cu" -x none -L"$libdir" -lgravel \
+    -Wl,-rpath,"$libdir" -o "$work/$1/hello"
+  if "$work/$1/hello" > "$work/log" 2>&1; then fail "a program with the headers of $1 runs"; fi
+  for words in "${@:4}"; do
+    grep -qF "$words" "$work/log" || { cat "$work/log"; fail "it does not say '$words'"; }
+  done
+}
+refused another_version "s/\"$version\"/\"0.99.7\"/" lib/base/version.hpp "headers of Gravel 0.99.7" "libgravel $version"
+refused other_variables 's/GRAVEL_API extern constinit thread_local uint3 threadIdx, blockIdx/inline constinit thread_local uint3 threadIdx{}, blockIdx{}/' \
+  device/cpu/simt_cpu.hpp "threadIdx of its own"
+echo "changed headers: ok"
+
 if command -v cmake > /dev/null; then
-  cat > "$work/program/CMakeLists.txt" << 'END'
+  # Precompiled: all programs include the same first header.
+  cat > "$work/programs/CMakeLists.txt" << 'END'
 cmake_minimum_required(VERSION 3.18)
-project(count CXX)
+project(programs CXX)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 find_package(gravel 0.1 REQUIRED)
-set_source_files_properties(count.cu PROPERTIES LANGUAGE CXX COMPILE_OPTIONS "-x;c++")
-add_executable(count count.cu)
-target_link_libraries(count gravel::gravel)
+file(GLOB files *.cu)
+foreach(file IN LISTS files)
+  get_filename_component(name ${file} NAME_WE)
+  gravel_add_executable(${name} ${file})
+  if(first)
+    target_precompile_headers(${name} REUSE_FROM ${first})
+  else()
+    set(first ${name})
+    target_precompile_headers(${name} PRIVATE <gravel.cuh>)
+  endif()
+endforeach()
+add_executable(edges edges.cpp)
+target_link_libraries(edges gravel::graph)
 if(NOT EXISTS "${gravel_UCX_RUN}")
   message(FATAL_ERROR "gravel_UCX_RUN is '${gravel_UCX_RUN}'")
 endif()
 END
+  cp "$place/edges.cpp" "$work/programs"
   # shellcheck disable=SC2086
   set -- $compiler
-  cmake -G Ninja -S "$work/program" -B "$work/program/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="${!#}" > "$work/log" ||
-    { cat "$work/log"; fail "cmake"; }
-  cmake --build "$work/program/build" > "$work/log" || { cat "$work/log"; fail "cmake --build"; }
-  run "$work/program/build/count"
+  quietly cmake -G Ninja -S "$work/programs" -B "$work/built" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_CXX_COMPILER="${!#}" -DCMAKE_CXX_FLAGS=-O0
+  quietly cmake --build "$work/built" -j 2
+  run "$work/built/hello"
+  quietly "$work/built/edges"
   # Another minor version is another interface.
-  sed -i 's/gravel 0.1/gravel 99.1/' "$work/program/CMakeLists.txt"
-  if cmake -G Ninja -S "$work/program" -B "$work/program/other" -DCMAKE_PREFIX_PATH="$prefix" > /dev/null 2>&1; then
+  mkdir "$work/other"
+  printf 'cmake_minimum_required(VERSION 3.18)\nproject(other CXX)\nfind_package(gravel 99.1 REQUIRED)\n' > "$work/other/CMakeLists.txt"
+  if cmake -G Ninja -S "$work/other" -B "$work/other/built" -DCMAKE_PREFIX_PATH="$prefix" > /dev/null 2>&1; then
     fail "find_package(gravel 99.1) found this version"
   fi
   echo "CMake: ok"
@@ -98,9 +167,8 @@ fi
 
 if [ -n "$nvcc" ]; then
   # Compiled and linked only: it needs a GPU to run.
-  # shellcheck disable=SC2046
-  "$nvcc" -std=c++20 -arch=sm_80 "$work/program/count.cu" $(pkg-config --cflags --libs gravel) -o "$work/program/cuda"
-  echo "nvcc: ok"
+  GRAVEL_NVCC=$nvcc "$prefix/bin/gravel-nvcc" -arch=sm_80 "$work/programs/hello.cu" -o "$work/cuda" || fail "gravel-nvcc"
+  echo "gravel-nvcc: ok"
 else
-  echo "nvcc: skipped, it is not installed or not wanted"
+  echo "gravel-nvcc: skipped, nvcc is not installed or not wanted"
 fi

@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tools"))
+from installed_headers import installed_headers  # noqa: E402
 from sources import sources  # noqa: E402
 
 # Folder -> the folders whose headers its files may include, its own apart. The longest folder that fits counts.
@@ -74,7 +75,7 @@ def not_installed(headers, text_of):
     for name in sorted(headers):
         for header in re.findall(r'^\s*#\s*include\s*"([^"]+)"', text_of(name), re.M):
             if header not in headers and layer_of(header):
-                yield f"cmake/meson.build: {name} is installed, \"{header}\", which it includes, is not"
+                yield f"tools/installed_headers.py: {name} is installed, \"{header}\", which it includes, is not"
 
 
 def catch_names(name, text):
@@ -86,9 +87,11 @@ def catch_names(name, text):
             yield f"{name}:{number}: {found[0]} is not the same in Catch2 2 and 3: use what test/catch.hpp has, or add it there"
 
 
-def installed_headers():
-    lists = re.findall(r"'([\w/]+)': \[(.*?)\]", (ROOT / "cmake/meson.build").read_text(), re.S)
-    return {f"{folder}/{name}" for folder, names in lists for name in re.findall(r"'([^']+)'", names)}
+def hidden_variables(name, text):
+    """Variables of an installed header that each program compiled with -fvisibility=hidden would have for itself, beside those of libgravel."""
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r"\s*(inline|static|constinit|thread_local|extern)\b[^()]*(=|;|\{[^()]*\};)", line) and not re.search(r"\bconst(expr|eval)?\b|^\s*static_assert", line):
+            yield f"{name}:{number}: a variable that programs and libgravel share begins with GRAVEL_API"
 
 
 def main():
@@ -102,6 +105,8 @@ def main():
     for line in ("Catch::Contains(text)", "using namespace Catch;", "#include <catch2/catch.hpp>", "#define CATCH_CONFIG_MAIN"):
         assert list(catch_names("test/server_test.cpp", line)), line
     assert not list(catch_names("test/server_test.cpp", 'catch (...) { CHECK_THROWS_WITH(f(), contains_text("a")); }'))
+    for variable in ("inline constinit thread_local uint3 threadIdx{}, blockIdx{};", "  static inline uint64_t taken_ = 0;", "extern int job;"):
+        assert list(hidden_variables("device/simt.hpp", variable)) and not list(hidden_variables("device/simt.hpp", "GRAVEL_API " + variable))
     names = sources()
     assert len(names) > 200, f"only {len(names)} source files found"
     faults = [fault for name in names for fault in faults_in(name, (ROOT / name).read_text())]
@@ -109,6 +114,7 @@ def main():
     installed = installed_headers()
     assert len(installed) > 100, f"only {len(installed)} installed headers found"
     faults += not_installed(installed, lambda name: (ROOT / name).read_text())
+    faults += [fault for name in sorted(installed) for fault in hidden_variables(name, (ROOT / name).read_text())]
     print(*faults, sep="\n")
     print(f"{len(names)} files, {len(installed)} of them installed, {len(faults)} faults")
     return 1 if faults else 0

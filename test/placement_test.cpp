@@ -1,5 +1,6 @@
 #include "host/aggregator/placement.hpp"
 
+#include <fmt/format.h>
 #include <hwloc.h>
 
 #include <memory>

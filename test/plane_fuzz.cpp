@@ -2,6 +2,8 @@
 // in each queue of a PE; packets from other nodes, in transit and for the PEs here, by notice and inside a message. What is
 // sound is taken whole and applied; of the rest a gravel::error names the PE or the node. (packet_fuzz.cpp: the check of
 // packets by itself.)
+#include <fmt/format.h>
+
 #include <cstdio>
 #include <cstring>
 #include <optional>

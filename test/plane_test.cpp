@@ -1,6 +1,7 @@
 // The aggregator's plane, stepped by the test: why packets leave, routing, flushes, spilling, and what it refuses.
 #include "host/aggregator/plane.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <cstring>
 #include <string>

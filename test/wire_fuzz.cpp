@@ -1,6 +1,7 @@
 // Records with a right checksum and wrong fields, of every kind: each is refused with a gravel::error that names who sent it, or is what a
 // process of the job may send. Then it is used as the aggregator uses it: memory is taken for what it says, and collectives run. Nothing may
 // end the program, nor take much memory.
+#include <fmt/format.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -2,6 +2,7 @@
 // nothing else is taken for it, nor read beyond its end.
 #include "lib/base/wire.hpp"
 
+#include <fmt/format.h>
 #include <functional>
 #include <set>
 

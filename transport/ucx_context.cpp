@@ -1,5 +1,6 @@
 #include "transport/ucx_context.hpp"
 
+#include <fmt/format.h>
 #include <uct/api/uct.h>
 
 #include <cstdlib>

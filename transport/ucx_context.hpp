@@ -1,6 +1,7 @@
 // The one UCX context of a process: which transports it uses, and what every worker and registration belongs
 // to.
 #pragma once
+#include <fmt/format.h>
 #include <ucp/api/ucp.h>
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 #include "bench/perf/options.hpp"
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <bit>

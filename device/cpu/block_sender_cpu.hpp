@@ -12,7 +12,7 @@ namespace gravel {
 /// the block add to the same; whoever ends applies them all. Thread scope: the thread that runs the block.
 class own_operations {
  public:
-  static thread_local own_operations of_this_thread;
+  GRAVEL_API static thread_local own_operations of_this_thread;
   /// Forgets what a block left here that did not end as it should.
   void begin() {
     if (block_ == simt::detail::blocks_begun) return;
@@ -50,7 +50,7 @@ class own_operations {
   uint32_t count_ = 0;
   uint64_t block_ = 0;  ///< to which the entries belong
 };
-inline constinit thread_local own_operations own_operations::of_this_thread{};
+GRAVEL_API inline constinit thread_local own_operations own_operations::of_this_thread{};
 
 /// What a lone lane is to the functions that a group calls: they become plain loops. (The CPU backend without a seed
 /// has no other groups.)

@@ -1,5 +1,6 @@
 #include "device/cpu/simt_block.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <bit>
 #include <utility>

@@ -1,5 +1,7 @@
 // Barriers and warp collectives of the CPU backend: lanes post what they bring, the last to arrive works out
 // the results.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <utility>

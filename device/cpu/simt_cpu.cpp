@@ -1,5 +1,6 @@
 #include "device/cpu/simt_cpu.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
@@ -11,9 +12,20 @@
 #include "device/cpu/simt_block.hpp"
 #include "lib/base/error.hpp"
 
+constinit thread_local uint3 threadIdx{}, blockIdx{};
+constinit thread_local dim3 blockDim{}, gridDim{};
+
 namespace gravel::simt {
 
 namespace detail {
+
+constinit thread_local uint32_t lane_in_block = 0;
+constinit thread_local bool explores = false;
+constinit thread_local char* dynamic_shared = nullptr;
+constinit thread_local size_t dynamic_shared_bytes = 0;
+constinit thread_local bool cooperative = false;
+constinit thread_local uint64_t blocks_begun = 0;
+constinit thread_local bool running_lanes = false;
 
 // ---- the threads
 

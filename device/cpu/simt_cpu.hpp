@@ -52,8 +52,9 @@ struct dim3 {
   constexpr dim3(uint3 v) : x(v.x), y(v.y), z(v.z) {}
   constexpr operator uint3() const { return {x, y, z}; }
 };
-inline constinit thread_local uint3 threadIdx{}, blockIdx{};
-inline constinit thread_local dim3 blockDim{}, gridDim{};
+// Defined in libgravel alone: a program with a copy of its own would not see what libgravel sets.
+GRAVEL_API extern constinit thread_local uint3 threadIdx, blockIdx;
+GRAVEL_API extern constinit thread_local dim3 blockDim, gridDim;
 inline constexpr int warpSize = 32;
 
 namespace gravel::simt {
@@ -96,14 +97,14 @@ enum class warp_op : uint8_t { GRAVEL_WARP_OPS(GRAVEL_NAME) };
 enum class block_op : uint8_t { sync, count, all, any };
 
 // State of the lane that runs on this thread now; set at every switch.
-inline constinit thread_local uint32_t lane_in_block = 0;
-inline constinit thread_local bool explores = false;  ///< the launch has a seed
-inline constinit thread_local char* dynamic_shared = nullptr;
-inline constinit thread_local size_t dynamic_shared_bytes = 0;
-inline constinit thread_local bool cooperative = false;   ///< the launch is
-inline constinit thread_local uint64_t blocks_begun = 0;  ///< by this thread
+GRAVEL_API extern constinit thread_local uint32_t lane_in_block;
+GRAVEL_API extern constinit thread_local bool explores;  ///< the launch has a seed
+GRAVEL_API extern constinit thread_local char* dynamic_shared;
+GRAVEL_API extern constinit thread_local size_t dynamic_shared_bytes;
+GRAVEL_API extern constinit thread_local bool cooperative;       ///< the launch is
+GRAVEL_API extern constinit thread_local uint64_t blocks_begun;  ///< by this thread
 
-inline constinit thread_local bool running_lanes = false;
+GRAVEL_API extern constinit thread_local bool running_lanes;
 
 inline uint32_t own_lane() { return lane_in_block % 32; }
 inline uint32_t own_bit() { return 1u << own_lane(); }

@@ -29,12 +29,14 @@ std::atomic_ref<T> at(T* word) {
   return std::atomic_ref<T>(*word);
 }
 
+#if defined(__SANITIZE_THREAD__)
+GRAVEL_API inline std::atomic<int> fence_word{0};
+#endif
 inline void fence() {
   interleave_point();
 #if defined(__SANITIZE_THREAD__)
   // ThreadSanitizer knows no fences: a read-modify-write of one common word orders all who pass here.
-  static std::atomic<int> common{0};
-  common.fetch_add(0, std::memory_order_seq_cst);
+  fence_word.fetch_add(0, std::memory_order_seq_cst);
 #else
   std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif

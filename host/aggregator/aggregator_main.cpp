@@ -13,6 +13,7 @@
 #include "lib/base/log.hpp"
 #include "lib/base/parse_error.hpp"
 #include "lib/base/settings.hpp"
+#include "lib/base/version.hpp"
 
 namespace {
 

@@ -1,5 +1,6 @@
 #include "host/aggregator/collective.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <cstring>
 #include <numeric>

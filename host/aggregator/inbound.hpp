@@ -1,6 +1,7 @@
 // Channels on which packets arrive from the same plane of other nodes: into the landing ring of a local PE, or, when
 // this node forwards (first of two hops), into the aggregator's own transit slots.
 #pragma once
+#include <fmt/format.h>
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

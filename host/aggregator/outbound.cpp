@@ -1,5 +1,6 @@
 #include "host/aggregator/outbound.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <cstring>
 

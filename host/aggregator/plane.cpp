@@ -1,5 +1,6 @@
 #include "host/aggregator/plane.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <utility>
 

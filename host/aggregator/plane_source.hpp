@@ -1,5 +1,6 @@
 // One queue of one local PE, as a plane consumes it: how far it has come, and who waits for what lay in it.
 #pragma once
+#include <fmt/format.h>
 #include <algorithm>
 #include <cstdint>
 #include <deque>

@@ -1,5 +1,7 @@
 #include "host/aggregator/wirings.hpp"
 
+#include <fmt/format.h>
+
 #include "lib/base/error.hpp"
 #include "transport/ucx_wire.hpp"
 

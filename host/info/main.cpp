@@ -1,5 +1,6 @@
 // gravel-info: what Gravel finds on this machine, its variables, and which routes it will use.
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -15,6 +16,7 @@
 #include "lib/base/output.hpp"
 #include "lib/base/parse_error.hpp"
 #include "lib/base/settings.hpp"
+#include "lib/base/version.hpp"
 
 extern char** environ;
 

@@ -3,6 +3,7 @@
 #include <hwloc/autogen/config.h>
 #include <pmix.h>
 
+#include "lib/base/version.hpp"
 #include "transport/ucx_context.hpp"
 
 namespace gravel {

@@ -1,5 +1,6 @@
 #include "host/node/collective_call.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 
 #include "lib/base/error.hpp"

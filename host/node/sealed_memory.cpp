@@ -1,6 +1,7 @@
 #include "host/node/sealed_memory.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>

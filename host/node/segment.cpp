@@ -1,5 +1,6 @@
 #include "host/node/segment.hpp"
 
+#include <fmt/format.h>
 #include <array>
 #include <utility>
 

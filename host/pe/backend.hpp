@@ -28,9 +28,9 @@ struct receiver_setup {
 
 /// Packets that this process has applied on the host. What host handlers wrote before is ordered by it before what the program
 /// reads after a collective; the words in between pass through another process, which ThreadSanitizer does not see.
-inline std::atomic<uint64_t> packets_applied{0};
+GRAVEL_API extern std::atomic<uint64_t> packets_applied;
 
-class backend {
+class GRAVEL_API backend {
  public:
   virtual ~backend() = default;
   virtual const char* name() const = 0;  ///< "cpu" or "cuda"

@@ -1,6 +1,7 @@
 #include "host/pe/exported_memory.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/profile.hpp"
+#include "lib/base/version.hpp"
 
 namespace gravel {
 namespace {
@@ -79,6 +81,32 @@ runtime& waiting_runtime(const char* caller) {
   if (receiver_thread::is_this) fail("{} inside a handler: handlers must not wait", caller);
   if (simt::in_kernel()) fail("{} inside a kernel: it is for host threads", caller);
   return current_runtime(caller);
+}
+
+namespace {
+/// The part of a version that says which interface it has: "0.1" of "0.1.3"; since 1.0, "1" of "1.4.2".
+std::string_view interface_of(std::string_view version) {
+  const size_t major = version.find('.');
+  return version.substr(0, version.starts_with("0.") ? version.find('.', major + 1) : major);
+}
+}  // namespace
+
+void check_program(const program_view& program) {
+  prepare_to_fail();
+  if (interface_of(program.version) != interface_of(GRAVEL_VERSION))
+    fail(
+        "gravel_init: the program was compiled with the headers of Gravel {}, and runs with libgravel {}; compile it again with the "
+        "headers of {}, "
+        "or let it find libgravel.so of {} (rpath, LD_LIBRARY_PATH)",
+        program.version, GRAVEL_VERSION, GRAVEL_VERSION, program.version);
+  if (program.thread_index && program.thread_index != &threadIdx)
+    fail(
+        "gravel_init: the program has a threadIdx of its own beside that of libgravel, so its kernels would all be thread 0. There are two "
+        "copies "
+        "of libgravel in this process, or the program was compiled with other headers. Compile it with the headers of libgravel {}, and "
+        "link "
+        "libgravel.so once, in all of its parts",
+        GRAVEL_VERSION);
 }
 
 void start(std::unique_ptr<backend> device) {

@@ -56,7 +56,7 @@ class cpu_stream {
 };
 
 /// The part of the backend that knows nothing of the program's handlers.
-class cpu_launcher : public backend {
+class GRAVEL_API cpu_launcher : public backend {
  public:
   /// nullptr: the PE's own stream. Throws gravel::error, and starts nothing, if `stream` is none.
   void launch(void* stream, cpu_kernel);

@@ -7,6 +7,13 @@ namespace gravel {
 
 class backend;
 
+/// What a program brings to gravel_init.
+struct program_view {
+  const char* version;       ///< of the headers that it was compiled with
+  const void* thread_index;  ///< where it sees threadIdx of the calling thread; nullptr: CUDA, where libgravel has none
+};
+/// Throws gravel::error unless headers and libgravel are of versions with the same interface, and both have the same variables.
+void check_program(const program_view& program);
 /// Joins the job; the rest of gravel_init.
 void start(std::unique_ptr<backend> device);
 backend& current_backend();

@@ -7,6 +7,9 @@
 #include "lib/base/error.hpp"
 
 namespace gravel {
+
+std::atomic<uint64_t> packets_applied{0};
+
 namespace {
 
 uint64_t heap_bytes(const settings& values, uint32_t n_pes) { return values.symmetric_size + block_scratch::bytes(n_pes); }

@@ -1,9 +1,11 @@
 #include "host/pe/program.hpp"
 
+#include <fmt/format.h>
 #include <algorithm>
 #include <iterator>
 
 #include "lib/base/error.hpp"
+#include "lib/base/version.hpp"
 
 namespace gravel {
 namespace {

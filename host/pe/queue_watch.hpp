@@ -1,6 +1,8 @@
 // The queues of this PE, and whether their producers hand over what they claim. The aggregator sees a slot only once it is published: of one that never is,
 // because its kernel died or something wrote into it, only the PE's own tickets tell.
 #pragma once
+#include <fmt/format.h>
+
 #include <array>
 #include <string>
 

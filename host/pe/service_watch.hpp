@@ -1,5 +1,6 @@
 // The services that this PE has open, and whether they move: no aggregator sees their rings.
 #pragma once
+#include <fmt/format.h>
 #include <algorithm>
 #include <map>
 #include <mutex>

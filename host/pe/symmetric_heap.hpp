@@ -1,6 +1,7 @@
 // The symmetric heap of a PE: objects at the same offsets on all PEs, zeroed. Allocations and releases are collective; what fails
 // on one PE is undone on all, so that the heaps stay the same.
 #pragma once
+#include <fmt/format.h>
 #include <algorithm>
 #include <cstdint>
 #include <functional>

@@ -1,5 +1,6 @@
 // The waits of this PE's kernels that last, as its monitor reads and tells them (lib/base/wait_report.hpp).
 #pragma once
+#include <fmt/format.h>
 #include <map>
 #include <optional>
 #include <string>

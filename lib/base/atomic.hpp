@@ -20,7 +20,7 @@ enum class scope { shared, block, device, system };
 
 #if !GRAVEL_CUDA
 using interleave_function = void (*)();
-inline constinit thread_local interleave_function interleave_hook = nullptr;
+GRAVEL_API extern constinit thread_local interleave_function interleave_hook;
 inline void interleave_point() {
   if (interleave_hook) interleave_hook();
 }

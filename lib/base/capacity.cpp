@@ -1,5 +1,7 @@
 #include "lib/base/capacity.hpp"
 
+#include <fmt/format.h>
+
 #include <sys/resource.h>
 #include <unistd.h>
 

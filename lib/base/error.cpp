@@ -1,5 +1,6 @@
 #include "lib/base/error.hpp"
 
+#include <fmt/args.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -9,6 +10,12 @@
 #include "lib/base/log.hpp"
 
 namespace gravel {
+
+void detail::fail_with(const char* format, const text_value* values, size_t n) {
+  fmt::dynamic_format_arg_store<fmt::format_context> arguments;
+  for (size_t i = 0; i < n; ++i) values[i].visit([&](auto value) { arguments.push_back(value); });
+  throw error(fmt::vformat(format, arguments));
+}
 
 void fail_errno(const std::string& what) {
   const int code = errno;

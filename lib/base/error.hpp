@@ -1,32 +1,107 @@
 // Errors of the host API. Everything thrown by Gravel is a gravel::error: its text says what was wrong,
 // where, and what to do about it.
 #pragma once
+#include <concepts>
+#include <cstdint>
 #include <exception>
 #include <stdexcept>
 #include <string>
-#include <utility>
+#include <string_view>
+#include <type_traits>
 
 #include "lib/base/platform.hpp"
-#if !GRAVEL_CUDA  // nvcc's host pass does not digest fmt 9: what it compiles joins strings
-#include <fmt/format.h>
-#endif
 
 namespace gravel {
 
-struct error : std::runtime_error {
+struct GRAVEL_API error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 /// Throws gravel::error with this text.
 [[noreturn]] inline void fail_text(const std::string& text) { throw error(text); }
 
-#if !GRAVEL_CUDA
-/// Throws gravel::error with a formatted text.
-template <class... Args>
-[[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
-  throw error(fmt::format(format, std::forward<Args>(args)...));
+namespace detail {
+
+/// A value in an error's text: a number, or a string, of which it keeps a view.
+class text_value {
+ public:
+  enum class kind : uint8_t { boolean, character, integer, whole, real, text };
+  text_value(bool v) : kind_(kind::boolean), whole_(v) {}
+  text_value(char v) : kind_(kind::character), integer_(v) {}
+  template <std::signed_integral T>
+  text_value(T v) : kind_(kind::integer), integer_(v) {}
+  template <std::unsigned_integral T>
+  text_value(T v) : kind_(kind::whole), whole_(v) {}
+  text_value(double v) : kind_(kind::real), real_(v) {}
+  template <class T>
+  requires std::convertible_to<const T&, std::string_view> text_value(const T& v) : kind_(kind::text), text_(v) {}
+
+  /// Calls `f` with the value, as the type of its kind.
+  template <class F>
+  void visit(F f) const {
+    switch (kind_) {
+      case kind::boolean: return f(whole_ != 0);
+      case kind::character: return f(static_cast<char>(integer_));
+      case kind::integer: return f(integer_);
+      case kind::whole: return f(whole_);
+      case kind::real: return f(real_);
+      case kind::text: return f(text_);
+    }
+  }
+
+ private:
+  kind kind_;
+  union {
+    int64_t integer_;
+    uint64_t whole_;
+    double real_;
+    std::string_view text_;
+  };
+};
+
+/// Not constexpr: a format string that gets here does not compile.
+void no_value_for_this_field();
+
+/// A format string, checked when it is compiled: its fields, `{}` or `{0}`, name every one of the values and no other, and only numbers have a
+/// specification, as in `{:#x}`.
+template <class... Values>
+class text_format {
+ public:
+  consteval text_format(const char* text) : text_(text) {
+    constexpr bool is_number[] = {std::is_arithmetic_v<Values>..., false};
+    size_t next = 0, named = 0;
+    for (const char* at = text; *at; ++at) {
+      if (*at != '{' && *at != '}') continue;
+      if (at[1] == *at) {
+        ++at;
+        continue;
+      }
+      if (*at == '}') no_value_for_this_field();
+      ++at;
+      const size_t index = *at >= '0' && *at <= '9' ? static_cast<size_t>(*at++ - '0') : next++;
+      if (index >= sizeof...(Values) || (*at == ':' && !is_number[index])) no_value_for_this_field();
+      named = index < named ? named : index + 1;
+      while (*at != '}')
+        if (!*at++) no_value_for_this_field();
+    }
+    if (named != sizeof...(Values)) no_value_for_this_field();
+  }
+  const char* text() const { return text_; }
+
+ private:
+  const char* text_;
+};
+
+[[noreturn]] void fail_with(const char* format, const text_value* values, size_t n);
+
+}  // namespace detail
+
+/// Throws gravel::error with a formatted text, as std::format makes it of numbers and strings. libgravel formats it, so programs need no library for that.
+template <class... Values>
+[[noreturn]] void fail(detail::text_format<std::type_identity_t<Values>...> format, const Values&... values) {
+  const detail::text_value all[] = {values..., false};
+  detail::fail_with(format.text(), all, sizeof...(Values));
 }
-#endif
 
 /// Throws gravel::error: "<what>: <strerror(errno)>".
 [[noreturn]] void fail_errno(const std::string& what);

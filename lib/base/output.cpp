@@ -1,5 +1,7 @@
 #include "lib/base/output.hpp"
 
+#include <fmt/format.h>
+
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>

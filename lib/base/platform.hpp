@@ -27,6 +27,10 @@
 #define GRAVEL_NO_UNROLL
 #endif
 
+/// Before what must be one in a process, although the program, libgravel and other libraries each include its header: variables, and types that are
+/// thrown or whose dynamic type is asked for. So it is with -fvisibility=hidden, too.
+#define GRAVEL_API [[gnu::visibility("default")]]
+
 // Of a list of names and texts, LIST(X) with X(name, "text") for each: the enumerators, and the texts in their order.
 #define GRAVEL_NAME(name, text) name,
 #define GRAVEL_TEXT(name, text) text,

@@ -17,7 +17,7 @@ namespace gravel {
 /// only wait: returns for how many rounds nothing has moved, at most `rounds`, and the thread waits accordingly.
 #if !GRAVEL_CUDA
 using relax_function = uint32_t (*)(uint32_t rounds);
-inline constinit thread_local relax_function relax_hook = nullptr;
+GRAVEL_API extern constinit thread_local relax_function relax_hook;
 #endif
 
 class relax {

@@ -1,5 +1,6 @@
 #include "lib/base/wait_report.hpp"
 
+#include <fmt/format.h>
 #include <cstring>
 
 #include "lib/base/error.hpp"

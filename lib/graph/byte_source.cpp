@@ -1,5 +1,7 @@
 #include "lib/graph/byte_source.hpp"
 
+#include <fmt/format.h>
+
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,5 +1,7 @@
 #include "lib/graph/line_reader.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <new>

@@ -1,5 +1,7 @@
 // Lines of text, plain or gzip: what the readers of graphs and of reads stand on.
 #pragma once
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -60,7 +60,7 @@ class task_queue_number {
 
  private:
   static constexpr uint32_t most = 32;
-  static inline uint64_t taken_ = 0;
+  GRAVEL_API static inline uint64_t taken_ = 0;
   uint32_t value_ = 0;
 };
 

@@ -172,7 +172,7 @@ class gravel_worklist {
 
  private:
   /// Handlers find the worklist by its program, so there is one of each program at a time.
-  inline static bool is_open = false;
+  GRAVEL_API inline static bool is_open = false;
 
   void check(const gravel::worklist_graph& graph, uint64_t edges) const {
     std::string wrong;

@@ -1,6 +1,7 @@
 #include "transport/ucx_run/child.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/close_range.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>

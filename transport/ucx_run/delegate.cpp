@@ -1,5 +1,6 @@
 #include "transport/ucx_run/delegate.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>

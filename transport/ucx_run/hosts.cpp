@@ -1,5 +1,6 @@
 #include "transport/ucx_run/hosts.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>

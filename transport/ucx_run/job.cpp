@@ -1,6 +1,7 @@
 #include "transport/ucx_run/job.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/resource.h>

@@ -9,6 +9,7 @@
 
 #include "lib/base/closest_name.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/version.hpp"
 
 namespace gravel {
 namespace {

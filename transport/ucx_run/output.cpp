@@ -1,6 +1,7 @@
 #include "transport/ucx_run/output.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <unistd.h>
 

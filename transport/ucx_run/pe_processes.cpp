@@ -1,5 +1,6 @@
 #include "transport/ucx_run/pe_processes.hpp"
 
+#include <fmt/format.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>

@@ -1,5 +1,6 @@
 #include "transport/ucx_run/pmix_server.hpp"
 
+#include <fmt/format.h>
 #include <pmix.h>
 #include <pmix_server.h>
 #include <sys/eventfd.h>

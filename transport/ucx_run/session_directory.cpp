@@ -1,6 +1,7 @@
 #include "transport/ucx_run/session_directory.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,0 +1,10 @@
+// What the CPU backend sets while a thread runs lanes: one of each in a process, so no header defines them.
+#include "lib/base/atomic.hpp"
+#include "lib/base/relax.hpp"
+
+namespace gravel {
+
+constinit thread_local relax_function relax_hook = nullptr;
+constinit thread_local interleave_function interleave_hook = nullptr;
+
+}  // namespace gravel
