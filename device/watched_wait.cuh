@@ -5,6 +5,7 @@
 #include <string>
 
 #include "device/handle.cuh"
+#include "device/simt.hpp"
 #include "device/value.cuh"
 #include "lib/base/relax.hpp"
 #include "lib/base/wait_report.hpp"

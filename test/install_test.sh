@@ -84,7 +84,7 @@ export GRAVEL_CXX=$compiler
 run "$place/hello"
 if readelf -d "$place/hello" | grep -E 'NEEDED.*(fmt|spdlog|libgravel_graph)'; then fail "a program needs a library that it does not use"; fi
 shown=$("$place/link" --show "$place/a program.cu" -o "$place/as shown")
-case $shown in *"-std=c++20"*"'$place/gravel/include/gravel'"*"-x c++ '$place/a program.cu' -x none"*-lgravel*) ;; *) fail "gravel-c++ --show: $shown" ;; esac
+case $shown in *"-std=c++20"*"'-I$place/gravel/include/gravel'"*"-x c++ '$place/a program.cu' -x none"*-lgravel*) ;; *) fail "gravel-c++ --show: $shown" ;; esac
 case $("$place/link" --show -c -std=c++23 part.cpp) in *-lgravel* | *c++20* | *-x*) fail "gravel-c++ adds too much" ;; esac
 "$place/link" --help | grep -q 'gravel-c++ hello.cu -o hello' || fail "gravel-c++ --help"
 # Graphs, with main in a .cpp.

@@ -52,11 +52,9 @@ TEST_CASE("a bad value names the variable, the value and the bounds") {
 }
 
 TEST_CASE("a variable that no row names is reported") {
-  const char* environment[] = {"PATH=/bin",       "GRAVEL_PAKET_SIZE=1",
-                               "GRAVEL_STATS=1",  "GRAVLE_ROUTES=net",
-                               "gravel_log=info", "TRAVELS_LOG=x",
-                               "LOG=x",           "GRAVEL=1",
-                               "_LOG=2",          nullptr};
+  const char* environment[] = {"PATH=/bin",       "GRAVEL_PAKET_SIZE=1", "GRAVEL_STATS=1", "GRAVLE_ROUTES=net",
+                               "gravel_log=info", "TRAVELS_LOG=x",       "LOG=x",          "GRAVEL=1",
+                               "_LOG=2",          "GRAVEL_CXX=g++",      nullptr};
   CHECK(unknown_settings(const_cast<char**>(environment)) == std::vector<std::string>{"GRAVEL_PAKET_SIZE", "GRAVLE_ROUTES", "gravel_log"});
 }
 

@@ -238,6 +238,7 @@ std::vector<std::string> unknown_settings(char** environment) {
     const std::string_view text(*entry);
     const std::string name(text.substr(0, text.find('=')));
     const auto& table = setting_table();
+    if (name == "GRAVEL_CXX" || name == "GRAVEL_NVCC") continue;  // of gravel-c++ and gravel-nvcc
     const bool is_ours = text.starts_with("GRAVEL_");
     if (is_ours ? std::none_of(table.begin(), table.end(), [&](const auto& row) { return name == row.name; })
                 : std::any_of(table.begin(), table.end(), [&](const auto& row) { return is_misspelt_prefix(name, row.name); }))
