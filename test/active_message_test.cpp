@@ -221,8 +221,8 @@ TEST_CASE("large messages of handlers spill, and come out again") {
     const auto job = fake_job::with<large_one, another_large_one, floods>({.nodes = nodes, .pes_per_node = 2 / nodes});
     job->pe(1).receiving[0] = true;
     gravel_am<floods>(job->pe(0).host_thread, 0, 1u);
-    job->step_until([&] { return job->stat_of(stat::messages_taken) == 1 + 256; });
-    CHECK(job->stat_of(stat::messages_spilled) == 256 - 2 * (packet_capacity_units(4096) / max_am_units));
+    job->step_until([&] { return job->stat_of(gravel::stat::messages_taken) == 1 + 256; });
+    CHECK(job->stat_of(gravel::stat::messages_spilled) == 256 - 2 * (packet_capacity_units(4096) / max_am_units));
     job->pe(1).receiving[0] = false;
     job->settle();
     const mixes::tally* got = job->pe(1).at<mixes::tally>(0);

@@ -176,7 +176,8 @@ void send_all(const fake_shape& shape, uint64_t kernel_seed, int uses = 1, dim3 
         REQUIRE(job->pe(pe).at<uint64_t>(0)[w] == model[pe][w]);
       }
     }
-  CHECK(job->stat_of(stat::messages_taken) + job->pe(0).kernel.counters->in_place() + job->pe(0).kernel.counters->to_peers() == sent);
+  CHECK(job->stat_of(gravel::stat::messages_taken) + job->pe(0).kernel.counters->in_place() + job->pe(0).kernel.counters->to_peers() ==
+        sent);
   CHECK(job->error_of(0).code == 0);
 }
 

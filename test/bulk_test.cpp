@@ -208,7 +208,7 @@ TEST_CASE("answers to bulk gets that spill arrive whole") {
     for (uint64_t i = 0; i < bytes; ++i) job->pe(1).at<uint8_t>(0)[i] = pattern(i, 9);
     gravel_get_bulk(job->pe(0).host_thread, job->pe(0).at<char>(200'000), job->pe(0).at<char>(0), bytes, 1);
     job->quiet(0);
-    CHECK(job->stat_of(stat::messages_spilled) > 0);
+    CHECK(job->stat_of(gravel::stat::messages_spilled) > 0);
     bool same = true;
     for (uint64_t i = 0; i < bytes; ++i) same &= job->pe(0).at<uint8_t>(200'000)[i] == pattern(i, 9);
     REQUIRE(same);

@@ -47,13 +47,13 @@ TEST_CASE("a slot that changes while it waits to be taken further is taken as it
   for (int i = 0; i < 2; ++i) publish_additions(*job, 1, slot_units);
   slot_header* const last = publish_additions(*job, 1, slot_units);
   for (int i = 0; i < 10; ++i) job->step_plane(0, 0);
-  REQUIRE(job->stat_of(stat::slots_taken) == 3);
-  REQUIRE(job->stat_of(stat::messages_taken) == 3 * slot_units);
+  REQUIRE(job->stat_of(gravel::stat::slots_taken) == 3);
+  REQUIRE(job->stat_of(gravel::stat::messages_taken) == 3 * slot_units);
   last->n_rows = last->n_units = ~0u;
   spoil(job->pe(0).host_thread.direct.rows(last)[0]);
   job->handlers_paused = false;
   job->settle();
-  CHECK(job->stat_of(stat::slots_taken) == 4);
+  CHECK(job->stat_of(gravel::stat::slots_taken) == 4);
   CHECK(sum_of_words(*job, 1) == 3 * slot_units + slot_units / 2);
 }
 

@@ -176,9 +176,9 @@ void run_remote(uint64_t seed, uint64_t eager_size, bool prefers_messages = fals
   });
   CHECK(out.acked_messages() == n);
   CHECK(in.expected() == out.sequence());
-  CHECK(stats[stat::packets_put] + stats[stat::packets_eager] == out.sequence());
-  if (prefers_messages) CHECK(stats[stat::packets_put] == 0);
-  else if (eager_size == 0) CHECK(stats[stat::packets_eager] == 0);
+  CHECK(stats[gravel::stat::packets_put] + stats[gravel::stat::packets_eager] == out.sequence());
+  if (prefers_messages) CHECK(stats[gravel::stat::packets_put] == 0);
+  else if (eager_size == 0) CHECK(stats[gravel::stat::packets_eager] == 0);
   for (uint64_t w = 0; w < heap_words; ++w) REQUIRE(memory.heap[w] == (w < n));
 }
 

@@ -142,7 +142,7 @@ void all_operations(fake_shape shape, uint64_t kernel_seed) {
       INFO("PE " << pe << ", word " << w);
       REQUIRE(job->pe(pe).at<T>(0)[w] == ops.model[pe][w]);
     }
-  CHECK(job->stat_of(stat::messages_taken) + in_place + to_peers == ops.sent);
+  CHECK(job->stat_of(gravel::stat::messages_taken) + in_place + to_peers == ops.sent);
   CHECK((to_peers != 0) == (shape.peers && shape.pes_per_node > 1));
   CHECK((in_place == 0) == !shape.self_in_place);
 }
@@ -309,7 +309,7 @@ TEST_CASE("an error is recorded with PE, operation, offset and size; the first w
       CHECK(static_cast<int32_t>(e.pe) == r.pe);
       CHECK(e.offset == r.offset);
       job->settle();
-      CHECK(job->stat_of(stat::messages_taken) == 0);
+      CHECK(job->stat_of(gravel::stat::messages_taken) == 0);
     }
 }
 

@@ -11,27 +11,27 @@ namespace {
 /// A job of which every number is different.
 stats_row some_job() {
   stats_row row;
-  row[stat::messages_taken] = 900;
-  row[stat::messages_to_self] = 100;
-  row[stat::messages_in_place] = 300;
-  row[stat::messages_off_node] = 500;
-  row[stat::packets] = 40;
-  row[stat::packet_bytes] = 40 * 2500;
-  row[stat::packets_full] = 10;
-  row[stat::packets_age] = 20;
-  row[stat::packets_flush] = 6;
-  row[stat::packets_idle] = 4;
-  row[stat::packets_local] = 16;
-  row[stat::packets_put] = 22;
-  row[stat::packets_eager] = 2;
-  row[stat::messages_forwarded] = 77;
-  row[stat::messages_spilled] = 5;
-  row[stat::slots_taken] = 33;
-  row[stat::stalls] = 3;
-  row[stat::busy_us] = 4'000'000;
-  row[stat::put_us] = 1'500'000;
-  row[stat::full_us] = 250'000;
-  row[stat::dry_us] = 750'000;
+  row[gravel::stat::messages_taken] = 900;
+  row[gravel::stat::messages_to_self] = 100;
+  row[gravel::stat::messages_in_place] = 300;
+  row[gravel::stat::messages_off_node] = 500;
+  row[gravel::stat::packets] = 40;
+  row[gravel::stat::packet_bytes] = 40 * 2500;
+  row[gravel::stat::packets_full] = 10;
+  row[gravel::stat::packets_age] = 20;
+  row[gravel::stat::packets_flush] = 6;
+  row[gravel::stat::packets_idle] = 4;
+  row[gravel::stat::packets_local] = 16;
+  row[gravel::stat::packets_put] = 22;
+  row[gravel::stat::packets_eager] = 2;
+  row[gravel::stat::messages_forwarded] = 77;
+  row[gravel::stat::messages_spilled] = 5;
+  row[gravel::stat::slots_taken] = 33;
+  row[gravel::stat::stalls] = 3;
+  row[gravel::stat::busy_us] = 4'000'000;
+  row[gravel::stat::put_us] = 1'500'000;
+  row[gravel::stat::full_us] = 250'000;
+  row[gravel::stat::dry_us] = 750'000;
   return row;
 }
 }  // namespace
@@ -39,11 +39,11 @@ stats_row some_job() {
 TEST_CASE("Table 5: remote access frequency is accesses to other PEs over all accesses") {
   CHECK(remote_frequency(some_job()) == 800.0 / 1200.0);
   stats_row alone;
-  alone[stat::messages_in_place] = 5;
+  alone[gravel::stat::messages_in_place] = 5;
   CHECK(remote_frequency(alone) == 0);
   CHECK(remote_frequency(stats_row()) == 0);
   stats_row all_remote;
-  all_remote[stat::messages_taken] = 7;
+  all_remote[gravel::stat::messages_taken] = 7;
   CHECK(remote_frequency(all_remote) == 1);
 }
 

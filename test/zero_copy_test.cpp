@@ -109,7 +109,7 @@ TEST_CASE("rows of any kind and length arrive, whether put from their slots or c
         job->settle();
         for (uint32_t pe = 0; pe < n; ++pe) CHECK(job->pe(pe).kernel.block.read_consumed() >= job->pe(pe).kernel.block.state->tickets);
         for (uint32_t node = 0; node < nodes; ++node) CHECK_FALSE(job->plane_of(node).busy());
-        CHECK((job->stat_of(stat::bytes_from_slots) != 0) == (*size != '0'));
+        CHECK((job->stat_of(gravel::stat::bytes_from_slots) != 0) == (*size != '0'));
       }
 }
 
@@ -119,7 +119,7 @@ TEST_CASE("what is at least as long as GRAVEL_ZERO_COPY_SIZE is put, all else is
     const auto job = fake_job::with<>(two_nodes("1K"));
     slot_writer(*job, 0).increments(1, 3, messages);
     expect_word(*job, 1, 3, messages);
-    CHECK(job->stat_of(stat::bytes_from_slots) == put);
+    CHECK(job->stat_of(gravel::stat::bytes_from_slots) == put);
   }
 }
 
@@ -127,7 +127,7 @@ TEST_CASE("a short packet with a row that was put goes by puts, too") {
   const auto job = fake_job::with<>(two_nodes("64", "64K"));
   slot_writer(*job, 0).increments(1, 3, 20);
   expect_word(*job, 1, 3, 20);
-  CHECK(job->stat_of(stat::packets_put) == 1);
+  CHECK(job->stat_of(gravel::stat::packets_put) == 1);
 }
 
 TEST_CASE("rows to PEs of the node, and those of small slots, are copied") {
@@ -137,7 +137,7 @@ TEST_CASE("rows to PEs of the node, and those of small slots, are copied") {
   job->step_plane(0, 0);
   CHECK(given_back(*job) == 1);
   expect_word(*job, 1, 3, 900);
-  CHECK(job->stat_of(stat::bytes_from_slots) == 0);
+  CHECK(job->stat_of(gravel::stat::bytes_from_slots) == 0);
 }
 
 TEST_CASE("a slot is given back when its puts are done, not before, and not only when its packet leaves") {
@@ -145,14 +145,14 @@ TEST_CASE("a slot is given back when its puts are done, not before, and not only
   job->clock_step = 0;
   slot_writer(*job, 0).increments(1, 3, 700);
   job->step_plane(0, 0);
-  REQUIRE(job->stat_of(stat::slots_taken) == 1);
+  REQUIRE(job->stat_of(gravel::stat::slots_taken) == 1);
   for (int i = 0; i < 10; ++i) job->step_plane(0, 0);
   CHECK(given_back(*job) == 0);
   CHECK_THAT(job->plane_of(0).describe(), contains_text("1 slots taken, 1 of them being sent"));
   REQUIRE(job->deliver(0, 1, 0));
   job->step_plane(0, 0);
   CHECK(given_back(*job) == 1);
-  CHECK(job->stat_of(stat::packets) == 0);
+  CHECK(job->stat_of(gravel::stat::packets) == 0);
   expect_word(*job, 1, 3, 700);
 }
 
@@ -163,7 +163,7 @@ TEST_CASE("a slot that puts have read when they return goes back as soon as it i
   slot_writer(*job, 0).increments(1, 3, 700);
   job->step_plane(0, 0);
   CHECK(given_back(*job) == 1);
-  CHECK(job->stat_of(stat::packets) == 0);
+  CHECK(job->stat_of(gravel::stat::packets) == 0);
   expect_word(*job, 1, 3, 700);
 }
 
@@ -197,7 +197,7 @@ TEST_CASE("a slot of several rows waits for the puts of all, and of both packets
     slot.increments(1, 4, 100);
   }
   job->step_plane(0, 0);
-  CHECK(job->stat_of(stat::packets) == 1);
+  CHECK(job->stat_of(gravel::stat::packets) == 1);
   CHECK(given_back(*job) == 0);
   uint64_t seen = 0;
   while (job->deliver(0, 1, 0)) {
@@ -225,7 +225,7 @@ TEST_CASE("a producer that waits for a slot gets it when puts are done") {
     for (uint32_t i = 0; i < slots; ++i) slot_writer(*job, 0).increments(1, i, 100 + i);
     job->quiet(0);
     for (uint32_t i = 0; i < slots; ++i) REQUIRE(job->pe(1).at<uint64_t>(0)[i] == 100 + i);
-    CHECK(job->stat_of(stat::bytes_from_slots) > 0);
+    CHECK(job->stat_of(gravel::stat::bytes_from_slots) > 0);
   }
 }
 
@@ -249,8 +249,8 @@ TEST_CASE("rows for one destination that goes on, however slowly, stay in their 
       job->step_receiver(1, sink_kind::device);
     }
     // But for what the queue still holds.
-    CHECK((job->stat_of(stat::bytes_from_slots) >= (sent - 4) * uint64_t{3600}) == alone);
-    CHECK(job->stat_of(stat::stalls) > 0);
+    CHECK((job->stat_of(gravel::stat::bytes_from_slots) >= (sent - 4) * uint64_t{3600}) == alone);
+    CHECK(job->stat_of(gravel::stat::stalls) > 0);
     expect_word(*job, 1, 3, sent * 900);
   }
 }
