@@ -134,7 +134,7 @@ class DocsTest(unittest.TestCase):
             path.read_text() for part in SOURCES for path in (ROOT / part).rglob("*") if path.suffix in (".cpp", ".hpp", ".cuh", ".in", ".build")
         )
         for page in PAGES:
-            text = page.read_text()
+            text = re.sub(r"\]\([^)]*\)", "]", page.read_text())  # links: numbers_test.py looks at keys of result files
             used = set(re.findall(r"\[[A-Z]\d\]", text)) | set(re.findall(r"\b(?:GRAVEL|gravel)_[A-Za-z_]*[A-Za-z]\b", text))
             for name in sorted(used):
                 with self.subTest(page=page.name, name=name):

@@ -84,8 +84,8 @@ class job {
     while (step()) {
     }
     finished_ = true;
-    if (!abandon_output_) output_.drain();
-    return exit_status_.value_or(0);
+    const bool all_written = abandon_output_ || output_.drain();
+    return exit_status_.value_or(all_written ? 0 : 1);
   }
 
  private:

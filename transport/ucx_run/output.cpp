@@ -66,11 +66,11 @@ int tagged_output::add(uint32_t pe, int target) {
 }
 
 void tagged_output::start() {
-  thread_ = std::thread([streams = std::move(streams_)]() mutable { pass_on(std::move(streams)); });
+  thread_ = std::thread([streams = std::move(streams_), lost = lost_]() mutable { pass_on(std::move(streams), *lost); });
   streams_.clear();
 }
 
-void tagged_output::pass_on(std::vector<stream> streams) {
+void tagged_output::pass_on(std::vector<stream> streams, std::atomic<bool>& lost) {
   constexpr size_t chunk = 65536;
   const auto buffer = std::make_unique<char[]>(chunk);
   std::vector<pollfd> polled;
@@ -87,7 +87,10 @@ void tagged_output::pass_on(std::vector<stream> streams) {
       const bool end = got <= 0;
       const std::string text = end ? s.tagger.finish() : s.tagger.feed({buffer.get(), static_cast<size_t>(got)});
       if (!write_all(s.target, text)) {
-        if (errno != EPIPE) say_lost(s.target, errno);
+        if (errno != EPIPE) {
+          say_lost(s.target, errno);
+          lost = true;
+        }
         target_lost[s.target] = true;
       }
       if (end) s.fd.reset();
@@ -97,8 +100,9 @@ void tagged_output::pass_on(std::vector<stream> streams) {
   }
 }
 
-void tagged_output::drain() {
+bool tagged_output::drain() {
   if (thread_.joinable()) thread_.join();
+  return !*lost_;
 }
 
 tagged_output::~tagged_output() {

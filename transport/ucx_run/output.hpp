@@ -2,7 +2,9 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -41,8 +43,8 @@ class tagged_output {
   /// Call before start(). Throws gravel::error.
   int add(uint32_t pe, int target);
   void start();
-  /// Waits until all PEs have closed their ends and everything is written.
-  void drain();
+  /// Waits until all PEs have closed their ends and everything is written. False if some could not be written.
+  [[nodiscard]] bool drain();
 
  private:
   struct stream {
@@ -50,8 +52,10 @@ class tagged_output {
     int target;
     line_tagger tagger;
   };
-  static void pass_on(std::vector<stream> streams);
+  static void pass_on(std::vector<stream> streams, std::atomic<bool>& lost);
   std::vector<stream> streams_;
+  /// Some output could not be written. The thread may outlive this object.
+  std::shared_ptr<std::atomic<bool>> lost_ = std::make_shared<std::atomic<bool>>(false);
   std::thread thread_;
 };
 
