@@ -45,7 +45,8 @@ TEST_CASE("what is not that memory is refused") {
   const sealed_memory another = make_exported(1 << 20, "the test's memory");  // most likely by the same descriptor
   CHECK_THROWS_AS(attach_exported(described), error);
   CHECK_THROWS_WITH(attach_exported("short"), "its process: a message is cut off (5 bytes)");
-  CHECK_THROWS_WITH(make_exported(uint64_t{1} << 62, "the heap"), contains_text("the heap of 4 EiB (4611686018427387904 bytes) does not fit"));
+  CHECK_THROWS_WITH(make_exported(uint64_t{1} << 62, "the heap"),
+                    contains_text("the heap of 4 EiB (4611686018427387904 bytes) does not fit"));
 }
 
 /// Settings are read once in a process: each of these has its own. `check` returns a text, "" if all is well.
