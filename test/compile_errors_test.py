@@ -116,7 +116,7 @@ def wrong_sections():
 
 
 # What is no text of an error.
-WRONG_TEXTS = ['"{}"', '"{} {}", 1', '"{}", 1, 2', '"{0} {2}", 1, 2', '"{", 1', '"}"', '"{:#x}", "text"', '"{}", std::vector<int>()']
+WRONG_TEXTS = ['"{}"', '"{}", nullptr', '"{} {}", 1', '"{}", 1, 2', '"{0} {2}", 1, 2', '"{", 1', '"}"', '"{:#x}", "text"', '"{}", std::vector<int>()']
 
 
 def chain_with(words):

@@ -50,6 +50,8 @@ TEST_CASE("fail formats, fail_errno says why") {
   CHECK_THROWS_WITH(fail("100 % {{of}} it"), "100 % {of} it");
   CHECK_THROWS_WITH(fail("{} {} {}", true, 'c', -1), "true c -1");
   CHECK_THROWS_WITH(fail("{:#x} {:#010x} {}", 255, 255u, ~uint64_t{0}), "0xff 0x000000ff 18446744073709551615");
+  const int* const address = reinterpret_cast<const int*>(0x1f0);
+  CHECK_THROWS_WITH(fail("{} {}", address, static_cast<const void*>(address)), "0x1f0 0x1f0");
   CHECK_THROWS_WITH(fail("{1} {0} {1}", std::string("a"), std::string_view("b{}")), "b{} a b{}");
   CHECK_THROWS_WITH(fail("{} {:.2f} {}", uint8_t{65}, 0.125, 0.1), "65 0.12 0.1");
   errno = ENOENT;

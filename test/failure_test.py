@@ -494,7 +494,7 @@ class WrongArguments(FailureTest):
 
     def test_heap(self):
         if ON_GPU:
-            self.assert_failed(self.start("none", GRAVEL_SYMMETRIC_SIZE="100T"), "symmetric heap of .* does not fit",
+            self.assert_failed(self.start("none", GRAVEL_SYMMETRIC_SIZE="100T"), "symmetric heap .*of .* does not fit",
                                "GRAVEL_SYMMETRIC_SIZE")
         else:  # only reserved: what is used must fit
             host = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

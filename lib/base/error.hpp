@@ -2,6 +2,7 @@
 // where, and what to do about it.
 #pragma once
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <stdexcept>
@@ -22,10 +23,10 @@ struct GRAVEL_API error : std::runtime_error {
 
 namespace detail {
 
-/// A value in an error's text: a number, or a string, of which it keeps a view.
+/// A value in an error's text: a number, an address, or a string, of which it keeps a view.
 class text_value {
  public:
-  enum class kind : uint8_t { boolean, character, integer, whole, real, text };
+  enum class kind : uint8_t { boolean, character, integer, whole, real, address, text };
   text_value(bool v) : kind_(kind::boolean), whole_(v) {}
   text_value(char v) : kind_(kind::character), integer_(v) {}
   template <std::signed_integral T>
@@ -33,6 +34,9 @@ class text_value {
   template <std::unsigned_integral T>
   text_value(T v) : kind_(kind::whole), whole_(v) {}
   text_value(double v) : kind_(kind::real), real_(v) {}
+  template <class T>  // a template, since a pointer would become a bool rather than a const void*
+  requires(!std::convertible_to<T*, std::string_view>) text_value(T* v) : kind_(kind::address), address_(v) {}
+  text_value(std::nullptr_t) = delete;
   template <class T>
   requires std::convertible_to<const T&, std::string_view> text_value(const T& v) : kind_(kind::text), text_(v) {}
 
@@ -45,6 +49,7 @@ class text_value {
       case kind::integer: return f(integer_);
       case kind::whole: return f(whole_);
       case kind::real: return f(real_);
+      case kind::address: return f(address_);
       case kind::text: return f(text_);
     }
   }
@@ -55,6 +60,7 @@ class text_value {
     int64_t integer_;
     uint64_t whole_;
     double real_;
+    const void* address_;
     std::string_view text_;
   };
 };
