@@ -246,6 +246,10 @@ TEST_CASE("behind a gzip member are zeros or another member, or the file is refu
         first + second + std::string(100'000, '\0'), first + std::string(1000, '\0') + second, block_gzip(one) + block_gzip(two)})
     CHECK(read_graph(files.write(whole)).total_edges == 302);
 
+  const std::string blocks = block_gzip(one + two);
+  CHECK_THROWS_WITH(read_graph(files.write(blocks.substr(0, blocks.size() - block_gzip({}).size()))),
+                    contains_text("graph: the file of bgzip ends at byte "));
+
   std::string flipped = second;
   flipped[1] ^= 0x1b;
   for (const auto& [behind, said] : std::vector<std::pair<std::string, std::string>>{

@@ -52,6 +52,9 @@ void byte_source::rewind() {
     if (inflateInit2(fresh.get(), gzip_window) != Z_OK) fail("cannot unpack {}: out of memory", name_);
     unpacker_ = std::move(fresh);
   }
+  // bgzip marks each member by the letters BC in its extra field, and the end of the file by an empty member.
+  constexpr char has_extra_field = 4;
+  blocks_ = packed_ && input_.size() > 14 && (input_[3] & has_extra_field) && input_.substr(12, 2) == "BC";
   in_member_ = packed_;
   if (packed_) inflateReset(unpacker_.get());
   while (head_size_ < most_head) {
@@ -131,9 +134,14 @@ size_t byte_source::unpack(char* to, size_t most) {
     if (code == Z_MEM_ERROR) fail("cannot unpack {}: out of memory", name_);
     if (code != Z_OK && code != Z_STREAM_END)
       fail("{}: the gzip data are damaged at byte {} ({}); fetch or write the file again", name_, offset(), z.msg ? z.msg : zError(code));
-    if (code == Z_STREAM_END) in_member_ = false;
+    if (code == Z_STREAM_END) {
+      in_member_ = false;
+      ends_empty_ = z.total_out == 0;
+    }
     if (z.avail_out < room) return room - z.avail_out;
   }
+  if (blocks_ && !ends_empty_)
+    fail("{}: the file of bgzip ends at byte {} without the empty block that ends each; fetch or write the file again", name_, offset());
   return 0;
 }
 

@@ -10,9 +10,9 @@ struct z_stream_s;  // of zlib
 namespace gravel {
 
 /// Gives the bytes of a file or of memory one after the other. What begins with gzip's two magic bytes is unpacked:
-/// members one behind the other are read to the last one, and zeros may follow a member. Throws gravel::error with the
-/// offset in the file for gzip data that are cut off or damaged, and for anything else behind a member. For use by one
-/// thread.
+/// members one behind the other are read to the last one, and zeros may follow a member; a file of bgzip ends with an
+/// empty one. Throws gravel::error with the offset in the file for gzip data that are cut off or damaged, and for
+/// anything else behind a member. For use by one thread.
 class byte_source {
  public:
   /// Opens a regular file. Throws gravel::error for what is missing, no regular file, or unreadable.
@@ -52,6 +52,7 @@ class byte_source {
   uint64_t loaded_ = 0;             // bytes of the file up to the end of input_
   std::unique_ptr<z_stream_s> unpacker_;
   bool packed_ = false, in_member_ = false;
+  bool blocks_ = false, ends_empty_ = false;  // made by bgzip; the last member is empty
   char head_[most_head];
   size_t head_size_ = 0, head_read_ = 0;
 };
