@@ -33,7 +33,7 @@ def link_options(program):
 
 def run_command(*command):
     """As a job of 3 PEs on 2 nodes."""
-    return [BUILD / "transport" / "ucx-run", "-n", "3", "--nodes", "2", "--timeout", "60", *command]
+    return [BUILD / "transport" / "ucx-run", "-n", "3", "--nodes", "2", "--timeout", "200", *command]
 
 
 def fault_of(*commands, environment=None):
