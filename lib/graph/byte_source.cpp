@@ -52,9 +52,10 @@ void byte_source::rewind() {
     if (inflateInit2(fresh.get(), gzip_window) != Z_OK) fail("cannot unpack {}: out of memory", name_);
     unpacker_ = std::move(fresh);
   }
-  // bgzip marks each member by the letters BC in its extra field, and the end of the file by an empty member.
+  // bgzip marks each member by a part BC of 2 bytes in its extra field, and the end of the file by an empty member.
   constexpr char has_extra_field = 4;
-  blocks_ = packed_ && input_.size() > 14 && (input_[3] & has_extra_field) && input_.substr(12, 2) == "BC";
+  constexpr std::string_view mark("BC\2\0", 4);
+  blocks_ = packed_ && input_.size() > 16 && (input_[3] & has_extra_field) && input_.substr(12, mark.size()) == mark;
   in_member_ = packed_;
   if (packed_) inflateReset(unpacker_.get());
   while (head_size_ < most_head) {
