@@ -212,7 +212,7 @@ int list() {
       if (const std::string text = sentence(e, kind(k)); !text.empty() && (kind(k) != kind::differ || e.has_arguments))
         std::printf("%s %s %s\n", e.name, kinds[k], text.c_str());
 #if !GRAVEL_CUDA
-  std::printf("grid grid gravel_barrier was called by block 0 of the grid, but block 1 has ended without it. All \n");
+  std::printf("grid grid of the grid, but block 1 has ended without it. All \n");
 #endif
   for (const char* size : {"32", "64", "100", "128", "97"}) std::printf("right %s \n", size);
   return 0;
