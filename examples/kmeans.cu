@@ -245,10 +245,13 @@ bool solve(const kmeans_options& o) {
   std::vector<int32_t> used(start.size());  // the centres of the last assignment, where others follow it
   const auto begin = std::chrono::steady_clock::now();
   while (goes_on && steps < o.max_steps) {
+    if (steps + 1 == o.max_steps) {  // now: a PE that is ahead moves centres as soon as all have met
+      gravel_synchronize();
+      gravel_copy(used.data(), job.centers, used.size() * sizeof(int32_t));
+    }
     net.launch(kernel, of_rivals, sums, job);
     net.meeting().round();  // all sums are at their owners
     goes_on = net.meeting().sum(job.changed) != 0;
-    if (goes_on && steps + 1 == o.max_steps) gravel_copy(used.data(), job.centers, used.size() * sizeof(int32_t));
     if (goes_on) net.launch(move, move_centers<model_sender, model_handle>, centers_of_one, job);
     net.meeting().round();  // all centres have arrived
     report.at(++steps, o.max_steps);
