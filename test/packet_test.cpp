@@ -294,6 +294,17 @@ TEST_CASE("large active messages share rows, but not with bulk messages of their
   CHECK(check(h) == packet_fault::fine);
 }
 
+TEST_CASE("messages as large as bulk ones that claim to be something else do not share a row") {
+  open_packet p;
+  p.messages[0].word[0] = make_word0(op::put, static_cast<uint32_t>(value_type::u64), 0);
+  const uint32_t units = max_am_units + 1;
+  CHECK(p.append(1, units) == 1);
+  CHECK(p.append(1, units) == 1);
+  packet_header* const h = p.close();
+  CHECK(h->n_rows == 2);
+  CHECK(check(h) == packet_fault::fine);
+}
+
 TEST_CASE("a writer can be opened again, and an empty packet is no fault") {
   open_packet p;
   p.append(5, 1);

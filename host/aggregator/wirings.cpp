@@ -9,7 +9,8 @@ namespace gravel {
 
 std::vector<wiring> read_wirings(const all_wirings& all, const node_setup& setup) {
   const topology& nodes = setup.nodes;
-  if (all.by_node.size() != nodes.n_nodes()) fail("wirings of {} nodes came; there are {}", all.by_node.size(), nodes.n_nodes());
+  if (all.by_node.size() != nodes.n_nodes())
+    fail("the aggregator of node {} was given the wirings of {} nodes; its job has {}", setup.node, all.by_node.size(), nodes.n_nodes());
   std::vector<wiring> read(nodes.n_nodes());
   for (uint32_t node = 0; node < nodes.n_nodes(); ++node) {
     if (node == setup.node) continue;

@@ -15,8 +15,9 @@ packet_fault read_packet(const void* packet, uint64_t available, const packet_ex
 }
 
 packet_writer::place packet_writer::reserve(uint32_t sink, const row_kind& kind, const uint32_t* first, uint32_t messages) {
-  // A bulk message is a row of its own: receivers move it with a whole block.
-  const bool bulk = is_bulk_message(kind, first);
+  // A bulk message is a row of its own: receivers move it with a whole block. So is a message of that size whose payload
+  // claims to be something else: receivers refuse rows of several such messages (check_packet).
+  const bool bulk = kind.units() > max_am_units || is_bulk_message(kind, first);
   const bool extends = n_rows_ != 0 && last_.sink == sink && last_.kind == kind && !bulk && !last_is_bulk_;
   if (!extends && n_rows_ == max_packet_rows) return {};
   const uint32_t begin = extends ? last_begin_ : n_units_, before = extends ? last_.messages : 0;
