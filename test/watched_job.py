@@ -161,12 +161,14 @@ class Job:
         return status, left
 
     def leftovers(self):
-        """What was not there before. That of other jobs on this machine goes away while we wait."""
-        def look():
-            return {path for path in shared_state() - self.before if not belongs_to_another_job(path)}
-        wait_for(lambda: not look(), LIMIT_S)
+        """What was not there before, and is there whenever we look. That of other jobs on this machine comes and goes."""
+        left = shared_state() - self.before
+        def is_gone():
+            left.intersection_update({path for path in shared_state() if not belongs_to_another_job(path)})
+            return not left
+        wait_for(is_gone, LIMIT_S)
         own = {os.path.join(where, name) for where, folders, files in os.walk(self.tmp) for name in folders + files}
-        return look() | own
+        return left | own
 
     def clean_up(self):
         if os.environ.get("FAILURE_SHOW"):
