@@ -56,6 +56,12 @@ def without_code(text):
     return re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
 
 
+def what_is_said(page):
+    """Without the last column of the glossary: names that are gone."""
+    text = page.read_text()
+    return re.sub(r"\|[^|\n]*\|$", "|", text, flags=re.M) if page.name == "glossary.md" else text
+
+
 def anchors(page):
     """As GitHub makes them from headings."""
     for heading in re.findall(r"^#+ (.*)$", page.read_text(), re.M):
@@ -125,7 +131,7 @@ class DocsTest(unittest.TestCase):
     def test_file_names(self):
         top = "|".join((*SOURCES, "examples", "test", "tools"))
         for page in PAGES:
-            for name in re.findall(rf"`((?:{top})/[\w./*-]+)`", without_code(page.read_text())):
+            for name in re.findall(rf"`((?:{top})/[\w./*-]+)`", without_code(what_is_said(page))):
                 with self.subTest(page=page.name, name=name):
                     self.assertTrue(list(ROOT.glob(name)), "no such file")
 
@@ -134,7 +140,7 @@ class DocsTest(unittest.TestCase):
             path.read_text() for part in SOURCES for path in (ROOT / part).rglob("*") if path.suffix in (".cpp", ".hpp", ".cuh", ".in", ".build")
         )
         for page in PAGES:
-            text = re.sub(r"\]\([^)]*\)", "]", page.read_text())  # links: numbers_test.py looks at keys of result files
+            text = re.sub(r"\]\([^)]*\)", "]", what_is_said(page))  # links: numbers_test.py looks at keys of result files
             used = set(re.findall(r"\[[A-Z]\d\]", text)) | set(re.findall(r"\b(?:GRAVEL|gravel)_[A-Za-z_]*[A-Za-z]\b", text))
             for name in sorted(used):
                 with self.subTest(page=page.name, name=name):
