@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -13,7 +14,7 @@ ROOT = HERE.parent
 # Starts nothing: a job of operations_job passes, one of am_job fails, one of traffic_job does not end.
 UCX_RUN = """#!/bin/sh
 echo "$@"
-case "$*" in *am_job*) seq 100; exit 3 ;; *traffic_job*) sleep 60 ;; esac
+case "$*" in *am_job*) seq 100; exit 3 ;; *traffic_job*) touch "${0%/*/*}/traffic"; sleep 60 ;; esac
 """
 
 
@@ -71,6 +72,17 @@ class GpuCheck(unittest.TestCase):
                                                          "index_gather and gups on one GPU, run 2 of 3"])
         self.assertEqual(done.stdout.splitlines()[-1], "3 passed, 0 failed, 0 not run", done.stdout)
         self.assertEqual(done.returncode, 0)
+
+    def test_interrupt(self):
+        self.only.write_text("malloc and synchronize in traffic: 2 PEs, one GPU, 1 nodes\noperations: 1 PE\n")
+        with subprocess.Popen([HERE / "gpu_check", "--cpu", "--only", self.only, self.build], text=True,
+                              stdout=subprocess.PIPE) as process:
+            while not (self.build / "traffic").exists():
+                time.sleep(0.01)
+            process.terminate()
+            lines = process.communicate()[0].splitlines()
+        self.assertEqual(lines[-1], "0 passed, 0 failed, 2 not run")
+        self.assertEqual(process.returncode, 1)
 
     def test_what_is_not_built(self):
         done = self.gpu_check("--cpu", self.build, "deaths")
