@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 # What strangers compile with. Gravel's headers are not system headers there, and Python extensions hide what they do not export.
 STRICT = ["-fvisibility=hidden", "-fvisibility-inlines-hidden", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
 

@@ -1,9 +1,15 @@
-"""Each measured number of README.md is a link to a result file and a key in it, and the file says the same number.
+"""The numbers that the documents show are those of the result files.
+
+README.md: each measured number is a link to a result file and a key in it, and the file says the same number. So do such links in docs/.
 
     [58.8 G/s](bench/results/FILE.json#nvshmem_32_mib/rows/work=remote/gravel_million_per_s)
 
 A blank in the path is written %20. The part behind `#` is a path: names of members, and `name=value` for the element of a list. The number is compared
 in the unit of the link's text, to its last digit; the last name of the path says the unit in the file.
+
+docs/: a table below a paragraph that links to bench/results/FILE.json#tables/NAME has the cells of that table in the file.
+
+bench/results: each file is named by a document, each named one exists, and each says machine, date, commit and command.
 Usage: numbers_test.py [FOLDER]"""
 
 import json
@@ -21,7 +27,10 @@ UNITS = {"million_per_s": 1e6, "million_updates_per_s": 1e6, "gb_per_s": 1e9, "u
          "ratio": 1, "passed": 1, "failed": 1}
 # A number with one of these units behind it is a measurement, and needs a link.
 MEASURED = r"(?<![\w.])\d[\d.,]*\s*(?:[kMGT]?\s?[\w-]*/s|[num]?s\b|times\b|%|checks\b)"
-LINK = re.compile(r"\[([^\]]+)\]\((bench/results/[^)#]+\.json)#([^)]+)\)")
+LINK = re.compile(r"\[([^\]]+)\]\((?:\.\./)*(bench/results/[^)#]+\.json)#(?!tables/)([^)]+)\)")
+RESULT = re.compile(r"bench/results/(\d[\w.-]+\.\w+)")
+TABLE_LINK = re.compile(r"bench/results/(\d[\w.-]+\.json)#tables/([\w-]+)")
+FIELDS = ("machine", "date", "commit", "command")
 
 
 def without_code(text):
@@ -56,24 +65,71 @@ def says(text, value, path):
     return f"{value * scale / shown:.{decimals}f}" == digits
 
 
-class NumbersTest(unittest.TestCase):
-    def setUp(self):
-        self.text = (ROOT / "README.md").read_text()
+def pages():
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
+
+def cell(text):
+    """A cell of a Markdown table: None, a number, a list of numbers, or text."""
+    text = text.replace("**", "").strip()
+    if not re.fullmatch(r"-?\d+(\.\d+)?([,;] ?-?\d+(\.\d+)?)*", text):
+        return text or None
+    numbers = [float(number) if "." in number else int(number) for number in re.split(r"[,;] ?", text)]
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def linked_tables(text):
+    """(file, name, columns, rows) of each table of a page below a paragraph that links to a table of a result file."""
+    for paragraph, table in re.findall(r"((?:^(?!\||#).+\n)+)\n((?:^\|.*\n)+)", text, re.M):
+        links = TABLE_LINK.findall(paragraph)
+        if links:
+            columns, _, *rows = [[cell(part) for part in line.strip()[1:-1].split("|")] for line in table.splitlines()]
+            yield *links[-1], columns, rows
+
+
+class ResultsTest(unittest.TestCase):
+    def test_tables(self):
+        found = [(page, *table) for page in pages() for table in linked_tables(page.read_text())]
+        self.assertTrue(found)
+        for page, file, name, columns, rows in found:
+            with self.subTest(page=page.name, file=file, table=name):
+                tables = json.loads((ROOT / "bench/results" / file).read_text())["tables"]
+                self.assertEqual({"columns": columns, "rows": rows}, tables[name])
+
+    def test_every_table_is_shown(self):
+        shown = {table for page in pages() for table in TABLE_LINK.findall(page.read_text())}
+        for path in sorted((ROOT / "bench/results").glob("*.json")):
+            for name in json.loads(path.read_text()).get("tables", {}):
+                with self.subTest(file=path.name, table=name):
+                    self.assertIn((path.name, name), shown, "no document shows it")
+
+    def test_files(self):
+        named = {name for page in pages() for name in RESULT.findall(page.read_text())}
+        there = {path.name for path in (ROOT / "bench/results").iterdir()}
+        self.assertEqual(sorted(named - there), [], "documents name these, and they do not exist")
+        self.assertEqual(sorted(there - named), [], "no document names these")
+
+    def test_origin(self):
+        for path in sorted((ROOT / "bench/results").glob("*.json")):
+            with self.subTest(file=path.name):
+                self.assertEqual([field for field in FIELDS if field not in json.loads(path.read_text())], [])
+
+
+class NumbersTest(unittest.TestCase):
     def test_links(self):
-        links = LINK.findall(self.text)
+        links = [(page.name, *link) for page in pages() for link in LINK.findall(page.read_text())]
         self.assertTrue(links)
-        for text, file, path in links:
-            with self.subTest(number=text, key=path):
+        for page, text, file, path in links:
+            with self.subTest(page=page, number=text, key=path):
                 report = json.loads((ROOT / file).read_text())
                 try:
                     value = value_at(report, unquote(path))
                 except (KeyError, TypeError):
                     self.fail(f"{file} has no {path}")
-                self.assertTrue(says(text, value, path), f"README says {text}, {file} says {value}")
+                self.assertTrue(says(text, value, path), f"{page} says {text}, {file} says {value}")
 
     def test_no_number_without_file(self):
-        prose = re.sub(r"\[[^\]]*\]\([^)]*\)", "", without_code(self.text))
+        prose = re.sub(r"\[[^\]]*\]\([^)]*\)", "", without_code((ROOT / "README.md").read_text()))
         self.assertEqual(re.findall(MEASURED, prose), [], "these numbers of README.md lead to no result file")
 
     def test_comparison(self):
