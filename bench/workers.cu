@@ -56,11 +56,11 @@ __global__ void send(const __grid_constant__ gravel_task_handle q, board* at, do
                      uint64_t each, gravel_signal done) {
   double* const target = sums + blockIdx.x * payload_elements;
   uint64_t n = 0;
-  for (; n < each && load_relaxed(&at->stop) == 0; ++n) {
+  // All threads go on, or none: they stop together, also where only some of them have seen `stop`.
+  for (; n < each && !__syncthreads_or(load_relaxed(&at->stop) != 0); ++n) {
     if (what == kind::tick) gravel_task_put<tick>(q, pe, &at->ticks, {}, done);
     else if (what == kind::tick_by_warps) gravel_task_put_warp<tick>(q, pe, &at->ticks, {}, done);
     else gravel_task_put<add>(q, pe, target, {{ones, payload_elements * sizeof(double)}}, done);
-    __syncthreads();  // all threads go on, or none
   }
   if (what == kind::tick_by_warps ? threadIdx.x % 32 == 0 : threadIdx.x == 0) fetch_add<scope::device>(&at->sent, n);
 }
