@@ -1,4 +1,4 @@
-"""The networking models (docs/applications.md): what goes over the network in each, by the statistics of gups; what they refuse; and the count of
+"""The networking models (docs/measurements/applications.md): what goes over the network in each, by the statistics of gups; what they refuse; and the count of
 their lines. And what gups says of a wrong result. Usage: models_test.py GUPS UCX_RUN"""
 
 import importlib.machinery
@@ -74,10 +74,10 @@ class ModelsTest(unittest.TestCase):
                 self.assertIn(said, done.stderr)
 
     def test_lines(self):
-        """The script counts all applications, and docs/applications.md has what it says, but for small changes since."""
+        """The script counts all applications, and docs/measurements/applications.md has what it says, but for small changes since."""
         done = subprocess.run([ROOT / "examples" / "model_lines"], capture_output=True, text=True, check=True)
         said = re.findall(r"^\|[^|]*\| (?:host|device|all) \| (\d+) \| (\d+) \| (\d+) \|$", done.stdout, re.M)
-        written = re.findall(r"^\|[^|]*\| (?:host|device|all) \| (\d+) \| (\d+) \| (\d+) \|$", (ROOT / "docs" / "applications.md").read_text(), re.M)
+        written = re.findall(r"^\|[^|]*\| (?:host|device|all) \| (\d+) \| (\d+) \| (\d+) \|$", (ROOT / "docs" / "measurements" / "applications.md").read_text(), re.M)
         self.assertEqual(len(said), 3 * 6)
         self.assertEqual(len(written), len(said))
         for row, in_page in zip(said, written):
